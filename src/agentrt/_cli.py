@@ -425,6 +425,7 @@ _OF_A_SERVER = {
     "allow": "--allow",
     "deny": "--deny",
     "trusted": "--trusted",
+    "on_violation": "--on-violation",
     "timeout": "--timeout",
     "idle_timeout": "--idle-timeout",
     "cancel_grace": "--cancel-grace",
@@ -688,7 +689,12 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         "idle": options.idle_timeout,
         "cancel_grace": options.cancel_grace,
     }
-    permissions = {"mode": options.permissions, "allow": options.allow, "deny": options.deny}
+    permissions = {
+        "mode": options.permissions,
+        "allow": options.allow,
+        "deny": options.deny,
+        "on_violation": options.on_violation,
+    }
     serve = {
         name: getattr(options, name, None)
         for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin", "root")

@@ -60,6 +60,7 @@ from ._limits import Limits, Tenant
 from ._model.content import JsonObject
 
 PermissionMode: TypeAlias = Literal["ask", "deny", "allow-all"]
+OnViolation: TypeAlias = Literal["warn", "cancel"]
 ColorChoice: TypeAlias = Literal["auto", "always", "never"]
 ServerRole: TypeAlias = Literal["both", "gateway", "worker"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -72,6 +73,8 @@ LARGEST = 64 * 1024
 """Bytes of a configuration file: a project's may be anybody's."""
 DOTS = 200
 """In one of its lines: dotted keys are read in a time that grows with their length's square."""
+_STRICTER = (("mode", "deny"), ("on_violation", "cancel"))
+"""Settings of permissions that only ask for more care."""
 _VARIABLES, _FLAGS = "the environment", "the command line"
 _IGNORED = "{}: {} ignored, because {} does not list this folder under `trusted`"
 
@@ -90,6 +93,8 @@ class Permissions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     """Rules; what is denied is denied, whatever is allowed."""
+    on_violation: OnViolation = "warn"
+    """The reaction to a tool call that ran without a question although a rule denies it."""
 
 
 class TenantTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -352,7 +357,7 @@ def _without_risks(project: _File, user: _File) -> tuple[_File, list[str]]:
         permissions={
             name: value
             for name, value in project.permissions.items()
-            if name == "deny" or (name, value) == ("mode", "deny")
+            if name == "deny" or (name, value) in _STRICTER
         },
     )
     ignored = [n for n in _File.__struct_fields__ if getattr(project, n) != getattr(safe, n)]

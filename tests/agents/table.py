@@ -1,9 +1,10 @@
 """Prints the README's table of agents, from a full run of the scenarios.
 
-    python tests/agents/table.py [--junit FILE]
+    python tests/agents/table.py [--denials] [--junit FILE]
 
 With --junit, the table is made from the report of a run that already happened
-(`pytest tests/agents/test_scenarios.py --junitxml=FILE`).
+(`pytest tests/agents/test_scenarios.py --junitxml=FILE`). With --denials it is the table of
+docs/permissions.md, from a run of `test_denials.py`.
 """
 
 from __future__ import annotations
@@ -58,12 +59,26 @@ def table(report: Path) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def denials(report: Path) -> str:
+    """The table of what becomes of denied calls."""
+    rows = [
+        '| agent | after "always" | in its other modes | after a plan | in a second session |',
+        "|---|---|---|---|---|",
+    ]
+    for each in ElementTree.parse(report).iter("property"):
+        if each.attrib["name"] == "row":
+            rows.append(each.attrib["value"])
+    return "\n".join(rows)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Print the table of agents.")
     parser.add_argument("--junit", type=Path, metavar="FILE")
+    parser.add_argument("--denials", action="store_true")
     asked = parser.parse_args()
+    make, tests = (denials, "test_denials.py") if asked.denials else (table, "test_scenarios.py")
     if asked.junit:
-        print(table(asked.junit))
+        print(make(asked.junit))
         return 0
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
@@ -71,12 +86,13 @@ def main() -> int:
             sys.executable,
             "-m",
             "pytest",
-            HERE / "test_scenarios.py",
+            HERE / tests,
             "-q",
+            "--slow",
             f"--junitxml={report}",
         ]
         run = subprocess.run(argv, stdout=sys.stderr)
-        print(table(report))
+        print(make(report))
     return run.returncode
 
 

@@ -52,7 +52,7 @@ def test_a_permission_request_says_what_it_is_about(rig: Rig) -> None:
 
 def test_suggestions_make_a_lasting_permission_possible(rig: Rig) -> None:
     asked = only(rig.feed(ask(permission_suggestions=[SUGGESTION])), Asked)
-    assert asked.options[1].name == "Always allow: Bash(ls:*)"
+    assert asked.options[1].name == "Always allow Bash(ls:*) in this session"
     rig.answer(asked.key, "allow_always")
     assert rig.last()["response"]["updatedPermissions"] == [SUGGESTION]
 

@@ -38,6 +38,14 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The modes in which it does things without asking, so that no permission rule holds."""
     unasked: str = ""
     """What it does without asking in every mode, for people to read."""
+    option_modes: dict[str, str] = {}
+    """The modes that its permission options switch to, by the options' ids; `KIND:ID` for requests
+    of one kind only."""
+    claude_rules: bool = False
+    """It takes Claude Code's own deny rules, as `_meta.claudeCode.options.disallowedTools`."""
+    option_scopes: dict[str, str] = {}
+    """The effect and scope of its permission options, by their ids, where their names do not say
+    it: they are added to the names."""
     command_shown: Literal["title", "text"] | None = None
     """Where its program shows the command of a permission request that has no input. Rules that
     deny read it there."""

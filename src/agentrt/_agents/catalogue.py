@@ -36,7 +36,31 @@ BUILT_IN: dict[str, Agent] = {
             docs="https://github.com/agentclientprotocol/claude-agent-acp",
             # Its session/new alone is known to take up to 60 s, and the `claude` inside it is gone
             # only up to 8 s after the end of its input.
-            quirks=Quirks(handshake=90.0, stdin_close=8.0, fork_at=True),
+            quirks=Quirks(
+                handshake=90.0,
+                stdin_close=8.0,
+                fork_at=True,
+                unasked_modes=("bypassPermissions", "acceptEdits", "auto"),
+                claude_rules=True,
+                option_modes={
+                    "edit:allow-with-updates": "acceptEdits",
+                    "exit-plan-bypass": "bypassPermissions",
+                    "exit-plan-auto": "auto",
+                    "exit-plan-accept-edits": "acceptEdits",
+                    "exit-plan-clear-auto": "auto",
+                    "exit-plan-clear-bypass": "bypassPermissions",
+                    "exit-plan-clear-accept-edits": "acceptEdits",
+                },
+                option_scopes={
+                    "allow-with-updates": "written to .claude/settings.local.json, for later"
+                    " sessions of this folder too",
+                    "allow-skill-exact": "written to .claude/settings.local.json, for later"
+                    " sessions of this folder too",
+                    "allow-skill-prefix": "written to .claude/settings.local.json, for later"
+                    " sessions of this folder too",
+                    "edit:allow-with-updates": "in this session",
+                },
+            ),
         ),
         Agent(
             name="codex",
@@ -101,6 +125,14 @@ BUILT_IN: dict[str, Agent] = {
                 unasked_modes=("autoEdit", "yolo"),
                 command_shown="title",
                 kinds_hold=True,
+                option_modes={"edit:proceed_always": "autoEdit"},
+                option_scopes={
+                    "proceed_always": "commands of the same program, in this session",
+                    "edit:proceed_always": "all edits, in this session",
+                    "proceed_always_tool": "this tool, in this session",
+                    "proceed_always_server": "all tools of this server, in this session",
+                    "proceed_always_and_save": "written to ~/.gemini, for later sessions too",
+                },
             ),
         ),
         Agent(
@@ -118,6 +150,9 @@ BUILT_IN: dict[str, Agent] = {
             quirks=Quirks(
                 kinds_hold=True,
                 unasked="runs a line in which its own parser finds no command, such as {rm,x}",
+                option_scopes={
+                    "always": "commands like this one, in all sessions of this process",
+                },
             ),
         ),
         Agent(
@@ -140,7 +175,21 @@ BUILT_IN: dict[str, Agent] = {
                 "grep_search": "Read",
                 "web_fetch": "Fetch",
             },
-            quirks=Quirks(mode="default", unasked_modes=("auto-edit", "auto", "yolo")),
+            quirks=Quirks(
+                mode="default",
+                unasked_modes=("auto-edit", "auto", "yolo"),
+                option_modes={"edit:proceed_always": "auto-edit"},
+                option_scopes={
+                    "proceed_always": "calls like this one, in this session",
+                    "edit:proceed_always": "all edits, in this session",
+                    "proceed_always_tool": "this tool, in this session",
+                    "proceed_always_server": "all tools of this server, in this session",
+                    "proceed_always_project": "written to .qwen/settings.json, for later sessions"
+                    " of this folder too",
+                    "proceed_always_user": "written to ~/.qwen/settings.json, for all later"
+                    " sessions too",
+                },
+            ),
         ),
         Agent(
             name="kimi",
@@ -152,7 +201,12 @@ BUILT_IN: dict[str, Agent] = {
             note="says no input of its tools: no rule allows a command of it, and rules that deny"
             " read the first 50 characters that it shows (the Python package kimi-cli 1.52 is only"
             " a notice that it has moved)",
-            quirks=Quirks(unasked_modes=("auto", "yolo"), command_shown="text", kinds_hold=True),
+            quirks=Quirks(
+                unasked_modes=("auto", "yolo"),
+                command_shown="text",
+                kinds_hold=True,
+                option_scopes={"approve_always": "all calls of this kind"},
+            ),
         ),
         Agent(
             name="vibe",

@@ -14,9 +14,20 @@ from msgspec import Struct
 
 from .._errors import LocalProtocolError
 from .._model.content import JsonObject
-from .._model.driver import Answer, Effect, NewKey, Requested, Returned, Withdrawn, Write, extended
+from .._model.driver import (
+    DENY,
+    Answer,
+    Effect,
+    NewKey,
+    Requested,
+    Returned,
+    Withdrawn,
+    Write,
+    extended,
+)
 from .._model.events import Error
 from .._wire.json import encode_line
+from .checks import AFTER, BEFORE, check_response, checking
 from .messages import ControlRequest, ControlResult
 from .questions import (
     allows,
@@ -86,6 +97,12 @@ class Requests:
             case "elicitation":
                 self._add(asking)
                 out.append(ask_elicitation(asking.key, request))
+            case "hook_callback" if request.get("callback_id") in (BEFORE, AFTER):
+                self._add(asking)
+                given = request.get("input")
+                agent = given.get("agent_id") if isinstance(given, dict) else None
+                background = self._tasks.in_background(agent)
+                out.append(checking(asking.key, request, background=background))
             case "hook_callback":
                 self._add(asking)
                 params = {n: request.get(n) for n in ("callback_id", "input", "tool_use_id")}
@@ -172,6 +189,11 @@ class Requests:
             return []
         if asking.request.get("subtype") == "elicitation":
             line = _success(asking.id, elicitation_response(answer))
+        elif asking.request.get("subtype") == "hook_callback":
+            line = _success(asking.id, check_response(asking.request, answer))
+            call = asking.request.get("tool_use_id")
+            if answer.option == DENY and isinstance(call, str):
+                self._denied.add(call)
         else:
             response = permission_response(asking.request, answer)
             line = _success(asking.id, response)

@@ -12,10 +12,10 @@ from .._model.content import JsonObject
 from .._model.driver import Answer, Asked
 from .._model.events import PermissionOption
 from .coerce import objects, text
+from .suggestions import ACCEPT_EDITS, ACCEPT_EDITS_NAME, ALLOW_ALWAYS, suggested
 from .toolkit import kind_of, title_of
 
-ALLOW_ONCE, ALLOW_ALWAYS, REJECT = "allow_once", "allow_always", "reject_once"
-ACCEPT_EDITS = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+ALLOW_ONCE, REJECT = "allow_once", "reject_once"
 CALL = frozenset(
     {"subtype", "tool_name", "tool_use_id", "input", "title", "suppress_always_allow_rule"}
 )
@@ -55,45 +55,17 @@ def ask_permission(key: str, request: JsonObject, *, background: bool) -> Asked:
 
 def _options(name: str, request: JsonObject) -> list[PermissionOption]:
     if name == "ExitPlanMode":
+        accept = f"Yes, and {ACCEPT_EDITS_NAME}"
         return [
-            PermissionOption(ALLOW_ALWAYS, "Yes, and accept edits from now on", "allow_always"),
+            PermissionOption(ALLOW_ALWAYS, accept, "allow_always", "mode"),
             PermissionOption(ALLOW_ONCE, "Yes, and ask before each edit", "allow_once"),
             PermissionOption(REJECT, "No, keep planning", "reject_once"),
         ]
-    options = [PermissionOption(ALLOW_ONCE, "Allow", "allow_once")]
-    suggestions = _suggestions(request)
-    if suggestions and not request.get("suppress_always_allow_rule"):
-        words = "; ".join(filter(None, map(_in_words, suggestions)))
-        label = f"Always allow: {words}" if words else "Always allow"
-        options.append(PermissionOption(ALLOW_ALWAYS, label, "allow_always"))
-    options.append(PermissionOption(REJECT, "Reject", "reject_once"))
-    return options
-
-
-def _suggestions(request: JsonObject) -> list[JsonObject]:
-    return objects(request.get("permission_suggestions"))
-
-
-def _in_words(update: JsonObject) -> str:
-    """A change of the permission rules, for people."""
-    match update.get("type"):
-        case "addRules" | "replaceRules":
-            rules = update.get("rules")
-            return ", ".join(map(_rule, rules)) if isinstance(rules, list) else ""
-        case "setMode":
-            return f"mode {update.get('mode')}"
-        case "addDirectories":
-            folders = update.get("directories")
-            return ", ".join(map(str, folders)) if isinstance(folders, list) else ""
-        case _:
-            return ""
-
-
-def _rule(rule: Any) -> str:
-    if not isinstance(rule, dict):
-        return ""
-    content = rule.get("ruleContent")
-    return f"{rule.get('toolName')}({content})" if content else str(rule.get("toolName"))
+    return [
+        PermissionOption(ALLOW_ONCE, "Allow", "allow_once"),
+        *(option for option, _ in suggested(request)),
+        PermissionOption(REJECT, "Reject", "reject_once"),
+    ]
 
 
 def permission_response(request: JsonObject, answer: Answer) -> JsonObject:
@@ -106,14 +78,15 @@ def permission_response(request: JsonObject, answer: Answer) -> JsonObject:
             return _deny(answer, "The user did not answer the questions.")
         answers = {question: _joined(value) for question, value in answer.content.items()}
         return {"behavior": "allow", "updatedInput": {**arguments, "answers": answers}}
-    if answer.option not in (ALLOW_ONCE, ALLOW_ALWAYS):
+    updates = {option.id: updates for option, updates in suggested(request)}
+    if name == "ExitPlanMode":
+        updates = {ALLOW_ALWAYS: [ACCEPT_EDITS]}
+    if answer.option != ALLOW_ONCE and answer.option not in updates:
         return _deny(answer, "The user does not want to proceed with this tool use.")
     new = answer.updated_input
     allowed: JsonObject = {"behavior": "allow", "updatedInput": arguments if new is None else new}
-    if answer.option == ALLOW_ALWAYS:
-        allowed["updatedPermissions"] = (
-            [ACCEPT_EDITS] if name == "ExitPlanMode" else _suggestions(request)
-        )
+    if answer.option in updates:
+        allowed["updatedPermissions"] = updates[answer.option]
     return allowed
 
 

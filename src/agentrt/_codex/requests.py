@@ -30,7 +30,13 @@ from . import messages as wire
 from .speech import Speech, changed_files, command_input, edit_title, title_of
 
 ONCE: Final = PermissionOption("accept", "Allow", "allow_once")
-FOR_SESSION: Final = PermissionOption("acceptForSession", "Allow for this session", "allow_always")
+FOR_SESSION: Final = "acceptForSession"
+
+
+def _for_session(what: str) -> PermissionOption:
+    return PermissionOption(FOR_SESSION, f"Always allow {what} in this session", "allow_always")
+
+
 DECLINE: Final = PermissionOption("decline", "Reject", "reject_once")
 FORM: Final = [
     PermissionOption("accept", "Accept", "allow_once"),
@@ -153,11 +159,14 @@ class Requests:
         decisions = params.available_decisions or ["accept", "acceptForSession"]
         offered = {_name(each): each for each in decisions}
         options = [ONCE]
-        if FOR_SESSION.id in offered:
-            options.append(FOR_SESSION)
+        if FOR_SESSION in offered:
+            options.append(_for_session("this command"))
         words = _amended(offered.get(AMENDED))
         if words is not None:
-            label = f"Always allow commands that begin with {words}"
+            label = (
+                f"Always allow commands that begin with {words}, in later sessions too (written to"
+                " ~/.codex/rules)"
+            )
             options.append(PermissionOption(AMENDED, label, "allow_always"))
         options.append(DECLINE)
 
@@ -201,7 +210,7 @@ class Requests:
             files.append(params.grant_root)
         self._ask(
             request,
-            [ONCE, FOR_SESSION, DECLINE],
+            [ONCE, _for_session("edits of these files"), DECLINE],
             lambda answer: {"decision": _decision(answer)},
             Asked(
                 key="",
@@ -226,7 +235,7 @@ class Requests:
         given = {name: value for name, value in wanted.items() if value is not None}
 
         def grant(answer: Answer) -> JsonObject:
-            if answer.option not in (ONCE.id, FOR_SESSION.id):
+            if answer.option not in (ONCE.id, FOR_SESSION):
                 return {"permissions": {}, "scope": "turn"}
             scope = "turn" if answer.option == ONCE.id else "session"
             return {"permissions": given, "scope": scope}
@@ -235,7 +244,7 @@ class Requests:
             request,
             [
                 PermissionOption(ONCE.id, "Allow for this turn", "allow_once"),
-                FOR_SESSION,
+                _for_session("this access"),
                 DECLINE,
             ],
             grant,
@@ -300,13 +309,13 @@ class Requests:
         lasting = persist if isinstance(persist, list) else [persist]
         options = [ONCE]
         if "session" in lasting:
-            options.append(FOR_SESSION)
+            options.append(_for_session("this tool"))
         options.append(DECLINE)
 
         def decide(answer: Answer) -> JsonObject:
-            if answer.option not in (ONCE.id, FOR_SESSION.id):
+            if answer.option not in (ONCE.id, FOR_SESSION):
                 return {"action": "cancel" if answer.option is None else "decline"}
-            more = {"_meta": {"persist": "session"}} if answer.option == FOR_SESSION.id else {}
+            more = {"_meta": {"persist": "session"}} if answer.option == FOR_SESSION else {}
             return {"action": "accept", "content": {}, **more}
 
         self._ask(

@@ -36,8 +36,10 @@ from .driver import (
     UsageSet,
 )
 from .events import (
+    NO_ORIGIN,
     TERMINAL,
     AgentState,
+    AnswerOrigin,
     CancelledBy,
     CommandsChanged,
     Error,
@@ -253,10 +255,21 @@ class Conversation:
         option: str | None = None,
         denied: bool = False,
         reason: str = "",
+        origin: AnswerOrigin = NO_ORIGIN,
+        rule: str = "",
     ) -> bool:
-        """Close a question. `denied`: the tool call that it was about is over, too. False: no
-        such question is open (somebody was faster)."""
-        if not self.items.resolve(key, outcome, by=by, option=option, denied=denied, reason=reason):
+        """Close a question. `denied`: the tool call that it was about is over, too. `origin` has
+        answered it, by this `rule`. False: no such question is open (somebody was faster)."""
+        if not self.items.resolve(
+            key,
+            outcome,
+            by=by,
+            option=option,
+            denied=denied,
+            reason=reason,
+            origin=origin,
+            rule=rule,
+        ):
             return False
         self._resolved()
         return True

@@ -12,7 +12,7 @@ session (`new_key` is given to it), so that neither side's id space leaks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -216,6 +216,23 @@ class Asked(Struct, kw_only=True):
     """Background work asks: the question belongs to no turn, whichever runs."""
 
 
+class Checking(Struct, kw_only=True):
+    """The agent is about to run a tool call, whether or not it will ask for permission.
+
+    It waits for `Driver.answer`: the option `DENY` keeps the call from running, `ASK` makes the
+    agent ask for permission, and no option leaves the call to the agent's own rules.
+    """
+
+    call: Asked
+    """The call. It has a key of its own, and no options."""
+    ran: bool = False
+    """True if the call has run already: the answer changes nothing."""
+
+
+DENY: Final = "deny"
+ASK: Final = "ask"
+
+
 class Requested(Struct, kw_only=True):
     """The agent asks the host for a service; answered by `Driver.reply` or `Driver.refuse`.
 
@@ -300,6 +317,7 @@ Effect: TypeAlias = (
     | TitleSet
     | TaskSet
     | Asked
+    | Checking
     | Requested
     | Withdrawn
     | TurnBegan
@@ -360,7 +378,7 @@ class Driver(Protocol):
         ...
 
     def answer(self, key: str, answer: Answer) -> list[Effect]:
-        """Answer an `Asked`. Unknown, withdrawn or answered keys are a no-op."""
+        """Answer an `Asked` or a `Checking`. Unknown, withdrawn or answered keys are a no-op."""
         ...
 
     def reply(self, key: str, result: Any) -> list[Effect]:

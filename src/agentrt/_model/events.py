@@ -115,6 +115,9 @@ class PermissionOption(Struct, omit_defaults=True):
     name: str
     kind: str
     """`allow_once`, `allow_always`, `reject_once` or `reject_always`."""
+    effect: str = ""
+    """A further effect of choosing it: `mode` (the session's mode changes) or `folder` (the agent
+    may work in another folder). Such an option is chosen by its id, never by its kind alone."""
 
 
 class PlanEntry(Struct, omit_defaults=True):
@@ -304,6 +307,24 @@ class PermissionClosed(
     went on without an answer), `turn` (it ended), `agent` (it withdrew) or `timeout`."""
     reason: str = ""
     """Why it was denied, if that was said: by a rule, a policy or a person."""
+    who: str = ""
+    """The one who answered, as far as it is known: a tenant or the holder of a token, such as
+    `tenant alice` or `the server's token`; empty for a policy and for a program's own code."""
+    via: str = ""
+    """Where the answer came from: `program`, `terminal`, or a client's protocol with the name that
+    it gave itself, such as `agentrt.v1 (page)` or `acp (zed)`."""
+    rule: str = ""
+    """The rule that decided, such as `deny Bash(rm:*)`, or the name of the policy."""
+
+
+class AnswerOrigin(Struct, frozen=True):
+    """The origin of an answer; see `PermissionClosed`."""
+
+    who: str = ""
+    via: str = ""
+
+
+NO_ORIGIN = AnswerOrigin()
 
 
 class QueueChanged(Struct, tag_field="kind", tag="queue"):

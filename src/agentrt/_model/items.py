@@ -20,7 +20,9 @@ from msgspec import UNSET, Struct, structs
 from .content import Block, JsonObject, TerminalRef
 from .driver import Asked, Retracted, Said, Showed, SpeechEnded, Spoke, ToolCalled
 from .events import (
+    NO_ORIGIN,
     TERMINAL,
+    AnswerOrigin,
     Item,
     ItemClosed,
     ItemDelta,
@@ -586,13 +588,24 @@ class Items:
         option: str | None = None,
         denied: bool = False,
         reason: str = "",
+        origin: AnswerOrigin = NO_ORIGIN,
+        rule: str = "",
     ) -> bool:
         """Close a question; False: it is not open. `denied`: its tool call is over, too."""
         ask = self._asks.pop(key, None)
         if ask is None:
             return False
         self._append(
-            PermissionClosed(request=key, outcome=outcome, option=option, by=by, reason=reason)
+            PermissionClosed(
+                request=key,
+                outcome=outcome,
+                option=option,
+                by=by,
+                reason=reason,
+                who=origin.who,
+                via=origin.via,
+                rule=rule,
+            )
         )
         call = ask.call
         if call is not None:

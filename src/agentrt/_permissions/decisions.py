@@ -69,12 +69,14 @@ def decided_words(request: PermissionOpened, answer: Answer, *, denied: bool) ->
 
 
 def chosen_option(request: PermissionOpened, option: str) -> PermissionOption:
-    """The option of that id, or else of that kind. Raises `LocalProtocolError` if there is none."""
+    """The option of that id, or else one of that kind without a further effect.
+
+    Raises `LocalProtocolError` if there is none."""
     for each in request.options:
         if each.id == option:
             return each
     for each in request.options:
-        if each.kind == option:
+        if each.kind == option and not each.effect:
             return each
     known = ", ".join(f"{o.id} ({o.kind})" for o in request.options) or "none"
     raise LocalProtocolError(f"request {request.request} has no option {option!r}; it has: {known}")

@@ -47,19 +47,30 @@ class OwnTools:
 
     def decide(self, request: PermissionRequest) -> Decision | None:
         """Decide a request about one of these tools; None if it is about something else."""
+        found = self._called(request)
+        if found is None:
+            return None
+        server, tool, _ = found
+        self._asked.add(f"mcp__{server}__{tool}")
+        return self._decided(*found)
+
+    def preview(self, request: PermissionRequest) -> Decision | None:
+        """The decision about a call of one of these tools that the agent has not asked about; None
+        if it is about something else."""
+        found = self._called(request)
+        return None if found is None else self._decided(*found)
+
+    def _called(self, request: PermissionRequest) -> tuple[str, str, Any] | None:
         found = called_tool(structs.replace(request, kind_holds=self._kind_holds))
         if found is None:
             return None
-        server, tool, arguments = found
-        if server == OWN_NAME:
-            if tool not in self._tools:
-                return None
-        elif server not in self._servers:
-            return None
-        name = f"mcp__{server}__{tool}"
-        self._asked.add(name)
+        server, tool, _ = found
+        ours = tool in self._tools if server == OWN_NAME else server in self._servers
+        return found if ours else None
+
+    def _decided(self, server: str, tool: str, arguments: Any) -> Decision:
         decision = self._judge(server, tool, arguments)
-        return Allow() if decision is None else decision
+        return Allow(rule="own tool") if decision is None else decision
 
     def refusal(self, tool: str, arguments: Any, server: str = OWN_NAME) -> str | None:
         """Why a call that has reached agentrt must not run; None if it may.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_args
 
 from msgspec import Struct, structs
 
@@ -21,9 +21,25 @@ from .mcp_calls import called_tool
 
 if TYPE_CHECKING:
     from .rules import Rule
+    from .seen import Seen
 
 
-class Allow(Struct, frozen=True):
+class _Decided(Struct, frozen=True, eq=False):
+    """The base of decisions. Two that mean the same are equal, whichever rules they come from."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Decided) or type(other) is not type(self):
+            return NotImplemented
+        return self._meaning() == other._meaning()
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self._meaning())))
+
+    def _meaning(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__struct_fields__ if name != "rule")
+
+
+class Allow(_Decided, frozen=True, eq=False):
     """Let it happen: by `option`, the id of one of the request's, or else by the weakest option
     that allows it. `remember` prefers the one that keeps the agent from asking again.
     `updated_input` is run in place of what the agent asked for, where its protocol can say so."""
@@ -31,18 +47,25 @@ class Allow(Struct, frozen=True):
     option: str | None = None
     updated_input: JsonObject | None = None
     remember: bool = False
+    rule: str = ""
+    """The rule that decided, for the log (`PermissionClosed.rule`)."""
 
 
-class Deny(Struct, frozen=True):
+class Deny(_Decided, frozen=True, eq=False):
     """Do not. `message` is for the model, where the protocol can; `interrupt` also ends the
     turn."""
 
     message: str = ""
     interrupt: bool = False
+    rule: str = ""
+    """The rule that decided, for the log (`PermissionClosed.rule`)."""
 
 
-class Ask(Struct, frozen=True):
+class Ask(_Decided, frozen=True, eq=False):
     """Leave it open, for a person to answer."""
+
+    rule: str = ""
+    """The rule that wants a person to be asked."""
 
 
 Decision: TypeAlias = Allow | Deny | Ask
@@ -115,13 +138,16 @@ Policy: TypeAlias = Callable[[PermissionRequest], Decision | Awaitable[Decision]
 """Decides. One that raises, or takes longer than `limits.permission`, has denied."""
 
 
-_ALLOW: Final = Allow()
+_ALLOW: Final = Allow(rule="allow_all")
 NOTHING_IS_ALLOWED: Final = "Nothing is allowed here."
+_NOTHING: Final = Deny(NOTHING_IS_ALLOWED, rule="deny_all")
+OnViolation: TypeAlias = Literal["warn", "cancel"]
+"""The reaction to a tool call that ran unasked although the policy refuses such a call."""
 
 
 def deny_all(request: PermissionRequest) -> Decision:
     """Nothing is allowed."""
-    return Deny(NOTHING_IS_ALLOWED)
+    return _NOTHING
 
 
 def allow_all(request: PermissionRequest) -> Decision:
@@ -159,12 +185,14 @@ class RulesPolicy:
         ask: Sequence[Rule],
         otherwise: Policy,
         attended: bool,
+        on_violation: OnViolation = "warn",
     ) -> None:
         self.allow = tuple(allow)
         self.deny = tuple(deny)
         self.ask = tuple(ask)
         self.otherwise = otherwise
         self.attended = attended
+        self.on_violation = on_violation
         self.__qualname__ = "rules"
 
     def __call__(self, request: PermissionRequest) -> Decision | Awaitable[Decision]:
@@ -176,18 +204,21 @@ class RulesPolicy:
         seen = Seen(request)
         rule, found = worst(self.deny, seen)
         if found.verdict is Verdict.YES:
-            return Deny(f"Denied by the rule {rule}.")
-        if worst(self.ask, seen)[1].verdict is not Verdict.NO:
-            return Ask()
+            return Deny(f"Denied by the rule {rule}.", rule=f"deny {rule}")
+        asking, wanted = worst(self.ask, seen)
+        if wanted.verdict is not Verdict.NO:
+            return Ask(rule=f"ask {asking}")
         # An allow rule that names a program of the project's accepts all that it does.
         if found.verdict <= Verdict.HIDDEN and covered(self.allow, seen):
             entry = protected_change(seen)
             if entry is None or names_file(self.allow, entry):
-                return _ALLOW
+                return Allow(rule=_covering(self.allow, seen))
         if found.verdict is Verdict.NO:
             return self.otherwise(request)
-        doubt = Deny(f"Denied because the rule {rule} may apply: {found.why}.")
-        return _unless_allowed(self.otherwise, request, Ask() if self.attended else doubt)
+        reason = f"Denied because the rule {rule} may apply: {found.why}."
+        doubt = Deny(reason, rule=f"deny {rule}")
+        instead = Ask(rule=f"deny {rule}") if self.attended else doubt
+        return _unless_allowed(self.otherwise, request, instead)
 
     def about_tool(self, server: str, tool: str, arguments: Any, cwd: str) -> Deny | Ask | None:
         """The decision about a call of the program's own tool; None if no rule denies it or wants
@@ -202,14 +233,24 @@ class RulesPolicy:
         seen = Seen(request, own_tool=tool)
         rule, found = worst([each for each in self.deny if each.names(seen)], seen)
         if found.verdict is Verdict.YES:
-            return Deny(f"Denied by the rule {rule}.")
+            return Deny(f"Denied by the rule {rule}.", rule=f"deny {rule}")
         if found.verdict is not Verdict.NO:
-            doubt = Deny(f"Denied because the rule {rule} may apply: {found.why}.")
-            return Ask() if self.attended else doubt
-        if worst([each for each in self.ask if each.names(seen)], seen)[1].verdict > Verdict.NO:
-            return Ask()
+            reason = f"Denied because the rule {rule} may apply: {found.why}."
+            doubt = Deny(reason, rule=f"deny {rule}")
+            return Ask(rule=f"deny {rule}") if self.attended else doubt
+        asking, wanted = worst([each for each in self.ask if each.names(seen)], seen)
+        if wanted.verdict > Verdict.NO:
+            return Ask(rule=f"ask {asking}")
         inner = policy_rules(self.otherwise)
         return None if inner is None else inner.about_tool(server, tool, arguments, cwd)
+
+
+def _covering(allowing: Sequence[Rule], seen: Seen) -> str:
+    """The rules that together allow a request, for the log."""
+    alone = next((rule for rule in allowing if rule.covers(seen)), None)
+    if alone is not None:
+        return f"allow {alone}"
+    return ", ".join(f"allow {rule}" for rule in allowing if rule.names(seen))
 
 
 def rules(
@@ -219,6 +260,7 @@ def rules(
     ask: Iterable[RuleLike] = (),
     otherwise: Policy = deny_all,
     attended: bool = False,
+    on_violation: OnViolation = "warn",
 ) -> Policy:
     """Make a policy of rules. They are written `NAME` or `NAME(WHAT)`::
 
@@ -246,6 +288,12 @@ def rules(
       allowed only by a rule that names the file or its folder: `Edit(.vscode/**)`.
     - All other requests are for `otherwise`.
 
+    `deny` and `ask` rules and `otherwise=deny_all` hold for the life of the session, whichever mode
+    is chosen in it and whatever was answered "always". Claude Code asks agentrt before every tool
+    call. Of other agents, a call that ran without a question, and that a rule matches or may match,
+    is reported by a notice with the code `ran_unasked`; with `on_violation="cancel"` it also
+    cancels the turn.
+
     The names mean the same for every agent. An agent's own words (kind, title) may have a request
     denied, never allowed. Raises ValueError for a text that is not a rule.
     """
@@ -253,10 +301,17 @@ def rules(
     denying = _read_rules("deny", deny, denies=True)
     asking = _read_rules("ask", ask, denies=True)
     check_policy(otherwise, "otherwise")
-    if not (allowing or denying or asking):
+    if on_violation not in get_args(OnViolation):
+        raise ValueError(f"on_violation must be 'warn' or 'cancel', not {on_violation!r}")
+    if not (allowing or denying or asking) and on_violation == "warn":
         return otherwise
     return RulesPolicy(
-        allow=allowing, deny=denying, ask=asking, otherwise=otherwise, attended=attended
+        allow=allowing,
+        deny=denying,
+        ask=asking,
+        otherwise=otherwise,
+        attended=attended,
+        on_violation=on_violation,
     )
 
 
@@ -355,13 +410,7 @@ def for_agent(policy: Policy, agent: Agent) -> Policy:
     value it returns is checked."""
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
-        known = structs.replace(
-            request,
-            tools=agent.tools,
-            shown_command=_shown_command(request, agent.quirks.command_shown),
-            kind_holds=agent.quirks.kinds_hold,
-        )
-        return given(policy, policy(_with_tool(known)))
+        return given(policy, policy(known_of(request, agent)))
 
     decide.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
     decide.__wrapped__ = policy  # type: ignore[attr-defined]
@@ -385,6 +434,17 @@ def _with_tool(request: PermissionRequest) -> PermissionRequest:
     return structs.replace(
         request, tool=f"mcp__{server}__{tool}", input=arguments, kind="other", shown_command=None
     )
+
+
+def known_of(request: PermissionRequest, agent: Agent) -> PermissionRequest:
+    """The request, with everything that the catalogue knows of the agent's requests."""
+    known = structs.replace(
+        request,
+        tools=agent.tools,
+        shown_command=_shown_command(request, agent.quirks.command_shown),
+        kind_holds=agent.quirks.kinds_hold,
+    )
+    return _with_tool(known)
 
 
 def _shown_command(request: PermissionRequest, where: str | None) -> str | None:
@@ -428,12 +488,14 @@ def choose_option(
     """The option that carries a decision out; None means to answer `cancelled`.
 
     An option counts by its kind, never by its id or name, and "once" is preferred to "always"
-    unless the decision says to remember. Where nothing allows, it is rejected; where nothing
+    unless the decision says to remember. An option that also changes the mode or adds a folder
+    (`effect`) is chosen only by its id. Where nothing allows, it is rejected; where nothing
     rejects, it is cancelled.
     """
 
     def first(*kinds: str) -> PermissionOption | None:
-        return next((o for kind in kinds for o in options if o.kind == kind), None)
+        plain = [option for option in options if not option.effect]
+        return next((o for kind in kinds for o in plain if o.kind == kind), None)
 
     chosen = None
     match decision:

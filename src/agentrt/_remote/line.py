@@ -228,6 +228,7 @@ class Line:
         hello = c.Hello(
             id=f"hello-{secrets.token_hex(4)}",
             client=self._name,
+            name="agentrt",
             sessions=[each.cursor for each in self._followers.values()],
         )
         send.send_nowait(encode_line(hello)[:-1])

@@ -21,6 +21,7 @@ from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import Driver, Opening, Requested
 from .._model.events import Notice
+from .._permissions.claude_rules import as_claude_rules
 from .._process.descendants import MARKER
 from .._process.guard import guard
 from .._session.host import SessionHost
@@ -60,6 +61,8 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     check_fork(opening)
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
+    if agent.quirks.claude_rules:
+        opening = _with_claude_rules(opening, offer)
     variables = environment(agent, offer.env, project=offer.project)
     offer.tap.env = variables  # programs of its terminals have it, wherever the agent runs
     new_key = keys(offer.first_key)
@@ -156,6 +159,19 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 
     connect = connection(agent, offer, lambda opening: (agent.command, variables))
     return Assembly(opening, make_driver, connect, attach, offer)
+
+
+def _with_claude_rules(opening: Opening, offer: Offer) -> Opening:
+    """Give the deny rules to an adapter of Claude Code as well."""
+    rules = as_claude_rules(offer.standing.deny_rules, whole_tools=True)
+    if not rules:
+        return opening
+    meta: JsonObject = dict(opening.options.get("meta") or {})
+    claude: JsonObject = dict(meta.get("claudeCode") or {})
+    options: JsonObject = dict(claude.get("options") or {})
+    options["disallowedTools"] = [*options.get("disallowedTools", ()), *rules]
+    meta["claudeCode"] = {**claude, "options": options}
+    return structs.replace(opening, options={**opening.options, "meta": meta})
 
 
 async def _serve_file(files: Files, asked: Requested) -> JsonObject:

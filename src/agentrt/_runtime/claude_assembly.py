@@ -11,11 +11,13 @@ import trio
 from msgspec import structs
 
 from .._agents import Agent
+from .._claude.checks import with_checks
 from .._claude.command import build_command
 from .._claude.legacy import driver_for
 from .._claude.options import ClaudeOptions, check_values, effective, with_session_id
 from .._errors import RequestError
 from .._model.driver import Driver, Opening, Requested
+from .._permissions.claude_rules import as_claude_rules
 from .._session.host import SessionHost
 from .._session.turn import Turn
 from .._tools.extensions import ExtensionTable
@@ -57,6 +59,8 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         options = offer.project.claude_options(options)
     # Raises what is wrong with it before anything is started.
     wanted = effective(options, opening)
+    if offer.standing.refuses and not wanted.legacy:
+        options = structs.replace(options, hooks=with_checks(options.hooks))
     check_values(wanted)
     check_fork(opening, goes_on=wanted.continue_last)
     new_key = keys(offer.first_key)
@@ -82,6 +86,10 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             if given.session_id in taken:
                 given = structs.replace(given, session_id=offer.new_uuid())
             taken.add(given.session_id)
+        if not given.legacy:
+            rules = as_claude_rules(offer.standing.deny_rules, whole_tools=False)
+            denied = (*given.disallowed_tools, *rules)
+            given = structs.replace(given, disallowed_tools=denied)
         command = build_command(agent.command, opening, given)
         inherited = environment(agent, offer.env, command.env_unset, offer.project)
         return command.argv, {**inherited, **offer.variables(), **command.env_set}

@@ -21,6 +21,7 @@ from .._model.driver import Driver, Opening, ToolCalled
 from .._model.events import Notice
 from .._permissions.own_tools import OwnTools
 from .._permissions.policies import Policy
+from .._permissions.standing import Standing
 from .._process.pipes import Transport
 from .._process.process import open_process
 from .._process.streams import OpenStreams, open_streams
@@ -96,6 +97,8 @@ class Offer(Struct, frozen=True, kw_only=True):
     """What the keys of the agent's requests begin with: no earlier process's may be the same."""
     new_uuid: Callable[[], str] = field(default_factory=_uuids)
     """Names Claude's sessions and prompts."""
+    standing: Standing = field(default_factory=lambda: Standing(None))
+    """The refusals that hold although the agent does not ask, for agents that can be told."""
     tap: Tap = field(default_factory=Tap)
     """What a trace of the session is made from."""
     project: ProjectStart | None = None

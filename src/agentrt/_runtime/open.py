@@ -25,6 +25,7 @@ from .._model.log import Log
 from .._model.state import SessionState
 from .._nesting import check_trio, open_service_nursery
 from .._permissions.policies import Policy, check_policy, for_agent
+from .._permissions.standing import Standing
 from .._process.inherited import inherited
 from .._session.host import SessionHost
 from .._session.session import Session, host_of
@@ -353,6 +354,7 @@ async def _opened(
         limits=given.limits,
         on_stderr=given.on_stderr,
         variables=dict if given.telemetry is None else given.telemetry.environment,
+        standing=Standing(given.permissions, agent),
         first_key="r" if again is None else f"r{again.place.owner}.",
         project=project_start(agent, opening.cwd, opening.roots, given.trusted),
     )
@@ -386,6 +388,16 @@ async def _opened(
         yield session
 
 
+def check_modes(standing: Standing, opening: Opening) -> None:
+    """Raise `LocalProtocolError` if a session is to begin in a mode in which the refusals of its
+    policy would not hold."""
+    config = opening.options.get("config")
+    wanted = [opening.mode, config.get("mode") if isinstance(config, dict) else None]
+    for mode in wanted:
+        if isinstance(mode, str) and (problem := standing.mode_problem(mode)):
+            raise LocalProtocolError(problem)
+
+
 def new_id() -> str:
     """An id that nobody guesses, and that no command line takes for an option."""
     while (id := secrets.token_urlsafe()).startswith("-"):
@@ -408,6 +420,10 @@ async def serve_session(
 ) -> AsyncIterator[Session]:
     """A session of these parts; `again`: one that `store` has. `ids` and `now` are for tests that
     want to know them beforehand."""
+    own_tools = assembly.own_tools(permissions, agent)
+    standing = Standing(permissions, agent, own_tools)
+    if again is None:
+        check_modes(standing, assembly.opening)
     clock = trio.lowlevel.current_clock().current_time  # a third of what Trio's own call costs
     describe: Described | None = None
     conversing: AbstractAsyncContextManager[tuple[Conversation, StoreKeeper | None]]
@@ -439,7 +455,8 @@ async def serve_session(
             make_driver=assembly.make_driver,
             connect=assembly.connect,
             policy=for_agent(permissions, agent) if permissions is not None else None,
-            own_tools=assembly.own_tools(permissions, agent),
+            own_tools=own_tools,
+            standing=standing,
             wall=now,
             clock=clock,
             keeper=keeper,

@@ -23,8 +23,10 @@ from .._model.content import Block, JsonObject, Text
 from .._model.conversation import Conversation
 from .._model.driver import (
     Asked,
+    Checking,
     Driver,
     Effect,
+    ModesSet,
     Opening,
     Requested,
     Returned,
@@ -34,6 +36,7 @@ from .._model.driver import (
     Started,
     StartFailed,
     Steers,
+    ToolCalled,
     TurnBegan,
     TurnFinished,
     Withdrawn,
@@ -55,9 +58,11 @@ from .._model.result import Failure
 from .._model.turn import TurnInput, TurnMachine, TurnState
 from .._permissions.own_tools import OwnTools
 from .._permissions.policies import Policy
+from .._permissions.standing import Standing
 from .interfaces import Host, Observer
 from .questions import Questions
 from .requests import Requests
+from .tripwire import Tripwire
 from .withheld import Withheld
 
 When = Literal["queue", "interrupt", "reject"]
@@ -106,6 +111,7 @@ class SessionCore:
         opening: Opening,
         policy: Policy | None,
         own_tools: OwnTools,
+        standing: Standing,
         host: Host,
         wall: Callable[[], float],
         clock: Callable[[], float],
@@ -145,6 +151,11 @@ class SessionCore:
         self._steered: set[str] = set()
         """Prompts sent into a running turn that no turn's end has accounted for."""
         self._withheld = Withheld(self.log)
+        self.standing = standing
+        """The refusals that hold although the agent does not ask."""
+        self._mode: str | None = None
+        """The agent's mode, as it last said."""
+        self.tripwire = Tripwire(self, conversation, standing, cwd=opening.cwd)
         self.questions = Questions(
             self,
             host,
@@ -153,15 +164,27 @@ class SessionCore:
             limits=limits,
             policy=policy,
             own_tools=own_tools,
+            standing=standing,
+            tripwire=self.tripwire,
             cwd=opening.cwd,
             wall=wall,
         )
-        self.requests = Requests(self, host, limits=limits, new_id=conversation.new_id)
+        self.requests = Requests(
+            self,
+            host,
+            limits=limits,
+            new_id=conversation.new_id,
+            standing=standing,
+            cwd=opening.cwd,
+        )
         self._take: dict[type, Callable[[Any], None]] = {
             **conversation.handled,
             Write: host.write,
             Signal: self._signal,
             Asked: self.questions.asked,
+            Checking: self.questions.checking,
+            ToolCalled: self._tool_called,
+            ModesSet: self._modes_set,
             Requested: self.requests.requested,
             Withdrawn: self._withdrawn,
             TurnBegan: self._turn_began,
@@ -694,6 +717,7 @@ class SessionCore:
             outcome = "completed"  # some agents call a turn so in which something was denied
         if self.log.keeper is not None:
             self._withheld.drop(turn, ended=True)
+        self.tripwire.turn_ended()
         turn.answer = conversation.items.answer()
         turn.ended = conversation.end(
             outcome,
@@ -817,6 +841,21 @@ class SessionCore:
 
     # --- what a driver reports, one method an effect
 
+    def _modes_set(self, effect: ModesSet) -> None:
+        mode = effect.modes.mode
+        self.conversation.handled[ModesSet](effect)
+        if mode == self._mode:
+            return
+        self._mode = mode
+        if mode is not None and (problem := self.standing.mode_problem(mode)) is not None:
+            self._noticed(Notice("warning", "mode_does_not_ask", problem, {"mode": mode}))
+
+    def _tool_called(self, effect: ToolCalled) -> None:
+        if (refused := self.tripwire.refused_by_agent(effect)) is not None:
+            self.questions.show_denied(*refused)
+        self.conversation.items.tool_called(effect)
+        self.tripwire.called(effect)
+
     def _signal(self, effect: Signal) -> None:
         self._host.interrupt()
         self.active_at = self._clock()  # its silence counts from here: that may be an answer
@@ -862,6 +901,8 @@ class SessionCore:
             conversation.agent = structs.replace(conversation.agent, version=effect.agent_version)
         conversation.items.replayed()
         conversation.live(LifeInput.OPEN)
+        if (problem := self.standing.agent_problem()) is not None and not effect.resumed:
+            self._noticed(Notice("warning", "agent_does_not_ask", problem))
 
     def _refused(self, effect: StartFailed) -> None:
         self.start_failed = effect

@@ -27,6 +27,7 @@ from .._model.turn import TurnMachine, TurnState
 from .._nesting import ServiceNursery
 from .._permissions.own_tools import OwnTools
 from .._permissions.policies import Decision, Policy
+from .._permissions.standing import Standing
 from .._trace.tap import Tap
 from .core import SessionCore
 from .handlers import Handlers
@@ -60,6 +61,7 @@ class SessionHost:
         connect: Connect,
         policy: Policy | None,
         own_tools: OwnTools,
+        standing: Standing,
         wall: Callable[[], float],
         clock: Callable[[], float],
         keeper: StoreKeeper | None = None,
@@ -103,6 +105,7 @@ class SessionHost:
             opening=opening,
             policy=policy,
             own_tools=own_tools,
+            standing=standing,
             host=self,
             wall=wall,
             clock=clock,

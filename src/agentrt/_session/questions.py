@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Final
+
+from msgspec import structs
 
 from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.conversation import Conversation
-from .._model.driver import Answer, Asked, Effect
-from .._model.events import PermissionOpened
+from .._model.driver import ASK, DENY, Answer, Asked, Checking, Effect
+from .._model.events import NO_ORIGIN, PermissionOpened, PermissionOption
 from .._model.result import Denial
 from .._model.turn import TurnMachine
 from .._permissions.decisions import (
@@ -33,8 +36,14 @@ from .._permissions.policies import (
     check_decision,
     given,
 )
+from .._permissions.standing import Refusal, Standing
 from .interfaces import Host, Steps, lifetime_of
+from .origin import current_origin
+from .tripwire import Tripwire
 from .withheld import Withheld
+
+REJECT: Final = PermissionOption("reject", "Reject", "reject_once")
+"""The answer to a call that was denied before the agent asked."""
 
 
 def request_id(request: PermissionOpened | str) -> str:
@@ -61,6 +70,8 @@ class Questions:
         limits: Limits,
         policy: Policy | None,
         own_tools: OwnTools,
+        standing: Standing,
+        tripwire: Tripwire,
         cwd: str,
         wall: Callable[[], float],
     ) -> None:
@@ -71,12 +82,18 @@ class Questions:
         self._limit = limits.permission
         self._policy = policy
         self._own_tools = own_tools
+        self._standing = standing
+        self._tripwire = tripwire
+        self._asks: dict[str, str] = {}
+        """By open question: the rule that wants it asked."""
         self._cwd = cwd
         self._wall = wall
 
     def asked(self, effect: Asked) -> None:
         """The agent asks: show it, and let the policy decide."""
         key, limit = effect.key, self._limit
+        effect.options = self._standing.offered(effect, self._conversation.log.state.modes)
+        self._tripwire.asked(effect)
         turn = self._core.turn
         until = lifetime_of(turn, background=effect.background)
         late = not effect.background and turn is not None and turn.cancelling
@@ -93,6 +110,55 @@ class Questions:
         if limit is not None and self._conversation.items.open_request(key) is not None:
             self._host.expire(key, limit, until)
         self._core.touch()
+
+    def checking(self, effect: Checking) -> None:
+        """The agent is about to run a tool call: a refusal holds whatever mode it is in."""
+        call = effect.call
+        self._tripwire.checked(call.tool_call)
+        request = PermissionRequest.of(call, cwd=self._cwd)
+        if effect.ran:
+            refusal = self._tripwire.refusal(request)
+            # What a person was asked about may have been allowed; a rule that denies never is.
+            asked = self._tripwire.was_asked(call.tool_call)
+            if refusal is not None and (refusal.certain or not asked):
+                self._tripwire.report(request, refusal)
+            self._core.receive(self._encoded(call.key, Answer()))
+            return
+        try:
+            refusal = self._standing.refusal(request)
+        except Exception as error:
+            refusal = Refusal(Deny(self.policy_failed(error).message), "", certain=True)
+        match refusal:
+            case None:
+                answer = Answer()
+            case Refusal(decision=Ask(), rule=rule):
+                answer = Answer(option=ASK, message=f"{rule} wants this to be asked.")
+            case Refusal(decision=Deny() as denied):
+                answer = Answer(option=DENY, message=denied.message)
+                self.show_denied(call, denied)
+        self._core.receive(self._encoded(call.key, answer))
+
+    def show_denied(self, call: Asked, denied: Deny) -> None:
+        """Put a call that was denied without a request into the log, as a question that the policy
+        has answered."""
+        request = structs.replace(call, key=self._conversation.new_id("d"), options=[REJECT])
+        if not self._conversation.ask(request, None, decided=True):
+            return
+        opened = self._conversation.items.open_request(request.key)
+        self._conversation.resolve(
+            request.key,
+            "selected",
+            by="policy",
+            option=REJECT.id,
+            denied=True,
+            reason=denied.message,
+            rule=denied.rule,
+        )
+        turn = None if call.background else self._core.turn
+        if turn is not None:
+            item = None if opened is None else opened.item
+            denial = Denial(title=call.title, by="policy", reason=denied.message, item=item)
+            turn.denied += (denial,)
 
     def _consult(self, effect: Asked) -> Decision | Awaitable[Decision]:
         """What the policy says; without one, the turn's reader is asked, if there is one."""
@@ -115,7 +181,7 @@ class Questions:
         """What a policy has come to at last. Raises TypeError if it is no decision."""
         return check_decision(self._policy, decision)
 
-    def policy_failed(self, error: Exception) -> Decision:
+    def policy_failed(self, error: Exception) -> Deny:
         """Say it; the decision is to deny."""
         self._core.handler_failed("the permission policy", error)
         return Deny("the permission policy failed")
@@ -127,6 +193,8 @@ class Questions:
             return
         with self._core:
             if isinstance(decision, Ask):
+                if decision.rule:
+                    self._asks[key] = decision.rule
                 turn = None if request.background else self._core.turn
                 # Without a policy it is the turn's own reader who is asked, whose time it is.
                 if turn is not None and self._policy is not None and turn.hard_left is None:
@@ -138,7 +206,8 @@ class Questions:
             if notice is not None:
                 self._conversation.log.append(notice)
             by = "unattended" if self._policy is None else "policy"
-            self._close(request, answer, by=by, denied=not allowed)
+            rule = decision.rule or _name_of(self._policy)
+            self._close(request, answer, by=by, denied=not allowed, rule=rule)
 
     def expired(self, key: str) -> None:
         """Nobody has answered in time."""
@@ -220,9 +289,12 @@ class Questions:
         by: str,
         denied: bool,
         outcome: str | None = None,
+        rule: str = "",
     ) -> None:
         """The one way out of a question."""
         key = request.request
+        rule = self._asks.pop(key, "") or rule
+        origin = current_origin() if by == "user" else NO_ORIGIN
         if request.orphaned and answer.option is not None:
             self._core.tell(decided_words(request, answer, denied=denied))
         turn = None if request.background else self._core.turn
@@ -242,7 +314,14 @@ class Questions:
             outcome = "cancelled" if answer.option is None else "selected"
         reason = answer.message if denied else ""
         self._conversation.resolve(
-            key, outcome, by=by, option=answer.option, denied=denied, reason=reason
+            key,
+            outcome,
+            by=by,
+            option=answer.option,
+            denied=denied,
+            reason=reason,
+            origin=origin,
+            rule=rule,
         )
         self._host.stop(key)
         if turn is not None:
@@ -275,9 +354,16 @@ class Questions:
 
     def drop(self, key: str) -> None:
         """Tell the agent that nobody will answer (`cancelled`)."""
+        self._asks.pop(key, None)
         self._host.stop(key)
         self._core.receive(self._encoded(key, Answer()))
 
     def _encoded(self, key: str, answer: Answer) -> list[Effect]:
         driver = self._core.driver
         return driver.answer(key, answer) if driver is not None else []
+
+
+def _name_of(policy: Policy | None) -> str:
+    """The name of a policy, for the log: a decision of its own has no rule."""
+    name: str = getattr(policy, "__qualname__", "")
+    return name.rpartition(".")[2]

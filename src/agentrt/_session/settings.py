@@ -25,7 +25,17 @@ class SessionSettings:
         self._host = host
         self._core = host.core
 
+    def _check_mode(self, mode: str | bool) -> None:
+        """Raise `LocalProtocolError` for a mode in which the policy's refusals would not hold."""
+        offered = self._known().modes
+        name = str(mode)
+        ids = [each.id for each in offered if name.casefold() in (each.id, each.name.casefold())]
+        for id in {name, *ids}:
+            if problem := self._core.standing.mode_problem(id):
+                raise LocalProtocolError(problem)
+
     async def set_mode(self, mode: str) -> None:
+        self._check_mode(mode)
         if await self._runs():
             opened = partial(self._open_with, mode=mode)
             await call(self._core, "set_mode", {"mode": mode}, succeeded=opened)
@@ -46,6 +56,8 @@ class SessionSettings:
             self._note(structs.replace(known, model=model))
 
     async def set_option(self, option: str, value: str | bool) -> None:
+        if self._is_mode(option, value):
+            self._check_mode(value)
         opened = partial(self._open_with_option, option, value)
         if await self._runs():
             params = {"option": option, "value": value}
@@ -57,6 +69,15 @@ class SessionSettings:
             options = [_changed(o, value) if o.id == option else o for o in known.options]
             opened()
             self._note(structs.replace(known, options=options))
+
+    def _is_mode(self, option: str, value: str | bool) -> bool:
+        """True if an option may be the mode under another name: one that is the mode, or the model,
+        is not among the session's options."""
+        known = self._known()
+        for each in known.options:
+            if each.id == option:
+                return each.category == "mode"
+        return all(value not in (model.id, model.name) for model in known.models)
 
     def _open_with(self, **changes: Any) -> None:
         """Every process that comes after this one begins so."""

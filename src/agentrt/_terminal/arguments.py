@@ -268,6 +268,12 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         help="let the agent act on the folder's own files (its hooks, MCP servers and settings),"
         " as if your configuration listed the folder under `trusted`",
     )
+    add(
+        "--on-violation",
+        choices=("warn", "cancel"),
+        help="when the agent runs a denied tool call without asking: print a warning, or cancel the"
+        " turn as well (warn)",
+    )
     add = parser.add_argument_group("limits, in seconds or `none`").add_argument
     add(
         "--timeout",

@@ -8,6 +8,7 @@ behind the end of a screen. The end of the input is a no.
 from __future__ import annotations
 
 import os
+import pwd
 import termios
 from collections import deque
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ import trio
 
 from .._errors import LocalProtocolError
 from .._model.events import Event, ItemUpdated, PermissionClosed, PermissionOpened
+from .._session.origin import answering
 from .held import HeldSession
 from .lines import LineReader
 from .pages import BAR, Pages
@@ -98,7 +100,12 @@ class Asker:
         elif isinstance(event, PermissionClosed):
             self._waiting = deque(w for w in self._waiting if w.request != event.request)
             if self._current is not None and self._current[0].request == event.request:
-                self._shows.line("The question is over.")
+                origin = ", ".join(filter(None, (event.who, event.via)))
+                self._shows.line(
+                    f"Answered by {one_line(origin)}."
+                    if event.by == "user" and origin
+                    else "The question is over."
+                )
                 self._over()
         elif isinstance(event, ItemUpdated):
             self._renew(event.item)
@@ -109,6 +116,10 @@ class Asker:
 
     def answer(self, line: str | None) -> bool:
         """A line was typed, or None: the end of the input. False: it was not meant for us."""
+        with answering(_user(), "terminal"):
+            return self._answer(line)
+
+    def _answer(self, line: str | None) -> bool:
         if self._current is None:
             return False
         request, question = self._current
@@ -249,3 +260,11 @@ class Asker:
         else:
             offered = question.offered(self._shows.size[0])
             self._shows.ask(question.prompt, offered, again=again)
+
+
+def _user() -> str:
+    """The user of this process, for the log."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # one without an entry, as containers have
+        return f"uid {os.getuid()}"

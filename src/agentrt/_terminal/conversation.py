@@ -33,7 +33,8 @@ from .._model.events import (
 )
 from .._model.state import SessionState, Snapshot, TurnRecord
 from .._nesting import bare_errors
-from .._permissions.policies import Decision, PermissionRequest
+from .._permissions.policies import Policy, ask
+from .._permissions.standing import ChangingPolicy
 from .._trace.recent import RecentWire
 from .asking import Asker, Shows
 from .attaching import prompt_of, text_of
@@ -130,6 +131,8 @@ class Repl(ABC):
         self.wire: RecentWire | None = None
         """What is listened to of the session, since somebody wanted to see it."""
         self._stderr = bytearray()
+        self._policy = ChangingPolicy(ask)
+        """The rules as they are now: they may change in the middle of a session."""
         self.left = trio.Event()
         """The session that is open is to be left."""
         self._at_once: Submitted | None = None
@@ -209,7 +212,7 @@ class Repl(ABC):
         self._before = self.wire = None
         self._stderr.clear()
         self.left, self._shown = trio.Event(), trio.Event()
-        self._decide = setup.policy(setup.config.permissions.mode or "ask", attended=True)
+        self._policy.policy = self._policy_of(setup)
         display, shows = self.began(setup)
         self.view = View(display)
         try:
@@ -286,9 +289,9 @@ class Repl(ABC):
             await self.room()
         self._shown.set()
 
-    def _policy(self, request: PermissionRequest) -> Decision | Awaitable[Decision]:
-        """The rules as they are now: they may change in the middle of a session."""
-        return self._decide(request)
+    @staticmethod
+    def _policy_of(setup: Setup) -> Policy:
+        return setup.policy(setup.config.permissions.mode or "ask", attended=True)
 
     @property
     def stderr(self) -> str:
@@ -301,7 +304,7 @@ class Repl(ABC):
 
     def permit(self, setup: Setup) -> None:
         """Go on by the rules of another setup. Raises `UsageError` for one that is none."""
-        self._decide = setup.policy(setup.config.permissions.mode or "ask", attended=True)
+        self._policy.policy = self._policy_of(setup)
         self.setup = setup
 
     def report_error(self, error: AgentrtError) -> None:

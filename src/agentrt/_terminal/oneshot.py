@@ -313,7 +313,11 @@ class _OneShot(OnePrompt):
             if limits.hard is not None and "hard" in setup.config.limits:
                 limits = structs.replace(limits, drain=min(limits.drain, limits.hard))
             limits = self.bound.applied(limits)
-            policy = setup.policy(wanted, attended=terminal is not None)
+            policy = setup.policy(
+                wanted,
+                attended=terminal is not None,
+                chosen=setup.config.permissions.mode == "deny",
+            )
             async with open_own(setup.config.terminal.store) as own:
                 with self.bound.over("the start of the agent") as start:
                     opening = setup.open(policy, limits=limits, replay=False, own=own)

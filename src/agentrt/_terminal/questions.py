@@ -115,14 +115,14 @@ class Choice:
         self._answers: dict[str, str] = {}
         """What may be typed, and which option it is."""
         self.title = f"The agent asks: │ {revealed_line(request.title, TITLE)}"
-        kinds = [option.kind for option in request.options]
+        plain_kinds = [option.kind for option in request.options if not option.effect]
         for number, option in enumerate(request.options, 1):
             key, _, word = _KINDS.get(option.kind, ("", "", ""))
-            if not key or key in self._answers:
-                key = str(number)
+            if not key or key in self._answers or option.effect:
+                key = str(number)  # what changes more than this request has no letter
             self._keys.append(key)
             self._answers |= {key: option.id, str(number): option.id}
-            if word and kinds.count(option.kind) == 1:
+            if word and not option.effect and plain_kinds.count(option.kind) == 1:
                 self._answers[word] = option.id
 
     def offered(self, width: int) -> list[str]:

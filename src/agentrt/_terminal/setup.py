@@ -101,12 +101,17 @@ class Setup(Struct, frozen=True, kw_only=True):
     note: str = ""
     """Something to be said about the choice of the agent."""
 
-    def policy(self, mode: PermissionMode, *, attended: bool = False) -> Policy:
+    def policy(
+        self, mode: PermissionMode, *, attended: bool = False, chosen: bool = True
+    ) -> Policy:
         """The rules of the settings, and behind them what the mode says. `attended`: somebody is
         there, to be asked about what a rule may deny, and to fill in forms where everything is
-        allowed. Raises `UsageError`."""
-        if mode == "allow-all" and attended:
-            otherwise: Policy = _ask_forms
+        allowed. `chosen`: somebody has chosen the mode; without that, `deny` only answers what the
+        agent asks. Raises `UsageError`."""
+        if mode == "deny" and not chosen:
+            otherwise: Policy = _deny_questions
+        elif mode == "allow-all" and attended:
+            otherwise = _ask_forms
         else:
             otherwise = {"ask": ask, "deny": deny_all, "allow-all": allow_all}[mode]
         permissions = self.config.permissions
@@ -116,6 +121,7 @@ class Setup(Struct, frozen=True, kw_only=True):
                 deny=permissions.deny,
                 otherwise=otherwise,
                 attended=attended,
+                on_violation=permissions.on_violation,
             )
         except ValueError as error:
             raise UsageError(str(error)) from error
@@ -283,6 +289,11 @@ def agents_environment(config: Config, *, server: bool = False) -> dict[str, str
     stores = (config.serve.store, config.terminal.store)
     database = any(each is not None and is_server(each) for each in stores)
     return without_own(os.environ, server=server, database=database)
+
+
+def _deny_questions(request: PermissionRequest) -> Decision:
+    """Nobody is there to be asked."""
+    return deny_all(request)
 
 
 def _ask_forms(request: PermissionRequest) -> Decision:

@@ -148,7 +148,7 @@ class Transcript:
         else:
             self.line(f"{level}: {text}")
 
-    def answered(self, kind: str) -> None:
+    def answered(self, kind: str, origin: str) -> None:
         pass  # it stands behind the question
 
     def ended(self, event: TurnEnded, words: str, stderr: str) -> None:

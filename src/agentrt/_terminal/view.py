@@ -188,8 +188,9 @@ class Display(Protocol):
         """Something in a line, of the level of a notice."""
         ...
 
-    def answered(self, kind: str) -> None:
-        """A question was answered here by an option of this kind."""
+    def answered(self, kind: str, origin: str) -> None:
+        """A question was answered by an option of this kind. `origin`: the one who answered, and
+        from where; empty if it was this terminal."""
         ...
 
     def ended(self, event: TurnEnded, words: str, stderr: str) -> None:
@@ -370,7 +371,9 @@ class View:
         self._asked.pop(event.request, None)
         kind = self._options.pop(event.request, {}).get(event.option or "")
         if event.by == "user" and kind is not None:
-            self._display.answered(kind)
+            here = event.via in ("", "terminal", "program")
+            origin = "" if here else ", ".join(filter(None, (event.who, event.via)))
+            self._display.answered(kind, origin)
 
     # --- the rest
 

@@ -20,6 +20,7 @@ from .._model.content import JsonObject
 from .._model.events import Modes
 from .._runtime.register import SessionInfo
 from .._session.core import TakenBack
+from .._session.origin import answering
 from .._session.session import host_of
 from .._version import __version__
 from .._wire import jsonrpc as rpc
@@ -109,6 +110,8 @@ class _Attached(Struct, eq=False):
 class AcpViewer(ForeignViewer):
     """One connection of an ACP client."""
 
+    protocol = "acp"
+
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
         self.defaults = Meta()
@@ -117,7 +120,9 @@ class AcpViewer(ForeignViewer):
         self._sessions: dict[Feed, _Attached] = {}
         self._calls: OurCalls = rpc.Calls()
         self._talks = Sessions(hub, lambda: self._client, self)
-        self._questions = Questions(self._talks, self._calls)
+        self._questions = Questions(
+            self._talks, self._calls, lambda: answering(self._client.who, self.via)
+        )
         self._editor = Editor(self._calls, self.reply)
         self._has_editor = False
 
@@ -176,6 +181,8 @@ class AcpViewer(ForeignViewer):
             raise Refused("bad_request", "`initialize` was said already")
         self._greeted = True
         self._questions.offers = params.client_capabilities
+        if (info := params.client_info) is not None:
+            self.client_name = f"{info.name} {info.version}".strip()
         if self.role == "controller":
             self._has_editor = self._editor.offer(params.client_capabilities)
         everything = {"image": True, "audio": True, "embeddedContext": True}

@@ -68,8 +68,16 @@ class Capabilities(Struct):
         return options is not None and options.boolean is not None
 
 
+class ClientInfo(Struct, rename="camel"):
+    """The name and version that a client gives itself."""
+
+    name: str = ""
+    version: str = ""
+
+
 class Initialize(Struct, rename="camel"):
     client_capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
+    client_info: ClientInfo | None = None
 
 
 class Authenticate(Struct, rename="camel"):

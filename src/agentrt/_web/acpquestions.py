@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from functools import partial
 
 from msgspec import Struct
@@ -28,11 +29,18 @@ class _Asked(Struct, frozen=True):
 class Questions:
     """What one client is asked, in all its sessions."""
 
-    def __init__(self, sessions: Sessions, calls: OurCalls) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        calls: OurCalls,
+        answering: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """`answering`: answer in the client's name while the block is entered."""
         self.offers = Capabilities()
         """What the client can do."""
         self._sessions = sessions
         self._calls = calls
+        self._answering = answering
         self._open: dict[Feed, dict[str, int]] = {}  # the questions, with our requests
 
     def look(self, feed: Feed, updates: Updates) -> Iterable[bytes]:
@@ -58,13 +66,15 @@ class Questions:
         session = self._sessions.get(asked.feed.log.session)
         taken = False
         try:
-            taken = _take_answer(
-                session, asked, said.result if isinstance(said.result, dict) else {}
-            )
+            with self._answering():
+                taken = _take_answer(
+                    session, asked, said.result if isinstance(said.result, dict) else {}
+                )
         except Exception as error:
             as_refusal(error)  # a mistake of ours is logged
         if not taken:
-            session.dismiss(asked.request)
+            with self._answering():
+                session.dismiss(asked.request)
 
     def _ask(self, feed: Feed, updates: Updates, ask: PermissionOpened) -> bytes:
         session, form = feed.log.session, self._fills(ask)

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from .._errors import RemoteProtocolError
 from .._model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
 from .._session.core import When
+from .._session.origin import answering
 from .._wire.json import decode_strictly
 from . import commands as c
 from .aichunks import Chunk, Message, behind_replay, is_pending, replayed
@@ -134,6 +135,8 @@ class _Stream(Struct, eq=False):
 
 class AiViewer(ForeignViewer):
     """One connection of an AI SDK client, with any number of chats."""
+
+    protocol = "ai"
 
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
@@ -347,7 +350,8 @@ class AiViewer(ForeignViewer):
             request = approval.get("id") if isinstance(approval, dict) else None
             if state == "approval-responded" and request in session.permissions:
                 assert isinstance(approval, dict)
-                _answer(session, request, approval, answers.get(request, Answer()))
+                with answering(self._client.who, self.via):
+                    _answer(session, request, approval, answers.get(request, Answer()))
             elif isinstance(call, str) and state in ("output-available", "output-error"):
                 failed = state == "output-error"
                 output = part.get("errorText") if failed else part.get("output")
@@ -475,7 +479,9 @@ class AiViewer(ForeignViewer):
 
 def _answer(session: AnySession, request: str, approval: JsonObject, said: Answer) -> None:
     """Answer a question as the client says: by yes or no, and with what it says beyond them."""
-    options = {option.kind: option.id for option in session.permissions[request].options}
+    options = {
+        each.kind: each.id for each in session.permissions[request].options if not each.effect
+    }
     note = said.note or str(approval.get("reason") or "")
     yes = approval.get("approved") is True
     first, second = ("allow_once", "allow_always") if yes else ("reject_once", "reject_always")

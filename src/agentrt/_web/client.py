@@ -105,6 +105,17 @@ class Client:
         self._ahead: dict[str, _Place] = {}
         """By session: that of the last command that others wait behind."""
 
+    @property
+    def who(self) -> str:
+        """The holder of the credentials that it came with."""
+        tenant = self._runtime.tenant
+        return f"tenant {tenant.name}" if tenant is not None else "the server's token"
+
+    @property
+    def via(self) -> str:
+        """The protocol that it speaks, and the name that it gave itself."""
+        return "another server" if self.viewer is None else self.viewer.via
+
     def offer(self, tools: Iterable[ToolOffer]) -> None:
         """It runs these tools, and no others; the sessions that it opens get them."""
         deadline = self._runtime.limits.client_tool

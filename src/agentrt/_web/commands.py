@@ -61,11 +61,13 @@ class ToolOffer(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class Hello(Command, tag="hello"):
     """`client`: a random word that this client keeps over its reconnects. Its answers are
-    remembered under it; without one they are forgotten with the connection."""
+    remembered under it; without one they are forgotten with the connection. `name`: the client's
+    name for people, which the log keeps with its answers."""
 
     sessions: Annotated[list[Known], Meta(max_length=256)] = []
     client: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     tools: Annotated[list[ToolOffer], Meta(max_length=64)] = []
+    name: Annotated[str, Meta(max_length=100)] = ""
 
 
 class Attach(ForSession, tag="attach"):

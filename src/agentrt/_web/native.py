@@ -34,6 +34,8 @@ before it was sent."""
 class NativeViewer(Viewer):
     """One connection of a client that speaks `agentrt.v1`."""
 
+    protocol = "agentrt.v1"
+
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(role, hub.limits, hub.forget)
         self._hub = hub
@@ -73,6 +75,7 @@ class NativeViewer(Viewer):
             raise Malformed(hello.id, "forbidden", "a viewer offers no tools")
         if len({offer.name for offer in hello.tools}) < len(hello.tools):
             raise Malformed(hello.id, "bad_request", "two of the tools have the same name")
+        self.client_name = hello.name
         self._client = self._hub.recognise(self, hello.client)
         self._client.offer(hello.tools)
         self.reply(self._ready())

@@ -27,6 +27,7 @@ from .._errors import (
 from .._journal.port import AGAIN, Port
 from .._journal.store import Store
 from .._model.content import JsonObject
+from .._session.origin import answering
 from .._session.session import Session, host_of
 from .._session.turn import Turn
 from . import commands as c
@@ -329,7 +330,8 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
         case c.Cancel():
             return _cancel(session, command)
         case c.Permission():
-            return _permission(session, command)
+            with answering(client.who, client.via):
+                return _permission(session, command)
         case c.ToolResult():
             return _tool_result(client, session, command)
         case c.InQueue():

@@ -10,14 +10,18 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Final, Protocol
 
 import trio
 
 from .._limits import Limits
+from .._model.bounds import cut
 from .feed import Feed
 from .refusal import Code, Refusal
 from .security import Role
+
+NAME_CHARS: Final = 100
+"""Characters of a client's own name that are kept."""
 
 
 class Outlet(Protocol):
@@ -37,8 +41,13 @@ class Viewer(ABC):
     """Made by `Hub.attach_viewer`. Close it when its socket is gone, or use it as a block; `gone`
     is called then."""
 
+    protocol: ClassVar[str] = ""
+    """The protocol that its client speaks."""
+
     def __init__(self, role: Role, limits: Limits, gone: Callable[[Viewer], None]) -> None:
         self.role: Role = role
+        self.client_name = ""
+        """The name that the client gave itself."""
         self._limits = limits
         self._gone = gone
         self._places: dict[Feed, int | None] = {}  # up to where each session is known
@@ -52,6 +61,12 @@ class Viewer(ABC):
         self._beat_at = math.inf
         self._at_once = False  # whether the last frame was there without a wait
         self._lot = trio.lowlevel.ParkingLot()
+
+    @property
+    def via(self) -> str:
+        """Where its client's answers come from, for the log."""
+        name = cut(self.client_name, NAME_CHARS)
+        return f"{self.protocol} ({name})" if name else self.protocol
 
     def connect(self, outlet: Outlet) -> None:  # noqa: B027 - most make each frame when asked
         """Where frames may go that can be sent at once; the others wait for `next_frame`."""

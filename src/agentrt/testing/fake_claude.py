@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import trio
@@ -67,6 +68,10 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         super().__init__(process)
         self.hooks: JsonObject = {}
         """What the host asked to be notified of: matchers by event."""
+        self.mode = "default"
+        """Its permission mode."""
+        self.allowed: set[str] = set()
+        """The rules that it was given by answers and settings: it asks nothing that one matches."""
         self._version = version
         self._next = 0
         self._results = 0
@@ -99,7 +104,8 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
                 if self.prompt is not None:
                     self.prompt.cancelled.set()
             case "set_permission_mode":
-                answer = {"mode": request["mode"]}
+                self.mode = request["mode"]
+                answer = {"mode": self.mode}
         body = {"subtype": "success", "request_id": id, "response": answer}
         self.send({"type": "control_response", "response": body})
         if request["subtype"] == "end_session" and "eof" not in self.process.ignores:
@@ -226,6 +232,75 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
             raise ValueError(f"the program has no tools: {answer.get('error')}")
         response: JsonObject = answer["response"]["mcp_response"]
         return response
+
+    async def attempt(
+        self,
+        call: str,
+        title: str,
+        *,
+        name: str = "Bash",
+        suggestions: Sequence[JsonObject] = (),
+        **arguments: Any,
+    ) -> bool:
+        """Make a tool call as Claude Code does; True if it ran.
+
+        The hooks are asked first, in every mode. Then its mode and the rules in `allowed` decide
+        whether it asks for permission, with these suggestions; it takes those that are answered.
+        """
+        given = arguments or {"command": title}
+        self.use(call, title, name=name, **arguments)
+        verdict = await self._checked(call, name, given)
+        if verdict == "deny":
+            self.used(call, "a hook has denied it", failed=True)
+            return False
+        if verdict == "ask" or not self._lets(name, given):
+            answer = await self.request(
+                "can_use_tool",
+                tool_name=name,
+                input=given,
+                tool_use_id=call,
+                permission_suggestions=list(suggestions),
+            )
+            response: JsonObject = answer.get("response") or {}
+            if response.get("behavior") != "allow":
+                self.used(call, "it was not allowed", failed=True)
+                return False
+            for update in response.get("updatedPermissions", ()):
+                self._update(update)
+        self.used(call, "done")
+        return True
+
+    async def _checked(self, call: str, name: str, given: JsonObject) -> str | None:
+        """The decision of the `PreToolUse` hooks about a call: the strictest counts."""
+        found: list[Any] = []
+        for matcher in self.hooks.get("PreToolUse", ()):
+            for callback in matcher["hookCallbackIds"]:
+                about = {
+                    "hook_event_name": "PreToolUse",
+                    "tool_name": name,
+                    "tool_input": given,
+                    "permission_mode": self.mode,
+                }
+                answer = await self.request(
+                    "hook_callback", callback_id=callback, tool_use_id=call, input=about
+                )
+                output = (answer.get("response") or {}).get("hookSpecificOutput") or {}
+                found.append(output.get("permissionDecision"))
+        return next((verdict for verdict in ("deny", "ask", "allow") if verdict in found), None)
+
+    def _lets(self, name: str, given: JsonObject) -> bool:
+        """True if a call needs no permission, by the mode and the rules."""
+        edits = self.mode == "acceptEdits" and (
+            name in ("Write", "Edit") or str(given.get("command")).split()[0] in ("rm", "mkdir")
+        )
+        return self.mode in ("bypassPermissions", "auto") or edits or name in self.allowed
+
+    def _update(self, update: JsonObject) -> None:
+        match update:
+            case {"type": "setMode", "mode": str(mode)}:
+                self.mode = mode
+            case {"type": "addRules", "behavior": "allow", "rules": rules}:
+                self.allowed |= {rule["toolName"] for rule in rules}
 
     async def call_hook(self, event: str, **input: Any) -> JsonObject:
         """Ask the program's first hook of that event, as Claude does."""

@@ -18,6 +18,7 @@ from .._model.content import JsonObject
 from .._model.driver import Opening
 from .._model.fork_point import ForkPoint
 from .._permissions.policies import Policy, ask
+from .._permissions.standing import Standing
 from .._runtime.assembly import assemble
 from .._runtime.offer import Attach, Offer
 from .._runtime.open import serve_session
@@ -87,6 +88,7 @@ async def open_fake_session(
         terminals=terminals,
         connect=lambda opening: start().connect(),
         new_uuid=lambda: f"00000000-0000-4000-8000-{next(uuids):012}",
+        standing=Standing(permissions, agent),
     )
     opening = Opening(
         cwd=cwd,
@@ -151,6 +153,7 @@ async def _reopen_fake_session(
         servers=servers,
         connect=lambda opening: start().connect(),
         first_key=f"r{again.place.owner}.",
+        standing=Standing(permissions, agent),
     )
     opening = structs.replace(again.opening, mcp_servers=mcp_servers)
     if roots is not None:

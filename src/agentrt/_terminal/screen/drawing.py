@@ -137,9 +137,10 @@ class Drawing:
             look = "bad" if level == "error" else "warn"
             self.page.line((look, f"{level}: "), ("", text))
 
-    def answered(self, kind: str) -> None:
+    def answered(self, kind: str, origin: str) -> None:
         look = "good" if kind.startswith("allow") else "warn"
-        self.page.line(("dim", "  → "), (look, kind.replace("_", " ")), kind="ask")
+        by = ("dim", f" ({one_line(origin)})" if origin else "")
+        self.page.line(("dim", "  → "), (look, kind.replace("_", " ")), by, kind="ask")
 
     def ended(self, event: TurnEnded | TurnRecord, words: str, stderr: str) -> None:
         look = "warn" if event.outcome == "cancelled" else "bad"

@@ -88,7 +88,7 @@ export function Elsewhere({ seat }) {
   const { answered } = seat;
   if (!answered || here(answered.request) === ui().answering || seat.view.permissions.size) return null;
   if (answered.by === "policy" || answered.by === "unattended" || answered.by === "turn") return null;
-  const by = answered.by === "user" ? "Answered elsewhere" : answered.by === "timeout" ? "Expired" : "Withdrawn by the agent";
+  const by = answered.by === "user" ? (answered.from ? `Answered by ${oneLine(answered.from, 80)}` : "Answered elsewhere") : answered.by === "timeout" ? "Expired" : "Withdrawn by the agent";
   return html`<p class="elsewhere" role="status">
     <strong>${by}:</strong> “${oneLine(answered.title, 80)}” ${oneLine(answered.words, 60)}
   </p>`;

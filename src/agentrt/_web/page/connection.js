@@ -82,7 +82,7 @@ export class Connection {
   opened(looking = false) {
     sessionStorage.setItem("client", this.client);
     this.greeting = `${this.load}:${++this.commands}`;
-    this.write(JSON.stringify({ type: "hello", id: this.greeting, client: this.client, ...this.wiring.hello(looking) }));
+    this.write(JSON.stringify({ type: "hello", id: this.greeting, client: this.client, name: "page", ...this.wiring.hello(looking) }));
   }
 
   /** @param {string} data */

@@ -188,7 +188,8 @@ function closing(seat, events, closed) {
   const ask = /** @type {w.Permission} */ (asked);
   const option = ask.options?.find(({ id }) => id === closed.option);
   const words = closed.outcome === "expired" ? "nobody answered in time" : option?.name ?? closed.outcome;
-  return { request: closed.request, title: ask.title, words, by: closed.by ?? "agent" };
+  const from = [closed.who, closed.via].filter(Boolean).join(", ");
+  return { request: closed.request, title: ask.title, words, by: closed.by ?? "agent", ...(from ? { from } : {}) };
 }
 
 /**

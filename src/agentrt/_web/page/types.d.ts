@@ -18,7 +18,7 @@ type Handler = (event: any) => void;
 interface Times { opened: number; heard: number; closed?: number }
 
 /** A question that is closed, as far as it is worth saying. */
-interface Answered { request: string; title: string; words: string; by: string }
+interface Answered { request: string; title: string; words: string; by: string; from?: string }
 
 /** A session that is, or was, attached. */
 interface Seat {

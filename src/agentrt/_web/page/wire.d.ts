@@ -39,7 +39,7 @@ export interface Item {
   message?: string | null; replay?: boolean;
 }
 
-export interface Option { id: string; name: string; kind: string }
+export interface Option { id: string; name: string; kind: string; effect?: string }
 export interface Permission {
   kind?: "permission.opened"; request: string; title: string; item?: string | null; detail?: unknown;
   options?: Option[]; expires?: number | null; form?: Schema | null; url?: string | null;
@@ -101,7 +101,8 @@ export type Event =
   | { kind: "item.closed"; item: string; status: ItemStatus }
   | (Permission & { kind: "permission.opened" })
   | { kind: "permission.closed"; request: string; outcome: "selected" | "cancelled" | "expired";
-      option?: string | null; by?: string; reason?: string }
+      option?: string | null; by?: string; reason?: string; who?: string; via?: string;
+      rule?: string }
   | { kind: "queue"; queue: QueueEntry[]; paused?: boolean }
   | { kind: "plan"; plan: PlanEntry[] }
   | { kind: "usage"; usage: Usage }

@@ -1,0 +1,312 @@
+"""Refusals that hold although the agent does not ask.
+
+A policy answers requests. A refusal has to hold as well where none comes: in a mode that asks for
+nothing, after an "always", or because of what an earlier session wrote into the agent's settings.
+`Standing` is the part of a policy that says so: `deny` and `ask` rules, and `deny_all`. It judges a
+call by what the call would do, whoever asks or does not ask.
+
+Functions of a program's own are policies that answer requests and nothing more: they have no
+standing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from .._agents.agent import Agent, Quirks
+from .._model.driver import Asked
+from .._model.events import Modes, PermissionOption
+from .mcp_calls import OWN_NAME
+from .own_tools import OwnTools
+from .policies import (
+    NOTHING_IS_ALLOWED,
+    Allow,
+    Ask,
+    Deny,
+    PermissionRequest,
+    Policy,
+    RulesPolicy,
+    allow_all,
+    deny_all,
+    known_of,
+)
+
+LOOKS: Final = frozenset({"Read"})
+"""Names of rules for calls that only look."""
+LOOKING_KINDS: Final = frozenset({"read", "search", "think", "switch_mode"})
+"""Kinds of calls that change nothing, by the agent's own word."""
+LOOKING_COMMANDS: Final = (
+    *("ls", "pwd", "cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "stat", "file", "which"),
+    *("whoami", "basename", "dirname", "realpath", "readlink", "nl", "cksum", "sha256sum", "true"),
+)
+"""Programs that only look, whatever their arguments are."""
+HARMLESS_TOOLS: Final = frozenset(
+    name.casefold()
+    for name in (
+        *("Task", "Agent", "TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList"),
+        *("TaskGet", "TaskOutput", "TaskStop", "BashOutput", "KillShell", "KillBash"),
+        *("AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "ToolSearch", "Skill"),
+        *("SlashCommand", "StructuredOutput", "ListMcpResourcesTool", "SendUserMessage"),
+        *("todo_write", "todowrite", "update_plan", "exit_plan_mode", "ask_user_question"),
+        *("task", "agent", "skill", "tool_search", "update_topic", "request_permissions"),
+    )
+)
+"""Tools of agents that plan, ask and delegate: each further call of theirs is judged by itself."""
+UNASKED_NAME: Final = re.compile(
+    r"bypass|yolo|full.?auto|auto.?(?:edit|approve|accept|run)|accept.?edit|full.?access|dangerous"
+    r"|skip.?permission|never.?ask|always.?(?:allow|approve)|^auto$",
+    re.IGNORECASE,
+)
+"""Names of modes that ask for less than everything, of agents that the catalogue does not know."""
+
+
+class Refusal(Struct, frozen=True):
+    """The reason why a call must not happen unasked."""
+
+    decision: Deny | Ask
+    rule: str
+    certain: bool
+    """True if nobody can have allowed it: a rule matches, or nothing is allowed at all."""
+
+
+class Standing:
+    """The part of a policy that holds whatever the agent asks.
+
+    `agent`: whose requests these are; its catalogue entry says what its tools are called.
+    `own_tools`: the program's own tools, which are judged by their own rules.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None,
+        agent: Agent | None = None,
+        own_tools: OwnTools | None = None,
+    ) -> None:
+        self._policy = policy
+        self._agent = agent
+        self._own_tools = own_tools
+
+    @property
+    def refuses(self) -> bool:
+        """True if there is anything that the policy refuses for the life of the session."""
+        return any(True for _ in _parts(self._policy, changing=True))
+
+    @property
+    def cancels(self) -> bool:
+        """True if a violation cancels the turn."""
+        return any(
+            isinstance(part, RulesPolicy) and part.on_violation == "cancel"
+            for part in _parts(self._policy)
+        )
+
+    @property
+    def deny_rules(self) -> list[str]:
+        """The texts of the deny rules, to be given to the agent as well."""
+        return [
+            str(rule)
+            for part in _parts(self._policy)
+            if isinstance(part, RulesPolicy)
+            for rule in part.deny
+        ]
+
+    @property
+    def binds(self) -> bool:
+        """True if agentrt decides before each tool call of the agent, in every mode."""
+        return self._agent is not None and self._agent.protocol == "claude"
+
+    def agent_problem(self) -> str | None:
+        """The reason why the refusals do not hold in any mode of the agent; None if they may."""
+        if self._agent is None or not self.refuses or "*" not in self._agent.quirks.unasked_modes:
+            return None
+        return (
+            f"{self._agent.name} asks for nothing, so {self._described()} cannot hold; calls that"
+            " they deny are only reported"
+        )
+
+    def mode_problem(self, mode: str) -> str | None:
+        """The reason why the refusals would not hold in a mode of the agent; None if they do."""
+        if self._agent is None or self.binds or not self.refuses:
+            return None
+        if not is_unasked(mode, self._agent) or "*" in self._agent.quirks.unasked_modes:
+            return None
+        return (
+            f"{self._agent.name} does not ask for permission in its mode {mode!r}, so"
+            f" {self._described()} would not hold; choose another mode, or open the session"
+            " without them"
+        )
+
+    def offered(self, asked: Asked, modes: Modes | None) -> list[PermissionOption]:
+        """The options of a request that may be chosen, each with its effect and scope.
+
+        An option that switches the agent to a mode in which the refusals would not hold is left
+        out.
+        """
+        known = set() if modes is None else {choice.id for choice in modes.modes}
+        quirks = Quirks() if self._agent is None else self._agent.quirks
+        found: list[PermissionOption] = []
+        for option in asked.options:
+            of_kind = f"{asked.tool_kind}:{option.id}"
+            mode = quirks.option_modes.get(of_kind) or quirks.option_modes.get(option.id)
+            if mode is None and (option.id in known or option.id in quirks.unasked_modes):
+                mode = option.id
+            if mode is not None and option.kind.startswith("allow"):
+                if self.mode_problem(mode) is not None:
+                    continue
+                option = structs.replace(option, effect=option.effect or "mode")
+            scope = quirks.option_scopes.get(of_kind) or quirks.option_scopes.get(option.id)
+            if scope and option.kind.startswith("allow"):
+                option = structs.replace(option, name=f"{option.name} ({scope})")
+            found.append(option)
+        return found
+
+    def _described(self) -> str:
+        rules = [str(rule) for part in _parts(self._policy) for rule in getattr(part, "deny", ())]
+        return f"the deny rules ({', '.join(rules)})" if rules else "a policy that denies"
+
+    def refusal(self, request: PermissionRequest, *, ran: bool = False) -> Refusal | None:
+        """The reason why this call must not happen without a question; None if it may.
+
+        `ran`: the call has run already. Then the kind that the agent gave counts as its word, as
+        it can only make a notice superfluous.
+        """
+        own = None if self._own_tools is None else self._own_tools.preview(request)
+        match own:
+            case Deny(rule=rule):
+                return Refusal(own, rule, certain=True)
+            case Ask(rule=rule):
+                return Refusal(own, rule, certain=False)
+            case Allow():
+                return None
+        if self._agent is not None:
+            request = known_of(request, self._agent)
+        return _refusal(self._policy, request, ran=ran)
+
+
+def is_unasked(mode: str, agent: Agent) -> bool:
+    """True for a mode in which an agent does things without asking. Of a mode that the catalogue
+    does not describe, its name says so."""
+    if mode in agent.quirks.unasked_modes or "*" in agent.quirks.unasked_modes:
+        return True
+    described = agent.quirks.unasked_modes or agent.quirks.mode is not None
+    return not described and UNASKED_NAME.search(mode) is not None
+
+
+class ChangingPolicy:
+    """A policy that is replaced while sessions use it."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.__qualname__ = "permissions"
+
+    def __call__(self, request: PermissionRequest) -> Any:
+        return self.policy(request)
+
+    @property
+    def __wrapped__(self) -> Policy:
+        return self.policy
+
+
+def _parts(policy: Any, *, changing: bool = False) -> Iterator[object]:
+    """The policies with standing that a policy is made of, the outermost first. `changing`: one
+    that may be replaced counts, as its successor may have standing."""
+    while policy is not None:
+        if isinstance(policy, ChangingPolicy):
+            if changing:
+                yield policy
+            policy = policy.policy
+        elif isinstance(policy, RulesPolicy):
+            if policy.deny or policy.ask or policy.on_violation == "cancel":
+                yield policy
+            policy = policy.otherwise
+        elif policy is deny_all:
+            yield policy
+            return
+        else:
+            policy = _unwrapped(policy)
+
+
+def _unwrapped(policy: Any) -> Any:
+    return inspect.getattr_static(policy, "__wrapped__", None)
+
+
+def _refusal(policy: Any, request: PermissionRequest, *, ran: bool) -> Refusal | None:
+    while policy is not None:
+        if isinstance(policy, ChangingPolicy):
+            policy = policy.policy
+        elif isinstance(policy, RulesPolicy):
+            return _by_rules(policy, request, ran=ran)
+        elif policy is deny_all:
+            if looks(request) or (ran and _is_own_tool(request)):
+                return None  # agentrt serves its own tools, and checks their calls there
+            return Refusal(Deny(NOTHING_IS_ALLOWED, rule="deny_all"), "deny_all", certain=True)
+        else:
+            policy = _unwrapped(policy)
+    return None
+
+
+def _by_rules(policy: RulesPolicy, request: PermissionRequest, *, ran: bool) -> Refusal | None:
+    from .programs import NOTHING, Verdict
+    from .rules import covered, worst
+    from .seen import Seen
+    from .words import KINDS
+
+    if ran and request.kind in KINDS:
+        request = structs.replace(request, kind_holds=True)
+    seen = Seen(request)
+    rule, found = worst(policy.deny, seen)
+    denied = f"deny {rule}"
+    if found.verdict is Verdict.YES:
+        reason = Deny(f"Denied by the rule {rule}.", rule=denied)
+        return Refusal(reason, denied, certain=True)
+    asking, wanted = worst(policy.ask, seen)
+    if ran and request.kind in ("think", "switch_mode") and seen.unknown:
+        found = wanted = NOTHING
+    if wanted.verdict is not Verdict.NO:
+        return Refusal(Ask(rule=f"ask {asking}"), f"ask {asking}", certain=False)
+    if found.verdict <= Verdict.HIDDEN and covered(policy.allow, seen):
+        return None
+    if found.verdict is not Verdict.NO:
+        if policy.attended or policy.otherwise not in (allow_all, deny_all):
+            return Refusal(Ask(rule=denied), denied, certain=False)
+        why = f"Denied because the rule {rule} may apply: {found.why}."
+        return Refusal(Deny(why, rule=denied), denied, certain=False)
+    inner = _refusal(policy.otherwise, request, ran=ran)
+    if inner is not None and policy.allow:
+        return Refusal(inner.decision, inner.rule, certain=False)
+    return inner
+
+
+def looks(request: PermissionRequest) -> bool:
+    """True for a call that only looks, plans or delegates, as far as its program says."""
+    from .rules import Rule, covered
+    from .seen import Seen
+    from .words import meant_by, perhaps_meant_by
+
+    seen = Seen(request)
+    if request.changes:
+        return False
+    if seen.has_command or request.shown_command is not None:
+        rules = [Rule(f"Bash({program}:*)") for program in LOOKING_COMMANDS]
+        return covered(rules, seen)
+    if request.tool:
+        if request.tool.casefold() in HARMLESS_TOOLS:
+            return True
+        known = meant_by(request.tool, request.tools) - {request.tool}
+        known |= perhaps_meant_by(request.tool, "")
+        if known:
+            return known <= LOOKS
+    return request.kind in LOOKING_KINDS
+
+
+def _is_own_tool(request: PermissionRequest) -> bool:
+    """True for a call of the program's own tools, in the words of one agent or another."""
+    if request.changes or request.kind in ("execute", "edit", "delete", "move", "fetch"):
+        return False
+    name = request.tool or request.title
+    parts = name.replace("(", "_").replace(" ", "_").replace(".", "_").split("_")
+    return OWN_NAME in parts

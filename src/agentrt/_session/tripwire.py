@@ -1,0 +1,226 @@
+"""The tripwire: tool calls that ran without being asked for, and that the policy refuses.
+
+An agent may run a call without a question: in a mode that asks for nothing, after an "always", or
+because its own settings allow it. agentrt cannot keep such an agent from it, but it sees the call,
+and reports it in the same turn as a notice with the code `ran_unasked`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct, to_builtins
+
+from .._model.content import Diff
+from .._model.conversation import Conversation
+from .._model.driver import Asked, ToolCalled
+from .._model.events import Error, Notice
+from .._permissions.policies import Deny, PermissionRequest
+from .._permissions.standing import Refusal, Standing
+from .interfaces import Steps
+
+RAN: Final = "ran_unasked"
+TITLES: Final = 4
+"""Titles of one call that are remembered: agents put the command into one of them."""
+SHOWN_CHARS: Final = 300
+"""Characters of a call's title in the notice."""
+
+
+class _Call(Struct):
+    """A tool call of the running turn, as far as the agent has described it."""
+
+    titles: list[str] = []
+    name: str = ""
+    kind: str = ""
+    input: Any = None
+    changes: tuple[str, ...] = ()
+    locations: tuple[str, ...] = ()
+    content: Any = None
+    """The first content, in ACP's shape: what the agent shows of the call before it runs."""
+    running: bool = False
+    judged: bool = False
+
+
+class Tripwire:
+    """Watches the tool calls of one session."""
+
+    def __init__(
+        self, core: Steps, conversation: Conversation, standing: Standing, *, cwd: str
+    ) -> None:
+        self._core = core
+        self._conversation = conversation
+        self._standing = standing
+        self._cwd = cwd
+        self._calls: dict[str, _Call] = {}
+        self._asked: set[str] = set()
+        self._checked: set[str] = set()
+        self._asked_without_call: list[bytes] = []
+
+    def asked(self, asked: Asked) -> None:
+        """The agent asks for permission: this call is not a violation."""
+        if asked.tool_call is not None:
+            self._asked.add(asked.tool_call)
+        else:
+            self._asked_without_call.append(_print_of(asked.name, asked.input))
+
+    def was_asked(self, call: str | None) -> bool:
+        """True if the agent has asked for permission for this call."""
+        return call in self._asked
+
+    def checked(self, call: str | None) -> None:
+        """agentrt has decided about this call before it could run."""
+        if call is not None:
+            self._checked.add(call)
+
+    def refused_by_agent(self, effect: ToolCalled) -> tuple[Asked, Deny] | None:
+        """A call that the agent has refused by a rule of the policy's, which it was given; None
+        for all others. To be called before `called`."""
+        call = self._calls.get(effect.id)
+        if call is None or call.judged or effect.status != "failed" or not self._standing.binds:
+            return None
+        if effect.id in self._checked or effect.id in self._asked:
+            return None
+        refusal = self.refusal(self._request(effect.id, call, call.titles[-1:]))
+        if refusal is None or not refusal.certain or not isinstance(refusal.decision, Deny):
+            return None
+        call.judged = True
+        asked = Asked(
+            key="",
+            kind="permission",
+            title=call.titles[-1] if call.titles else call.name,
+            tool_call=effect.id,
+            name=call.name,
+            tool_kind=call.kind,
+            input=call.input,
+        )
+        return asked, refusal.decision
+
+    def called(self, effect: ToolCalled) -> None:
+        """A tool call exists or has changed."""
+        if effect.replay or effect.owner == "client" or not self._standing.refuses:
+            return
+        call = self._calls.get(effect.id)
+        if call is None or (call.judged and effect.opens):
+            if call is not None:
+                self._asked.discard(effect.id)  # the agent uses the id for another call
+            call = self._calls[effect.id] = _Call()
+        _merge(call, effect)
+        match effect.status:
+            case "running":
+                call.running = True
+            case "completed":
+                self._judge(effect.id, call)
+            case "failed":
+                self._judge_unfinished(effect.id, call)
+            case "cancelled" | "orphaned" if call.running:
+                self._judge_unfinished(effect.id, call)
+            case "denied":
+                call.judged = True
+
+    def turn_ended(self) -> None:
+        """Judge the calls that were still running, and forget the turn's calls."""
+        for id, call in list(self._calls.items()):
+            if call.running:
+                self._judge_unfinished(id, call)
+        self._calls.clear()
+        self._asked.clear()
+        self._checked.clear()
+        self._asked_without_call.clear()
+
+    def _judge_unfinished(self, id: str, call: _Call) -> None:
+        """Judge a call that may have run in part. An agent that asks before each call has not begun
+        this one: what it announced was invalid, or its turn has ended."""
+        if not self._standing.binds:
+            self._judge(id, call)
+
+    def _judge(self, id: str, call: _Call) -> None:
+        if call.judged:
+            return
+        call.judged = True
+        if id in self._asked:
+            return
+        printed = _print_of(call.name, call.input)
+        if printed in self._asked_without_call:
+            self._asked_without_call.remove(printed)
+            return
+        for title in reversed(call.titles or [""]):
+            request = self._request(id, call, [title])
+            refusal = self.refusal(request)
+            if refusal is not None:
+                self.report(request, refusal)
+                return
+
+    def _request(self, id: str, call: _Call, titles: list[str]) -> PermissionRequest:
+        return PermissionRequest(
+            title=titles[0] if titles else "",
+            tool=call.name,
+            kind=call.kind or "other",
+            input=call.input,
+            cwd=self._cwd,
+            tool_call=id,
+            changes=call.changes,
+            locations=call.locations,
+            raw={"toolCall": {"content": call.content}},
+        )
+
+    def refusal(self, request: PermissionRequest) -> Refusal | None:
+        """The reason why a call should not have run; None if it may have."""
+        try:
+            return self._standing.refusal(request, ran=True)
+        except Exception as error:
+            self._core.handler_failed("the permission policy", error)
+            return None
+
+    def report(self, request: PermissionRequest, refusal: Refusal) -> None:
+        """Report a call that ran, and cancel the turn if the policy wants that."""
+        shown = request.title or request.tool or request.kind
+        if request.command and request.command not in shown:
+            shown = f"{shown}: {request.command}"
+        elif request.changes and not any(path in shown for path in request.changes):
+            shown = f"{shown}: {', '.join(request.changes)}"
+        shown = shown if len(shown) <= SHOWN_CHARS else f"{shown[:SHOWN_CHARS]}…"
+        applies = "applies" if refusal.certain else "may apply"
+        message = f"the agent ran a tool call without asking, and {refusal.rule} {applies}: {shown}"
+        call = request.tool_call
+        known = None if call is None else self._conversation.items.item_of(call)
+        data = {
+            "rule": refusal.rule,
+            "certain": refusal.certain,
+            "title": shown,
+            "tool": request.tool or None,
+            "call": call,
+            "item": known,
+        }
+        self._core.say(Notice("warning", RAN, message, data))
+        turn = self._core.turn
+        if self._standing.cancels and turn is not None and turn.verdict is None:
+            turn.timeout = Error(RAN, message, {"rule": refusal.rule})
+            self._core.cancel_turn(turn, "cancelled", by="caller")
+
+
+def _merge(call: _Call, effect: ToolCalled) -> None:
+    if effect.title is not UNSET and effect.title and effect.title not in call.titles[-1:]:
+        call.titles = [*call.titles, effect.title][-TITLES:]
+    if effect.name is not UNSET and effect.name:
+        call.name = effect.name
+    if effect.kind is not UNSET and effect.kind:
+        call.kind = effect.kind
+    if effect.input is not UNSET and effect.input is not None:
+        call.input = effect.input
+    if effect.locations is not UNSET:
+        paths = (each.get("path") for each in effect.locations)
+        call.locations = tuple(path for path in paths if isinstance(path, str))
+    if effect.content is not UNSET and effect.content:
+        changed = tuple(part.path for part in effect.content if isinstance(part, Diff))
+        call.changes = changed or call.changes
+        if call.content is None and len(effect.content) == 1:
+            call.content = to_builtins(effect.content)
+
+
+def _print_of(name: str | None, input: Any) -> bytes:
+    """What tells one call from another where the agent gives no id."""
+    try:
+        return msgspec.json.encode([name or "", input], order="sorted")
+    except (TypeError, ValueError, RecursionError):
+        return (name or "").encode()
