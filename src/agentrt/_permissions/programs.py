@@ -171,9 +171,11 @@ class Target:
         return Verdict.MAY
 
     def _spelled(self, wanted: str, arguments: Sequence[Word]) -> Verdict:
-        """A word is missing; an argument such as `alias.p=push` may still bring it in."""
+        """A word is missing; an argument such as `alias.p=push` or `publi` may still mean it."""
         found = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(wanted)}(?![A-Za-z0-9_])")
-        return Verdict.MAY if any(found.search(word.text) for word in arguments) else Verdict.NO
+        if any(found.search(word.text) or _abbreviates(word.text, wanted) for word in arguments):
+            return Verdict.MAY
+        return Verdict.NO
 
     # --- verdicts
 
@@ -432,6 +434,11 @@ def _judge_git_config(arguments: Sequence[Word]) -> Judgement:
 def _is_code(word: Word) -> bool:
     """Whether an argument is more than a word, so that a program may take it for a line."""
     return SHELL_CHARACTERS.search(word.text) is not None
+
+
+def _abbreviates(text: str, wanted: str) -> bool:
+    """Whether a word may stand for a longer one (`npm publi`)."""
+    return len(text) >= 3 and wanted.startswith(text)
 
 
 def _computes(word: Word) -> bool:
