@@ -32,6 +32,8 @@ from .server import Server
 WAYS: Final = ("SIGTERM", "SIGINT", "SIGKILL")
 SHARED_WAYS: Final = (*WAYS, "drain", "rolling")
 KINDS: Final = ("held", "stopped", "flowing", "restarting", "first")
+SILENCE: Final = 10.0
+"""Seconds without an expected event until a client attaches to the session again."""
 PATIENCE: Final = 180.0
 """Seconds for one round."""
 
@@ -275,10 +277,14 @@ class Endings:
             if answer["error"]["code"] == "unknown_session":
                 return False
             await trio.sleep(0.1)  # the server that had it is still waited for
-        if view.epoch is None:
+        while True:  # the server that shows it may lose its lease, and the view its session
+            with trio.move_on_after(SILENCE):
+                await self.client.until(
+                    lambda: view.epoch is not None and view.shown["title"] == title
+                )
+                return True
+            self.outcome.counts["attached again"] += 1
             await self.client.put_connected("attach", session=id)
-        await self.client.until(lambda: view.epoch is not None and view.shown["title"] == title)
-        return True
 
 
 def rests(view: SeenView) -> bool:

@@ -19,7 +19,7 @@ LIMITS: Final = {
     "beat": 1.0,
     "cancel_grace": 2.0,
     "drain": 1.5,
-    "store_lease": 4.0,
+    "store_lease": 6.0,
     "sessions": 500,
 }
 

@@ -127,3 +127,64 @@ async def test_a_caller_that_gives_up_leaves_a_session_that_works(
             await session.set_mode("plan")
         assert scope.cancelled_caught
         assert session.state.phase == "idle"
+
+
+@pytest.mark.parametrize(
+    ("setting", "method", "change"),
+    [
+        ("mode", "session/set_mode", lambda session: session.set_mode("plan")),
+        ("model", "session/set_model", lambda session: session.set_model("large")),
+        (
+            "effort",
+            "session/set_config_option",
+            lambda session: session.set_option("effort", "high"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_a_late_answer_to_a_change_counts_and_until_then_it_is_unconfirmed(
+    autojump_clock: MockClock, setting: str, method: str, change: Any, refuses: bool
+) -> None:
+    async def late(agent: FakeAcpAgent) -> None:
+        async for request in agent.requests:
+            assert request["method"] == method
+            await trio.sleep(60)
+            if refuses:
+                agent.error(request["id"], -32000, "not now")
+            else:
+                agent.result(request["id"], {})
+
+    async with session_with(late, fake=SETTABLE) as (session, agents):
+        before = settings_of(session)
+        with trio.move_on_after(1) as scope:
+            await change(session)
+        assert scope.cancelled_caught
+        assert session.modes is not None
+        assert session.modes.unconfirmed == [setting]
+        assert settings_of(session) == before
+        await trio.sleep(120)
+        assert session.modes.unconfirmed == []
+        assert (settings_of(session) == before) == refuses
+        assert agents.sent("$/cancel_request") == []
+        codes = [e.code for e in log_of(session) if isinstance(e, agentrt.Notice)]
+        assert ("setting_refused" in codes) == refuses
+
+
+async def test_what_is_unconfirmed_is_so_no_longer_when_the_agent_is_gone(
+    autojump_clock: MockClock,
+) -> None:
+    async def silent(agent: FakeAcpAgent) -> None:
+        await trio.sleep_forever()
+
+    async with session_with(silent, fake=SETTABLE) as (session, agents):
+        with trio.move_on_after(1):
+            await session.set_mode("plan")
+        agents.processes[0].exit(1)
+        await trio.sleep(1)
+        assert session.modes is not None
+        assert (session.modes.mode, session.modes.unconfirmed) == ("write", [])
+
+
+def settings_of(session: agentrt.Session) -> tuple[object, ...]:
+    assert session.modes is not None
+    return session.modes.mode, session.modes.model, session.modes.options[0].value

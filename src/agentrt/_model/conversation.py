@@ -48,6 +48,7 @@ from .events import (
     ItemDelta,
     ItemOpened,
     ItemStatus,
+    Modes,
     ModesChanged,
     Notice,
     Outcome,
@@ -134,6 +135,10 @@ class Conversation:
         self._append = log.append
         self._ids: dict[str, int] = {}
         self._named = False
+        self._modes: Modes | None = None
+        """As shown last, if by this process."""
+        self._unconfirmed: list[str] = []
+        """The settings whose change is not answered and not waited for, one for each request."""
         self._said: State | None = None
         self._apply: dict[type, Callable[[Any], None]] = {
             Spoke: self.items.spoke,
@@ -144,7 +149,7 @@ class Conversation:
             ToolCalled: self.items.tool_called,
             PlanSet: lambda e: self._append(PlanChanged(e.entries)),
             UsageSet: self._used,
-            ModesSet: lambda e: self._append(ModesChanged(cut_modes(e.modes))),
+            ModesSet: lambda e: self.show_modes(cut_modes(e.modes)),
             CommandsSet: lambda e: self._append(CommandsChanged(cut_commands(e.commands))),
             TitleSet: self._titled,
             TaskSet: self._task,
@@ -314,6 +319,29 @@ class Conversation:
                     setattr(usage, name, before)
         self._append(UsageChanged(usage))
 
+    # --- settings
+
+    @property
+    def modes(self) -> Modes:
+        """The settings as shown last."""
+        return self._modes or self.log.state.modes or Modes()
+
+    def show_modes(self, modes: Modes) -> None:
+        """Show these settings, with those that are not confirmed."""
+        unconfirmed = sorted(set(self._unconfirmed))
+        self._modes = msgspec.structs.replace(modes, unconfirmed=unconfirmed)
+        self._append(ModesChanged(self._modes))
+
+    def unconfirm(self, setting: str) -> None:
+        """Note that nobody waits for the agent's answer to a change of this setting any more."""
+        self._unconfirmed.append(setting)
+        self.show_modes(self.modes)
+
+    def confirm(self, setting: str) -> None:
+        """Note that the answer to such a change has come, or never will."""
+        self._unconfirmed.remove(setting)
+        self.show_modes(self.modes)
+
     def _titled(self, effect: TitleSet) -> None:
         if not self._named:
             self._append(TitleChanged(effect.title and cut(effect.title)))
@@ -410,6 +438,8 @@ class Conversation:
             self.queue.put(waiting)
         self.queue.pause()
         self.show_queue()
+        if self.modes.unconfirmed:
+            self.show_modes(self.modes)  # the agent that was asked is gone
         self.live(LifeInput.END)
         self.keep_replay = False
         self.sync()

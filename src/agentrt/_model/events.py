@@ -146,13 +146,19 @@ class Option(Struct, omit_defaults=True, kw_only=True):
 
 
 class Modes(Struct, omit_defaults=True, kw_only=True):
-    """The session's mode, model and other options, each with what it can be set to."""
+    """The session's mode, model and other options, each with what it can be set to.
+
+    `unconfirmed`: the settings (`mode`, `model`, or the id of an option) that somebody has asked
+    the agent to change and that it has not answered, although nobody waits for that any more. The
+    values shown for them may not be the agent's.
+    """
 
     mode: str | None = None
     modes: list[Choice] = []
     model: str | None = None
     models: list[Choice] = []
     options: list[Option] = []
+    unconfirmed: list[str] = []
 
 
 class Command(Struct, omit_defaults=True):

@@ -10,6 +10,7 @@ import trio
 from .._errors import RequestError
 from .._model.content import JsonObject
 from .._model.driver import Returned
+from .._model.events import Notice
 from .._wire.jsonrpc import METHOD_NOT_FOUND
 from .core import SessionCore
 
@@ -28,25 +29,68 @@ async def call(
     notifies the agent, where the protocol can.
     """
     await trio.lowlevel.checkpoint_if_cancelled()
-    answers: list[Returned] = []
-    done = trio.Event()
-
-    def returned(answer: Returned) -> None:
-        answers.append(answer)
-        if answer.error is None:
-            succeeded()
-        done.set()
-
-    forget = core.requests.call(method, params, returned)
+    asked = _Asked(succeeded)
+    forget = core.requests.call(method, params, asked.returned)
     try:
-        await done.wait()
+        await asked.done.wait()
     finally:
         forget()
-    [answer] = answers
-    if answer.error is not None:
-        error = answer.error
+    return asked.result()
+
+
+async def change(
+    core: SessionCore, setting: str, method: str, params: JsonObject, succeeded: Callable[[], None]
+) -> None:
+    """Change one setting of the agent; as `call`.
+
+    Cancelling it does not take the request back: the agent may carry it out all the same. Until it
+    answers, or is gone, the session's state shows the setting as unconfirmed, and a late answer
+    counts like any other.
+    """
+    await trio.lowlevel.checkpoint_if_cancelled()
+    asked = _Asked(succeeded)
+
+    def returned(answer: Returned) -> None:
+        asked.returned(answer)
+        if given_up:
+            core.conversation.confirm(setting)
+            if answer.error is not None:
+                words = f"the change of {setting!r} was not carried out: {answer.error.message}"
+                core.say(Notice("warning", "setting_refused", words, {"setting": setting}))
+
+    given_up = False
+    core.requests.call(method, params, returned)
+    try:
+        await asked.done.wait()
+    finally:
+        if asked.answer is None:
+            given_up = True
+            with core:
+                core.conversation.unconfirm(setting)
+    asked.result()
+
+
+class _Asked:
+    """A request of ours, and its answer when it has come."""
+
+    def __init__(self, succeeded: Callable[[], None]) -> None:
+        self.done = trio.Event()
+        self.answer: Returned | None = None
+        self._succeeded = succeeded
+
+    def returned(self, answer: Returned) -> None:
+        self.answer = answer
+        if answer.error is None:
+            self._succeeded()
+        self.done.set()
+
+    def result(self) -> Any:
+        """The value of a good answer. Raises `RequestError` for an error."""
+        assert self.answer is not None
+        error = self.answer.error
+        if error is None:
+            return self.answer.value
         code = error.data.get("code") if isinstance(error.data, dict) else None
         if not isinstance(code, int):
             code = METHOD_NOT_FOUND if error.code == "unsupported" else 0
         raise RequestError(code, error.message, error.data)
-    return answer.value

@@ -321,7 +321,8 @@ class Session:
         """Change the agent's mode (an id of `modes.modes`), also for the processes that come after
         this one. While none runs, it is noted for the next one.
 
-        Raises `RequestError` if the agent refuses. Cancelling it leaves the outcome open; the
+        Raises `RequestError` if the agent refuses. Cancelling it leaves the outcome open: until the
+        agent answers, `modes.unconfirmed` names the setting, and a late answer is applied. The
         session stays usable.
         """
         await self._settings.set_mode(mode)

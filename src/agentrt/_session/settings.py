@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import structs
 
 from .._errors import LocalProtocolError, SessionClosed
-from .._model.events import Choice, Modes, ModesChanged, Option
-from .calls import call
+from .._model.events import Choice, Modes, Option
+from .calls import change
 from .host import SessionHost
 
 
@@ -38,7 +38,7 @@ class SessionSettings:
         self._check_mode(mode)
         if await self._runs():
             opened = partial(self._open_with, mode=mode)
-            await call(self._core, "set_mode", {"mode": mode}, succeeded=opened)
+            await change(self._core, "mode", "set_mode", {"mode": mode}, opened)
         else:
             known = self._known()
             mode = _choice("mode", mode, known.modes)
@@ -48,7 +48,7 @@ class SessionSettings:
     async def set_model(self, model: str) -> None:
         if await self._runs():
             opened = partial(self._open_with, model=model)
-            await call(self._core, "set_model", {"model": model}, succeeded=opened)
+            await change(self._core, "model", "set_model", {"model": model}, opened)
         else:
             known = self._known()
             model = _choice("model", model, known.models)
@@ -61,7 +61,7 @@ class SessionSettings:
         opened = partial(self._open_with_option, option, value)
         if await self._runs():
             params = {"option": option, "value": value}
-            await call(self._core, "set_option", params, succeeded=opened)
+            await change(self._core, option, "set_option", params, opened)
         else:
             known = self._known()
             if all(each.id != option for each in known.options):
@@ -96,11 +96,11 @@ class SessionSettings:
         return self._core.ready
 
     def _known(self) -> Modes:
-        return self._core.log.state.modes or Modes()
+        return self._core.conversation.modes
 
     def _note(self, modes: Modes) -> None:
         with self._core:
-            self._core.log.append(ModesChanged(modes))
+            self._core.conversation.show_modes(modes)
 
 
 def _choice(what: str, wanted: str, offered: list[Choice]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..._config import PermissionMode
-from ..._model.events import Phase, Usage
+from ..._model.events import Modes, Phase, Usage
 from ..text import one_line
 from ..view import View
 from .cards import SPINNER
@@ -48,9 +48,9 @@ def status_line(
     # How much each matters, from 0 on, and in the order of the line.
     parts = [(3, "dim", one_line(agent, 30))]
     if modes is not None and modes.model is not None:
-        parts.append((5, "dim", one_line(modes.model, 30)))
+        parts.append((5, "dim", one_line(modes.model, 30) + _doubt(modes, "model")))
     if modes is not None and modes.mode is not None:
-        parts.append((4, "dim", one_line(modes.mode, 20)))
+        parts.append((4, "dim", one_line(modes.mode, 20) + _doubt(modes, "mode")))
     parts += [(6 + n, "dim", part) for n, part in enumerate(_usage(view.usage))]
     if queue:
         parts.append((2, "dim", f"{queue} queued"))
@@ -82,3 +82,8 @@ def _usage(usage: Usage | None) -> list[str]:
         )
         parts.append(f"{sign}{usage.cost:.2f}" if usage.cost >= 0.01 else f"{sign}{usage.cost:.4f}")
     return parts
+
+
+def _doubt(modes: Modes, setting: str) -> str:
+    """Mark a setting whose change the agent has not confirmed."""
+    return " (unconfirmed)" if setting in modes.unconfirmed else ""

@@ -115,6 +115,7 @@ export function Settings({ seat, offline, reading }) {
           html`<label class="switch" key=${option.id}><input type="checkbox" checked=${option.value} disabled=${off}
               onChange=${() => setOption(option.id, !option.value)} /><span>${oneLine(option.name)}</span></label>`,
     )}
+    ${(modes?.unconfirmed ?? []).length > 0 && html`<p class="hint">Not confirmed by the agent: ${oneLine((modes?.unconfirmed ?? []).join(", "))}</p>`}
     ${!modes && html`<p class="hint">This agent has no settings.</p>`}
     <hr />
     ${Notified()}

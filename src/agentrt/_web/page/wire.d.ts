@@ -61,7 +61,7 @@ export interface Setting {
 }
 export interface Modes {
   mode?: string | null; modes?: Choice[]; model?: string | null; models?: Choice[];
-  options?: Setting[];
+  options?: Setting[]; unconfirmed?: string[];
 }
 export interface Command { name: string; description?: string; hint?: string | null }
 export interface Task {
