@@ -177,6 +177,13 @@ BASE_URLS: Final[Mapping[str, Files]] = {
         ".gemini/.env": "GOOGLE_GEMINI_BASE_URL=@URL@\nHTTPS_PROXY=@URL@\n",
         ".gemini/settings.json": {"general": {"proxy": "@URL@"}},
     },
+    "kimi": {
+        ".kimi-code/config.toml": '[providers.local]\ntype = "openai"\nbase_url = "@URL@/v1"\n'
+    },
+    "vibe": {
+        ".vibe/config.toml": '[[providers]]\nname = "local"\napi_base = "@URL@/v1"\n'
+        'api_key_env_var = "LOCAL_KEY"\napi_style = "openai"\nbackend = "generic"\n'
+    },
     "opencode": {
         "opencode.json": {"provider": {"local": {"options": {"baseURL": "@URL@/v1"}}}},
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,7 +22,7 @@ from .story import session_with
 
 PATIENCE = 180.0
 ASLEEP = ["kimi", "vibe", "copilot"]
-"""Agents that have a trust of their own, which no test can give them from outside."""
+"""Agents that act on no file unless they themselves trust the folder (`own_trust`)."""
 
 DENY = agentrt.rules(deny=["Bash(touch:*)"], otherwise=agentrt.deny_all)
 TRY = prompt_for([[Shell("touch ran-shell")], [Text("Done.")]])
@@ -87,6 +88,7 @@ async def test_and_that_would_run_if_the_folder_were_trusted(lab: Lab) -> None:
 def own_trust(lab: Lab) -> Files:
     """Files of the agent's own folder that say that it trusts the folder above the project."""
     above = str(lab.work.parent)
+    digest = hashlib.sha256(str(lab.work).encode()).hexdigest()[:12]
     stores: Mapping[str, Files] = {
         "codex": {
             ".codex/config.toml": f"{lab.recipe.files.get('.codex/config.toml', '')}"
@@ -99,13 +101,19 @@ def own_trust(lab: Lab) -> Files:
         "qwen": {
             ".qwen/trustedFolders.json": {above: "TRUST_FOLDER", str(lab.work): "TRUST_FOLDER"}
         },
+        "kimi": {
+            f".kimi-code/workspace-trust/wd_{lab.work.name}_{digest}": {
+                "root": str(lab.work),
+                "trustedAt": 1,
+            }
+        },
         "copilot": {".copilot/config.json": {"trustedFolders": [above]}},
         "vibe": {".vibe/trusted_folders.toml": f'trusted = ["{above}"]\nuntrusted = []\n'},
     }
     return stores[lab.agent]
 
 
-@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "copilot", "vibe"])
+@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "copilot", "kimi", "vibe"])
 async def test_the_agent_s_own_trust_does_not_count(lab: Lab) -> None:
     put(lab, HOSTILE[lab.agent])
     (lab.work / ".git").mkdir()
@@ -113,11 +121,11 @@ async def test_the_agent_s_own_trust_does_not_count(lab: Lab) -> None:
     try:
         await open_and_try(lab)
     except agentrt.FolderNotTrusted:
-        assert lab.agent in ("copilot", "vibe")
+        assert lab.agent in ASLEEP
     assert ran(lab) == []
 
 
-@pytest.mark.parametrize("agent", ["copilot", "vibe"])
+@pytest.mark.parametrize("agent", ASLEEP)
 async def test_but_where_the_user_trusts_the_folder_here_too(lab: Lab) -> None:
     put(lab, HOSTILE[lab.agent])
     put(lab, own_trust(lab), lab.home)

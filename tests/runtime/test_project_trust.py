@@ -234,6 +234,11 @@ async def test_codex_over_acp_is_not_started_and_another_is_named(place: Place) 
     assert "use the agent 'codex'" in await refused(place, "codex-acp")
 
 
+async def test_it_may_be_asked_for_its_list_of_sessions(place: Place) -> None:
+    await place.start("codex-acp", options={"session": False})
+    assert [row["method"] for row in place.rows() if "method" in row] == ["initialize"]
+
+
 async def test_what_was_refused_starts_in_a_trusted_folder(place: Place) -> None:
     await place.start("codex-acp", trusted=[place.project])
     assert place.params("session/new")["cwd"] == str(place.project)
@@ -270,7 +275,7 @@ async def test_a_configuration_without_plugins_is_no_reason(place: Place) -> Non
 TRUSTING = [
     ("copilot", ".mcp.json", ".copilot/config.json", '// mine\n{{"trustedFolders": ["{0}"]}}'),
     ("kimi", ".mcp.json", ".kimi-code/workspace-trust/wd_x", '{{"root": "{0}"}}'),
-    ("kimi", ".kimi-code/mcp.json", ".kimi-code/a/workspace-trust/wd.json", '{{"root": "{0}"}}'),
+    ("kimi", ".kimi-code/mcp.json", ".kimi-code/workspace-trust/wd.json", '{{"root": "{0}"}}'),
     ("vibe", ".vibe/config.toml", ".vibe/trusted_folders.toml", 'trusted = ["{0}"]'),
     ("vibe", ".vibe/hooks.toml", ".vibe/trusted_folders.toml", "trusted = {{"),
 ]

@@ -164,7 +164,7 @@ PROJECT_RULES: Final[Mapping[str, ProjectRules]] = {
     ),
     "kimi": ProjectRules(
         files=files_of("kimi"),
-        store=TrustStore("KIMI_CODE_HOME", ".kimi-code", "**/workspace-trust/*", ("root",)),
+        store=TrustStore("KIMI_CODE_HOME", ".kimi-code", "workspace-trust/*", ("root",)),
         residue="a folder that the user trusts in Kimi Code itself; it is not started there",
     ),
     "vibe": ProjectRules(
@@ -332,15 +332,15 @@ class ProjectVerdict(Struct, frozen=True, kw_only=True):
 
 
 def judge(
-    rules: ProjectRules, folders: Sequence[str], env: Mapping[str, str], *, overruled: bool = False
+    rules: ProjectRules, folders: Sequence[str], env: Mapping[str, str], *, opens: bool = True
 ) -> ProjectVerdict:
     """Look at untrusted folders before an agent is started with `env`. Blocks.
 
-    `overruled`: the user's own configuration has changed what the rules set.
+    `opens`: it will be asked for a session in the folders, and not only for its list of sessions.
     """
     home = env.get("HOME", "")
     found = tuple(each for folder in folders for each in find_files(folder, rules.files, home))
-    if rules.refused and not overruled:
+    if rules.refused and opens:
         return ProjectVerdict(found=found, refusal=rules.refused)
     for each in found:
         if each.file.path in rules.refused_files and _contains(each.path, rules.refused_words):

@@ -356,7 +356,7 @@ async def _opened(
         variables=dict if given.telemetry is None else given.telemetry.environment,
         standing=Standing(given.permissions, agent),
         first_key="r" if again is None else f"r{again.place.owner}.",
-        project=project_start(agent, opening.cwd, opening.roots, given.trusted),
+        project=project_start(agent, opening, given.trusted),
     )
     assembly = assemble(agent, opening, offer)
     tracing: AbstractAsyncContextManager[None] = nullcontext()

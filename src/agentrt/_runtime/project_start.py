@@ -30,6 +30,7 @@ from .._agents.projects import (
 from .._claude.options import ClaudeOptions
 from .._errors import AgentStartError, FolderNotTrusted
 from .._model.content import JsonObject
+from .._model.driver import Opening
 from .._model.events import Notice
 
 Trusted: TypeAlias = bool | Iterable[str | os.PathLike[str]]
@@ -73,6 +74,8 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...]
     """The working folder first, then the roots."""
     trusted: bool
+    opens: bool = True
+    """False: the agent is only asked about its sessions, and opens none."""
 
     # --- what the agent is given
 
@@ -152,7 +155,9 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
             yield {**env, **files}
 
     async def _look(self, env: Mapping[str, str]) -> ProjectVerdict:
-        return await trio.to_thread.run_sync(lambda: judge(self.rules, self.folders, env))
+        return await trio.to_thread.run_sync(
+            lambda: judge(self.rules, self.folders, env, opens=self.opens)
+        )
 
     def _write_qwen_files(self, place: Path, env: Mapping[str, str]) -> dict[str, str]:
         machine = Path(env.get(QWEN_SETTINGS) or QWEN_MACHINE)
@@ -205,11 +210,17 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
         return told
 
 
-def project_start(agent: Agent, cwd: str, roots: tuple[str, ...], trusted: Trusted) -> ProjectStart:
+def project_start(agent: Agent, opening: Opening, trusted: Trusted) -> ProjectStart:
     """`trusted` are the folders that the user trusts. A session's folders are trusted together: the
     agent reads the files of all of them."""
-    folders = (cwd, *roots)
+    folders = (opening.cwd, *opening.roots)
     if not isinstance(trusted, bool):
         known = tuple(trusted)
         trusted = all(is_trusted(folder, known) for folder in folders)
-    return ProjectStart(agent=agent, rules=project_rules(agent), folders=folders, trusted=trusted)
+    return ProjectStart(
+        agent=agent,
+        rules=project_rules(agent),
+        folders=folders,
+        trusted=trusted,
+        opens=opening.options.get("session") is not False,
+    )

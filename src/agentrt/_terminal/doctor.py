@@ -145,7 +145,9 @@ async def _examine(agent: Agent, config: Config, bound: Bound) -> Finding:
         finding.rules = [str(error)]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="agentrt-doctor-") as folder:
-        setup = structs.replace(setup, cwd=folder)
+        # The folder is our own: some agents start in trusted ones only.
+        trusting = structs.replace(config, trusted=(*config.trusted, folder))
+        setup = structs.replace(setup, cwd=folder, config=trusting)
         try:
             with bound.over("examining it"):
                 await _look(setup, bound.applied(setup.limits), finding, began)

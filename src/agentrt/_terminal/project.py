@@ -12,10 +12,10 @@ import trio
 from msgspec import Struct
 
 from .._agents import Agent
-from .._agents.projects import judge, measures, project_rules
+from .._agents.projects import is_trusted, judge, measures, project_rules
 from .._config import Config
 from .._runtime.offer import environment
-from .._runtime.project_start import HOW_TO_TRUST, project_start
+from .._runtime.project_start import HOW_TO_TRUST
 from .setup import agents_environment
 from .text import one_line, plain
 
@@ -79,17 +79,17 @@ def report_project(agents: Sequence[Agent], config: Config, folder: str) -> Proj
     real = os.path.realpath(folder)
     base = agents_environment(config)
     reports = [_report(agent, config, real, base) for agent in agents]
-    trusted = any(project_start(each, real, (), config.trusted).trusted for each in agents)
+    trusted = is_trusted(real, config.trusted)
     return ProjectReport(folder=real, trusted=trusted, agents=reports)
 
 
 def _report(agent: Agent, config: Config, folder: str, base: Mapping[str, str]) -> AgentReport:
-    start = project_start(agent, folder, (), config.trusted)
+    trusted = is_trusted(folder, config.trusted)
     rules = project_rules(agent)
     verdict = judge(rules, (folder,), environment(agent, base))
-    refusal = "" if start.trusted else verdict.refusal
+    refusal = "" if trusted else verdict.refusal
     outcome: Outcome = "ignored" if rules.known else "unknown"
-    if start.trusted:
+    if trusted:
         outcome = "acted on"
     elif refusal:
         outcome = "not started"
@@ -97,9 +97,9 @@ def _report(agent: Agent, config: Config, folder: str, base: Mapping[str, str]) 
         name=agent.name,
         starts=not refusal,
         reason=refusal,
-        measures=[] if start.trusted or not rules.known else measures(rules),
-        lost="" if start.trusted else rules.lost,
-        residue="" if start.trusted else rules.residue,
+        measures=[] if trusted or not rules.known else measures(rules),
+        lost="" if trusted else rules.lost,
+        residue="" if trusted else rules.residue,
         files=[
             FileReport(path=each.path, effect=each.file.effect, outcome=outcome)
             for each in verdict.found
