@@ -87,7 +87,7 @@ async def test_an_adopted_session_is_listed_until_its_block_is_left(
 
 async def test_an_adopted_session_is_not_the_runtime_s_to_end(autojump_clock: MockClock) -> None:
     limits = agentrt.Limits(suspend=1, hang=2)
-    async with session_with(obedient, fake=RESUMES, limits=limits) as (session, agents):
+    async with session_with(obedient, fake=RESUMES) as (session, agents):
         async with open_fake_runtime({}, limits=limits) as runtime:
             runtime.adopt(session)
             with pytest.raises(agentrt.LocalProtocolError, match="the program closes it"):

@@ -261,3 +261,15 @@ def test_of_the_process_s_life_every_state_can_be_closed_or_is() -> None:
     for row in TABLE.values():
         assert row[LifeInput.CLOSE] in (Life.CLOSING, Life.CLOSED)
         assert row[LifeInput.END] in (Life.DEAD, Life.CLOSED)
+
+
+async def test_a_session_without_a_runtime_ends_a_turn_that_hangs(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    limits = agentrt.Limits(hard=None, hang=600)
+    async with session_with(unresponsive, echo, limits=limits) as (session, _):
+        result = await session.run("work", check=False)
+        assert result.outcome == "timed_out"
+        assert result.error is not None
+        assert "limits.hang" in result.error.message
+        assert 600 <= trio.current_time() < 1000

@@ -19,8 +19,6 @@ from .._journal.base import StoreEntry
 from .._journal.keeper import first_prompt
 from .._logging import get_logger
 from .._model.content import JsonObject
-from .._model.events import Notice
-from .._model.turn import TurnState
 from .._session.session import Session, host_of
 from .register import Register, SessionInfo
 
@@ -181,7 +179,7 @@ class Host:
         closed = host_of(self.session).closed
         limits = self.session.limits
         unload = limits.unload if self._unloads else None
-        bounds = (limits.suspend, limits.hang, unload)
+        bounds = (limits.suspend, unload)
         step = min((bound for bound in bounds if bound is not None), default=None)
         if step is None:
             await closed.wait()
@@ -205,7 +203,7 @@ class Host:
         return alone and trio.current_time() - seen >= limit
 
     def _look(self) -> None:
-        """Suspend what rests, recycle what hangs."""
+        """Suspend what rests."""
         core, limits = host_of(self.session).core, self.session.limits
         turn, silence = core.turn, trio.current_time() - core.active_at
         if not core.ready:
@@ -214,19 +212,7 @@ class Host:
             # A conversation that cannot be resumed is kept where it is.
             resumable = core.capabilities.get("resume") or not core.log.state.turns
             if limits.suspend is not None and silence >= limits.suspend and resumable:
-                self._retire("info", "suspended", limits.suspend)
-        elif limits.hang is None or silence < limits.hang or core.serving:
-            return
-        elif turn is None:
-            self._retire("warning", "hung", limits.hang)
-        elif turn.state is TurnState.RUNNING:
-            core.time_out(turn, "hang", limits.hang)
-
-    def _retire(self, level: Literal["info", "warning"], code: str, limit: float) -> None:
-        core = host_of(self.session).core
-        if core.retire():
-            message = f"the agent was silent for {limit:g} s: its process is ended"
-            core.say(Notice(level, code, f"{message}, and started again by the next prompt"))
+                core.retire_silent("info", "suspended", limits.suspend)
 
 
 def _forks(capabilities: JsonObject) -> Literal["turn", "end", "no"]:

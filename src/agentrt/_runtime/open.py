@@ -482,6 +482,7 @@ async def serve_session(
                     if keeper is not None:
                         await keeper.wait_until_stored()  # so that viewers see it as it is
                     services.start_soon(host.run)
+                    services.start_soon(host.end_when_hung)
                 host.scope.say(logging.INFO, "the session is open")
                 yield session
                 await wait_for_rest(host)

@@ -774,6 +774,22 @@ class SessionCore:
             serving=silent and self.serving,
         )
 
+    def retire_silent(self, level: Literal["info", "warning"], code: str, limit_s: float) -> None:
+        """End the process of an agent that was silent for so long; a notice tells."""
+        if self.retire():
+            message = f"the agent was silent for {limit_s:g} s: its process is ended"
+            self.say(Notice(level, code, f"{message}, and started again by the next prompt"))
+
+    def end_hung(self, limit_s: float) -> None:
+        """End what an agent says it is at work on, if it has been silent for so long."""
+        turn = self.turn
+        if not self.ready or self.serving or self._clock() - self.active_at < limit_s:
+            return
+        if turn is None and not self.idle:
+            self.retire_silent("warning", "hung", limit_s)
+        elif turn is not None and turn.state is TurnState.RUNNING:
+            self.time_out(turn, "hang", limit_s)
+
     def stood_still(self, gap_s: float) -> None:
         """Move the limits by the seconds in which this program did not run. A deadline that the
         program has set stays where it is."""

@@ -592,6 +592,15 @@ class SessionHost:
             if core.alarm() == due:
                 core.ring()
 
+    async def end_when_hung(self) -> None:
+        """End what the agent works on whenever it is silent for longer than `limits.hang`, until
+        this is cancelled."""
+        limit_s = self.limits.hang
+        while limit_s is not None:
+            soonest = self.clock() + limit_s / 8  # what cannot be ended is left alone for a while
+            await trio.sleep_until(max(self.core.active_at + limit_s, soonest))
+            self.core.end_hung(limit_s)
+
     def _soonest(self) -> float:
         """The time of the next alarm, or of a look whether the program stood still."""
         alarm = self.core.alarm()
