@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,6 +167,29 @@ def test_a_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
         with pytest.raises(StoreError) as error:
             PostgresBackend(server_of(url)).open()
         assert is_away(error.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "away"),
+    [
+        (psycopg.errors.AdminShutdown("la connexion est terminée"), True),
+        (psycopg.errors.CrashShutdown("x"), True),
+        (psycopg.errors.CannotConnectNow("x"), True),
+        (psycopg.errors.ReadOnlySqlTransaction("x"), True),
+        (psycopg.OperationalError("FATAL:  the database system is shutting down"), True),
+        (psycopg.OperationalError("FATAL:  terminating connection due to administrator"), True),
+        (psycopg.OperationalError("server closed the connection unexpectedly"), True),
+        (psycopg.OperationalError("the connection is closed"), True),
+        (psycopg.InterfaceError("the connection is lost"), True),
+        (psycopg.OperationalError('FATAL:  role "x" does not exist'), False),
+        (psycopg.errors.UndefinedTable("x"), False),
+        (psycopg.InterfaceError("cannot adapt that"), False),
+    ],
+)
+def test_a_database_that_is_being_shut_down_is_waited_for(error: Exception, away: bool) -> None:
+    wrapped = StoreError("the store cannot be used")
+    wrapped.__cause__ = error
+    assert is_away(wrapped) is away
 
 
 def test_where_nothing_is_stored_there_is_no_store_to_read(postgres: Server, schema: str) -> None:

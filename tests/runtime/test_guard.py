@@ -269,7 +269,7 @@ async def test_a_forked_copy_of_the_host_does_not_keep_its_agents_alive() -> Non
 def test_a_host_that_was_dead_before_the_guard_program_ran_is_noticed() -> None:
     # It ends whatever has the token in its environment: no word that stands in anybody else's.
     token, host = secrets.token_hex(8), "1"  # not its parent
-    argv = [sys.executable, "-I", "-S", guard_module._PROGRAM, token, host]
+    argv = [sys.executable, "-I", "-S", guard_module.supervisor.__file__, token, host]
     with subprocess.Popen(argv, stdin=subprocess.PIPE) as program:
         assert program.wait(timeout=30) == 0
 

@@ -101,7 +101,8 @@ def mark(pid: int, marker: str) -> None:
         try:
             hard = resource.prlimit(pid, resource.RLIMIT_RTTIME)[1]
             resource.prlimit(pid, resource.RLIMIT_RTTIME, (number, hard))
-            pids += map(int, _read(f"/proc/{pid}/task/{pid}/children").split())
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                pids += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
         except (OSError, ValueError):
             continue  # it has ended or is another user's, or a lower limit is set already
 

@@ -28,13 +28,13 @@ from pathlib import Path
 import trio
 
 from .._errors import AgentStartError
+from . import supervisor
 from .descendants import MARKER, reap_adopted
 from .forks import forget_in_forks
+from .programs import python_program
 from .tree import leaders, reap
 
 _log = logging.getLogger("agentrt.process")
-
-_PROGRAM = Path(__file__).with_name("supervisor.py")
 
 SHORT = "/tmp"
 """Where a path is short enough for a socket."""
@@ -76,7 +76,8 @@ class _Guard:
             # Nothing has to say that it is ready: the pipe ends even if the host is gone by then.
             self._process = await trio.lowlevel.open_process(
                 [
-                    *(sys.executable, "-I", "-S", str(_PROGRAM), self.token, str(os.getpid())),
+                    *(sys.executable, "-I", "-S", *python_program(supervisor)),
+                    *(self.token, str(os.getpid())),
                     *{tempfile.gettempdir(), SHORT},
                 ],
                 stdin=subprocess.PIPE,

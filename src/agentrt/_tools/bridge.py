@@ -27,6 +27,7 @@ from .._model.content import JsonObject
 from .._nesting import bare_errors
 from .._process.guard import private_folder
 from .._process.pipes import FIRST, next_size
+from .._process.programs import python_program
 from .._wire.json import encode_line
 from .._wire.lines import Lines
 from .._wire.long_lines import LongLine
@@ -98,7 +99,7 @@ class Endpoint:
         return {
             "name": self._server.name,
             "command": sys.executable,
-            "args": ["-I", "-S", mcp_stdio.__file__],
+            "args": ["-I", "-S", *python_program(mcp_stdio)],
             "env": [{"name": name, "value": value} for name, value in environment.items()],
         }
 

@@ -11,10 +11,10 @@ import binascii
 import gzip
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import cache
 from http import HTTPStatus
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,6 +23,8 @@ from msgspec import Struct, structs
 from .security import offered_token
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     import h11
     import trio
 
@@ -37,7 +39,6 @@ TOO_MUCH: Final = "a request here has no body"
 HEAD: Final = 16 * 1024
 """Bytes of a request's head; browsers send 1 to 2 KiB."""
 
-PAGE: Final = Path(__file__).parent / "page"
 
 SECURITY_HEADERS: Final = (
     (
@@ -292,14 +293,25 @@ _REFUSED: Final = re.compile(r" *q *= *0(\.0*)? *")
 """The weight of an encoding that the browser does not take."""
 
 
-def load_page(folder: Path = PAGE) -> dict[str, File]:
-    """What there is to be served, by its path: nothing else can be asked for."""
+def load_page(folder: Traversable | None = None) -> dict[str, File]:
+    """What there is to be served, by its path: nothing else can be asked for. `folder`: by default
+    the package's, which may be in a zip archive."""
+    from importlib.resources import files as resources
+
     files = {}
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and file.suffix in _TYPES:
+    for path, file in _below(resources(__package__) / "page" if folder is None else folder):
+        kind = _TYPES.get(PurePosixPath(path).suffix)
+        if kind is not None:
             body = file.read_bytes()
-            digest = hashlib.sha256(body).hexdigest()[:32]
-            path = f"/page/{file.relative_to(folder).as_posix()}"
-            files[path] = File(_TYPES[file.suffix], body, digest)
+            files[f"/page{path}"] = File(kind, body, hashlib.sha256(body).hexdigest()[:32])
     files["/"] = files["/page/index.html"]
     return files
+
+
+def _below(folder: Traversable, path: str = "") -> Iterator[tuple[str, Traversable]]:
+    """The files of a folder and of those in it, by their paths."""
+    for each in sorted(folder.iterdir(), key=lambda each: each.name):
+        if each.is_file():
+            yield f"{path}/{each.name}", each
+        elif each.is_dir():
+            yield from _below(each, f"{path}/{each.name}")

@@ -184,15 +184,28 @@ def is_away(error: Exception) -> bool:
     """Whether there may be an answer soon: nobody listens there, the server is just being started
     or has no place left, or it is a standby. Else it has refused what it was asked, or libpq cannot
     ask it with these settings."""
-    if not isinstance(error, psycopg.OperationalError):
+    if isinstance(error, _PASSING_ERRORS):
+        return True  # also in a language that is not known here
+    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     said = one_line(error)
+    if isinstance(error, psycopg.InterfaceError):
+        return "connection" in said  # it was closed in the middle of the beginning
     if any(words in said for words in _SETTINGS):
         return False
     return "FATAL:" not in said or any(words in said for words in _PASSING)
 
 
-_PASSING = ("starting up", "shutting down", "recovery", "too many clients", "connection slots")
+_PASSING = (
+    *("starting up", "shutting down", "recovery", "too many clients", "connection slots"),
+    *("terminating connection", "not accepting connections", "not yet accepting connections"),
+)
+"""Texts of FATAL errors that pass. (Of one that refuses a connection, libpq gives no code.)"""
+
+_PASSING_ERRORS = (
+    *(errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow),
+    *(errors.TooManyConnections, errors.ReadOnlySqlTransaction),
+)
 
 _SETTINGS = (
     *("no password supplied", "authentication method requirement", "channel binding required"),
