@@ -148,8 +148,8 @@ def test_a_browser_that_is_not_known_is_let_in_by_the_token(
             page.context.clear_cookies()
         with page.expect_event("load"):
             page.goto(f"http://127.0.0.1:{port}/", wait_until="commit")
-        page.get_by_label("server's token").fill(TOKEN)
-        page.get_by_role("button", name="Open").click()
+        page.get_by_label("Server token").fill(TOKEN)
+        page.get_by_role("button", name="Sign in").click()
         phase(page, "ready")
         assert TOKEN not in page.url
         assert "key" not in page.url

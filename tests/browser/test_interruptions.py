@@ -111,7 +111,7 @@ def test_a_conversation_of_an_earlier_server_is_found_by_a_word_and_gone_on_with
         expect(sidebar.get_by_role("heading", name="Today")).to_be_visible()
         search = page.get_by_label("Search the conversations")
         search.fill("nowhere")
-        expect(sidebar).to_contain_text("Nothing was found")
+        expect(sidebar).to_contain_text("No results")
         search.fill("green")
         expect(sidebar.locator(".entry")).to_contain_text("the green door")
         shoot(page, "searched")

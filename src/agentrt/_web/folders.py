@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from .._home import home_folder
 from .answers import Refused
 
 
@@ -34,9 +35,14 @@ class Folders:
         self._cwd = os.path.abspath(cwd if cwd is not None else next(iter(self._roots), "."))
 
     def resolve(self, folder: str) -> str:
-        """The folder that a client means. Raises `Refused`."""
+        """Return the folder that a client named; `~` is the home of this server's user.
+
+        Raises `Refused`.
+        """
         if "\0" in folder:
-            raise Refused("bad_request", "a folder's name has no NUL")
+            raise Refused("bad_request", "a path cannot contain a null byte")
+        if folder == "~" or folder.startswith("~/"):
+            folder = f"{home_folder()}{folder[1:]}"
         named = os.path.abspath(os.path.join(self._cwd, folder))
         if not self._roots:
             return named

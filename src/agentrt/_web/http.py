@@ -55,9 +55,21 @@ SECURITY_HEADERS: Final = (
     ("Permissions-Policy", "camera=(), microphone=(), geolocation=()"),
 )
 
+SIGN_IN_STYLE: Final = (
+    "body{margin:0;min-height:100vh;display:grid;place-items:center;"
+    "font:16px/1.5 system-ui,sans-serif}"
+    "main{max-width:26rem;padding:1.5rem}h1{margin:0;font-size:1.4rem}"
+    "form{display:grid;gap:.5rem}input,button{font:inherit;padding:.6rem .8rem;"
+    "border:1px solid GrayText;border-radius:.5rem}"
+    "button{background:#1f6feb;border-color:#1f6feb;color:#fff}"
+)
+"""The style of the sign-in page."""
+
+_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(SIGN_IN_STYLE.encode()).digest()).decode()
+
 FORM_HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'self';"
-    " frame-ancestors 'none'",
+    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}';"
+    " base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",  # without it, browsers send the form without their origin
 }
 """What is different for an answer with a form."""

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from .._limits import Limits
 from .._tools.pending import PendingConnections
-from .http import BadRequest, Request, Response, load_page, response
+from .http import SIGN_IN_STYLE, BadRequest, Request, Response, load_page, response
 from .refusal import Code, Refusal
 from .security import Grant, Pass, Role, Security, offered_key
 
@@ -24,21 +24,26 @@ NO_CLIENTS: Final = "This server runs sessions for gateways, and serves no clien
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 """The type of Prometheus' text format."""
 
+# The only style that stands in a document: this page is served to browsers that get no file.
 LOCKED: Final = """\
 <!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark">
-<title>agentrt</title>
-<h1>No entrance yet</h1>
-<p>This page belongs to an agentrt server, and your browser has no key to it.</p>
-<p>Open the link that <code>agentrt serve</code> printed. A link is good for one browser; after a
-restart of the server, take its new one.</p>
+<title>Sign in · agentrt</title>
+<style>{style}</style>
+<main>
+<h1>Sign in</h1>
+<p>This browser isn't signed in to this agentrt server.</p>
+<p>Open the newest link printed by <code>agentrt serve</code> (each link works once), or paste the
+server token.</p>
 <form method="post" action="{root}">
-<p><label>Or give the server's token:
-<input type="password" name="token" autocomplete="off"></label> <button>Open</button></p>
+<label for="token">Server token</label>
+<input id="token" type="password" name="token" autocomplete="current-password" required autofocus>
+<button>Sign in</button>
 </form>
+</main>
 </html>
 """
 
@@ -73,7 +78,7 @@ class Site:
         self.port = port
         self._host = host
         self._root = root
-        self._locked = LOCKED.format(root=escape(root))
+        self._locked = LOCKED.format(root=escape(root), style=SIGN_IN_STYLE)
         self._tls = tls
         self._security = security
         self._names = security.names(host, port, tls=tls)

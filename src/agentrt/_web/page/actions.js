@@ -52,14 +52,23 @@ function reconcile() {
   clearPending(seats);
   const listed = model().sessions.filter((summary) => summary.session !== left);
   if (session && (seat() || listed.some((summary) => summary.session === session))) return;
-  const next = listed.find((summary) => summary.session === hashed()) ?? listed.findLast(({ phase }) => phase !== "stored");
-  if (next) choose(next.session);
+  // A link may name a session that is not in the list: the server is asked for it.
+  const linked = missing.has(hashed()) ? "" : hashed();
+  const next = linked || listed.findLast(({ phase }) => phase !== "stored")?.session;
+  if (next) choose(next);
+  else if (session) setUi({ session: null });
 }
+
+/** Sessions that the server does not know.
+ * @type {Set<string>} */
+const missing = new Set();
 
 /** @param {string} session */
 async function attach(session) {
   const ack = await connection.send("attach", { session });
   if (ack.error?.code !== "unknown_session") return;
+  missing.add(session);
+  if (session === hashed()) say("The session in this link doesn't exist.", "error");
   setModel(without(model(), session));
   reconcile();
 }

@@ -154,7 +154,7 @@ export function start() {
   takeDrops();
   addEventListener("keydown", onKey);
   addEventListener("hashchange", () => {
-    if (model().sessions.some((each) => each.session === hashed())) choose(hashed());
+    if (hashed()) choose(hashed());
   });
   setUi({ drafts: new Map(JSON.parse(sessionStorage.getItem("drafts") ?? "[]")) });
   addEventListener("pagehide", () => sessionStorage.setItem("drafts", JSON.stringify([...kept()])));

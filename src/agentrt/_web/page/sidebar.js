@@ -38,8 +38,11 @@ export function Sidebar({ offline, reading }) {
     html`<input type="search" aria-label="Search the conversations" placeholder="Search" maxlength="200"
       disabled=${offline} value=${searched?.words ?? ""} onInput=${valued(search)} />`}
     <div class="lists">${searched
-      ? html`<ul aria-label="found">${searched.found.map(({ session, snippet }) => Kept(session, reading, offline, snippet))}
-          ${searched.found.length === 0 && html`<li class="hint">Nothing was found.</li>`}</ul>`
+      ? html`<ul aria-label="found">${searched.found.map(({ session, snippet }) => {
+          const here = open.find((each) => each.session === session.session);
+          return here ? Entry(here, offline, reading, snippet) : Kept(session, reading, offline, snippet);
+        })}
+          ${searched.found.length === 0 && html`<li class="hint">No results</li>`}</ul>`
       : html`<ul>${open.reverse().map((summary) => Entry(summary, offline, reading))}</ul>
           ${folders.length > 1 && html`<select aria-label="Folder" value=${folder} onChange=${valued((folder) => setUi({ folder }))}>
             <option value="">All folders</option>
@@ -57,8 +60,8 @@ export function Sidebar({ offline, reading }) {
   </nav>`;
 }
 
-/** @param {w.Summary} summary @param {boolean} offline @param {boolean} reading */
-function Entry(summary, offline, reading) {
+/** @param {w.Summary} summary @param {boolean} offline @param {boolean} reading @param {string} [snippet] */
+function Entry(summary, offline, reading, snippet) {
   const { session, phase } = summary;
   const here = ui().session === session;
   const unread = model().unread.has(session);
@@ -69,7 +72,7 @@ function Entry(summary, offline, reading) {
       <span class="name" dir="auto">${nameOf(summary)}</span>
       <small>
         ${offline ? OFFLINE : phase === "waiting" ? html`<b>waits for you</b>` : PHASES[phase]}${unread && html` · <b>new</b>`}
-        ${` · ${oneLine(baseName(summary.cwd), 40)} · ${moment(summary.created)}`}
+        ${snippet ? ` · ${oneLine(snippet, 120)}` : ` · ${oneLine(baseName(summary.cwd), 40)} · ${moment(summary.created)}`}
       </small>
     </button>
     ${!offline && !reading && html`<span class="tools">
