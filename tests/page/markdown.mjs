@@ -3,7 +3,7 @@
 
 import { createInterface } from "node:readline";
 import { Code } from "../../src/agentrt/_web/page/code.js";
-import { Growing } from "../../src/agentrt/_web/page/markdown.js";
+import { Growing } from "../../src/agentrt/_web/page/growing.js";
 
 const escape = (text) =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");

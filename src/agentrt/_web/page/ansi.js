@@ -16,13 +16,20 @@ const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x
 /** Without what is not to be seen, as long as there is no terminal. @param {string} text */
 export const stripped = (text) => text.replace(CONTROL, "");
 
+/** The numbers of control sequences, but for those of private modes. */
+const NUMBERS = /(?:\x1b\[|\x9b)[0-9;:]+/g;
+
+/** No number moves, repeats or inserts more than a line has columns. @param {string} text */
+export const clamped = (text) =>
+  text.replace(NUMBERS, (all) => all.replace(/\d{4,}|\d{3}/g, (number) => (Number(number) > COLUMNS ? String(COLUMNS) : number)));
+
 /** @param {string} text @returns {Promise<Piece[]>} */
 export async function pieces(text) {
   const { Terminal } = await import("./vendor/screen.js");
   const options = { cols: COLUMNS, rows: ROWS, scrollback: SCROLLED, convertEol: true, allowProposedApi: true };
   const terminal = new Terminal({ ...options, logLevel: "off" });
   try {
-    await /** @type {Promise<void>} */ (new Promise((resolve) => terminal.write(text, resolve)));
+    await /** @type {Promise<void>} */ (new Promise((resolve) => terminal.write(clamped(text), resolve)));
     return read(terminal.buffer.active);
   } finally {
     terminal.dispose();

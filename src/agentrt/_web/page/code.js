@@ -1,24 +1,14 @@
 // Code, and other text in which every space counts: with its colours, and the numbers of its lines.
 
+import { ask } from "./ask.js";
 import { copyText } from "./clipboard.js";
 import { html, Still } from "./html.js";
 import { running } from "./safe.js";
 
 /** Characters of a text that are shown, and of one that has colours. */
-const SHOWN = 200_000;
+const SHOWN = 100_000;
 const COLOURED = 60_000;
 const PART = 4_000;
-
-/** @type {typeof import("./vendor/highlight.js").lowlight | null} */
-let lowlight = null;
-
-/** Loads what knows the languages, with the first code that has one. While the server is away it
- *  cannot be had: the browser itself says so, and it is tried again with the next one. */
-const loaded = () =>
-  import("./vendor/highlight.js").then(
-    (module) => (lowlight = module.lowlight),
-    () => null,
-  );
 
 /**
  * @param {object} given
@@ -33,6 +23,10 @@ export const code = ({ key = "code", ...given }) => html`<${Code} key=${key} ...
 
 export class Code extends Still {
   gone = false;
+  /** The colours that are known, and of what. */
+  known = { text: "", language: "", tree: /** @type {Coloured[] | null} */ (null) };
+  /** What is asked about. */
+  asked = "";
 
   componentWillUnmount() {
     this.gone = true;
@@ -55,19 +49,27 @@ export class Code extends Still {
 
   /** @param {string} text @param {string} language @returns {Shown[] | null} */
   coloured(text, language) {
-    const known = language.toLowerCase().match(/^[\w+#-]+/)?.[0];
-    if (!known || text.length > COLOURED) return null;
-    if (lowlight) return lowlight.registered(known) ? spans(lowlight.highlight(known, text).children) : null;
-    if (typeof document !== "undefined") loaded().then((there) => !there || this.gone || this.forceUpdate());
-    return null;
+    const name = language.toLowerCase().match(/^[\w+#-]+/)?.[0];
+    if (!name || text.length > COLOURED) return null;
+    const { known } = this;
+    if (known.language !== name || known.text !== text) this.learn(name, text);
+    if (known.language !== name || !known.tree || !text.startsWith(known.text)) return null;
+    return [...spans(known.tree), running(text.slice(known.text.length))];
+  }
+
+  /** @param {string} language @param {string} text */
+  async learn(language, text) {
+    if (this.asked || typeof document === "undefined") return; // the next one is asked about when it is shown
+    this.asked = text;
+    this.known = { text, language, tree: await ask("colours", language, text) };
+    this.asked = "";
+    if (!this.gone) this.forceUpdate();
   }
 }
 
-/** @type {(nodes: readonly any[]) => Shown[]} the words of a tree, in the classes of the parser's own names */
-const spans = (nodes) =>
-  nodes.map((node) =>
-    node.type === "text" ? running(node.value) : html`<span class=${node.properties.className.join(" ")}>${spans(node.children)}</span>`,
-  );
+/** @type {(tree: readonly Coloured[]) => Shown[]} */
+const spans = (tree) =>
+  tree.map((node) => (typeof node === "string" ? running(node) : html`<span class=${node.style}>${spans(node.inner)}</span>`));
 
 /**
  * A long text in parts of whole lines: only those in sight are laid out, and only the last grows.
@@ -81,6 +83,7 @@ export function parts(text) {
   const out = [];
   for (let at = 0, end = 0; at < all.length; at = end) {
     end = all.indexOf("\n", at + PART) + 1 || all.length;
+    if (end - at > 2 * PART) end = at + PART; // a line that nobody reads to its end
     out.push(html`<span class="part" key=${out.length}>${all.slice(at, end)}</span>`);
   }
   return out;

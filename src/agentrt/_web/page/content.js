@@ -1,10 +1,12 @@
 // Content blocks: text, pictures, sound, files.
 
-import { needsScreen, pieces, stripped } from "./ansi.js";
+import { needsScreen, stripped } from "./ansi.js";
+import { ask } from "./ask.js";
 import { code } from "./code.js";
 import { fileName, size } from "./format.js";
+import { Growing } from "./growing.js";
 import { html, memo, Still } from "./html.js";
-import { anchor, Growing } from "./markdown.js";
+import { anchor } from "./markdown.js";
 import { dataUrl, oneLine, running } from "./safe.js";
 
 /** Characters of a text that is complete, above which nobody wants it laid out. */
@@ -15,7 +17,12 @@ const TERMINAL = 40_000;
 
 /** Markdown that may still grow. */
 export class Markdown extends Still {
-  growing = new Growing();
+  gone = false;
+  growing = new Growing(() => this.gone || this.forceUpdate());
+
+  componentWillUnmount() {
+    this.gone = true;
+  }
 
   /** @param {any} props `text`, and whether it is `over` */
   draw({ text, over }) {
@@ -39,12 +46,8 @@ export class Terminal extends Still {
   async write(text) {
     if (this.writing || this.gone) return; // the next one is written when it is shown
     this.writing = text;
-    try {
-      this.screen = { text, pieces: await pieces(text) };
-    } catch (error) {
-      console.error(error);
-      this.screen = { text, pieces: [{ text: stripped(text), style: "" }] };
-    }
+    const pieces = (await ask("screen", text)) ?? [{ text: stripped(text), style: "" }];
+    this.screen = { text, pieces };
     this.writing = "";
     if (!this.gone) this.forceUpdate();
   }

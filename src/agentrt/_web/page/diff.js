@@ -8,7 +8,7 @@ import { oneLine, running } from "./safe.js";
 
 /** Lines that are shown, if it is not a question; and characters that may be compared at all. */
 const SHOWN = 400;
-const LARGEST = 2_000_000;
+const LARGEST = 400_000;
 
 /** The lines that are shown about one that differs; of a short text in a question, all of them. */
 const AROUND = [-3, -2, -1, 0, 1, 2, 3];
@@ -26,7 +26,7 @@ const NO_NEWLINE = "  ⟨no newline at the end⟩";
  */
 export function hunks(before, after, whole = false) {
   if (before.length + after.length > LARGEST) return null;
-  const changes = diffLines(before, after, { timeout: 500 });
+  const changes = diffLines(before, after, { timeout: 100 });
   if (!changes) return null;
   let [old, now] = [1, 1];
   /** @type {Line[]} */

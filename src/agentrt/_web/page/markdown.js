@@ -3,113 +3,20 @@
 
 import { code, parts } from "./code.js";
 import { html } from "./html.js";
-import { languageOf, lastBlock, normal, parse } from "./parse.js";
+import { languageOf } from "./parse.js";
 import { mention, namesFile } from "./paths.js";
 import { link, running } from "./safe.js";
-
-/** Characters at the end of a text up to which it is parsed anew for each piece that comes; more of
- *  them when they have doubled. So the time it takes grows as the text does, and not as its square. */
-const LARGE = 8_000;
-
-/** Characters of a text that are read as Markdown; what is behind them is shown as it is. */
-const MOST = 1_000_000;
-
-/** @type {() => ParserEnv} no address and no footnote that a text defines */
-const nothing = () => ({ references: {}, footnotes: { refs: {}, list: [] } });
-
-/**
- * Markdown that grows at its end. The blocks before the last ones are parsed once and stay the
- * objects they are, so that they cost nothing when the text is shown again.
- */
-export class Growing {
-  text = "";
-  /** What is shown of the text up to `start`, for good. @type {Shown[]} */
-  done = [];
-  start = 0;
-  /** In how many pieces that was parsed. */
-  pieces = 0;
-  env = nothing();
-  /** What was shown of the rest, and how many characters of it that was. @type {Shown[]} */
-  last = [];
-  parsed = 0;
-
-  reset() {
-    Object.assign(this, { done: [], start: 0, pieces: 0, env: nothing(), last: [], parsed: 0 });
-  }
-
-  /**
-   * The blocks of a text that is, but for what came behind it, the one of the last call.
-   * @param {string} given
-   * @param {boolean} over whether nothing will come behind it
-   * @returns {Shown[]}
-   */
-  show(given, over) {
-    const all = normal(given);
-    const cut = all.length > MOST ? all.lastIndexOf("\n", MOST) + 1 || MOST : all.length;
-    const text = all.slice(0, cut);
-    const complete = over || cut < all.length;
-    const finished = this.start > 0 && this.start === this.text.length;
-    const known = complete ? this.text.slice(0, this.start) : this.text;
-    if (text !== this.text && (finished || !text.startsWith(known))) this.reset();
-    this.text = text;
-    const shown = complete ? this.finish() : this.grow();
-    return cut < all.length ? [...shown, code({ text: all.slice(cut), key: "rest" })] : shown;
-  }
-
-  /** All of the text is there. */
-  finish() {
-    this.fix(this.text.length);
-    const { references = {}, footnotes } = this.env;
-    if (this.pieces > 1 && Object.keys({ ...references, ...footnotes?.refs }).length) {
-      // What was shown before they were known may refer to them.
-      this.reset();
-      this.fix(this.text.length);
-    }
-    return this.done;
-  }
-
-  grow() {
-    const rest = this.text.slice(this.start);
-    if (rest.length > LARGE) {
-      const fence = openFence(rest);
-      if (fence) return [...this.done, code({ text: rest.slice(fence.length), language: fence.language, grows: true, key: this.done.length })];
-      if (rest.length < 2 * this.parsed) return [...this.done, ...this.last, raw(rest.slice(this.parsed))];
-    }
-    this.fix(this.start + lastBlock(rest));
-    const open = this.text.slice(this.start);
-    // An address that is not complete leads to somebody else: nothing that may go on defines one.
-    const references = new Proxy(this.env.references ?? {}, { set: () => true });
-    const footnotes = { refs: { ...this.env.footnotes?.refs }, list: [...(this.env.footnotes?.list ?? [])] };
-    this.last = draw(parse(open, { references, footnotes }), this.done.length, true);
-    this.parsed = open.length;
-    return [...this.done, ...this.last];
-  }
-
-  /** @param {number} end up to where the text will stay what it is */
-  fix(end) {
-    if (end <= this.start) return;
-    this.done = [...this.done, ...draw(parse(this.text.slice(this.start, end), this.env), this.done.length)];
-    this.start = end;
-    this.pieces++;
-  }
-}
-
-/** @type {(text: string) => { length: number, language: string } | null} where the code begins, if the text is all of one block */
-function openFence(text) {
-  const fence = text.match(/^\s*(`{3,}|~{3,})/);
-  const end = fence ? text.indexOf("\n", fence[0].length) : -1;
-  if (!fence || end < 0 || text.includes(`\n${fence[1]}`, end)) return null;
-  const language = text.slice(fence[0].length, end).match(/^[ \t]*(\S*)/)?.[1] ?? "";
-  return { length: end + 1, language };
-}
 
 /** @typedef {import("./vendor/libraries.js").Token} Token */
 
 /** @type {(tokens: readonly Token[], from: number, open?: boolean) => Shown[]} */
-const draw = (tokens, from, open = false) => new Drawing(tokens, open).blocks(from);
+export const draw = (tokens, from, open = false) => new Drawing(tokens, open).blocks(from);
 
 const ALERT = /^\[!(note|tip|important|warning|caution)\]$/i;
 const TASK = /^\[([ xX])\][ \t]/;
+
+/** @type {(token: Token, name: string) => string | number | undefined} also of one that came from the worker */
+const attribute = (token, name) => token.attrs?.find(([known]) => known === name)?.[1];
 
 /** Goes once through the tokens, in their order. */
 class Drawing {
@@ -156,7 +63,7 @@ class Drawing {
         return html`<ul key=${key} dir="auto">${this.blocks()}</ul>`;
       case "ordered_list_open":
         // Always a number: Preact sets a DOM property that is null to "", which is 0 for a number.
-        return html`<ol key=${key} dir="auto" start=${Number(token.attrGet("start") ?? 1)}>${this.blocks()}</ol>`;
+        return html`<ol key=${key} dir="auto" start=${Number(attribute(token, "start") ?? 1)}>${this.blocks()}</ol>`;
       case "list_item_open":
         return this.item(key);
       case "table_open":
@@ -167,7 +74,7 @@ class Drawing {
         return html`<${token.tag} key=${key}>${this.blocks()}<//>`;
       case "th_open":
       case "td_open": {
-        const side = String(token.attrGet("style") ?? "").match(/left|center|right/)?.[0];
+        const side = String(attribute(token, "style") ?? "").match(/left|center|right/)?.[0];
         return html`<${token.tag} key=${key} dir="auto" class=${side && `to-${side}`}>${this.blocks()}<//>`;
       }
       case "details_open": {
@@ -230,7 +137,7 @@ function inline(tokens, open) {
 
 /** @type {(token: Token, inner: Shown[]) => Shown} */
 const element = (token, inner) =>
-  token.type === "link_open" ? anchor(String(token.attrGet("href") ?? ""), inner) : html`<${token.tag}>${inner}<//>`;
+  token.type === "link_open" ? anchor(String(attribute(token, "href") ?? ""), inner) : html`<${token.tag}>${inner}<//>`;
 
 /** @type {(token: Token, linked: boolean) => Shown} */
 function single(token, linked) {
@@ -243,7 +150,7 @@ function single(token, linked) {
       return html`<br />`;
     case "image": {
       // Nothing is loaded from elsewhere: that would tell somebody that it was read.
-      const address = String(token.attrGet("src") ?? "");
+      const address = String(attribute(token, "src") ?? "");
       const words = inline(token.children ?? [], false);
       return anchor(address, ["🖼 ", ...(words.length ? words : [running(address)])], "image");
     }
@@ -255,7 +162,7 @@ function single(token, linked) {
 }
 
 /** @type {(text: string, key?: number | string) => Shown} a block that is not looked into */
-const raw = (text, key = "raw") => html`<div class="raw" key=${key}>${parts(text)}</div>`;
+export const raw = (text, key = "raw") => html`<div class="raw" key=${key}>${parts(text)}</div>`;
 
 /**
  * A link that leads away, or words that only look like one.

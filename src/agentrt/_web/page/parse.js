@@ -156,6 +156,18 @@ export const normal = (text) => (text.includes("\r") ? text.replace(/\r\n?/g, "\
 export const parse = (text, env) => parser.parse(text, env);
 
 /**
+ * The same of a text that may go on. An address that is not complete leads to somebody else, so
+ * nothing in it defines one.
+ * @param {string} text
+ * @param {ParserEnv} env
+ */
+export function parseOpen(text, env) {
+  const references = new Proxy(env.references ?? {}, { set: () => true });
+  const footnotes = { refs: { ...env.footnotes?.refs }, list: [...(env.footnotes?.list ?? [])] };
+  return parse(text, { references, footnotes });
+}
+
+/**
  * Where the last block of a text begins, if nothing behind can change what stands before: it is a
  * block of its own, behind a blank line. Else 0. Of lines, only whole ones count.
  * @param {string} text

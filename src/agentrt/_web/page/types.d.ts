@@ -167,6 +167,9 @@ interface RequestPart {
   block?: w.Block;
 }
 
+/** Some code: words, or words in a colour, which is the name of a class. */
+type Coloured = string | { style: string; inner: Coloured[] };
+
 /** A line of a diff, with its numbers before and after. */
 interface Line { sign: " " | "+" | "-"; text: string; before: number | null; after: number | null }
 

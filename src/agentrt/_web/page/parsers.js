@@ -1,0 +1,71 @@
+// What reads text of agents with the help of libraries: terminal output, code, Markdown. It runs in
+// worker.js, so that no text stops the page; where there are no workers, it is called directly.
+
+/** Elements that are made of one text at the most: laying out more would stop the page. */
+const ELEMENTS = 4_000;
+
+/** @typedef {import("./vendor/libraries.js").Token} Token */
+
+/** Loads what a parser needs, which is no part of the time that it has. @param {string} name */
+export async function load(name) {
+  if (name === "screen") await import("./vendor/screen.js");
+  else if (name === "colours") await import("./vendor/highlight.js");
+  else await import("./parse.js");
+}
+
+/** @type {(tokens: readonly any[]) => number} with those inside of each */
+const count = (tokens) => tokens.reduce((sum, { children }) => sum + 1 + (children?.length ?? 0), 0);
+
+/** @type {(tokens: Token[]) => Token[] | null} */
+export const fewEnough = (tokens) => (count(tokens) > ELEMENTS ? null : tokens);
+
+/** What stands on the screen of a terminal after some output. @param {string} text */
+export async function screen(text) {
+  const { pieces } = await import("./ansi.js");
+  const found = await pieces(text);
+  return found.length > ELEMENTS ? null : found;
+}
+
+/**
+ * The words of some code with the classes of their colours: a tree, or null if the language is not
+ * known or there are too many.
+ * @param {string} language
+ * @param {string} text
+ */
+export async function colours(language, text) {
+  const { lowlight } = await import("./vendor/highlight.js");
+  if (!lowlight.registered(language)) return null;
+  let left = ELEMENTS;
+  /** @type {(nodes: readonly any[]) => Coloured[]} */
+  const plain = (nodes) =>
+    nodes.map((node) => {
+      left--;
+      return node.type === "text" ? node.value : { style: node.properties.className.join(" "), inner: plain(node.children) };
+    });
+  const tree = plain(lowlight.highlight(language, text).children);
+  return left > 0 ? tree : null;
+}
+
+/**
+ * Markdown to which nothing will be added.
+ * @param {string} text
+ * @param {ParserEnv} env
+ */
+export async function whole(text, env) {
+  const { parse } = await import("./parse.js");
+  const tokens = fewEnough(parse(text, env));
+  return tokens && { tokens, env };
+}
+
+/**
+ * Markdown that may go on: what will stay as it is, the rest, and where that begins.
+ * @param {string} text
+ * @param {ParserEnv} env
+ */
+export async function open(text, env) {
+  const { lastBlock, parse, parseOpen } = await import("./parse.js");
+  const cut = lastBlock(text);
+  const fixed = fewEnough(cut ? parse(text.slice(0, cut), env) : []);
+  const rest = fewEnough(parseOpen(text.slice(cut), env));
+  return fixed && rest && { cut, fixed, rest, env };
+}

@@ -1,0 +1,140 @@
+"""Texts that keep a parser busy do not stop the page: it answers while they are read, and shows
+them as they are when that takes too long."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser.kit import phase, scripted, serving, turn
+from browser.pages import NewPage, Page, expect
+
+ESC = "\x1b"
+HUGE = 2**31 - 1
+OUTPUT = {
+    "scrolled": f"A{ESC}[{HUGE}S",
+    "repeated": f"A{ESC}[{HUGE}b",
+    "inside": f"A{ESC}[21474\x0083647S",
+    "often": f"A{ESC}[400b" * 5_000 + "the end",
+}
+CODE = ("(", "a1_", "<", '"', "= ", "class A ", "//", "${", "\\", "a(")
+LANGUAGES = ("javascript", "python", "cpp", "perl", "scala", "typescript", "swift", "ruby")
+MARKDOWN = {
+    "brackets": "[" * 1_000_000,
+    "headings": "# a\n" * 250_000,
+    "table": "|" + "a|" * 1_000 + "\n|" + "-|" * 1_000 + "\n" + "|\n" * 400_000,
+    "quotes": "> " * 500_000,
+    "emphasis": "*a_ " * 250_000,
+    "items": "- a\n" * 250_000,
+}
+FROZEN = 5_000
+"""Milliseconds without a beat: on a machine with much else to do, the longest are some hundred."""
+BEATS = """() => {
+  window.beats = { count: 0, longest: 0 };
+  let last = performance.now();
+  setInterval(() => {
+    const now = performance.now();
+    Object.assign(beats, { count: beats.count + 1, longest: Math.max(beats.longest, now - last) });
+    last = now;
+  }, 20);
+}"""
+ASK = """async ([name, texts]) => {
+  const { ask } = await import("/page/ask.js");
+  beats.longest = 0;
+  const found = await Promise.all(texts.map((given) => ask(name, ...given)));
+  return { ...beats, read: found.filter(Boolean).length };
+}"""
+
+
+@pytest.fixture
+def page(tmp_path: Path, new_page: NewPage) -> Iterator[Page]:
+    def card(text: str) -> dict[str, Any]:
+        content = {"type": "content", "content": {"type": "text", "text": text}}
+        return {"kind": "execute", "content": [content]}
+
+    texts: dict[str, Any] = {name: card(text) for name, text in OUTPUT.items()}
+    code = "\n".join(
+        f"```{name}\n{part * (57_000 // len(part))}\n```"
+        for name, part in zip(LANGUAGES, CODE, strict=False)
+    )
+    file = tmp_path / "texts.json"
+    file.write_text(json.dumps({**texts, **MARKDOWN, "code": code}))
+    with serving(tmp_path, *scripted(str(file))) as server:
+        page = new_page(server.link())
+        phase(page, "ready")
+        page.evaluate(BEATS)
+        yield page
+
+
+def beats(page: Page, name: str) -> float:
+    return float(page.evaluate(f"() => beats.{name}"))
+
+
+def test_output_that_moves_a_cursor_for_ever_is_shown_as_it_is(page: Page) -> None:
+    for name in OUTPUT:
+        turn(page, f"show {name}")
+    page.locator("details.tool summary").first.click()
+    expect(page.locator("details.tool .terminal").first).to_contain_text("A")
+    page.locator("details.tool summary").nth(2).click()  # this one is given up on
+    before = beats(page, "count")
+    expect(page.locator("details.tool .terminal").last).to_contain_text("A")
+    turn(page, "say still here")
+    assert beats(page, "count") > before
+    expect(page.get_by_text("still here", exact=True).first).to_be_visible()
+
+
+def test_the_page_goes_on_while_code_is_coloured_that_takes_for_ever(page: Page) -> None:
+    turn(page, "say code")
+    before = beats(page, "count")
+    turn(page, "say still here")  # a click and its answer, while the worker is busy
+    expect(page.get_by_text("still here", exact=True).first).to_be_visible()
+    assert beats(page, "count") - before >= 3
+
+
+def test_a_text_that_was_given_up_on_is_not_tried_again(page: Page) -> None:
+    text = f"A{ESC}[400b" * 5_000
+    first = page.evaluate(ASK, ["screen", [[text]]])
+    again = page.evaluate(ASK, ["screen", [[text]]])
+    assert (first["read"], again["read"]) == (0, 0)
+    assert again["count"] - first["count"] < 20  # it was answered at once
+    assert page.evaluate(ASK, ["screen", [["plain"]]])["read"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MARKDOWN)
+def test_a_megabyte_of_markdown_does_not_stop_the_page(page: Page, name: str) -> None:
+    turn(page, f"say {name}")
+    turn(page, "say still here")
+    expect(page.get_by_text("still here", exact=True).first).to_be_visible()
+    print(name, beats(page, "longest"), "ms")
+    assert beats(page, "longest") < FROZEN
+
+
+def control_sequences() -> list[str]:
+    finals = [chr(code) for code in range(0x40, 0x7F)]
+    fronts = ["", "?", ">", "=", "1;", "38;5;"]
+    numbers = [f"A{ESC}[{front}{HUGE}{final}" for front in fronts for final in finals]
+    return [*numbers, *(f"A{ESC}[{HUGE};{HUGE} {final}" for final in finals)]
+
+
+@pytest.mark.slow
+def test_no_control_sequence_stops_the_page(page: Page) -> None:
+    texts = [[text] for text in control_sequences()]
+    assert len(texts) > 400
+    found = page.evaluate(ASK, ["screen", texts])
+    print(len(texts), "sequences,", found["read"], "shown, longest", found["longest"], "ms")
+    assert found["read"] == len(texts)
+    assert found["longest"] < FROZEN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_code_stops_the_page(page: Page, language: str) -> None:
+    texts = [[language, part * (60_000 // len(part))] for part in CODE]
+    found = page.evaluate(ASK, ["colours", texts])
+    print(language, found["read"], "coloured, longest", found["longest"], "ms")
+    assert found["longest"] < FROZEN
