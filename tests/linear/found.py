@@ -70,7 +70,9 @@ def in_python() -> tuple[list[Found], list[Unreadable]]:
             if isinstance(node, ast.Attribute) and node.attr in FUNCTIONS:
                 name = getattr(node.value, "id", getattr(node.value, "attr", None))
                 if name is not None:
-                    uses[where if name.startswith("_") else "", name].add(node.attr)
+                    uses[where, name].add(node.attr)
+                    if not name.startswith("_"):
+                        uses["", name].add(node.attr)
     found: dict[tuple[str, int], Found] = {}
 
     def add(where: str, pattern: str | bytes, flags: int, how: set[str]) -> None:
@@ -89,10 +91,13 @@ def in_python() -> tuple[list[Found], list[Unreadable]]:
             if _makes_a_pattern(value, module):
                 value = value()
             for each in _patterns(value):
-                if isinstance(value, re.Pattern):
-                    how = uses[module.__name__ if name.startswith("_") else "", name]
-                else:
-                    how = set()
+                key = module.__name__ if name.startswith("_") else "", name
+                direct = uses[key] if isinstance(value, re.Pattern) else set()
+                how = direct or {
+                    method
+                    for target in _loop_variables(module)
+                    for method in uses[module.__name__, target] - {"split"}  # that of strings
+                }
                 add(f"{module.__name__}.{name}", each.pattern, each.flags, how)
         for node in ast.walk(trees()[module.__name__]):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
@@ -114,6 +119,17 @@ def in_python() -> tuple[list[Found], list[Unreadable]]:
     return list(found.values()), unreadable
 
 
+@cache
+def _loop_variables(module: ModuleType) -> set[str]:
+    """What things are called that loops go through: patterns, among others."""
+    nodes = ast.walk(trees()[module.__name__])
+    return {
+        ast.unparse(node.target)
+        for node in nodes
+        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension)
+    }
+
+
 def _makes_a_pattern(value: Any, module: ModuleType) -> bool:
     """Whether it is a function that compiles a pattern when it is first wanted."""
     made = getattr(value, "__wrapped__", None)
@@ -125,7 +141,10 @@ def _is_global(call: ast.Call, module: ModuleType) -> bool:
     """Whether what is compiled becomes a global, which is looked at by its name."""
     tree = trees()[module.__name__]
     return any(
-        isinstance(node, ast.Assign | ast.AnnAssign) and node.value is call for node in tree.body
+        inner is call
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+        for inner in ast.walk(node.value)
     )
 
 

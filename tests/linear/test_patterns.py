@@ -51,6 +51,10 @@ MADE: Final = {
         "agentrt._permissions.programs", "'.*'.join(map(re.escape, parts))"
     ): "matched against names of agentrt's own",
     Unreadable("agentrt._permissions.programs", "pattern"): "matched against agentrt's own paths",
+    Unreadable(
+        "agentrt._permissions.inputs",
+        "f'\\\\$(?:{name}(?![A-Za-z0-9_])|\\\\{{{name}\\\\}})'",
+    ): "the name of a variable",
     Unreadable("agentrt._trace.secrets", "pattern.encode()"): "its results are globals",
     Unreadable("agentrt.demo.search", "re.escape(text)"): "one literal",
     Unreadable("agentrt.demo.search", "re.escape(text.encode())"): "one literal",

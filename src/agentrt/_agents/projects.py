@@ -412,7 +412,9 @@ def _listed(text: str, suffix: str, fields: Sequence[str]) -> list[str] | None:
     return [each for value in lists for each in value if isinstance(each, str)]
 
 
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TOKEN: Final = re.compile(
+    r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/|\Z)', re.DOTALL
+)
 
 
 def without_comments(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 
 from .._project_files import protected_file
@@ -44,5 +43,7 @@ def _parts(path: str, cwd: str) -> list[str]:
 
 
 def _words(rule: str) -> Iterator[str]:
-    if what := re.search(r"\((.*)\)", rule, re.DOTALL):
-        yield from what[1].strip().casefold().split("/")
+    _, opened, rest = rule.partition("(")
+    what, closed, _ = rest.rpartition(")")
+    if opened and closed:
+        yield from what.strip().casefold().split("/")

@@ -26,7 +26,7 @@ write NAME or NAME(WHAT): Bash(git status:*), Bash(npm test), Edit(src/**), Writ
 Read(~/notes/**), Fetch(*.example.com), mcp__SERVER__TOOL, or an agent's own name of a tool"""
 
 _NAME: Final = re.compile(r"[A-Za-z_*][A-Za-z0-9_.*?/-]*")
-_IN_CODE: Final = re.compile(r"[~.\w-]*/[\w./~-]*")
+_IN_CODE: Final = re.compile(r"(?<![~.\w-])[~.\w-]*+/[\w./~-]*+")
 _UNSURE: Final = "the agent does not say for certain what it is"
 
 

@@ -44,8 +44,9 @@ SECURITY_HEADERS: Final = (
     (
         "Content-Security-Policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
-        " media-src data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none';"
-        " frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types agentrt-worker",
+        " media-src data:; connect-src 'self'; worker-src 'self'; base-uri 'none';"
+        " form-action 'none'; frame-ancestors 'none';"
+        " require-trusted-types-for 'script'; trusted-types agentrt-worker",
     ),
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
