@@ -127,3 +127,14 @@ def test_the_session_is_closed_where_the_agent_offers_it() -> None:
     peer.answer(3, None)
     assert peer.effects == []
     assert opened().driver.goodbye() == []
+
+
+def test_the_model_in_force_may_be_set_though_the_agent_does_not_offer_it() -> None:
+    models = {"currentModelId": "own", "availableModels": [{"modelId": "a", "name": "A"}]}
+    peer = opened(session={"models": models})
+    call(peer, "set_model", model="own")
+    assert peer.methods() == ["session/set_model"]
+    call(peer, "set_model", model="other")
+    returned = peer.only(Returned)
+    assert returned.error is not None
+    assert returned.error.code == "unsupported"

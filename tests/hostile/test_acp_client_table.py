@@ -315,6 +315,32 @@ async def test_ignores_cancel() -> None:
         await works(session)  # on another process
 
 
+async def test_cancels_every_prompt_after_a_cancel() -> None:
+    """The first prompt after the cancel is lost; it is reported, and the next one works."""
+
+    def take(agent: Agent, message: Message) -> None:
+        if message.get("method") == "session/prompt" and getattr(agent, "stuck", False):
+            agent.end(message, "cancelled")
+        else:
+            type(agent).take(agent, message)
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("working")
+        while agent.receive().get("method") != "session/cancel":
+            pass
+        agent.stuck = True
+        agent.end(prompt, "cancelled")
+
+    async with bad_session(misbehave=misbehave, take=take) as session:
+        async with session.prompt("misbehave", check=False) as turn:
+            await anext(turn)
+            turn.cancel()
+        lost = await session.run("are you there?", check=False)
+        assert (lost.outcome, lost.by) == ("cancelled", "agent")
+        await works(session)  # on another process
+        assert (await notices(session)).count("cancel_stuck") == 1
+
+
 async def test_never_answers_initialize(mock_clock: MockClock) -> None:
     def initialize(agent: Agent, request: Message) -> None:
         agent.mark("please log in")

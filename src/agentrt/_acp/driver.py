@@ -473,6 +473,8 @@ class AcpDriver:
         self._forget_prompt()
         if response.error is not None:
             error = error_of(response.error)
+            if self._handshake is not None:
+                self._handshake.add_methods(error, said=True)
             cancelled = error.code == "request_cancelled"
             self._channel.out.append(
                 TurnFinished(

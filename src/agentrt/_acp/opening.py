@@ -330,14 +330,23 @@ class Handshake:
             assert why.error is not None
             error = error_of(why.error)
             error.code = code
-        if code == "auth_required":
-            methods = [
-                {"id": each.id, "name": each.name, "type": each.type or "agent"}
-                | ({"args": each.args} if each.args else {})
-                for each in self._auth_methods
-            ]
-            error.data = {**(error.data or {}), "methods": methods}
+        error = Error(error.code, error.message, error.data)  # with the cause of this code
+        self.add_methods(error)
         self._channel.out.append(StartFailed(error))
+
+    def add_methods(self, error: Error, *, said: bool = False) -> None:
+        """Add the ways to log in to an error about a missing login; `said`: to its message, too."""
+        if error.code != "auth_required":
+            return
+        methods = [
+            {"id": each.id, "name": each.name, "type": each.type or "agent"}
+            | ({"args": each.args} if each.args else {})
+            for each in self._auth_methods
+        ]
+        error.data = {**(error.data or {}), "methods": methods}
+        if said and methods:
+            ways = ", ".join(str(each["name"]) for each in methods)
+            error.message += f". Log in, then send the prompt again; ways to log in: {ways}"
 
 
 def _merged(below: JsonObject, above: JsonObject) -> JsonObject:

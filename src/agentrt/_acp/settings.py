@@ -112,7 +112,9 @@ class AcpSettings:
         )
 
     def change_model(self, session: str, model: str) -> Change:
-        model = _pick("model", model, self.view().models)
+        view = self.view()
+        if model != view.model:  # the one in force need not be among those it offers
+            model = _pick("model", model, view.models)
         if (option := self._option("model")) is not None:
             return self._set(session, option, model)
 

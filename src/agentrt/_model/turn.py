@@ -111,6 +111,8 @@ class TurnMachine(Struct, eq=False):
     """False for a turn of the agent's own that has no end on the wire."""
     attended: bool = False
     """Whether somebody iterates over it, and may answer its questions."""
+    unstarted: bool = False
+    """The prompt was dropped because no agent could be started for it."""
 
     id: str = ""
     """Its id in the log; empty until it has started."""

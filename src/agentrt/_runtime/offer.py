@@ -227,7 +227,24 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
         on_tools=lambda tools: host.own_tools.set_tools(own_names(tools)),
     )
     session.offer_tools(server.set_tools)
+    host.after_turn.append(partial(_check_fetched, host, server))
     return server
+
+
+def _check_fetched(host: SessionHost, server: ToolServer) -> None:
+    """After the first turn, report tools that the agent does not know of."""
+    host.after_turn.clear()
+    if server.tools and not server.fetched:
+        names = [tool.name for tool in server.tools]
+        host.core.say(
+            Notice(
+                "warning",
+                "tools_not_fetched",
+                f"the agent never asked for the program's tools, so it cannot call them: "
+                f"{', '.join(names)}. It may not support MCP servers that its client provides",
+                {"tools": names},
+            )
+        )
 
 
 async def relays(host: SessionHost, offer: Offer, stack: AsyncExitStack) -> list[Relay]:

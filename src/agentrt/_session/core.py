@@ -96,6 +96,14 @@ KEPT: Final = (
 """Why a submitted prompt was not sent by this process."""
 
 
+_STUCK: Final = Notice(
+    "warning",
+    "cancel_stuck",
+    "the agent ended a prompt as cancelled that was not cancelled, after one that was: "
+    "its process is being replaced; send the prompt again",
+)
+
+
 class TakenBack(AgentrtError):
     """Why a prompt was never sent: somebody has taken it out of the queue."""
 
@@ -150,6 +158,8 @@ class SessionCore:
         """Questions that were open when the session was closed, and that the store keeps."""
         self._steered: set[str] = set()
         """Prompts sent into a running turn that no turn's end has accounted for."""
+        self._cancelled = False
+        """Whether the last prompt's turn was cancelled."""
         self._withheld = Withheld(self.log)
         self.standing = standing
         """The refusals that hold although the agent does not ask."""
@@ -371,6 +381,7 @@ class SessionCore:
 
     def _forget_driver(self) -> None:
         self.driver = self._settles = None
+        self._cancelled = False
         self._steered.clear()
         self._withheld.clear()
 
@@ -555,6 +566,7 @@ class SessionCore:
     def fail(self, turn: TurnMachine, failure: AgentrtError) -> None:
         """Drop a waiting prompt that cannot be sent, because the agent does not start."""
         if self._is_waiting(turn):
+            turn.unstarted = True
             with self:
                 self._remove(turn, failure)
                 self._say_dropped(turn)
@@ -895,6 +907,7 @@ class SessionCore:
         if turn is not None and (
             turn.id == effect.turn or (effect.turn is None and turn.origin == "agent")
         ):
+            stuck = self._stuck(turn, effect)
             self.end_turn(
                 effect.outcome,
                 stop_reason=effect.stop_reason,
@@ -902,12 +915,29 @@ class SessionCore:
                 error=effect.error,
                 structured_output=effect.structured_output,
             )
+            if turn.origin == "user":
+                self._cancelled = turn.verdict is not None
+            if stuck:
+                self._noticed(_STUCK)
+                self.replace()
         elif effect.turn in self._steered:
             self._steered.discard(effect.turn)  # the agent dropped it
         else:
             self._noticed(
                 Notice("info", "stale", "the end of an earlier turn came late", effect.turn)
             )
+
+    def _stuck(self, turn: TurnMachine, effect: TurnFinished) -> bool:
+        """Whether the agent still cancels: it ends a prompt as cancelled that nobody cancelled,
+        without an answer, right after one that was."""
+        return (
+            self._cancelled
+            and turn.origin == "user"
+            and turn.verdict is None
+            and effect.outcome == "cancelled"
+            and not turn.denied
+            and not self.conversation.items.answer()()
+        )
 
     def _opened(self, effect: Started) -> None:
         conversation = self.conversation

@@ -90,6 +90,8 @@ class SessionHost:
         self._notified = ""
         """The key of the last notification that was served."""
         self.when_gone: list[Callable[[], None]] = []
+        self.after_turn: list[Callable[[], None]] = []
+        """Called when a turn of a prompt is completed."""
         """Called when the agent's process is gone: what it left here is of no use any more."""
         self.like: partial[Any] | None = None
         """Opens another session with the same agent, by all that this one was opened with but its
@@ -231,6 +233,9 @@ class SessionHost:
         for tasks in self._tasks:
             if tasks.turn is turn:
                 tasks.close()
+        if turn.origin == "user" and turn.ended is not None and turn.ended.outcome == "completed":
+            for check in tuple(self.after_turn):
+                check()
 
     @property
     def handlers_open(self) -> int:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
 
 import trio
 
-from .._errors import LocalProtocolError
+from .._errors import AgentrtError, LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject, Prompt, blocks
 from .._model.events import (
     AgentState,
+    Error,
     Modes,
     PermissionOpened,
     QueueEntry,
@@ -172,11 +173,20 @@ class Session:
     ) -> TurnResult:
         """Prompt, wait for the end, and return it. The arguments are those of `prompt`.
 
+        If `check` is false, an agent that cannot be started again does not raise either: the
+        result has the outcome `agent_died`, no `turn`, and the reason as its `error`.
+
         Cancelling it cancels the turn; the session stays usable.
         """
         turn = self._turn(content, when, limits, check=check, attended=False)
-        async with turn:
-            pass
+        try:
+            async with turn:
+                pass
+        except AgentrtError as error:
+            if check or not turn.agent_did_not_start:
+                raise
+            why = Error("agent_failed", str(error))
+            return TurnResult(turn="", outcome="agent_died", error=why)
         return turn.result
 
     def submit(

@@ -51,7 +51,8 @@ class SessionSettings:
             await change(self._core, "model", "set_model", {"model": model}, opened)
         else:
             known = self._known()
-            model = _choice("model", model, known.models)
+            if model != known.model:
+                model = _choice("model", model, known.models)
             self._open_with(model=model)
             self._note(structs.replace(known, model=model))
 

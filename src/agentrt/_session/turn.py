@@ -118,6 +118,11 @@ class Turn:
         return self._machine.failure
 
     @property
+    def agent_did_not_start(self) -> bool:
+        """True if the prompt was never sent because no agent could be started for it."""
+        return self._machine.unstarted
+
+    @property
     def seq(self) -> int:
         """The number of the last event that the iterator gave."""
         cursor = self._machine.cursor

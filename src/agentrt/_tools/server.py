@@ -113,6 +113,8 @@ class ToolServer:
         self._refuse = refuse or nothing_refused
         self._on_tools = on_tools
         self._connections: set[ToolConnection] = set()
+        self.fetched = False
+        """True once a client has asked which tools there are, or has called one."""
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -186,7 +188,9 @@ class ToolConnection:
         A call whose turn is cancelled is answered with an error, at once: an agent may wait for
         it before it ends its turn.
         """
-        match self._mcp.receive(message):
+        taken = self._mcp.receive(message)
+        self._server.fetched |= self._mcp.listed or isinstance(taken, CallTool)
+        match taken:
             case CallTool() as call:
                 turn = None if background else self._server._turn()
                 self._start(call, turn, spawn, reply)

@@ -122,6 +122,8 @@ class McpServer:
         self._info = {"name": name, "version": version}
         self._tools = {tool.name: tool for tool in tools}
         self._greeted = False
+        self.listed = False
+        """True once the client has asked for the tools."""
         self._running: dict[Id, int | str | None] = {}
         """The progress token of each call that is not answered yet."""
         self._stateless: set[Id] = set()
@@ -212,9 +214,11 @@ class McpServer:
             case "subscriptions/listen" if version is not None:
                 return self._listen(id, params)
             case "tools/list" if version is not None:
+                self.listed = True
                 tools = list(self._tools.values())
                 return _result(id, {"tools": tools, "resultType": "complete", **_FRESH})
             case "tools/list":
+                self.listed = True
                 return _result(id, {"tools": list(self._tools.values())})
             case "initialize":
                 return self._initialize(id, params)
