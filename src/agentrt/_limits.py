@@ -115,6 +115,10 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Connections that have not shown a token; where there are more, the oldest is cut off."""
     queue: int = 64
     """Prompts waiting in one session."""
+    client_answers: int = 16 * 1024 * 1024
+    """Bytes of answers that are remembered for all clients of a tenant, so that a command that is
+    sent again is not carried out again: an answer has some hundred, so this is room for tens of
+    thousands. The oldest are forgotten first."""
 
     # --- a session that is kept in a store
     store_session: int = 8 * 1024 * 1024

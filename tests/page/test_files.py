@@ -26,10 +26,10 @@ def packed(files: list[Path]) -> int:
 
 
 @needs_libraries
-def test_what_a_first_visit_loads_is_smaller_than_130_kb_compressed() -> None:
+def test_what_a_first_visit_loads_is_smaller_than_140_kb_compressed() -> None:
     """With every comment in it: nothing is done to the page's own code before it is served. Half of
     it is Preact and the parser of Markdown, which every answer needs."""
-    assert packed([LIBRARIES, *sorted(OWN, key=lambda path: path.suffix)]) < 130_000
+    assert packed([LIBRARIES, *sorted(OWN, key=lambda path: path.suffix)]) < 140_000
 
 
 @needs_libraries

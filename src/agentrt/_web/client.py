@@ -23,7 +23,7 @@ from .._tools.client_tools import ClientTools
 from .._tools.tools import Tool
 from .._wire.json import encode_line
 from .answers import Fields, Refused, ack, as_refusal, refusal
-from .commands import Command, ToolOffer
+from .commands import Command, FindFiles, ToolOffer
 from .viewer import Viewer
 
 ANSWERS: Final = 512
@@ -53,15 +53,40 @@ class GivenUp(Refused):
     """A command was not carried out here, as its client is not here any more: it sends it again."""
 
 
+class AnswerRoom:
+    """The bytes that all clients of a tenant may have in remembered answers. The oldest answers
+    are forgotten first."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._sizes: OrderedDict[tuple[Client, str], int] = OrderedDict()
+        self.used_bytes = 0
+
+    def remember(self, client: Client, id: str, size_bytes: int) -> None:
+        """Count an answer, and forget older ones that there is no room for."""
+        self.forget(client, id)
+        self._sizes[client, id] = size_bytes
+        self.used_bytes += size_bytes
+        while self.used_bytes > self._limit_bytes:
+            oldest, name = next(iter(self._sizes))
+            oldest.drop(name)
+
+    def forget(self, client: Client, id: str) -> None:
+        """An answer is not remembered any more, if it was."""
+        self.used_bytes -= self._sizes.pop((client, id), 0)
+
+
 class _Answer(Struct):
     """What became of one command: `sent` stands for what it said. `frame` is None while it is under
     way; `waiting`: who is given it then, and whether that is another server. `once`: it is no
-    answer any more when somebody was given it."""
+    answer any more when somebody was given it. `looks`: the command changes nothing, so that its
+    answer is not remembered."""
 
     sent: bytes
     frame: bytes | None = None
     waiting: dict[Reply, bool] = {}
     once: bool = False
+    looks: bool = False
 
 
 class _Place:
@@ -77,7 +102,12 @@ class Client:
     what an earlier server has answered it."""
 
     def __init__(
-        self, runtime: Runtime, *, name: str | None, answered: Iterable[Answer] = ()
+        self,
+        runtime: Runtime,
+        room: AnswerRoom,
+        *,
+        name: str | None,
+        answered: Iterable[Answer] = (),
     ) -> None:
         self.viewer: Viewer | None = None
         self.offers: dict[str, ToolOffer] = {}
@@ -96,9 +126,12 @@ class Client:
         """The lease of the server where it is, if that is another one."""
         self.away: set[str] = set()
         """The sessions of other servers in which it may be asked to run a tool."""
+        self._room = room
         self._answers = OrderedDict(
             (each.id, _Answer(each.digest, each.body)) for each in list(answered)[-ANSWERS:]
         )
+        for id, each in list(self._answers.items()):
+            room.remember(self, id, len(each.frame or b""))
         self._begun: OrderedDict[str, _Begun] = OrderedDict()
         """Commands that were carried out and have no answer that is stored."""
         self._jobs = 0
@@ -137,9 +170,10 @@ class Client:
         id, digest = command.id, digest_of(command)
         known = self._answers.get(id)
         if known is None:
-            self._answers[id] = _Answer(digest, waiting={reply: elsewhere})
+            looks = isinstance(command, FindFiles)
+            self._answers[id] = _Answer(digest, waiting={reply: elsewhere}, looks=looks)
             while len(self._answers) > ANSWERS:
-                self._answers.popitem(last=False)
+                self.drop(next(iter(self._answers)))
             return False
         if known.sent != digest:
             error = Refused("bad_request", f"the id {id!r} was used for another command")
@@ -147,16 +181,26 @@ class Client:
         elif known.frame is not None:
             reply(known.frame)
             if known.once:
-                del self._answers[id]
+                self.drop(id)
         else:
             known.waiting[reply] = elsewhere
         return True
+
+    def drop(self, id: str) -> _Answer | None:
+        """Forget the answer to a command."""
+        self._room.forget(self, id)
+        return self._answers.pop(id, None)
+
+    def end(self) -> None:
+        """Nobody can come back as this client."""
+        for id in list(self._answers):
+            self.drop(id)
 
     def forget(self, id: str) -> None:
         """A command was not carried out here: it is another server's."""
         message = "another server has this session now: send the command again"
         error = refusal(id, Refused("unavailable", message))
-        known = self._answers.pop(id, None)
+        known = self.drop(id)
         for reply, elsewhere in known.waiting.items() if known else ():
             reply(NOT_HERE if elsewhere else error)
 
@@ -191,6 +235,10 @@ class Client:
             return
         known.frame = frame
         waiting, known.waiting = known.waiting, {}
+        if known.looks:
+            self.drop(id)
+        else:
+            self._room.remember(self, id, len(frame))
         for reply in waiting:
             reply(frame)
 
@@ -205,7 +253,7 @@ class Client:
         if error.code == "unavailable" and known is not None:
             known.once = True
             if given:
-                self._answers.pop(id, None)
+                self.drop(id)
 
     def begun(self, command: Command) -> Job | None:
         """The rest of a command that was carried out before, and is sent again because its answer
@@ -268,6 +316,11 @@ class Client:
                     del self._ahead[session]
 
         return begun_in_order
+
+    @property
+    def can_return(self) -> bool:
+        """Whether another connection can be this client."""
+        return self._name is not None
 
     @property
     def busy(self) -> bool:

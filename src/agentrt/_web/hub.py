@@ -27,7 +27,7 @@ from .._runtime.resting import look_back
 from .._runtime.runtime import AgentInfo, Runtime
 from .._session.session import Session, host_of
 from .answers import Fields, Refused, pack
-from .client import Client, Done, Fail
+from .client import AnswerRoom, Client, Done, Fail
 from .feed import BYTE_COST, FRAME_COST, MOST, SHARE, Feed
 from .files import Files
 from .folders import Folders
@@ -125,6 +125,7 @@ class Hub:
         here."""
         self._agent = agent
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
+        self.answers = AnswerRoom(runtime.limits.client_answers)
         self._reading: dict[str, trio.Event] = {}
         self._listening: dict[str, Callable[[], None]] = {}  # by session
         self._list: bytes | None = None
@@ -550,7 +551,7 @@ class Hub:
         if client is None:
             kept = self.runtime.answers if role == "controller" else {}
             answered = filter(self._holds, kept.pop(token or "", ()))
-            client = Client(self.runtime, name=token, answered=answered)
+            client = Client(self.runtime, self.answers, name=token, answered=answered)
         if token is not None:
             self._clients[role, token] = client
             self._clients.move_to_end((role, token))
@@ -572,6 +573,8 @@ class Hub:
     def left(self, client: Client) -> None:
         """A client is not there any more."""
         client.leave()
+        if not client.can_return:
+            client.end()
         if client.offers:
             self.present(self, client, tuple(client.away), False)
 
@@ -584,7 +587,7 @@ class Hub:
     def _forget_oldest(self) -> None:
         gone = [key for key, client in self._clients.items() if not client.is_needed]
         for key in gone[: max(0, len(gone) - CLIENTS)]:
-            del self._clients[key]
+            self._clients.pop(key).end()
 
 
 class _Waiting:
