@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -353,3 +354,17 @@ async def test_a_store_of_an_older_version_is_copied_and_brought_up_to_date(
     copy = path.with_name(f"{path.name}.bak-{len(schema.MIGRATIONS) - 1}")
     assert checked(copy) == checked(path)
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+async def test_what_is_stored_after_the_clock_was_set_back_is_the_latest(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo), id="before") as session:
+            await session.run("hello")
+    monkeypatch.setattr(time, "time", lambda: real() - 86400)
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo), id="after") as session:
+            await session.run("hello")
+        assert [each.session for each in await store.sessions()] == ["after", "before"]

@@ -96,6 +96,8 @@ class SqliteBackend:
         self.path = Path(os.path.abspath(path))
         self.library: Library = library or installed()
         self._lock: int | None = None
+        self._ahead_s = 0.0
+        """By how much the clock was set back since the file was written last."""
         self._inode: int | None = None
         """The file itself, open for a lock that holds whatever name it is reached by."""
         self._last = ""
@@ -206,6 +208,8 @@ class SqliteBackend:
         self.database = connect(self.path, self.library, mode="rw")
         lost = bool(self._last_wal) and (wal is None or str(wal[1]) != self._last_wal)
         self._prepare(lost=lost)
+        [[newest]] = self.database.execute("SELECT max(updated) FROM session")
+        self._ahead_s = max(0.0, (newest or 0.0) - time.time())
         self._beside = {end: _identity(f"{self.path}{end}") for end in (_WAL, _SHM)}
         assert self._lock is not None
         lock = os.fstat(self._lock)
@@ -213,6 +217,11 @@ class SqliteBackend:
         wal = self._beside[_WAL]
         self._last_wal = "" if wal is None else str(wal[1])
         self._write_last()
+
+    def _time(self) -> float:
+        """The time now, in seconds, or later: after all that is stored, also if the clock was set
+        back."""
+        return time.time() + self._ahead_s
 
     def _new_mark(self) -> None:
         """In a transaction: from now on, copies of the file that were made before are older ones.
@@ -371,7 +380,7 @@ class SqliteBackend:
             if flush.firm is not self._full:
                 self.database.execute(f"PRAGMA synchronous={'FULL' if flush.firm else 'NORMAL'}")
                 self._full = flush.firm
-            now = time.time()
+            now = self._time()
             due = now - self._late_since > _LATEST
             plain = not due and not flush.answers and len(flush.parts) <= _ROWS
             if plain and all(map(self._is_plain, flush.parts)):
@@ -545,7 +554,7 @@ class SqliteBackend:
         for (num, _), record in self._unindexed.items():
             self.index(num, record)
         self._write_late_rows()
-        self._set_meta(indexed=time.time())
+        self._set_meta(indexed=self._time())
 
     def _forget_rest(self) -> None:
         self._forget_late_rows()
@@ -555,7 +564,7 @@ class SqliteBackend:
 
     def create(self, session: str, epoch: str, about: About) -> Place:
         with self.transaction():
-            now = time.time()
+            now = self._time()
             self.database.execute(
                 "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, tenant, phase,"
                 " created, updated, about, head) VALUES(?,?,?,1,1,?,?,?,'starting',?,?,?,x'')",
@@ -668,8 +677,8 @@ class SqliteBackend:
         self.database.change("INSERT OR REPLACE INTO chat VALUES(?, ?)", (chat, session))
 
     def tidy(self, events: float, answers: float) -> None:
-        self.database.change("DELETE FROM answer WHERE at<?", (time.time() - answers,))
-        before = time.time() - events
+        self.database.change("DELETE FROM answer WHERE at<?", (self._time() - answers,))
+        before = self._time() - events
         gone = 1
         while gone:  # in pieces: other sessions wait for the commit meanwhile
             with self.transaction():
