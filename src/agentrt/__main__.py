@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+
+# Until the command line can handle it, Ctrl-C ends the process as it ends other programs: without a
+# traceback.
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from ._cli import main
 
+
+def run() -> int:
+    """Run the command line with this process's arguments; returns the exit status."""
+    return main()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

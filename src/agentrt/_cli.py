@@ -47,8 +47,9 @@ _OF_A_PROMPT = ("prompt", "output_format", "last_message", "fail_on_denied")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    _fill_standard_streams()
     try:
+        _handle_interrupts()
+        _fill_standard_streams()
         try:
             options = _parsed(sys.argv[1:] if arguments is None else arguments)
             status = 2 if options is None else _run(options)
@@ -63,6 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         forget_stdout()
         return 141
     return status
+
+
+def _handle_interrupts() -> None:
+    """Have Ctrl-C raise `KeyboardInterrupt` from now on: `__main__` has let it end the process."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace | None:

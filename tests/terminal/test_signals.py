@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -202,3 +203,31 @@ def test_a_reader_that_never_reads_holds_up_no_signal(program: Program) -> None:
             time.sleep(0.3)
             process.send_signal(signal.SIGTERM)
         assert process.returncode in (143, -signal.SIGTERM)
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == MODULE and MODULE not in seen:
+            seen.append(name)
+            os.kill(os.getpid(), signal.SIGINT)
+
+MODULE, seen = sys.argv.pop(1), []
+sys.meta_path.insert(0, Finder())
+runpy.run_module("agentrt", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "status"),
+    [("agentrt._cli", -signal.SIGINT), ("agentrt._terminal.arguments", 130), ("trio", 130)],
+)
+def test_an_interrupt_while_the_program_is_loaded_is_no_traceback(
+    module: str, status: int, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, module, "sessions"]
+    env = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
