@@ -65,6 +65,15 @@ def status(view: View, width: int, **said: str) -> str:
     return "".join(text for _, text in line)
 
 
+async def test_the_status_line_marks_a_mode_that_the_agent_has_not_confirmed(
+    autojump_clock: MockClock,
+) -> None:
+    shown = View(Drawing(page(80)))
+    shown.take(ModesChanged(Modes(mode="plan", model="large", unconfirmed=["mode"])))
+    line = status(shown, 200)
+    assert "large · plan (unconfirmed)" in line
+
+
 async def test_the_status_line_leaves_out_whole_parts_and_shows_that_nothing_is_asked(
     autojump_clock: MockClock,
 ) -> None:
@@ -119,7 +128,7 @@ async def test_a_mistyped_command_is_not_sent(
 def test_our_words_break_at_spaces() -> None:
     text = "  paused · Enter resumes them · Alt-Up takes one back"
     rows = wrapped(text, 40).split("\n")
-    assert rows == ["  paused; press Enter to resume,", "  alt-up takes one back"]
+    assert rows == ["  paused · Enter resumes them · Alt-Up", "  takes one back"]
     assert wrapped("x" * 25, 10).split("\n") == ["x" * 10, "x" * 10, "x" * 5]
     assert wrapped("漢字漢字漢字", 5).split("\n") == ["漢字", "漢字", "漢字"]
     for width in range(2, 60):
