@@ -114,6 +114,8 @@ class Checker:
         """A person has given the title."""
         self.held: set[str] = set()
         """Tokens that a Stop has paused."""
+        self.background: set[str] = set()
+        """Items of sub-agents in the background, and the calls that began them."""
         self.last_answer = 0.0
         self.fold = Fold()
         self.log: Any = None
@@ -133,6 +135,7 @@ class Checker:
             e.QueueChanged: self._queue,
             e.TitleChanged: self._titled,
             e.Notice: self._noticed,
+            e.TaskChanged: self._task,
         }
 
     def follow(self, log: Any) -> None:
@@ -332,6 +335,8 @@ class Checker:
         running = self.turn.id if self.turn is not None else None
         if item.turn is not None and item.turn != running:
             self.fail("W3", f"{item.id} was opened for {item.turn} while {running} runs")
+        if item.parent in self.background:
+            self.background.add(item.id)
         known = self.items[item.id] = Item(item.type, item.turn, item.status, item.parent)
         if item.status not in TERMINAL:
             self.open[item.id] = known
@@ -366,6 +371,15 @@ class Checker:
         if status is not None and (status in TERMINAL or event.item not in self.open):
             self.fail("W3", f"{event.item} became {status} by an update, from {item.status}")
         item.status = status or item.status
+        if "turn" in event.patch:
+            if event.patch["turn"] is not None or event.item not in self.open:
+                self.fail("W3", f"{event.item} was moved to {event.patch['turn']}")
+            item.turn = None
+            self.background.add(event.item)
+
+    def _task(self, event: e.TaskChanged) -> None:
+        if event.task.kind == "local_agent" and event.task.item is not None:
+            self.background.add(event.task.item)
 
     def _closed(self, event: e.ItemClosed) -> None:
         item = self.open.pop(event.item, None)
@@ -384,7 +398,7 @@ class Checker:
 
     def _belongs(self, id: str, item: Item, text: str) -> None:
         """Nothing of one prompt is shown in another's turn."""
-        if "⟦" not in text:
+        if "⟦" not in text or (item.turn is None and id in self.background):
             return
         turn = self.turns.get(item.turn or "")
         token = turn.token if turn is not None else None
