@@ -157,11 +157,7 @@ NEVER_IGNORED: Final[Mapping[str, Files]] = {
     },
     "opencode": {
         "opencode.json": {"plugin": ["./p.ts"]},
-        "p.ts": _TS.replace("NAME", "path") + "export const X = async () => ({})\n",
-        ".opencode/plugin/x.ts": _TS.replace("NAME", "plugin")
-        + "export const X = async () => ({})\n",
-        ".opencode/tool/x.ts": _TS.replace("NAME", "tool")
-        + "export default { description: 'x', args: {}, async execute() { return 'x' } }\n",
+        "p.ts": _TS.replace("NAME", "plugin") + "export const X = async () => ({})\n",
     },
 }
 """What these agents act on whatever they are told."""

@@ -28,6 +28,7 @@ SHAPES = {
         *(f"T{number}" for number in range(1, 16)),
     ],
     "security.md": [
+        *(f"P{number}" for number in range(1, 7)),
         *(f"H{number}" for number in range(1, 22)),
         *(f"F{number}" for number in range(1, 18)),
         *(f"C{number}" for number in range(1, 10)),
