@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import trio
 
 import agentrt
 from agentrt import Limits, Runtime, open_store
+from agentrt._runtime import memory
 from agentrt.testing import open_fake_runtime
 from journal.kit import RESUMES, abandoned
 from runtime.fakes import Incarnations, asking, echo
@@ -275,3 +277,26 @@ async def test_a_session_is_not_unloaded_that_would_lose_something_by_it(
 async def read(follow: Any) -> None:
     async for _ in follow:
         pass
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of glibc")
+async def test_memory_is_given_back_once_for_sessions_that_are_unloaded_together(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = trio.Event()
+    count = 0
+
+    def trim() -> None:
+        nonlocal count
+        count += 1
+        trio.from_thread.run_sync(given.set)
+
+    monkeypatch.setattr(memory, "_trim", trim)
+    monkeypatch.setattr(memory, "GATHER_S", 0.1)
+    agents = Incarnations(echo, **RESUMES)
+    with trio.fail_after(20):
+        async with runtime_on(path, agents, limits=Limits(**RESTING)) as runtime:
+            for _ in range(3):
+                await told(runtime, "hello")
+            await given.wait()
+            assert 1 <= count <= 3

@@ -89,6 +89,8 @@ class Register:
         self.hosts: dict[str, Hosted] = {}
         self.stored = {entry.session: entry for entry in stored}
         self.closed = False
+        self.emptied = trio.Event()
+        """Set when a session was unloaded; see `memory.py`."""
         self.has_store = has_store
         self.paces: dict[str, Pace] = {}
         self._rooms: dict[str, int | None] = {}  # of tenants
@@ -199,6 +201,7 @@ class Register:
 
     def unloaded(self, host: Hosted) -> None:
         self._busy.pop(host.session.id).set()
+        self.emptied.set()
 
     def add_stored(self, entry: StoreEntry) -> None:
         if entry.session not in self.hosts:

@@ -30,6 +30,7 @@ from .._tools.lent import Lent, Tools
 from .arguments import check, check_env, check_limits, check_store, check_trace
 from .drain import wait_for_rest
 from .host import Host
+from .memory import give_back
 from .open import open_session, reopen_session
 from .options import SessionOptions
 from .own import Own
@@ -755,6 +756,8 @@ async def serve_runtime(
             runtime._register.runs = store.membership.process.role != "gateway"
             keep = (runtime._register, store, store.membership, store.port, limits)
             nursery.start_soon(keep_up, *keep)
+        if store is not None:
+            nursery.start_soon(give_back, runtime._register)
         try:
             yield runtime
         finally:
