@@ -269,6 +269,10 @@ PATHOLOGICAL = {
     "escapes": lambda n: "\\" * n,
     "sed": lambda n: "sed -n " + "p;" * (n // 2),
     "awk": lambda n: "awk " + "|" * n,
+    "written files": lambda n: "tee " + "a/b/c " * (n // 6),
+    "folders": lambda n: "cd a; " * (n // 12) + "touch b " * (n // 16),
+    "a deep path": lambda n: "touch " + "a/" * (n // 2),
+    "paths in code": lambda n: "python3 -c '" + "/a/b " * (n // 5) + "'",
     "pipes": lambda n: "echo x | " * (n // 9) + "ls",
     "patterns": lambda n: "/" + "*/" * (n // 2) + "r?",
     "pattern of a copy": lambda n: "cp /" + "*b" * (n // 2) + "/r? x",
@@ -277,7 +281,8 @@ PATHOLOGICAL = {
 
 def steps(text: str, count: int) -> int:
     """The calls of functions, Python's and C's, in judging a line by some rules."""
-    denying = [Rule(f"Bash({name}:*)", denies=True) for name in ("rm", "git push", "curl")[:count]]
+    texts = ("Edit(/etc/**)", "Bash(rm:*)", "Bash(git push:*)", "Read(~/.ssh/**)")
+    denying = [Rule(each, denies=True) for each in texts[:count]]
     seen = Seen(asked(text))
     calls = 0
 
@@ -297,14 +302,14 @@ def steps(text: str, count: int) -> int:
 @pytest.mark.parametrize("kind", PATHOLOGICAL)
 def test_the_work_for_a_line_grows_no_faster_than_the_line(kind: str) -> None:
     make = PATHOLOGICAL[kind]
-    small, large = steps(make(400), 1), steps(make(1_600), 1)
+    small, large = steps(make(400), 2), steps(make(1_600), 2)
     assert large <= 5 * small + 2_000
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PATHOLOGICAL)
 def test_the_longest_line_has_bounded_work_over_all_rules(kind: str) -> None:
-    assert steps(PATHOLOGICAL[kind](32_000), 3) < 1_500_000
+    assert steps(PATHOLOGICAL[kind](32_000), 4) < 2_000_000
 
 
 def test_rules_share_one_budget_for_a_request() -> None:

@@ -16,6 +16,9 @@ PER_WORD: Final = 8
 PER_COMMAND: Final = 32
 """And so much does a command."""
 
+PER_PATH: Final = 25
+"""And so much does each folder of a path, which may be a link."""
+
 
 class Budget:
     """Counts down the characters that are looked at for one request, over all rules and depths.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -69,15 +70,15 @@ class PathPattern:
             for folder in place.leads
         )
 
-    def may_fit(self, path: str, cwd: str) -> bool:
-        """Whether a path is what the pattern says, without its case, by its name or by the place
-        that it leads to."""
-        places = {os.path.normpath(path), resolve(path), resolve(os.path.normpath(path))}
-        folded = PathPattern(self._text.casefold())
-        folders = (cwd, os.path.realpath(cwd))
-        return any(
-            folded._fits(each.casefold(), here.casefold()) for each in places for here in folders
-        )
+    def may_fit(self, places: Iterable[str], folders: Iterable[str]) -> bool:
+        """Whether a path is what the pattern says, without its case. `places`: its name, and where
+        it leads; `folders`: the session's. All are in lower case."""
+        folders = tuple(folders)
+        return any(self._folded._fits(each, here) for each in places for here in folders)
+
+    @cached_property
+    def _folded(self) -> PathPattern:
+        return PathPattern(self._text.casefold())
 
     @property
     def parts(self) -> list[str]:

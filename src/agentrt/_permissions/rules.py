@@ -27,6 +27,9 @@ Read(~/notes/**), Fetch(*.example.com), mcp__SERVER__TOOL, or an agent's own nam
 
 _NAME: Final = re.compile(r"[A-Za-z_*][A-Za-z0-9_.*?/-]*")
 _IN_CODE: Final = re.compile(r"(?<![~.\w-])[~.\w-]*+/[\w./~-]*+")
+MOST_FOLDERS: Final = 8
+"""Folders that a script changes to, and from which its paths are read."""
+
 _UNSURE: Final = "the agent does not say for certain what it is"
 
 
@@ -183,9 +186,7 @@ class Rule:
             return Judgement(Verdict.MAY, "it names a folder in which such files may be")
         if seen.possible_paths is None:
             return Judgement(Verdict.MAY, "its input has too many parts")
-        if any(self._pattern.may_fit(path, seen.cwd) for path in seen.possible_paths):
-            return Judgement(Verdict.MAY, "its input may name such a file")
-        return NOTHING
+        return _may_name(seen, self._pattern, seen.possible_paths, "its input")
 
     def _judge_command(self, seen: Seen) -> Judgement:
         script = seen.script
@@ -209,16 +210,20 @@ class Rule:
         folders = {seen.folder, *_entered(script, seen.folder)}
         for command in script.commands:
             targets = [word for sign, word in command.redirects if reads or ">" in sign]
+            chars = sum(len(word.text) for word in command.words)
+            if not seen.budget.spend(len(command.words) * len(folders), chars):
+                return Judgement(Verdict.MAY, "its command is too long")
             name = os.path.basename(command.words[0].text) if command.words else ""
             words = command.words if reads or name not in READ_ONLY else []
             if any(not word.plain for word in targets):
                 return Judgement(Verdict.MAY, "only the shell knows which file it writes")
             runs = name != "git" and not isinstance(kind_of(name.casefold()), Data)
             for word in (*words, *targets):
-                for text in _path_texts(word.text, code=runs):
-                    paths = [absolute_path(text, folder) for folder in folders]
-                    if any(pattern.may_fit(path, seen.cwd) for path in paths):
-                        return Judgement(Verdict.MAY, f"its command names {text}")
+                texts = _path_texts(word.text, code=runs)
+                paths = [absolute_path(text, folder) for folder in folders for text in texts]
+                found = _may_name(seen, pattern, paths, "its command")
+                if found.verdict:
+                    return found
         return NOTHING
 
     def _judge_text(self, seen: Seen, pattern: PathPattern) -> Judgement:
@@ -326,16 +331,27 @@ def worst(rules: Iterable[Rule], seen: Seen) -> tuple[Rule | None, Judgement]:
     return found
 
 
+def _may_name(seen: Seen, pattern: PathPattern, paths: Iterable[str], what: str) -> Judgement:
+    """Judge absolute paths: each may be what a pattern says, or lead to it."""
+    for path in paths:
+        places = seen.folded_places(path)
+        if places is None:
+            return Judgement(Verdict.MAY, f"{what} names too many paths")
+        if pattern.may_fit(places, seen.folded_folders):
+            return Judgement(Verdict.MAY, f"{what} may name {path}")
+    return NOTHING
+
+
 def _entered(script: Script, folder: str) -> list[str]:
-    """The folders that a script changes to."""
+    """The folders that a script changes to, up to a few."""
     found: list[str] = []
     for command in script.commands:
         texts = [word.text for word in command.words]
-        if len(texts) > 1 and texts[0] in ("cd", "pushd"):
-            found += [
-                absolute_path(texts[-1], each) for each in (folder, *found) if HOLE not in texts[-1]
-            ]
-    return found[:8]
+        if len(texts) > 1 and texts[0] in ("cd", "pushd") and HOLE not in texts[-1]:
+            found += [absolute_path(texts[-1], each) for each in (folder, *found)]
+            if len(found) >= MOST_FOLDERS:
+                break
+    return list(dict.fromkeys(found))[:MOST_FOLDERS]
 
 
 def _path_texts(text: str, *, code: bool) -> set[str]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Protocol
 
-from .budget import Budget
+from .budget import PER_PATH, Budget
 from .inputs import MOST_PATHS, Line, find_lines, find_possible_paths, folded_key, path_spellings
-from .paths import LONGEST, Place, TooLarge, absolute_path, find_paths, find_places
+from .paths import LONGEST, Place, TooLarge, absolute_path, find_paths, find_places, resolve
 from .script import Command, Script, Word
 from .shell import read_script
 from .table import POSIX_SHELLS, SYSTEM
@@ -70,6 +70,7 @@ class Seen:
         self.cwd = request.cwd
         self.budget = Budget()
         """The work that all rules together may do for this request."""
+        self._places: dict[str, frozenset[str]] = {}
 
     # --- what it is
 
@@ -136,12 +137,29 @@ class Seen:
             return None
         if len(texts) > MOST_PATHS:
             return None
-        return [
+        found = [
             absolute_path(each, folder)
             for text in texts
             for each in path_spellings(text, self.cwd)
             for folder in dict.fromkeys((self.cwd, self.folder))
         ]
+        return list(dict.fromkeys(found))
+
+    @cached_property
+    def folded_folders(self) -> tuple[str, ...]:
+        """The session's folder, as it is named and where it leads, in lower case."""
+        return tuple({self.cwd.casefold(), os.path.realpath(self.cwd).casefold()})
+
+    def folded_places(self, path: str) -> frozenset[str] | None:
+        """The name of an absolute path and the places that it leads to, in lower case; None if the
+        request has used up its budget."""
+        if path not in self._places:
+            if not self.budget.spend(0, len(path) + PER_PATH * (2 + path.count("/"))):
+                return None
+            named = os.path.normpath(path)
+            places = {named, resolve(path), resolve(named)}
+            self._places[path] = frozenset(each.casefold() for each in places)
+        return self._places[path]
 
     @cached_property
     def folder(self) -> str:
