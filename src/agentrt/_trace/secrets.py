@@ -23,6 +23,8 @@ REDACTED: Final = b"[redacted]"
 
 WINDOW: Final = 32 * 1024
 """Bytes that one search looks through: other threads and tasks wait for no more than that."""
+JUDGED: Final = 512
+"""Bytes that are searched in the time that it takes to judge a sign, and more."""
 _LONGEST_SIGN: Final = 512
 """Bytes that a sign can have. Windows overlap by them."""
 
@@ -227,7 +229,7 @@ class _Scanner:
                     break
                 at = max(at + 1, end - _LONGEST_SIGN)
             else:
-                worked += place - at + 128  # what it takes to judge a sign, as bytes of a search
+                worked += place - at + JUDGED
                 sign = which(line, place)
                 span = None if sign is None else _JUDGES[str(sign.lastgroup)](self, sign)
                 if span is not None and span[0] >= done and span[1] > span[0]:
@@ -491,9 +493,14 @@ _XML: Final = _bytes(r"(?P<value>[^<>\s][^<>]{0,4000})</")
 
 def _backslashes(line: bytes, end: int, start: int) -> int:
     """How many there are directly before `end`, from `start` on."""
-    at = end
-    while at > start and line[at - 1] == 0x5C:
-        at -= 1
+    at, size = end, 64
+    while at > start:
+        part = line[max(start, at - size) : at]
+        other = len(part.rstrip(b"\\"))
+        at -= len(part) - other
+        if other:
+            break
+        size = WINDOW
     return end - at
 
 

@@ -37,8 +37,11 @@ MANY: Final = 4 * 1024 * 1024
 """Bytes that are not collected any longer."""
 WAITING: Final = 32 * 1024 * 1024
 """Bytes that may wait for the disk."""
-LAST: Final = 2.0
+LAST: Final = 1.8
 """Seconds that a disk has at the end for what still waits."""
+STOPPING: Final = 0.2
+"""Seconds in which a thread that is still at work then sees that it is to stop: one that goes on
+while the interpreter ends would abort the program."""
 SMALLEST: Final = 4096
 """Bytes that a file must be able to hold."""
 PAUSE: Final = 0.0002
@@ -66,6 +69,7 @@ class Trace:
         self._waiting = trio.Event()
         self._many = trio.Event()
         self._failing = False
+        self._stopping = False
         self._jobs: deque[tuple[list[Piece], int, bool]] = deque()
         self._working = threading.Lock()
         """Held by the thread that writes: one that was given up on may still be at it."""
@@ -132,7 +136,9 @@ class Trace:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partial(trio.to_thread.run_sync, work, abandon_on_cancel=True))
             # Not Trio's clock: one that jumps would leave the file behind that is being written.
-            await trio.to_thread.run_sync(ended.wait, LAST)
+            if not await trio.to_thread.run_sync(ended.wait, LAST):
+                self._stopping = True
+                await trio.to_thread.run_sync(ended.wait, STOPPING)
             nursery.cancel_scope.cancel()
 
     # --- what the thread does
@@ -158,6 +164,8 @@ class Trace:
         made = self._assembler.records(pieces)
         for record in chain(made, self._assembler.rest(time.time()) if end else ()):
             if record is None:
+                if self._stopping:
+                    break
                 time.sleep(PAUSE)
             else:
                 written.append(record)
