@@ -151,6 +151,11 @@ def _last_words(line: str, chars: int) -> str:
     return line[blank + 1 if blank >= 0 else start :]
 
 
+LONGEST_BLOCK: Final = 10_000
+"""Characters of a block that are read as Markdown. Rich needs up to a quarter of a second for so
+many, and for longer ones more than in proportion."""
+
+
 class Renderer:
     """Renders blocks as text for the terminal."""
 
@@ -169,8 +174,10 @@ class Renderer:
         )
 
     def __call__(self, block: str, width: int) -> str:
-        """A block as whole lines."""
+        """A block as whole lines. One that is too long to be prose is shown as it is written."""
         block = safe(block)
+        if len(block) > LONGEST_BLOCK:
+            return f"{block}\n"
         if not _MARKUP.search(block) and all(len(line) < width for line in block.split("\n")):
             return block + "\n"
         self._console.width = max(NARROW, width)
