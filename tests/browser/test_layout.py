@@ -169,6 +169,55 @@ def test_a_paragraph_from_right_to_left_turns_no_other(
     assert [d == "rtl" for _, d in directions] == [hebrew for hebrew, _ in directions]
 
 
+SIDE: dict[str, Any] = {
+    "viewport": {"width": 844, "height": 390},
+    "has_touch": True,
+    "is_mobile": True,
+}
+
+
+def test_a_phone_on_its_side_shows_the_conversation(shown: Shown, shoot: Shoot) -> None:
+    page = shown({"words": "word\n\n" * 60}, SIDE)
+    turn(page, "say words")
+    shoot(page, "side-844")
+    reading = page.locator(".transcript").bounding_box()
+    assert reading is not None
+    assert reading["height"] > 230
+    assert reading["width"] > 800
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_buttons_of_a_session_cover_none_of_its_words(
+    shown: Shown, shoot: Shoot, size: dict[str, Any]
+) -> None:
+    page = shown({}, size)
+    if size is PHONE:
+        page.get_by_role("button", name="Sessions").click()
+    entry = page.locator(".sidebar li").first
+    entry.locator(".entry").hover()
+    page.wait_for_timeout(300)
+    shoot(page, f"sidebar-{size['viewport']['width']}")
+    tools = entry.locator(".tools").bounding_box()
+    assert tools is not None
+    for words in entry.locator(".name, small").all():
+        box = words.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= tools["x"] + 1
+
+
+def test_a_long_message_is_shown_by_its_beginning(shown: Shown) -> None:
+    page = shown({}, DESK)
+    turn(page, "\n".join(["say hi", *(f"line {n}" for n in range(500))]))
+    bubble = page.locator(".bubble")
+    box = bubble.bounding_box()
+    assert box is not None
+    assert box["height"] < 700
+    expect(bubble).to_contain_text("line 10")
+    expect(bubble.get_by_text("line 499")).to_be_hidden()
+    bubble.get_by_text("481 more lines").click()
+    expect(bubble.get_by_text("line 499")).to_be_visible()
+
+
 def test_a_question_is_timed_from_when_it_was_asked(shown: Shown) -> None:
     page = shown({}, DESK)
     ask(page, "wait 4\nask echo hello")

@@ -87,7 +87,7 @@ export const BlockView = memo(
       case "text":
         if (block.text.length > LARGE) return code({ text: block.text });
         return verbatim
-          ? html`<p class="verbatim" dir="auto">${running(block.text)}</p>`
+          ? Verbatim(block.text)
           : html`<${Markdown} text=${block.text} over=${true} />`;
       case "image": {
         const source = dataUrl(block.mimeType, block.data);
@@ -118,6 +118,24 @@ export const BlockView = memo(
     }
   },
 );
+
+/** Lines and characters of a message that are shown at once, if it has clearly more. */
+const LINES = 20;
+const CHARACTERS = 2_000;
+
+/** @type {(text: string) => Shown} a message as it was written; of a long one, its beginning, and the rest folded */
+function Verbatim(text) {
+  const lines = text.split("\n");
+  const head = lines.slice(0, LINES).join("\n").slice(0, CHARACTERS);
+  const rest = text.slice(head.length);
+  const words = (/** @type {string} */ part) => html`<p class="verbatim" dir="auto">${running(part)}</p>`;
+  if (lines.length < 1.5 * LINES && rest.length < CHARACTERS) return words(text);
+  const more = rest.replace(/^\n/, "");
+  const count = more.split("\n").length;
+  return html`${words(head)}<details class="fold">
+    <summary>${count > 1 ? `${count} more lines` : `${more.length} more characters`}</summary>${words(more)}
+  </details>`;
+}
 
 /** @type {(blocks: readonly w.Block[] | undefined) => string} the words among some blocks */
 export const wordsOf = (blocks) =>

@@ -1,5 +1,11 @@
 // Whether both ends of something have been in view: nobody allows what they could not see.
 
+/** Pixels of a mark that may be out of view: the browser rounds. */
+const ROUNDED = 1;
+
+/** The parts of a mark in view at which the browser says so. */
+const STEPS = Array.from({ length: 21 }, (_, step) => 0.9 + step / 200);
+
 /** Watches the marks of an element, at its first lines and its last, until each has been in view. */
 export class InView {
   /** @param {(all: boolean) => void} changed is called when more has been in view, or something is left */
@@ -11,7 +17,7 @@ export class InView {
     this.reported = 0;
     /** @type {Set<Element>} */
     this.unseen = new Set();
-    this.observer = new IntersectionObserver((entries) => this.noticed(entries), { threshold: [0.9, 1] });
+    this.observer = new IntersectionObserver((entries) => this.noticed(entries), { threshold: STEPS });
   }
 
   /** @param {Element} box has the marks in it; all is to be seen (again) */
@@ -35,8 +41,8 @@ export class InView {
   /** @param {IntersectionObserverEntry[]} entries */
   noticed(entries) {
     if (document.hidden || document.querySelector("dialog[open], .sidebar.shown")) return;
-    for (const { target, intersectionRatio } of entries) {
-      if (intersectionRatio < 0.9) this.left.add(target);
+    for (const { target, boundingClientRect, intersectionRect } of entries) {
+      if (boundingClientRect.height - intersectionRect.height > ROUNDED || !intersectionRect.width) this.left.add(target);
       else this.unseen.delete(target), this.left.delete(target), this.observer.unobserve(target);
     }
     const { all } = this;
