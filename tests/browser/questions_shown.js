@@ -82,7 +82,7 @@ async (requests) => {
     const endSeen = () => {
       const mark = end.getBoundingClientRect();
       const box = scroller.getBoundingClientRect();
-      return mark.bottom <= Math.min(box.bottom, innerHeight) + 1;
+      return mark.bottom <= Math.min(box.bottom, innerHeight) + 4; // the room below the letters of a line
     };
     let reached = endSeen();
     for (let step = 0; step < 2000 && !reached; step++) {

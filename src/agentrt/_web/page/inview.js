@@ -1,10 +1,10 @@
 // Whether both ends of something have been in view: nobody allows what they could not see.
 
-/** Pixels of a mark that may be out of view: the browser rounds. */
-const ROUNDED = 1;
+/** Pixels of a mark that may be out of view: a line has as much room below its letters. */
+const ROUNDED = 4;
 
 /** The parts of a mark in view at which the browser says so. */
-const STEPS = Array.from({ length: 21 }, (_, step) => 0.9 + step / 200);
+const STEPS = Array.from({ length: 21 }, (_, step) => 0.8 + step / 100);
 
 /** Watches the marks of an element, at its first lines and its last, until each has been in view. */
 export class InView {
