@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import msgspec
 import pytest
 import trio
 
@@ -57,23 +56,18 @@ def no_notes() -> None:
     notes.clear()
 
 
-def trust(lab: Lab) -> None:
-    """Gemini offers MCP servers in trusted folders only."""
-    if lab.agent == "gemini":
-        trusted = lab.home / ".gemini" / "trustedFolders.json"
-        trusted.write_bytes(msgspec.json.encode({str(lab.work): "TRUST_FOLDER"}))
-
-
 @pytest.mark.real_agent
 @pytest.mark.parametrize("agent", AGENTS + MORE)
 async def test_a_program_s_own_tool_runs_on_a_real_agent_as_its_policy_says(lab: Lab) -> None:
-    trust(lab)
+    # Gemini offers MCP servers in trusted folders only.
+    more = {"trusted": True} if lab.agent == "gemini" else {}
     prompt = prompt_for([[Call("save_note", {"text": "milk"})], [Text("Done.")]])
     found: dict[str, list[str]] = {}
     with trio.fail_after(300):
         for name, policy in POLICIES.items():
             notes.clear()
-            async with session_with(lab, permissions=policy, tools=[save_note]) as (session, _):
+            opening = session_with(lab, permissions=policy, tools=[save_note], **more)
+            async with opening as (session, _):
                 await session.run(prompt, check=False)
             found[name] = notes.copy()
     assert found == KEPT

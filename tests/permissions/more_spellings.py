@@ -679,6 +679,58 @@ A=1 B=2 rm victim
 A+=1 rm victim
 a[1]=x rm victim
 &>x rm victim
+find . -regex x -fprintf a b -exec sh -c 'rm x' \;
+xargs -a list rm
+xargs --arg-file=list -- env --
+git --no-pager -c pager.log=./x log
+git --namespace=x fetch --upload-pack ./x
+git stash show --ext-diff
+git log -p --textconv
+git difft
+git range-diff --ext-diff a b
+tar xf a --use-c ./x
+tar --rmt-c=./x xf a:b
+busybox env rm x
+env -- rm x
+timeout --k 5 5 rm x
+nohup -- rm x
+stdbuf --o=L rm x
+sudo --us root rm x
+sudo FOO=1 rm x
+time -f '%e' rm x
+nice -n5 -- rm x
+ssh-agent rm x
+dbus-launch rm x
+ssh -G x rm
+rsync -ae ./x a b
+curl -sK x http://a
+less -f +!rm x
+awk -e 'BEGIN{system("x")}'
+sed --in-place=.b s/a/b/e f
+sed -e 's/a/b/' -e '1e ./x' f
+python3.11 -c 'x'
+perl5.30 -e 'x'
+docker run --entrypoint rm img x
+npm exec rm x
+npm x -- rm x
+npx --package=x -- rm x
+uvx rm x
+uv run rm x
+poetry run rm x
+pipx run rm x
+bundle exec rm x
+nix-shell --run 'r''m x'
+direnv exec . rm x
+just --shell ./x
+task x; make "SHELL=/bin/r""m"
+watchexec rm x
+hyperfine 'r""m x'
+parallel --shebang x
+ssh h 'r""m x'
+printf %s x | xargs -o env
+!rm
+fc -s rm
+hash -p /bin/rm y
 RM victim
 \R\M victim
 """

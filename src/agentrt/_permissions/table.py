@@ -356,7 +356,7 @@ GIT: Final[Mapping[str, Data]] = {
         stash status switch symbolic-ref tag update-index update-ref var verify-commit verify-tag
         version whatchanged worktree write-tree"""
         ),
-        _PLAIN,
+        _GIT_DIFF,
     ),
     "archive": Data("--exec --remote"),
     "bisect": Data("run"),
