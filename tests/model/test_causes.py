@@ -20,6 +20,7 @@ RECORDED: list[tuple[Cause | None, str, str, Any]] = [
     ("context_too_large", "invalid_request", "Request too large (max 32MB)", {"status": 413}),
     ("rate_limit", "rate_limit", "API Error: Request rejected (429)", {"status": 429}),
     ("overloaded", "server_error", "API Error: 500 scripted 500.", {"status": 500}),
+    ("network", "server_error", "API Error: Connection dropped (ECONNRESET).", None),
     ("quota", "invalid_request", "Your credit balance is too low", {"status": 400}),
     ("context_too_large", "invalid_request", "Prompt is too long", {"status": 400}),
     # Codex

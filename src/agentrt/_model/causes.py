@@ -58,7 +58,6 @@ CODES: Final[dict[str, Cause]] = {
     "billing_error": "quota",
     "rate_limit": "rate_limit",
     "overloaded": "overloaded",
-    "server_error": "overloaded",
     "model_not_found": "model_unknown",
     "prompt_too_long": "context_too_large",
     "blocking_limit": "context_too_large",
@@ -68,7 +67,6 @@ CODES: Final[dict[str, Cause]] = {
     "session_budget_exceeded": "quota",
     "context_window_exceeded": "context_too_large",
     "server_overloaded": "overloaded",
-    "internal_server_error": "overloaded",
     "cyber_policy": "refused",
     "misalignment_policy_violation": "refused",
 }
@@ -82,6 +80,9 @@ CONNECTIONS: Final = frozenset(
     }
 )
 """Codes that mean the network, unless a status says what the provider answered."""
+
+SERVERS: Final = frozenset({"server_error", "internal_server_error"})
+"""Codes that mean the provider, unless the status or the words tell more."""
 
 SURE: Final[tuple[tuple[str, Cause], ...]] = (
     ("prompt is too long", "context_too_large"),
@@ -193,7 +194,7 @@ def cause_of(code: str, message: str, data: Any = None) -> Cause | None:
         return cause
     if status is None and code in CONNECTIONS:
         return "network"
-    return _said(words, WORDS)
+    return _said(words, WORDS) or ("overloaded" if code in SERVERS else None)
 
 
 def _said(words: str, table: tuple[tuple[str, Cause], ...]) -> Cause | None:
