@@ -49,7 +49,7 @@ function next() {
   current = waiting.shift() ?? null;
   if (!current) return;
   worker ??= start();
-  timer = window.setTimeout(giveUp, LOADING);
+  timer = window.setTimeout(giveUp, LOADING, false);
   worker.postMessage({ name: current.name, given: current.given });
 }
 
@@ -57,21 +57,21 @@ function start() {
   const made = new Worker(address(), { type: "module" });
   made.onmessage = ({ data }) => {
     clearTimeout(timer);
-    if (data === "begun") timer = window.setTimeout(giveUp, DEADLINE);
+    if (data === "begun") timer = window.setTimeout(giveUp, DEADLINE, true);
     else answer(data.found);
   };
-  made.onerror = (event) => {
-    console.error(event.message ?? event);
-    giveUp();
-  };
+  // While the server is away its files cannot be had; the browser itself says so.
+  made.onerror = () => giveUp(false);
   return made;
 }
 
-function giveUp() {
+/** @param {boolean} [forGood] whether the same text is not to be tried again */
+function giveUp(forGood = true) {
   clearTimeout(timer);
   worker?.terminate();
   worker = null;
   if (!current) return;
+  if (!forGood) return answer(null);
   hopeless.set(current.key, current.key.length);
   let size = [...hopeless.values()].reduce((sum, length) => sum + length, 0);
   for (const [key, length] of hopeless) {
