@@ -216,7 +216,7 @@ class View:
         """Background work that goes on."""
         self.queue: list[QueueEntry] = []
         self.paused = False
-        """The queue is held back."""
+        """Some prompts in the queue are paused."""
         self.modes: Modes | None = None
         self.commands: list[Command] = []
         """The agent's own."""
