@@ -158,7 +158,7 @@ class Endings:
             how = "SIGTERM"  # a shell has started this in the background, and the server heeds that
         self.client.move(ending.port)
         sessions = [await self.open(chance.choice(KINDS)) for _ in range(self.plan.sessions)]
-        ids = {id: (session, self.send(session, id)) for session, id in sessions}
+        ids = {id: (session, await self.send(session, id)) for session, id in sessions}
         if chance.random() < 0.7:
             await self.until_answered(command for _, sent in ids.values() for command in sent)
         await trio.sleep(chance.choice((0.0, 0.0, 0.05, 0.3)))
@@ -213,14 +213,16 @@ class Endings:
         session.acknowledged = list(session.sent)
         return session, id
 
-    def send(self, session: Session, id: str) -> dict[str, str]:
-        """Send one to five prompts; returns them by their commands."""
+    async def send(self, session: Session, id: str) -> dict[str, str]:
+        """Send one to five prompts; returns them by their commands. A Stop follows when they are
+        acknowledged: servers let it overtake prompts, which would count as new ones then."""
         sent = {}
         for _ in range(self.chance.randint(1, 5)):
             text = self.name(session, "p")
             words = f"{text} work" if "flowing" in session.name else text
             sent[self.client.put("prompt", session=id, content=content(words))] = text
         if "stopped" in session.name:
+            await self.until_answered(sent)
             self.client.put("cancel", session=id)
         return sent
 
