@@ -178,7 +178,10 @@ BUILT_IN: dict[str, Agent] = {
             quirks=Quirks(
                 mode="default",
                 unasked_modes=("auto-edit", "auto", "yolo"),
-                option_modes={"edit:proceed_always": "auto-edit"},
+                option_modes={
+                    "edit:proceed_always": "auto-edit",
+                    "switch_mode:proceed_always": "auto-edit",
+                },
                 option_scopes={
                     "proceed_always": "calls like this one, in this session",
                     "edit:proceed_always": "all edits, in this session",

@@ -134,7 +134,8 @@ class Setup(Struct, frozen=True, kw_only=True):
             return []  # to read rules takes a while, also where there are none
         from .._permissions.reach import unreachable_rules
 
-        unasked = self.agent.quirks.unasked_modes
+        # Claude Code asks before each call, whatever its mode is.
+        unasked = () if self.agent.protocol == "claude" else self.agent.quirks.unasked_modes
         if said.deny and (self.mode in unasked or "*" in unasked):
             how = f"in its mode {self.mode} " if self.mode in unasked else ""
             raise UsageError(
