@@ -373,3 +373,17 @@ def _tenants(folder: Path, text: str, **env: str) -> dict[str, TenantTable]:
     file = folder / "config.toml"
     file.write_text(text)
     return load_config(folder, {"AGENTRT_CONFIG": str(file), **env}).serve.tenants
+
+
+def test_an_untrusted_project_may_cancel_on_violations_and_not_the_reverse(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    env = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    for given, expected in (("cancel", "cancel"), ("warn", "cancel")):
+        user = tmp_path / "config" / "agentrt"
+        user.mkdir(parents=True, exist_ok=True)
+        wanted = "warn" if given == "cancel" else "cancel"
+        (user / "config.toml").write_text(f'[permissions]\non_violation = "{wanted}"\n')
+        (project / ".agentrt.toml").write_text(f'[permissions]\non_violation = "{given}"\n')
+        config = load_config(cwd=project, env=env)
+        assert config.permissions.on_violation == expected
