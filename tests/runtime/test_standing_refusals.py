@@ -617,6 +617,17 @@ async def test_a_close_says_that_the_program_answered_what_a_rule_wanted_asked()
     assert (closed.by, closed.via, closed.rule) == ("user", "program", "ask Bash")
 
 
+def test_a_protected_file_is_refused_although_a_rule_allows_all_edits() -> None:
+    standing = Standing(agentrt.rules(allow=["Edit(**)"]))
+
+    def refusal(path: str) -> object:
+        given = {"file_path": path}
+        return standing.refusal(PermissionRequest(title="", tool="Edit", input=given, cwd="/w"))
+
+    assert refusal("/w/a.py") is None
+    assert refusal("/w/.git/hooks/pre-commit") is not None
+
+
 # --- rules for the agent itself
 
 

@@ -251,6 +251,7 @@ def _refusal(policy: Any, request: PermissionRequest, *, ran: bool) -> Refusal |
 
 def _by_rules(policy: RulesPolicy, request: PermissionRequest, *, ran: bool) -> Refusal | None:
     from .programs import NOTHING, Verdict
+    from .protected import names_file, protected_change
     from .rules import covered, worst
     from .seen import Seen
     from .words import KINDS
@@ -269,7 +270,9 @@ def _by_rules(policy: RulesPolicy, request: PermissionRequest, *, ran: bool) -> 
     if wanted.verdict is not Verdict.NO:
         return Refusal(Ask(rule=f"ask {asking}"), f"ask {asking}", certain=False)
     if found.verdict <= Verdict.HIDDEN and covered(policy.allow, seen):
-        return None
+        entry = protected_change(seen)
+        if entry is None or names_file(policy.allow, entry):
+            return None
     if found.verdict is not Verdict.NO:
         if policy.attended or policy.otherwise not in (allow_all, deny_all):
             return Refusal(Ask(rule=denied), denied, certain=False)
