@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from .pages import named_pages, normal_host, only_pages
@@ -206,24 +206,33 @@ class Rule:
         script = seen.script
         if script is None or script.unclear:
             return self._judge_text(seen, pattern)
-        reads = not (self.is_about("Edit") or self.is_about("Write"))
         folders = {seen.folder, *_entered(script, seen.folder)}
         for command in script.commands:
-            targets = [word for sign, word in command.redirects if reads or ">" in sign]
-            chars = sum(len(word.text) for word in command.words)
-            if not seen.budget.spend(len(command.words) * len(folders), chars):
-                return Judgement(Verdict.MAY, "its command is too long")
-            name = os.path.basename(command.words[0].text) if command.words else ""
-            words = command.words if reads or name not in READ_ONLY else []
-            if any(not word.plain for word in targets):
-                return Judgement(Verdict.MAY, "only the shell knows which file it writes")
-            runs = name != "git" and not isinstance(kind_of(name.casefold()), Data)
-            for word in (*words, *targets):
-                texts = _path_texts(word.text, code=runs)
-                paths = [absolute_path(text, folder) for folder in folders for text in texts]
-                found = _may_name(seen, pattern, paths, "its command")
-                if found.verdict:
-                    return found
+            found = self._judge_files(command, folders, seen, pattern)
+            if found.verdict:
+                return found
+        return NOTHING
+
+    def _judge_files(
+        self, command: Command, folders: Collection[str], seen: Seen, pattern: PathPattern
+    ) -> Judgement:
+        """Judge the words of one command, and the files that it is redirected to, as paths."""
+        reads = not (self.is_about("Edit") or self.is_about("Write"))
+        targets = [word for sign, word in command.redirects if reads or ">" in sign]
+        chars = sum(len(word.text) for word in command.words)
+        if not seen.budget.spend(len(command.words) * len(folders), chars):
+            return Judgement(Verdict.MAY, "its command is too long")
+        name = os.path.basename(command.words[0].text) if command.words else ""
+        words = command.words if reads or name not in READ_ONLY else []
+        if any(not word.plain for word in targets):
+            return Judgement(Verdict.MAY, "only the shell knows which file it writes")
+        runs = name != "git" and not isinstance(kind_of(name.casefold()), Data)
+        for word in (*words, *targets):
+            texts = _path_texts(word.text, code=runs)
+            paths = [absolute_path(text, folder) for folder in folders for text in texts]
+            found = _may_name(seen, pattern, paths, "its command")
+            if found.verdict:
+                return found
         return NOTHING
 
     def _judge_text(self, seen: Seen, pattern: PathPattern) -> Judgement:
