@@ -26,8 +26,13 @@ EXPECTED: dict[int | str, str | None] = {
     529: "overloaded",
     "cut": "network",
 }
-TOO_PATIENT: dict[str, set[int | str]] = {"gemini": {429, 500, 529}}
+TOO_PATIENT: dict[str, set[int | str]] = {
+    "gemini": {429, 500, 529},
+    "opencode": {429, 500, 529},
+}
 """Answers that an agent retries for minutes."""
+RECOVERS = {("opencode", 413)}
+"""Answers after which an agent shortens the conversation and completes the turn."""
 OTHERWISE: dict[tuple[str, int | str], str | None] = {
     ("gemini", 404): "overloaded",  # it reports status 500
 }
@@ -46,6 +51,9 @@ async def test_an_error_of_the_api_has_the_same_cause_with_every_agent(
             agent_of(lab), cwd=lab.work, env=lab.env, permissions=agentrt.allow_all
         ) as session:
             result = await session.run(prompt_for([[step]]), check=False)
+    if (lab.agent, answer) in RECOVERS:
+        assert result.outcome == "completed"
+        return
     assert result.outcome == "failed"
     assert result.error is not None
     expected = OTHERWISE.get((lab.agent, answer), EXPECTED[answer])
