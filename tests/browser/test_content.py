@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -118,3 +119,28 @@ def test_the_files_of_the_folder_are_offered_behind_an_at_sign(shown: Shown) -> 
     expect(page.get_by_role("option")).to_have_text("notes.txt")
     box.press("Tab")
     expect(box).to_have_value("look into @notes.txt ")
+
+
+def test_long_output_opens_at_its_end_and_can_be_seen_copied_and_saved_whole(shown: Shown) -> None:
+    lines = "".join(f"line {number} of the build\n" for number in range(4_000))
+    block = {"type": "content", "content": {"type": "text", "text": lines}}
+    page = shown({"build": {"kind": "execute", "content": [block]}})
+    turn(page, "show build")
+    card(page, "build").locator("summary").first.click()
+    output = page.locator(".output")
+    expect(output.get_by_text("line 3999 of the build")).to_be_in_viewport()
+    expect(output).not_to_contain_text("line 0 of")
+    expect(output.locator("figcaption")).to_contain_text("kB hidden")
+    with page.expect_download() as download:
+        output.get_by_role("button", name="Save").click()
+    assert Path(download.value.path()).read_text() == lines.removesuffix("\n")
+    assert download.value.suggested_filename == "output.txt"
+    output.get_by_role("button", name="Show all").click()
+    expect(output).to_contain_text("line 0 of the build")
+    expect(output.locator("figcaption")).not_to_contain_text("hidden")
+    output.get_by_role("button", name="Copy").click()
+    expect(output.locator("button.done")).to_be_visible()
+    page.get_by_label("Message to the agent").press("ControlOrMeta+v")
+    expect(page.get_by_label("Message to the agent")).to_have_value(
+        re.compile("^line 0 of.*line 3999 of the build$", re.DOTALL)
+    )

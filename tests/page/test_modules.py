@@ -31,6 +31,19 @@ def call() -> Iterator[Call]:
 # --- terminals
 
 
+@given(text=st.text("ab\n", max_size=40), limit=st.integers(1, 50))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_cut_output_is_its_end_from_the_beginning_of_a_line(
+    call: Call, text: str, limit: int
+) -> None:
+    shown = call("ansi", "lastLines", text, limit)
+    assert text.endswith(shown)
+    assert len(shown) <= limit or text == ""
+    assert bool(shown) == bool(text)
+    before = text[: len(text) - len(shown)]
+    assert before == "" or before.endswith("\n") or "\n" not in shown.rstrip("\n")
+
+
 def pieces(call: Call, text: str) -> list[dict[str, str]]:
     told = call("ansi", "pieces", text)
     assert isinstance(told, list)

@@ -16,6 +16,18 @@ const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x
 /** Without what is not to be seen, as long as there is no terminal. @param {string} text */
 export const stripped = (text) => text.replace(CONTROL, "");
 
+/**
+ * The end of a text, from the beginning of a line; of a line that is longer than `limit`, its end.
+ * @param {string} text
+ * @param {number} limit characters
+ */
+export function lastLines(text, limit) {
+  if (text.length <= limit) return text;
+  const start = text.length - limit;
+  const line = text.indexOf("\n", start - 1) + 1;
+  return text.slice(line && line < text.length ? line : start);
+}
+
 /** The numbers of control sequences, but for those of private modes. */
 const NUMBERS = /(?:\x1b\[|\x9b)[0-9;:]+/g;
 

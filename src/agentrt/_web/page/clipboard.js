@@ -33,3 +33,13 @@ function bySelection(text) {
   if (before instanceof HTMLElement) before.focus({ preventScroll: true });
   return done;
 }
+
+/** Download a text as a file. @param {string} name @param {string} text */
+export function saveText(name, text) {
+  const url = URL.createObjectURL(new Blob([text], { type: "text/plain;charset=utf-8" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000); // some browsers read it only after the click
+}

@@ -1,7 +1,7 @@
 // Code, and other text in which every space counts: with its colours, and the numbers of its lines.
 
 import { ask } from "./ask.js";
-import { copyText } from "./clipboard.js";
+import { copyText, saveText } from "./clipboard.js";
 import { html, Still } from "./html.js";
 import { running } from "./safe.js";
 
@@ -39,11 +39,12 @@ export class Code extends Still {
     return html`<figure class="code">
       <figcaption>
         <span class=${name ? "path" : null}>${running(name || language || "code")}</span>
+        ${left > 0 && html`<button type="button" class="quiet" onClick=${() => saveText("text.txt", text)}>Save</button>`}
         <button type="button" class="quiet" onClick=${copy(text)}>Copy</button>
       </figcaption>
       <pre tabindex="0">${first !== undefined &&
         html`<span class="numbers" aria-hidden="true">${Array.from({ length: count }, (_, line) => first + line).join("\n")}</span>`}<code>${(!grows && this.coloured(text, language)) || parts(text)}</code></pre>
-      ${left > 0 && html`<p class="hint">${left} more characters are not shown; “Copy” takes all.</p>`}
+      ${left > 0 && html`<p class="hint">${left} more characters are hidden; Copy and Save include them.</p>`}
     </figure>`;
   }
 
@@ -74,10 +75,11 @@ const spans = (tree) =>
 /**
  * A long text in parts of whole lines: only those in sight are laid out, and only the last grows.
  * @param {string} text
+ * @param {number} [limit] characters of it that are shown
  * @returns {Shown[]}
  */
-export function parts(text) {
-  const all = running(text.slice(0, SHOWN));
+export function parts(text, limit = SHOWN) {
+  const all = running(text.slice(0, limit));
   if (all.length < 2 * PART) return [all];
   /** @type {Shown[]} */
   const out = [];
@@ -90,7 +92,7 @@ export function parts(text) {
 }
 
 /** @type {(text: string) => Handler} */
-const copy = (text) => async ({ currentTarget }) => {
+export const copy = (text) => async ({ currentTarget }) => {
   if (!(await copyText(text))) return;
   currentTarget.classList.add("done");
   setTimeout(() => currentTarget.classList.remove("done"), 1500);

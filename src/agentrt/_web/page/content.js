@@ -1,8 +1,9 @@
 // Content blocks: text, pictures, sound, files.
 
-import { needsScreen, stripped } from "./ansi.js";
+import { lastLines, needsScreen, stripped } from "./ansi.js";
 import { ask } from "./ask.js";
-import { code } from "./code.js";
+import { saveText } from "./clipboard.js";
+import { code, copy, parts } from "./code.js";
 import { fileName, size } from "./format.js";
 import { Growing } from "./growing.js";
 import { html, memo, Still } from "./html.js";
@@ -12,7 +13,7 @@ import { dataUrl, oneLine, running } from "./safe.js";
 /** Characters of a text that is complete, above which nobody wants it laid out. */
 const LARGE = 200_000;
 
-/** Characters of a terminal's output, from its end, that are shown. */
+/** Characters of a terminal's output, from its end, that are shown at first. */
 const TERMINAL = 40_000;
 
 /** Markdown that may still grow. */
@@ -30,16 +31,33 @@ export class Markdown extends Still {
   }
 }
 
-/** The output of a command, which may still grow. */
+/** The output of a command, which may still grow. It is at its end until it is scrolled away from there. */
 export class Terminal extends Still {
-  /** What stands on its screen, and of which text. */
+  /** The styled text of its screen, and the output that this is of. */
   screen = { text: "", pieces: /** @type {Piece[]} */ ([]) };
   /** The text that is being written to it. */
   writing = "";
   gone = false;
+  /** Whether all of it is shown, also what is above its last lines. */
+  whole = false;
+  atEnd = true;
+  /** @type {HTMLElement | null} */
+  box = null;
+
+  componentDidMount() {
+    this.follow();
+  }
+
+  componentDidUpdate() {
+    this.follow();
+  }
 
   componentWillUnmount() {
     this.gone = true;
+  }
+
+  follow() {
+    if (this.atEnd && this.box) this.box.scrollTop = this.box.scrollHeight;
   }
 
   /** @param {string} text */
@@ -54,15 +72,25 @@ export class Terminal extends Still {
 
   /** @param {{ text: string, label?: string }} props */
   draw({ text, label }) {
-    const cut = text.length > TERMINAL ? text.slice(text.indexOf("\n", text.length - TERMINAL) + 1) : text;
-    return html`<pre class="terminal" tabindex="0" role="group" aria-label=${label ?? "output"}>
-      ${cut !== text && html`<span class="hint">… ${size(text.length - cut.length)} above are not shown\n</span>`}
-      ${this.shown(cut)}
-    </pre>`;
+    const cut = lastLines(text, this.whole ? Infinity : TERMINAL);
+    const hidden = text.length - cut.length;
+    return html`<figure class="output">
+      <figcaption>
+        <span>${hidden > 0 && `${size(hidden)} hidden`}</span>
+        ${hidden > 0 &&
+        html`<button type="button" class="quiet" onClick=${() => ((this.whole = true), this.forceUpdate())}>Show all</button>`}
+        <button type="button" class="quiet" onClick=${copy(stripped(text))}>Copy</button>
+        <button type="button" class="quiet" onClick=${() => saveText("output.txt", text)}>Save</button>
+      </figcaption>
+      <pre class="terminal" tabindex="0" role="group" aria-label=${label ?? "output"}
+        ref=${(/** @type {any} */ box) => (this.box = box)}
+        onScroll=${() => this.box && (this.atEnd = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 4)}>${this.shown(cut)}</pre>
+    </figure>`;
   }
 
   /** @param {string} text @returns {Shown} */
   shown(text) {
+    if (text.length > TERMINAL) return parts(stripped(text), Infinity);
     if (!needsScreen(text)) return running(text);
     if (this.screen.text !== text) this.write(text);
     if (!this.screen.text) return running(stripped(text));
