@@ -128,14 +128,13 @@ class Questions:
             refusal = self._standing.refusal(request)
         except Exception as error:
             refusal = Refusal(Deny(self.policy_failed(error).message), "", certain=True)
-        match refusal:
-            case None:
-                answer = Answer()
-            case Refusal(decision=Ask(), rule=rule):
-                answer = Answer(option=ASK, message=f"{rule} wants this to be asked.")
-            case Refusal(decision=Deny() as denied):
-                answer = Answer(option=DENY, message=denied.message)
-                self.show_denied(call, denied)
+        if refusal is None:
+            answer = Answer()
+        elif isinstance(refusal.decision, Deny):
+            answer = Answer(option=DENY, message=refusal.decision.message)
+            self.show_denied(call, refusal.decision)
+        else:
+            answer = Answer(option=ASK, message=f"{refusal.rule} wants this to be asked.")
         self._core.receive(self._encoded(call.key, answer))
 
     def show_denied(self, call: Asked, denied: Deny) -> None:

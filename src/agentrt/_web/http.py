@@ -312,7 +312,8 @@ def load_page(folder: Traversable | None = None) -> dict[str, File]:
     from importlib.resources import files as resources
 
     files = {}
-    for path, file in _below(resources(__package__) / "page" if folder is None else folder):
+    package = __name__.rpartition(".")[0]
+    for path, file in _below(resources(package) / "page" if folder is None else folder):
         kind = _TYPES.get(PurePosixPath(path).suffix)
         if kind is not None:
             body = file.read_bytes()
