@@ -133,23 +133,39 @@ def test_agents_that_are_not_installed_are_folded_away(two: Page) -> None:
     expect(folded.locator("p")).to_be_hidden()
 
 
-def test_a_note_covers_nothing(page: Page) -> None:
+LARGE = [
+    {"name": f"big{n}.bin", "mimeType": "application/octet-stream", "buffer": bytes(9_000_000)}
+    for n in range(5)
+]
+
+
+def test_notes_move_nothing_and_cover_neither_header_nor_field(page: Page) -> None:
     phase(page, "ready")
-    page.evaluate("navigator.clipboard.writeText = null; document.execCommand = () => false")
-    turn(page, "say      code")
-    page.get_by_role("button", name="Copy").first.click()
-    note = page.locator(".note")
-    expect(note).to_be_visible()
-    for what in (".transcript", "header.bar", ".composer"):
+    turn(page, "say hello")
+    answered = page.get_by_role("article", name="answer")
+    before = answered.bounding_box()
+    page.get_by_label("Attach files").set_input_files(LARGE)
+    notes = page.locator(".note.error")
+    expect(notes).to_have_count(3)
+    expect(page.locator(".notes")).to_contain_text("2 more")
+    assert answered.bounding_box() == before
+    for what in ("header.bar", ".composer"):
         overlap = page.evaluate(
             """what => {
-                const [a, b] = [document.querySelector(".note"), document.querySelector(what)]
-                    .map(each => each.getBoundingClientRect());
-                return a.top < b.bottom && b.top < a.bottom;
+                const other = document.querySelector(what).getBoundingClientRect();
+                return [...document.querySelectorAll(".note")].some(note => {
+                    const box = note.getBoundingClientRect();
+                    return box.top < other.bottom && other.top < box.bottom;
+                });
             }""",
             what,
         )
         assert not overlap, what
+    notes.last.get_by_role("button", name="Dismiss").click()
+    expect(page.locator(".notes")).to_contain_text("1 more")
+    expect(notes).to_have_count(3)
+    page.get_by_role("button", name="Dismiss all").click()
+    expect(page.locator(".note")).to_have_count(0)
 
 
 DROP = """([selector, name]) => {

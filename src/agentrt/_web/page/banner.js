@@ -69,17 +69,25 @@ function Session(seat) {
   return null;
 }
 
-/** Notes of the last moments; those that are errors stay until they are dismissed. */
+/** Notes that are shown at once, the newest. */
+const SHOWN = 3;
+
+/** Recent notes, above the conversation. Errors stay until they are dismissed; the others fade. */
 export function Notes() {
   const { dismissed, faded } = ui();
-  const notes = model().notes.filter(({ id, level }) => id > dismissed && (level === "error" || id > faded)).slice(-3);
+  const notes = model().notes.filter(({ id, level }) => !dismissed.has(id) && (level === "error" || id > faded));
+  const hidden = notes.length - SHOWN;
+  const dismiss = (/** @type {readonly Note[]} */ gone) => setUi({ dismissed: new Set([...dismissed, ...gone.map(({ id }) => id)]) });
   return html`<div class="notes">
-    ${notes.map(
+    ${notes.slice(-SHOWN).map(
       (note) => html`<div key=${note.id} class=${`note ${note.level}`} role=${note.level === "error" ? "alert" : "status"}>
         <p>${oneLine(note.text, 400)}</p>
-        <button class="quiet round" aria-label="Dismiss" onClick=${() => setUi({ dismissed: note.id })}>${icon("close")}</button>
+        <button class="quiet round" aria-label="Dismiss" onClick=${() => dismiss([note])}>${icon("close")}</button>
       </div>`,
     )}
+    ${hidden > 0 && html`<div class="note" key="hidden">
+      <p>${hidden} more</p><button class="quiet" onClick=${() => dismiss(notes)}>Dismiss all</button>
+    </div>`}
   </div>`;
 }
 

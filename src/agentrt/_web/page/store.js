@@ -18,7 +18,7 @@ const store = {
     creating: false,
     refused: "",
     renaming: null,
-    dismissed: 0,
+    dismissed: new Set(),
     faded: 0,
     asked: null,
     answering: null,

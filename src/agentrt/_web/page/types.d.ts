@@ -105,8 +105,8 @@ interface Ui {
   refused: string;
   /** The session whose name is being changed. */
   renaming: string | null;
-  /** The number of the newest note that was dismissed. */
-  dismissed: number;
+  /** The numbers of the notes that were dismissed. */
+  dismissed: ReadonlySet<number>;
   /** The number of the newest note that has been there for a while. */
   faded: number;
   /** Since when a question is in sight, in milliseconds of `performance.now`. */
