@@ -400,3 +400,22 @@ def test_a_path_is_shown_as_seen_from_the_session(
 )
 def test_a_file_is_called_by_the_end_of_its_address(call: Call, uri: str, name: str) -> None:
     assert call("format", "fileName", uri) == name
+
+
+# --- shortcuts
+
+
+@pytest.mark.parametrize("typing", [False, True], ids=["reading", "typing"])
+@pytest.mark.parametrize("key", ["/", "n", "?", "k", "K", "N", "x", "constructor"])
+@pytest.mark.parametrize("held", ["", "ctrlKey", "metaKey", "altKey", "ctrlKey metaKey"])
+def test_only_plain_keys_outside_fields_and_ctrl_k_are_shortcuts(
+    call: Call, typing: bool, key: str, held: str
+) -> None:
+    names = ("ctrlKey", "metaKey", "altKey", "shiftKey")
+    pressed = {name: name in held.split() for name in names}
+    expected = None
+    if held in ("ctrlKey", "metaKey") and key.lower() == "k":
+        expected = "search"
+    elif not held and not typing:
+        expected = {"/": "search", "n": "new", "?": "shortcuts"}.get(key)
+    assert call("keys", "actionOf", {"key": key, **pressed}, typing) == expected

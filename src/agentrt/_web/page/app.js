@@ -13,6 +13,7 @@ import { composing, html, instead } from "./html.js";
 import { attract, back } from "./notify.js";
 import { isStopping, sendingHere } from "./pending.js";
 import { Sheet } from "./sheet.js";
+import { onShortcut, Shortcuts } from "./shortcuts.js";
 import { NewSession, Sidebar } from "./sidebar.js";
 import { field, listen, model, seat, setUi, ui } from "./store.js";
 import { Transcript } from "./transcript.js";
@@ -32,7 +33,7 @@ function App() {
     <main>
       <${Header} summary=${summary} seat=${here} offline=${offline} />
       <div role="status"><${Banner} seat=${here} /></div>
-      ${!creating && panel !== "settings" && panel !== "frames" && html`<${Notes} />`}
+      ${!creating && panel !== "settings" && panel !== "frames" && panel !== "shortcuts" && html`<${Notes} />`}
       ${here
         ? html`<${Transcript} key=${session} seat=${here} cwd=${cwd} stale=${offline} />
             <div class="dock"><div class="column">
@@ -56,6 +57,7 @@ function App() {
       <${Settings} seat=${here} offline=${offline} reading=${reading} />
     <//>`}
     ${panel === "frames" && html`<${Drawer} />`}
+    ${panel === "shortcuts" && html`<${Shortcuts} />`}
   `;
 }
 
@@ -92,7 +94,9 @@ function tick() {
 
 /** @param {KeyboardEvent} event */
 function onKey(event) {
-  if (event.key !== "Escape" || composing(event) || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+  if (composing(event) || event.defaultPrevented) return;
+  if (event.key !== "Escape") return onShortcut(event);
+  if (document.querySelector("dialog[open]")) return;
   if (ui().panel) return setUi({ panel: null });
   const state = seat()?.view.state;
   if (!(state?.turn || sendingHere().length) || ui().link.status !== "open") return;

@@ -119,6 +119,7 @@ export function Settings({ seat, offline, reading }) {
     ${!modes && html`<p class="hint">This agent has no settings.</p>`}
     <hr />
     ${Notified()}
+    <button onClick=${() => setUi({ panel: "shortcuts" })}>Keyboard shortcuts</button>
     <button onClick=${() => setUi({ panel: "frames" })}>${icon("wire")}Show what goes over the wire</button>
   </div>`;
 }

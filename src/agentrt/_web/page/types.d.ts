@@ -98,7 +98,7 @@ interface Ui {
   attached: ReadonlyMap<string, readonly Attachment[]>;
   /** The waiting prompt that is being edited. */
   editing: string | null;
-  panel: "sessions" | "settings" | "frames" | null;
+  panel: "sessions" | "settings" | "frames" | "shortcuts" | null;
   /** Whether the form for a new session is open. */
   creating: boolean;
   /** Why it did not start. */
