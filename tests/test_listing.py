@@ -122,6 +122,26 @@ def test_the_likeliest_stand_first() -> None:
     assert likeliest(paths, "main", 2) == expected[:2]
 
 
+def test_characters_in_their_order_match_close_together_first() -> None:
+    paths = ["a_long/bundle/of_extra/notes.py", "a/bar.py", "docs/abr.md", "src/a_b_r.py", "x/bra"]
+    assert likeliest(paths, "abr", 50)[:3] == ["docs/abr.md", "a/bar.py", "src/a_b_r.py"]
+    assert "x/bra" not in likeliest(paths, "abr", 50)
+
+
+@given(st.lists(st.text("abc/", max_size=8)), st.text("abcA", max_size=4))
+def test_matches_are_all_paths_with_the_characters_in_their_order(
+    paths: list[str], words: str
+) -> None:
+    def has(path: str) -> bool:
+        left = iter(path)
+        return all(character in left for character in words.lower())
+
+    found = likeliest(paths, words, 50)
+    assert sorted(found) == sorted(path for path in paths if has(path))
+    whole = [words.lower() in path for path in found]
+    assert whole == sorted(whole, reverse=True)
+
+
 def test_nothing_outside_is_listed_or_opened(tmp_path: Path) -> None:
     make(tmp_path, {"secret/key": "", "rules": "*"})
     top = tmp_path / "top"

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import cache
+from heapq import nsmallest
 from typing import Final
 
 FILES: Final = 20_000
@@ -26,6 +27,9 @@ DEEPEST: Final = 64
 
 RULES: Final = 5_000
 """Lines of all `.gitignore` files that hold for a file; the outer ones are forgotten first."""
+
+FUZZY_CHARS: Final = 64
+"""Characters that are looked for one by one in a path; longer words are only looked for whole."""
 
 _RULES_SIZE: Final = 64 * 1024
 """Bytes of a `.gitignore`."""
@@ -148,17 +152,39 @@ def walk(top: str | os.PathLike[str], alive: Callable[[], None] = lambda: None) 
 
 
 def likeliest(paths: Iterable[str], words: str, most: int) -> list[str]:
-    """Those that begin with the words, then those whose name does, then the others that have them;
-    of alike ones, those that are less deep."""
+    """The paths that match best, at most `most`: those that begin with the words, then those whose
+    name does, then others that contain them, then those that have their characters in this order,
+    close together first. Of equal matches, those that are less deep come first."""
     wanted = words.casefold()
 
-    def rank(path: str) -> tuple[int, int, str]:
+    def rank(path: str) -> tuple[int, int, str] | None:
         low = path.casefold()
         name = low.rstrip("/").rpartition("/")[2]
-        place = 0 if low.startswith(wanted) else 1 if name.startswith(wanted) else 2
-        return place, path.count("/"), path
+        place: int | None
+        if wanted in low:
+            place = 0 if low.startswith(wanted) else 1 if name.startswith(wanted) else 2
+        else:
+            place = _spread(low, wanted)
+        return None if place is None else (place, path.count("/"), path)
 
-    return sorted((path for path in paths if wanted in path.casefold()), key=rank)[:most]
+    ranked = ((rank(path), path) for path in paths)
+    return [path for _, path in nsmallest(most, ((r, p) for r, p in ranked if r is not None))]
+
+
+def _spread(path: str, wanted: str) -> int | None:
+    """Rank a path that has the characters in their order by the length of the part with all of
+    them; None: not all are there."""
+    if len(wanted) > FUZZY_CHARS:
+        return None
+    end = 0
+    for character in wanted:
+        end = path.find(character, end) + 1
+        if not end:
+            return None
+    start = end
+    for character in reversed(wanted):
+        start = path.rfind(character, 0, start)
+    return 3 + end - start
 
 
 def _checkout(folder: str) -> list[str]:

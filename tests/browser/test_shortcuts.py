@@ -1,10 +1,12 @@
-"""Keys that work anywhere on the page, unless somebody is writing."""
+"""Keys that work anywhere on the page, and completion in its field."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from browser.kit import phase, turn
+from browser.kit import Server, phase, turn
 from browser.pages import Page, expect
 
 pytestmark = pytest.mark.slow
@@ -54,3 +56,15 @@ def test_keys_open_dialogs_and_the_search_but_are_text_in_a_field(page: Page) ->
     page.keyboard.press("/")
     expect(search).to_be_focused()
     expect(search).to_be_in_viewport()
+
+
+def test_an_at_sign_offers_files_by_letters_of_their_path(server: Server, page: Page) -> None:
+    (server.folder / "src").mkdir()
+    (server.folder / "src" / "user_controller.py").write_text("")
+    (server.folder / "src" / "unrelated.py").write_text("")
+    phase(page, "ready")
+    page.get_by_label("Message to the agent").press_sequentially("see @usrctl")
+    options = page.get_by_role("listbox", name="completions").get_by_role("option")
+    expect(options).to_have_text([re.compile("@?src/user_controller.py")])
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Message to the agent")).to_have_value("see @src/user_controller.py ")

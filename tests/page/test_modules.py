@@ -402,6 +402,24 @@ def test_a_file_is_called_by_the_end_of_its_address(call: Call, uri: str, name: 
     assert call("format", "fileName", uri) == name
 
 
+# --- completion
+
+
+@given(paths=st.lists(st.text("abc/", max_size=8)), letters=st.text("abcA", max_size=4))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_page_offers_all_paths_with_the_letters_in_their_order(
+    call: Call, paths: list[str], letters: str
+) -> None:
+    def has(path: str) -> bool:
+        left = iter(path)
+        return all(letter in left for letter in letters.lower())
+
+    found = call("fuzzy", "bestMatches", paths, letters)
+    assert sorted(found) == sorted(path for path in paths if has(path))
+    whole = [letters.lower() in path for path in found]
+    assert whole == sorted(whole, reverse=True)
+
+
 # --- shortcuts
 
 

@@ -2,6 +2,7 @@
 
 import { connection } from "./actions.js";
 import { decoded, within } from "./format.js";
+import { bestMatches } from "./fuzzy.js";
 import { html, instead } from "./html.js";
 import { oneLine } from "./safe.js";
 import { field, model, setUi, ui } from "./store.js";
@@ -73,8 +74,9 @@ function files(seat, part) {
   }
   const named = [...paths].map((path) => within(path, cwd)).slice(0, part ? undefined : OPTIONS / 2);
   const found = ui().found;
-  return [...new Set([...named, ...(found?.session === session ? found.files : [])])]
-    .filter((path) => path.toLowerCase().includes(part) && !/\s/.test(path))
+  const known = new Set([...named, ...(found?.session === session ? found.files : [])]);
+  return bestMatches(known, part)
+    .filter((path) => !/\s/.test(path))
     .slice(0, OPTIONS)
     .map((path) => ({ insert: `@${path} `, label: oneLine(path, 100), about: "" }));
 }
