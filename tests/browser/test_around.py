@@ -116,6 +116,17 @@ def test_back_leads_to_the_session_before(two: Page) -> None:
     expect(two.locator(".sidebar li").last).to_have_class(re.compile("here"))
 
 
+def test_the_session_with_the_latest_turn_is_first_in_the_list(two: Page) -> None:
+    entry(two, 1)
+    phase(two, "ready")
+    expect(two.locator(".sidebar li").last).to_have_class(re.compile("here"))
+    turn(two, "say hello")
+    expect(two.locator(".sidebar li").first).to_have_class(re.compile("here"))
+    entry(two, 1)  # to look at the other one is no activity
+    phase(two, "ready")
+    expect(two.locator(".sidebar li").last).to_have_class(re.compile("here"))
+
+
 def test_why_a_session_did_not_start_is_said_where_it_was_wanted(two: Page) -> None:
     two.get_by_role("button", name="New session").click()
     dialog = two.get_by_role("dialog")

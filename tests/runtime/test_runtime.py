@@ -63,6 +63,37 @@ async def test_a_session_is_created_found_listed_renamed_and_closed(
             await runtime.close(session.id)
 
 
+async def streaming(agent: FakeAcpAgent) -> None:
+    async for prompt in agent.prompts:
+        for number in range(5):
+            agent.say(f"{number} ")
+            await trio.sleep(1)
+        prompt.end()
+
+
+async def test_turns_change_when_an_open_session_was_updated_and_text_does_not(
+    autojump_clock: MockClock,
+) -> None:
+    async with runtime_with(streaming, echo) as (runtime, _):
+        first = await runtime.create("fake")
+        second = await runtime.create("fake")
+
+        def updated(session: agentrt.Session) -> float:
+            [found] = [each for each in runtime.list_open() if each.session == session.id]
+            assert found.updated is not None
+            return found.updated
+
+        assert updated(first) < updated(second)
+        async with first.prompt("write") as turn:
+            during = [updated(first) async for _ in turn]
+        assert during[0] > updated(second)
+        assert len(set(during)) <= 2  # it began, and ended
+        ended = updated(first)
+        assert during[0] < ended
+        await second.run("hello")
+        assert updated(second) > ended == updated(first)
+
+
 async def test_who_subscribes_is_notified_of_sessions_that_come_and_go(
     autojump_clock: MockClock,
 ) -> None:

@@ -19,6 +19,7 @@ from .._journal.base import StoreEntry
 from .._journal.keeper import first_prompt
 from .._logging import get_logger
 from .._model.content import JsonObject
+from .._model.log import Log
 from .._session.session import Session, host_of
 from .register import Register, SessionInfo
 
@@ -61,6 +62,7 @@ class Host:
         self._register.add(self)
 
         def release() -> None:
+            self._stop_listening()
             self._register.remove(self)
             self.scope.cancel()
 
@@ -68,8 +70,24 @@ class Host:
 
     def _take(self, session: Session) -> None:
         self.session = session
+        self._updated = host_of(session).wall_time()
+        self._stop_listening = session.log.listen(self._noting_activity(session.log))
         if self.tenant:
             host_of(session).pace = self._register.pace(self.tenant)
+
+    def _noting_activity(self, log: Log) -> Callable[[], None]:
+        """Make a listener that notes when a turn begins or ends, or a question is asked."""
+        wall_time = host_of(self.session).wall_time
+        phase, turns = log.state.state.phase, log.state.turn_count
+
+        def note() -> None:
+            nonlocal phase, turns
+            state = log.state
+            if state.state.phase != phase or state.turn_count != turns:
+                phase, turns = state.state.phase, state.turn_count
+                self._updated = wall_time()
+
+        return note
 
     async def follow(self, session: Session) -> None:
         """Until an adopted session is over, and may be opened again where it is stored."""
@@ -90,6 +108,7 @@ class Host:
             phase=session.state.phase,
             created=self._created or 0.0,
             prompt=first_prompt(session.log.state),
+            updated=self._updated,
             forks=_forks(session.capabilities),
             steers=bool(session.capabilities.get("steer")),
             tenant=self.tenant,
@@ -167,6 +186,8 @@ class Host:
                 raise  # for the one who waits for the start
             logger.exception("the session %s broke", self.session.id)
         finally:
+            if opened:
+                self._stop_listening()
             if opened and host_of(self.session).unloaded:
                 self._register.unloaded(self)
             elif opened:

@@ -22,9 +22,10 @@ from .._session.session import Session, host_of
 class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session in a list. `phase` is `stored` for one that the runtime's store has and that is not
     open, neither here nor at another server that shares it: the next prompt opens it. `prompt` is
-    the beginning of its first prompt. Times are seconds since the Unix epoch; `updated`, of one
-    that is not open here, is when something happened there last. `forks`: where
-    `Runtime.fork` can end a copy of it; None: the agent of one that is not open is to be asked.
+    the beginning of its first prompt. Times are seconds since the Unix epoch; `updated`: when
+    a turn last began or ended or a question was asked, or when the session was opened; text does
+    not change it. `forks`: where `Runtime.fork` can end a copy of it; None: the agent of one that
+    is not open is to be asked.
     `steers`: whether words can be said into its running turn. `tenant`: whose it is, where several
     share a server. `roots`: its folders beside `cwd`."""
 

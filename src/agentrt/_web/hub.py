@@ -488,12 +488,12 @@ class Hub:
 
     def _listen(self, feed: Feed) -> None:
         log = feed.log
-        listed = (log.state.state.phase, log.state.title)
+        listed = _listed(log)
 
         def published() -> None:
             nonlocal listed
             feed.publish(trio.current_time())
-            if listed != (now := (log.state.state.phase, log.state.title)):
+            if listed != (now := _listed(log)):
                 listed = now
                 self._list_changed()
 
@@ -607,6 +607,12 @@ class _Opened(Struct):
 
 
 _opened: Final = msgspec.json.Decoder(_Opened)
+
+
+def _listed(log: Log) -> tuple[object, ...]:
+    """What of a log is in the list of sessions, as far as it changes."""
+    state = log.state
+    return state.state.phase, state.turn_count, state.title
 
 
 def _store_frame(status: StoreStatus) -> bytes:

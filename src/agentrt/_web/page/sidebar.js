@@ -12,7 +12,7 @@ const WORKING = new Set(["running", "waiting", "cancelling"]);
 /** @param {{ offline: boolean, reading: boolean }} props */
 export function Sidebar({ offline, reading }) {
   const { sessions } = model();
-  const open = sessions.filter(({ phase }) => phase !== "stored");
+  const open = sessions.filter(({ phase }) => phase !== "stored").reverse().sort((a, b) => lastAt(b) - lastAt(a));
   const stored = sessions.filter(({ phase }) => phase === "stored");
   const { searched, older } = ui();
   const listed = new Set(sessions.map(({ session }) => session));
@@ -43,7 +43,7 @@ export function Sidebar({ offline, reading }) {
           return here ? Entry(here, offline, reading, snippet) : Kept(session, reading, offline, snippet);
         })}
           ${searched.found.length === 0 && html`<li class="hint">No results</li>`}</ul>`
-      : html`<ul>${open.reverse().map((summary) => Entry(summary, offline, reading))}</ul>
+      : html`<ul>${open.map((summary) => Entry(summary, offline, reading))}</ul>
           ${folders.length > 1 && html`<select aria-label="Folder" value=${folder} onChange=${valued((folder) => setUi({ folder }))}>
             <option value="">All folders</option>
             ${folders.map((each) => html`<option key=${each} value=${each}>${oneLine(each, 100)}</option>`)}
@@ -72,7 +72,7 @@ function Entry(summary, offline, reading, snippet) {
       <span class="name" dir="auto">${nameOf(summary)}</span>
       <small>
         ${offline ? OFFLINE : phase === "waiting" ? html`<b>waits for you</b>` : PHASES[phase]}${unread && html` · <b>new</b>`}
-        ${snippet ? ` · ${oneLine(snippet, 120)}` : ` · ${oneLine(baseName(summary.cwd), 40)} · ${moment(summary.created)}`}
+        ${snippet ? ` · ${oneLine(snippet, 120)}` : ` · ${oneLine(baseName(summary.cwd), 40)} · ${moment(lastAt(summary))}`}
       </small>
     </button>
     ${!offline && !reading && html`<span class="tools">
