@@ -270,6 +270,7 @@ class Handshake:
             session=session,
             agent_version=self._info.version if self._info is not None else None,
             resumed=self._resumes,
+            repeated=self._method == "session/load",
             capabilities=self._capabilities(),
         )
         self._channel.out += [started, ModesSet(self._settings.view())]

@@ -79,6 +79,8 @@ class Started(Struct, kw_only=True):
     """The agent's own session id, for a later resume."""
     agent_version: str | None = None
     resumed: bool = False
+    repeated: bool = False
+    """True if the agent has repeated the prompts of the resumed conversation (`Said`)."""
     capabilities: JsonObject = {}
 
     def __post_init__(self) -> None:

@@ -30,6 +30,7 @@ from .._model.driver import (
     Opening,
     Requested,
     Returned,
+    Said,
     Settles,
     Signal,
     Spoke,
@@ -53,6 +54,7 @@ from .._model.events import (
     Usage,
 )
 from .._model.life import Life, LifeInput
+from .._model.remembered import RepeatedPrompts, prompts_to_remember, remembered
 from .._model.repeated import repeated
 from .._model.result import Failure
 from .._model.turn import TurnInput, TurnMachine, TurnState
@@ -94,6 +96,24 @@ KEPT: Final = (
     " session is opened again and its queue resumed"
 )
 """Why a submitted prompt was not sent by this process."""
+
+
+_UNEXPECTED: Final = Notice(
+    "warning",
+    "unexpected_history",
+    "the agent repeated a conversation in a new session that nobody asked it to load: it may"
+    " remember an earlier session",
+)
+
+
+def _shorter(n: int, prompts: int) -> Notice:
+    return Notice(
+        "warning",
+        "memory_shorter",
+        f"the agent remembers {n} of the last {prompts} prompts of this session; send it the"
+        " history (`Session.retell`, `/retell`, or the page's button)",
+        {"remembered": n, "prompts": prompts},
+    )
 
 
 _STUCK: Final = Notice(
@@ -158,6 +178,10 @@ class SessionCore:
         """Questions that were open when the session was closed, and that the store keeps."""
         self._steered: set[str] = set()
         """Prompts sent into a running turn that no turn's end has accounted for."""
+        self._repeated = RepeatedPrompts()
+        """The prompts that the agent repeats before the handshake is over."""
+        self._prompted = False
+        """True once this process was sent a prompt, or was found to repeat one unasked."""
         self._cancelled = False
         """Whether the last prompt's turn was cancelled."""
         self._withheld = Withheld(self.log)
@@ -191,6 +215,7 @@ class SessionCore:
             **conversation.handled,
             Write: host.write,
             Signal: self._signal,
+            Said: self._said,
             Asked: self.questions.asked,
             Checking: self.questions.checking,
             ToolCalled: self._tool_called,
@@ -329,6 +354,8 @@ class SessionCore:
             self.opening = opening
             self.start_failed = None
             self.driver = driver
+            self._repeated = RepeatedPrompts()
+            self._prompted = False
             self._settles = driver if isinstance(driver, Settles) else None
 
     def spawned(self, pid: int | None) -> None:
@@ -505,6 +532,7 @@ class SessionCore:
         conversation = self.conversation
         id = conversation.new_id("t")
         prompt = self._prompt(turn, id)
+        self._prompted = True
         if turn.attended:
             turn.cursor = self.log.shown.cursor(lossless=True)
         conversation.begin(turn, id)
@@ -884,6 +912,14 @@ class SessionCore:
         self.conversation.items.tool_called(effect)
         self.tripwire.called(effect)
 
+    def _said(self, effect: Said) -> None:
+        if effect.replay:
+            self._repeated.add(effect.content)
+        elif not self._prompted and self.opening.resume is None:
+            self._prompted = True
+            self._noticed(_UNEXPECTED)
+        self.conversation.handled[Said](effect)
+
     def _signal(self, effect: Signal) -> None:
         self._host.interrupt()
         self.active_at = self._clock()  # its silence counts from here: that may be an answer
@@ -946,6 +982,11 @@ class SessionCore:
         if effect.agent_version is not None:
             conversation.agent = structs.replace(conversation.agent, version=effect.agent_version)
         conversation.items.replayed()
+        if effect.repeated and not conversation.keep_replay:
+            prompts = prompts_to_remember(self.log.state)
+            if (n := remembered(prompts, self._repeated.pieces)) < len(prompts):
+                self._noticed(_shorter(n, len(prompts)))
+        self._repeated = RepeatedPrompts()
         conversation.live(LifeInput.OPEN)
         if (problem := self.standing.agent_problem()) is not None and not effect.resumed:
             self._noticed(Notice("warning", "agent_does_not_ask", problem))

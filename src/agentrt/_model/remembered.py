@@ -1,0 +1,77 @@
+"""Compare the prompts that an agent repeats of its conversation with those in the log."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from .content import Block, Text
+from .retelling import OPENING
+from .state import SessionState
+
+COMPARED: Final = 100
+"""The newest prompts of a log, which are compared."""
+REPEATED_CHARS: Final = 1_000_000
+"""The most text of repeated prompts that is kept for the comparison; the newest counts."""
+
+
+class RepeatedPrompts:
+    """The text of the user messages that an agent repeats while it loads its conversation."""
+
+    def __init__(self) -> None:
+        self.pieces: deque[str] = deque()
+        self._chars = 0
+
+    def add(self, content: Sequence[Block]) -> None:
+        """Add a user message, or a piece of one."""
+        text = "".join(_texts(content))[:REPEATED_CHARS]
+        self.pieces.append(text)
+        self._chars += len(text) + 1
+        while self._chars > REPEATED_CHARS and len(self.pieces) > 1:
+            self._chars -= len(self.pieces.popleft()) + 1
+
+
+def prompts_to_remember(state: SessionState) -> list[str]:
+    """Return the newest prompts that the agent has answered, oldest first.
+
+    Leaves out prompts that an agent may forget for a good reason: those of turns that were
+    cancelled or failed, slash commands, prompts without text, and everything before a prompt that
+    told the conversation to an agent that had lost it.
+    """
+    found: list[str] = []
+    for item in reversed(state.items.values()):
+        if item.type != "user" or item.parent is not None:
+            continue
+        text = max(map(_plain, _texts(item.content)), key=len, default="")
+        turn = state.turns.get(item.turn or "")
+        answered = item.replay if turn is None else turn.outcome in ("completed", "limit")
+        if answered and text and not text.startswith("/"):
+            found.append(text)
+        if (answered and _plain(OPENING) in text) or len(found) == COMPARED:
+            break
+    return found[::-1]
+
+
+def remembered(prompts: Sequence[str], repeated: Collection[str]) -> int:
+    """Return the number of `prompts` that `repeated` contains, each as often as it occurs.
+
+    An agent may repeat a prompt in several pieces, or with text of its own around it.
+    """
+    wanted = Counter(map(_plain, prompts))
+    same = wanted & Counter(map(_plain, repeated))
+    missing = wanted - same
+    if not missing:
+        return same.total()
+    rest = _plain("".join(piece for piece in repeated if _plain(piece) not in same))
+    return same.total() + sum(min(n, rest.count(text)) for text, n in missing.items())
+
+
+def _texts(content: Sequence[Block]) -> list[str]:
+    """The text blocks. An agent may repeat files, links and images in any form."""
+    return [block.text for block in content if isinstance(block, Text)]
+
+
+def _plain(text: str) -> str:
+    """Text without differences in white space."""
+    return " ".join(text.split())

@@ -1,0 +1,144 @@
+"""The agent's memory of a conversation is compared with the log; nothing is believed unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import trio
+from fakes import Script, echo, log_of, session_with
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agentrt
+from agentrt._model.remembered import remembered
+from agentrt.testing import FakeAcpAgent
+
+LOADS = {"capabilities": {"loadSession": True}}
+RESUMES = {"capabilities": {"loadSession": True, "sessionCapabilities": {"resume": {}}}}
+
+
+async def dies_at_go(agent: FakeAcpAgent) -> None:
+    async for prompt in agent.prompts:
+        if prompt.text == "go":
+            agent.process.exit(3)
+            return
+        agent.say(prompt.text)
+        prompt.end()
+
+
+def repeating(*chunks: str, at: str = "session/load", **fields: Any) -> Script:
+    """An agent that repeats these pieces of prompts before it answers a request."""
+
+    async def script(agent: FakeAcpAgent) -> None:
+        take = agent._take
+
+        def repeat(request: dict[str, Any]) -> None:
+            if request.get("method") == at:
+                for text in chunks:
+                    content = {"type": "text", "text": text}
+                    agent.update("user_message_chunk", content=content, **fields)
+                    if not fields:
+                        agent.say(text.upper())
+            take(request)
+
+        agent._take = repeat  # type: ignore[method-assign]
+        await echo(agent)
+
+    return script
+
+
+async def warned_after_resume(script: Script, prompts: Sequence[str], **fake: Any) -> list[Any]:
+    """The data of the warnings about its memory, where the agent of these prompts has died."""
+    async with session_with(dies_at_go, script, fake=fake) as (session, _):
+        for prompt in prompts:
+            await session.run(prompt)
+        await session.run("go", check=False)
+        await session.run("again")
+        return [
+            event.data
+            for event in log_of(session)
+            if isinstance(event, agentrt.Notice) and event.code == "memory_shorter"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("repeats", "n"),
+    [
+        (("fix it", "test it", "land it"), 3),
+        (("fix it", "test it", "land it", "go"), 3),
+        (("<context>today</context> fix it", "test\nit ", "land it"), 3),
+        (("test it",), 1),
+        (("fix it", "test it"), 2),
+        ((), 0),
+        (("write a poem", "print it"), 0),
+    ],
+    ids=["all", "the-lost-one-too", "reworded", "some", "the-first", "none", "others"],
+)
+async def test_an_agent_that_repeats_fewer_prompts_than_the_log_has_is_warned_about(
+    autojump_clock: trio.abc.Clock, repeats: tuple[str, ...], n: int
+) -> None:
+    prompts = ["fix it", "test it", "land it"]
+    warned = await warned_after_resume(repeating(*repeats), prompts, **LOADS)
+    assert warned == ([] if n == 3 else [{"remembered": n, "prompts": 3}])
+
+
+async def test_a_prompt_repeated_in_pieces_is_remembered(autojump_clock: trio.abc.Clock) -> None:
+    script = repeating("fix", " it", messageId="m1")
+    assert await warned_after_resume(script, ["fix it"], **LOADS) == []
+
+
+async def test_the_same_prompt_counts_as_often_as_it_was_sent(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    warned = await warned_after_resume(repeating("more"), ["more", "more"], **LOADS)
+    assert warned == [{"remembered": 1, "prompts": 2}]
+
+
+async def test_a_slash_command_need_not_be_remembered(autojump_clock: trio.abc.Clock) -> None:
+    assert await warned_after_resume(repeating("fix it"), ["fix it", "/help"], **LOADS) == []
+
+
+async def test_an_agent_that_resumes_without_repeating_anything_is_believed(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    assert await warned_after_resume(repeating(), ["fix it"], **RESUMES) == []
+
+
+async def test_a_history_that_was_sent_to_the_agent_stands_for_all_before_it(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async with session_with(dies_at_go, dies_at_go, echo, fake=LOADS) as (session, agents):
+        await session.run("fix it")
+        await session.run("go", check=False)
+        await session.run("test it")
+        session.retell()
+        await trio.testing.wait_all_tasks_blocked()
+        await session.run("go", check=False)
+        await session.run("again")
+        # The second time, only the history is missed: it contains the prompts before it.
+        datas = [e.data for e in log_of(session) if getattr(e, "code", "") == "memory_shorter"]
+        assert datas == [{"remembered": 0, "prompts": 1}, {"remembered": 0, "prompts": 1}]
+        assert len(agents.processes) == 3
+
+
+@pytest.mark.parametrize("at", ["session/new", "session/prompt"])
+async def test_a_new_session_whose_agent_repeats_history_is_warned_about(
+    autojump_clock: trio.abc.Clock, at: str
+) -> None:
+    async with session_with(repeating("fix it", "test it", at=at)) as (session, _):
+        await session.run("hello")
+        codes = [e.code for e in log_of(session) if isinstance(e, agentrt.Notice)]
+    # Once the first prompt was sent, a repeated prompt is its echo.
+    assert codes == (["unexpected_history"] if at == "session/new" else [])
+
+
+@given(st.lists(st.text()), st.data())
+def test_what_is_repeated_is_remembered_and_nothing_more_than_was_prompted(
+    prompts: list[str], data: st.DataObject
+) -> None:
+    assert remembered(prompts, prompts) == len(prompts)
+    repeated = data.draw(st.lists(st.text() | st.sampled_from(prompts or [""])))
+    assert 0 <= remembered(prompts, repeated) <= len(prompts)
+    assert remembered([text for text in prompts if text.strip()], []) == 0
