@@ -38,6 +38,7 @@ from .coerce import objects, texts
 from .command import initialize_request
 from .control import Calls, Requests, Sent, error_of
 from .handshake import Handshake
+from .mcp_servers import McpServerStates
 from .options import ClaudeOptions, effective
 from .outcome import judge, session_usage, total_cost, turn_usage
 from .settings import ClaudeSettings
@@ -90,6 +91,7 @@ class ClaudeDriver:
         self._tasks = Tasks()
         self._speech = Translator()
         self._settings = ClaudeSettings()
+        self._servers = McpServerStates()
         self._calls = Calls()
         self._requests = Requests(
             new_key, self._tasks, self._speech.background, self._speech.denied, extensions
@@ -391,6 +393,8 @@ class ClaudeDriver:
                 self._turns.initialized(out)
                 self._handshake.session_is(fields, self.options, out)
                 self._settings.turn_init(fields, out)
+                given = {str(server.get("name")) for server in self._opening.mcp_servers}
+                self._servers.turn_init(fields, given, out)
             case "commands_changed":
                 self._settings.commands(fields.get("commands"), out)
             case "local_command_output":
