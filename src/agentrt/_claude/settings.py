@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from .._model.content import JsonObject
 from .._model.driver import CommandsSet, Effect, ModesSet
 from .._model.events import Choice, Command, Modes
+from .._model.models import model_unknown
 from .coerce import objects, text
 from .options import ClaudeOptions
 
@@ -55,6 +56,16 @@ class ClaudeSettings:
             ],
         )
         out.append(ModesSet(self.modes))
+        # Claude lists the model that was asked for, too. It has no name for an unknown one, and
+        # resolves it to nothing else.
+        unnamed = {
+            m["value"]
+            for m in rows
+            if m.get("displayName") == m["value"] == m.get("resolvedModel", m["value"])
+        }
+        if options.model in unnamed:
+            offered = [m["value"] for m in rows if m["value"] not in unnamed]
+            out += filter(None, [model_unknown("Claude Code", options.model, offered)])
         self.commands(reply.get("commands"), out)
 
     def commands(self, commands: Any, out: list[Effect]) -> None:

@@ -14,6 +14,7 @@ from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import ModesSet, Opening, Started, StartFailed, TitleSet
 from .._model.events import Error
+from .._model.models import model_unknown
 from .._wire.channel import Channel
 from .._wire.jsonrpc import Response, RpcError
 from .._wire.lenient import lenient
@@ -81,6 +82,11 @@ class Handshake:
 
     def _modelled(self, answer: wire.ModelListResponse) -> None:
         self._settings.models = [model for model in answer.data if not model.hidden]
+        wanted = self._opening.model
+        if all(wanted not in (each.model, each.display_name) for each in answer.data):
+            notice = model_unknown("codex", wanted, [each.model for each in self._settings.models])
+            if notice is not None:
+                self._channel.notice(notice.level, notice.code, notice.message, notice.data)
         self._open()
 
     def _open(self) -> None:
