@@ -6,6 +6,7 @@ import pytest
 import trio
 
 import agentrt
+from agentrt import ModesChanged
 
 from .test_fakecli import items, session, texts, told, turns
 from .test_query import NEVER, ask
@@ -30,14 +31,15 @@ async def test_what_follows_a_background_agent_of_an_older_cli_is_waited_for() -
     assert [task.status for task in query.session.tasks.values()] == ["completed"]
 
 
-async def test_a_reply_that_comes_when_nobody_waits_any_more_means_nothing() -> None:
+async def test_a_reply_that_comes_after_its_caller_has_given_up_is_applied() -> None:
     async with session("late_reply") as s:
         with trio.move_on_after(0.2) as scope:
             await s.set_model("other")
         assert scope.cancelled_caught
         assert (await s.run("go")).text == "answer"
-        assert s.modes is not None
-        assert s.modes.model == "default"
+        shown = [event.modes for event in s.log.since(0) if isinstance(event, ModesChanged)]
+        assert "other" in [modes.model for modes in shown]
+        assert shown[-1].unconfirmed == []
 
 
 async def test_a_tool_call_that_claude_gives_up_on_is_cancelled_and_not_answered() -> None:

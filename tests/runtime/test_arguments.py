@@ -47,7 +47,7 @@ class Ours:
         ({"roots": "/tmp"}, agentrt.LocalProtocolError, r"roots are several folders: give \['/tmp"),
         ({"options": {"x": 1}}, ValueError, "demo has no option 'x'"),
         ({"fork": True}, ValueError, "give its id as `resume`, too"),
-        ({"permissions": "allow"}, ValueError, "agentrt.allow_all may be meant"),
+        ({"permissions": "allow"}, ValueError, "Did you mean agentrt.allow_all?"),
         ({"model": 3}, TypeError, "model: an id of the agent's is a string, not int"),
         ({"mode": b"auto"}, TypeError, "mode: an id of the agent's is a string, not bytes"),
         ({"resume": 5}, TypeError, "resume: an id of the agent's is a string, not int"),

@@ -60,7 +60,7 @@ def test_two_terminals_have_one_conversation(program: Program) -> None:
         one.expect("y/a/n/x? ")
         time.sleep(INERT)
         two.line("y")
-        one.expect("The question is over.")
+        one.expect("Answered by the server's token, agentrt.v1 (agentrt).")
         one.expect("The command ended with status 0")
         two.expect("The command ended with status 0")
         two.expect(PROMPT)

@@ -84,8 +84,8 @@ def test_a_browser_sees_the_turn_that_was_recorded_and_can_only_look_on(program:
     [
         (["t.trace", "--page"], "t.trace is no trace"),
         (["nowhere", "--page"], "nowhere: No such file"),
-        (["t.trace", "--speed", "0"], "'0' is not how many times as fast"),
-        (["t.trace", "--speed", "fast"], "'fast' is not how many times as fast"),
+        (["t.trace", "--speed", "0"], "'0' is not a positive number"),
+        (["t.trace", "--speed", "fast"], "'fast' is not a positive number"),
     ],
 )
 def test_what_cannot_be_shown_is_said(program: Program, arguments: list[str], message: str) -> None:

@@ -155,9 +155,12 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
             yield {**env, **files}
 
     async def _look(self, env: Mapping[str, str]) -> ProjectVerdict:
-        return await trio.to_thread.run_sync(
-            lambda: judge(self.rules, self.folders, env, opens=self.opens)
-        )
+        try:
+            return await trio.to_thread.run_sync(
+                lambda: judge(self.rules, self.folders, env, opens=self.opens)
+            )
+        except RuntimeError as error:  # no thread can be started
+            raise AgentStartError(f"the project cannot be examined: {error}") from error
 
     def _write_qwen_files(self, place: Path, env: Mapping[str, str]) -> dict[str, str]:
         machine = Path(env.get(QWEN_SETTINGS) or QWEN_MACHINE)

@@ -398,6 +398,7 @@ def _add_insecure(add: Callable[..., Any]) -> None:
     add(
         "--insecure",
         action="store_true",
+        default=False,
         help="send the token unencrypted to a server on another machine",
     )
 
