@@ -220,7 +220,7 @@ def test_every_name_on_the_page_about_the_inside_exists() -> None:
 
 
 def test_every_file_and_every_room_is_on_the_page_about_the_inside() -> None:
-    files = [p.relative_to(ROOT).as_posix() for p in (*PACKAGE.rglob("*.py"), *TESTS.glob("*.py"))]
+    files = [p.relative_to(ROOT).as_posix() for p in (*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py"))]
     named = set(re.findall(r"\b\w+(?:/\w+)*\.py\b", INSIDE))
     assert {name for name in named if not any(f"/{f}".endswith(f"/{name}") for f in files)} == set()
     rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}

@@ -168,7 +168,9 @@ def test_a_stop_holds_back_what_was_typed_ahead_until_enter(program: Program) ->
         assert it.ended() == 0
 
 
-def test_a_prompt_behind_a_stop_goes_first_and_the_others_follow(program: Program) -> None:
+def test_a_prompt_after_a_stop_goes_first_and_the_others_wait_for_enter(
+    program: Program,
+) -> None:
     with talking(program) as it:
         it.line("/slow 600")
         it.expect("→ Say nothing")
@@ -179,6 +181,8 @@ def test_a_prompt_behind_a_stop_goes_first_and_the_others_follow(program: Progra
         it.expect(PROMPT)
         it.line("read notes.txt:1")
         it.expect("first line")
+        it.expect(PROMPT)
+        it.line("")
         it.expect("> read notes.txt:2\n")
         it.expect("second line")
         it.expect(PROMPT)

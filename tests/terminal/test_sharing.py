@@ -50,7 +50,7 @@ def test_an_editor_and_the_terminal_have_one_conversation(program: Program) -> N
         [allow] = [o for o in question["params"]["options"] if o["kind"] == "allow_once"]
         outcome = {"outcome": {"outcome": "selected", "optionId": allow["optionId"]}}
         editor.send({"jsonrpc": "2.0", "id": question["id"], "result": outcome})
-        it.expect("The question is over.")
+        it.expect("Answered by the server's token, acp")
         it.expect("The command ended with status 0")
         it.expect(PROMPT)
         assert editor.answer(3)["result"]["stopReason"] == "end_turn"
@@ -80,7 +80,7 @@ def test_a_second_terminal_takes_the_first_one_s_conversation_for_its_agent(
             two.expect("y/a/n/x? ")
             time.sleep(INERT)
             two.line("y")
-            one.expect("The question is over.")
+            one.expect("Answered by the server's token, acp")
             for it in (one, two):
                 it.expect("The command ended with status 0")
                 it.expect(PROMPT)

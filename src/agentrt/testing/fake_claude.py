@@ -77,6 +77,8 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         self._results = 0
         self._greeted: set[str] = set()
         """The MCP servers of the program that were called."""
+        self._open: dict[str, str] = {}
+        """The ids of the tool calls that were begun with `use`, by the tool's name."""
 
     def _take(self, message: JsonObject) -> None:
         match message["type"]:
@@ -147,6 +149,7 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         """Begin a tool call; without arguments it is the command `title`. `parent`: the call whose
         sub-agent makes it."""
         given = arguments or {"command": title}
+        self._open[name] = call
         block = {"type": "tool_use", "id": call, "name": name, "input": given}
         self.assistant(block, parent=parent)
 
@@ -154,6 +157,7 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         self, call: str, text: str = "", *, failed: bool = False, parent: str | None = None
     ) -> None:
         """End it."""
+        self._open = {name: id for name, id in self._open.items() if id != call}
         block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": failed}
         message = {"role": "user", "content": [block]}
         self.send({"type": "user", "message": message, "parent_tool_use_id": parent})
@@ -196,8 +200,9 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         """Ask for permission and call one of the program's own tools, as Claude does.
 
         Returns what the model reads; a denied call is an error. A tool of a server that the program
-        runs is called by Claude's name for it, `mcp__SERVER__TOOL`. Raises `ValueError` if there is
-        no such tool or server.
+        runs is called by Claude's name for it, `mcp__SERVER__TOOL`. A call that was begun with
+        `use` under that name is asked about by its id. Raises `ValueError` if there is no such tool
+        or server.
         """
         server, tool = _SERVER, name
         if name.startswith("mcp__"):
@@ -210,7 +215,8 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         listed = await self._mcp(server, "tools/list", {})
         if tool in [each["name"] for each in listed.get("result", {}).get("tools", ())]:
             asked = f"mcp__{server}__{tool}"
-            behavior = await self._ask_tool(f"{asked}-{self._next}", asked, arguments)
+            begun = self._open.get(asked) or f"{asked}-{self._next}"
+            behavior = await self._ask_tool(begun, asked, arguments)
             if behavior != "allow":
                 text = "The call was denied." if behavior == "deny" else "The call was cancelled."
                 return ToolAnswer(text, is_error=True)
