@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 import trio
+from fakes import Incarnations, echo
 
 import agentrt
+from agentrt._config import Config
+from agentrt.testing import open_fake_runtime
 
 DEMO = agentrt.acp([sys.executable, "-m", "agentrt.demo"], name="demo")
 
@@ -60,3 +63,37 @@ async def test_a_missing_folder_is_no_place_to_move_to(
         with pytest.raises(agentrt.LocalProtocolError, match=r"create it first$"):
             async with nowhere:
                 pass
+
+
+async def test_a_runtime_continues_a_session_in_the_folder_that_it_is_given(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    agents = Incarnations(echo)
+    async with agentrt.open_store(tmp_path / "store.db") as store:
+        async with open_fake_runtime({"fake": agents.start}, store=store) as runtime:
+            session = await runtime.create("fake", cwd=tmp_path / "old")
+            await session.run("hello")
+        async with open_fake_runtime({"fake": agents.start}, store=store) as runtime:
+            again = await runtime.reopen(session.id, cwd=tmp_path / "new")
+            await again.run("again")
+            assert agents.sent("session/new")[0]["params"]["cwd"] == str(tmp_path / "new")
+            assert [info.cwd for info in runtime.list()] == [str(tmp_path / "new")]
+            assert await runtime.reopen(session.id, cwd=tmp_path / "other") is again
+        [entry] = await store.sessions()
+        assert entry.cwd == str(tmp_path / "new")
+
+
+@pytest.mark.slow
+async def test_a_runtime_of_real_agents_continues_it_there_too(moved: tuple[Path, Path]) -> None:
+    file, new = moved
+    config = Config(agents={"demo": DEMO})
+    with trio.fail_after(30):
+        async with (
+            agentrt.open_store(file) as store,
+            agentrt.open_runtime(config=config, store=store) as runtime,
+        ):
+            [entry] = await store.sessions()
+            with pytest.raises(agentrt.LocalProtocolError, match="no folder"):
+                await runtime.reopen(entry.session)
+            session = await runtime.reopen(entry.session, cwd=new)
+            assert (await session.run("again")).outcome == "completed"

@@ -69,16 +69,17 @@ def test_one_prompt_is_stored_and_continued_with_its_agent(program: Program) -> 
 
 
 @pytest.mark.slow
-def test_a_session_is_resumed_by_the_beginning_of_its_id_in_its_own_folder(
+def test_a_session_resumed_by_an_id_prefix_stays_in_its_folder_unless_one_is_given(
     program: Program,
 ) -> None:
     program.demo("read notes.txt:1")
     [one] = listed(program)
-    elsewhere = ("--cwd", str(program.home))
-    done = program.run(*elsewhere, "--resume", one["session"][:6], "-p", "read notes.txt:2")
-    assert "second line" in done.stdout
-    assert listed(program)[0]["turns"] == 2
-    program.run(*elsewhere, "--continue", "-p", "hello", status=4)
+    resume = ("--resume", one["session"][:6], "-p", "read notes.txt:2")
+    home = ("--cwd", str(program.home))
+    program.run(*home, "--continue", "-p", "hello", status=4)
+    assert "second line" in program.run(*resume).stdout
+    assert "no file" in program.run(*home, *resume).stdout
+    assert "no file" in program.run(*home, "--continue", "-p", "read notes.txt:2").stdout
 
 
 @pytest.mark.slow

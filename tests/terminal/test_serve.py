@@ -213,6 +213,12 @@ def test_a_conversation_is_taken_up_again(program: Program) -> None:
         agent = the_agent(served.process.pid)
         assert agent.is_running()
         assert served.end(signal.SIGTERM) == (143, "")
+    moved = program.home / "moved"
+    moved.mkdir()
+    with serving(program, "--agent", "demo", "--resume", session, "--cwd", str(moved)) as served:
+        served.link()
+        assert the_agent(served.process.pid).cwd() == str(moved)
+        assert served.end(signal.SIGTERM) == (143, "")
     with serving(program, "--agent", "demo", "--resume", "no-such-session") as served:
         _, err = served.process.communicate(timeout=PATIENCE)
         assert served.process.returncode == 4, err

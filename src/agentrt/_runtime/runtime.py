@@ -60,11 +60,17 @@ class OpenSession(Protocol):
 
 
 ReopenSession: TypeAlias = Callable[
-    [StoreEntry, tuple[Lent, ...], tuple[JsonObject, ...], Sequence[str | os.PathLike[str]] | None],
+    [
+        StoreEntry,
+        tuple[Lent, ...],
+        tuple[JsonObject, ...],
+        str | os.PathLike[str] | None,
+        Sequence[str | os.PathLike[str]] | None,
+    ],
     AbstractAsyncContextManager[Session],
 ]
 """What `reopen_session` is, with the runtime's own settings filled in: takes what is stored, tools
-beside the runtime's, MCP servers, and roots in the place of the stored ones."""
+beside the runtime's, MCP servers, and a folder and roots in the place of the stored ones."""
 
 
 class AgentInfo(Struct, frozen=True, kw_only=True):
@@ -388,12 +394,14 @@ class Runtime:
         *,
         tools: Tools = (),
         mcp_servers: Sequence[JsonObject] = (),
+        cwd: str | os.PathLike[str] | None = None,
         roots: Sequence[str | os.PathLike[str]] | None = None,
     ) -> Session:
         """The session of that id; one that is only stored is opened, once for all who ask. No agent
         is started: the next prompt does that, with these `mcp_servers`, which a store does not
-        keep. `roots`, where they are said, are in the place of the stored ones. `tools` are added
-        to the runtime's.
+        keep. `cwd` and `roots`, where they are given, replace those of a session that is only
+        stored: one whose folder has moved continues in another one. `tools` are added to the
+        runtime's.
 
         Raises `SessionNotFound`, `LimitExceeded`, and as `reopen_session` `AgentNotFound`,
         `StoreError`, or `LocalProtocolError` if its folder is gone.
@@ -409,9 +417,9 @@ class Runtime:
                 raise SessionNotFound(f"no session {id!r} is open or stored")
             self._register.check_room(entry.tenant)
             whole = _are_clients(lent) and not mcp_servers
-            about = (self._register, entry.agent, entry.cwd)
+            about = (self._register, entry.agent, entry.cwd if cwd is None else os.fspath(cwd))
             host = Host(*about, whole=whole, created=entry.created, tenant=entry.tenant)
-            return await self._start(host, self._source.reopen(entry, lent, servers, roots))
+            return await self._start(host, self._source.reopen(entry, lent, servers, cwd, roots))
 
     async def read(self, id: str, *, whole: bool = True) -> Log:
         """What there is to see of a session, also of one that is only stored, which is not opened
@@ -681,6 +689,7 @@ async def open_runtime(
         entry: StoreEntry,
         tools: tuple[Lent, ...],
         mcp_servers: tuple[JsonObject, ...],
+        cwd: str | os.PathLike[str] | None,
         roots: Sequence[str | os.PathLike[str]] | None,
     ) -> AbstractAsyncContextManager[Session]:
         assert kept is not None
@@ -691,6 +700,7 @@ async def open_runtime(
             agent=found,
             tools=(*common, *tools),
             mcp_servers=mcp_servers,
+            cwd=cwd,
             roots=roots,
             permissions=permissions,
             limits=limits_of(found),

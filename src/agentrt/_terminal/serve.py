@@ -115,7 +115,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
             # Before anybody can come: who does is to find this session, not to open another one.
             agent, cwd, model = setup.agent, setup.cwd, setup.model
             if setup.resume is not None and runtime.stored(setup.resume) is not None:
-                await runtime.reopen(setup.resume)
+                await runtime.reopen(setup.resume, cwd=None if cwd == "." else cwd)
             elif setup.resume is not None:
                 await runtime.load(agent, setup.resume, cwd=cwd, model=model, mode=setup.mode)
             elif start:

@@ -140,6 +140,7 @@ async def _reopen_fake_session(
     limits: Limits | None,
     tools: tuple[Lent, ...],
     mcp_servers: tuple[JsonObject, ...],
+    cwd: str | os.PathLike[str] | None,
     roots: Sequence[str | os.PathLike[str]] | None,
 ) -> AsyncIterator[Session]:
     """As `reopen_session` does it."""
@@ -156,6 +157,8 @@ async def _reopen_fake_session(
         standing=Standing(permissions, agent),
     )
     opening = structs.replace(again.opening, mcp_servers=mcp_servers)
+    if cwd is not None:
+        opening = structs.replace(opening, cwd=os.fspath(cwd))
     if roots is not None:
         opening = structs.replace(opening, roots=tuple([os.fspath(root) for root in roots]))
     assembly = assemble(agent, opening, offer)
@@ -220,6 +223,7 @@ async def open_fake_runtime(
         entry: StoreEntry,
         tools: tuple[Lent, ...],
         mcp_servers: tuple[JsonObject, ...],
+        cwd: str | os.PathLike[str] | None,
         roots: Sequence[str | os.PathLike[str]] | None,
     ) -> AbstractAsyncContextManager[Session]:
         assert store is not None
@@ -231,6 +235,7 @@ async def open_fake_runtime(
             limits=limits,
             tools=(*common, *tools),
             mcp_servers=mcp_servers,
+            cwd=cwd,
             roots=roots,
         )
 
