@@ -411,9 +411,11 @@ class Person(WireClient):
             for _ in range(chance.choice((1, 1, 3))):
                 text = f"{self.name} {len(self.prompts)}"
                 content = [{"type": "text", "text": text}]
-                id = send("prompt", session=session, content=content, held=False)
+                id = send("prompt", session=session, content=content)
                 self.prompts[id] = text
                 self.world.note(str(self.name), "says", id, text, "in", session)
+            if view.shown and view.shown["paused"]:  # else a Stop would end all that happens
+                send("queue", session=session, op="resume")
         elif what < 0.5:
             send("cancel", session=session)
         elif what < 0.53:
@@ -670,6 +672,9 @@ class World:
         """The prompts that were taken where they were sent, and not sent to other servers: what is
         refused by one may be carried out by the next."""
         for person in self.people:
+            for ack in person.acks.values():
+                code = ack["error"]["code"] if not ack["ok"] else None
+                assert code != "bad_request", f"the world sends a wrong command: {ack['error']}"
             for id, text in person.prompts.items():
                 if person.acks[id]["ok"]:
                     assert text in done, f"{text!r} was taken, and nothing came of it"

@@ -23,7 +23,7 @@ from faults.quick import FULL
 from . import routing, tables
 from .routing import World, run
 
-SECONDS = 8.0
+SECONDS = 10.0
 
 
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 6), marks=pytest.mark.slow)])

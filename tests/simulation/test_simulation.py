@@ -126,7 +126,7 @@ def test_the_steps_of_a_run_can_be_taken_again(monkeypatch: pytest.MonkeyPatch) 
     """A failing run is told with the fewest of its steps that still fail."""
     from agentrt._model.prompt_queue import PromptQueue
 
-    monkeypatch.setattr(PromptQueue, "hold", lambda self: None)
+    monkeypatch.setattr(PromptQueue, "pause", lambda self: None)
     failed = next(r for seed in range(300) if (r := run("acp", seed)).violation is not None)
     assert failed.violation is not None
     again = run("acp", failed.seed, script=failed.steps)
