@@ -107,7 +107,8 @@ class Translator:
         self.interrupted = False
         self.api_error = None
         self.denied &= self.background
-        self._names = {id: name for id, name in self._names.items() if id in self.background}
+        if self._names:
+            self._names = {id: name for id, name in self._names.items() if id in self.background}
 
     # --- in pieces
 

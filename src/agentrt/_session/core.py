@@ -943,7 +943,7 @@ class SessionCore:
         if turn is not None and (
             turn.id == effect.turn or (effect.turn is None and turn.origin == "agent")
         ):
-            stuck = self._stuck(turn, effect)
+            stuck = self._cancelled and self._stuck(turn, effect)
             self.end_turn(
                 effect.outcome,
                 stop_reason=effect.stop_reason,
@@ -964,11 +964,10 @@ class SessionCore:
             )
 
     def _stuck(self, turn: TurnMachine, effect: TurnFinished) -> bool:
-        """Whether the agent still cancels: it ends a prompt as cancelled that nobody cancelled,
-        without an answer, right after one that was."""
+        """True if the agent still cancels: right after a cancelled prompt, it ends one as cancelled
+        that nobody cancelled, without an answer."""
         return (
-            self._cancelled
-            and turn.origin == "user"
+            turn.origin == "user"
             and turn.verdict is None
             and effect.outcome == "cancelled"
             and not turn.denied

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from .._errors import AgentrtError, RequestError, SessionClosed, SessionMoved, SessionNotFound
 from .._limits import Limits
-from .._model.clocks import NEVER
+from .._model.clocks import NEVER, Alarm
 from .._model.content import JsonObject
 from .._model.conversation import Conversation
 from .._model.driver import Driver, Effect, Opening, Requested, Write
@@ -269,9 +269,10 @@ class SessionHost:
         elif self._asleep is not None:
             # A deadline later than before is left alone: moving it costs more than to wake once in
             # vain, and turns are many while limits are long.
-            soonest = self._soonest()
-            if soonest < self._wakes_at:
-                self._asleep.deadline = self._wakes_at = soonest
+            alarm, wakes_at = core.alarm(), self._wakes_at
+            # A finite deadline is at most a tick away already: only the alarm can be sooner.
+            if alarm[0] < wakes_at or (wakes_at == math.inf and alarm is not NEVER):
+                self._asleep.deadline = self._wakes_at = self._soonest(alarm)
         if self._rest.tasks:
             self._rest.wake()
 
@@ -583,7 +584,7 @@ class SessionHost:
     async def _sleep(self) -> None:
         """Until somebody pokes, or a clock has rung and was seen to."""
         core = self.core
-        self._wakes_at = self._soonest()
+        self._wakes_at = self._soonest(core.alarm())
         with trio.CancelScope(deadline=self._wakes_at) as self._asleep:
             await self._poke.wait()
         self._asleep = None
@@ -606,9 +607,8 @@ class SessionHost:
             await trio.sleep_until(max(self.core.active_at + limit_s, soonest))
             self.core.end_hung(limit_s)
 
-    def _soonest(self) -> float:
-        """The time of the next alarm, or of a look whether the program stood still."""
-        alarm = self.core.alarm()
+    def _soonest(self, alarm: Alarm) -> float:
+        """The time of the alarm, or of a check whether the program stood still."""
         return alarm[0] if alarm is NEVER else min(alarm[0], self.clock() + TICK_S)
 
     async def drained(self) -> None:
