@@ -1,8 +1,8 @@
-"""Putting the agent's questions to the person at the terminal, one at a time.
+"""Asking the user at the terminal the agent's questions, one at a time.
 
-Only an exact answer counts, typed after the question could be read, and after all that it is about
-has been shown: what was typed ahead for something else must not allow anything, nor what stands
-behind the end of a screen. The end of the input is a no.
+Only an exact answer counts, typed after the question could be read and after its whole subject has
+been shown: neither text typed earlier for another purpose nor an unseen part of the subject may
+allow anything. The end of the input means no.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .text import broken, one_line
 from .view import View
 
 INERT: Final = 0.5
-"""Seconds in which nobody can have read the question yet."""
+"""Seconds after which a person can have read the question."""
 AROUND: Final = 6
-"""Rows that a terminal needs for what is drawn around the text of a question."""
+"""Rows that a terminal needs for the frame around the text of a question."""
 
 
 class Shows(Protocol):
-    """Where questions are shown."""
+    """The place where questions are shown."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -41,12 +41,14 @@ class Shows(Protocol):
         ...
 
     def line(self, text: str) -> None:
-        """Some of what is asked, in a line."""
+        """Show a line of the question's subject."""
         ...
 
     def ask(self, prompt: str, offered: Sequence[str] = (), *, again: bool = False) -> None:
-        """What to type, and the answers that there are; what is typed comes to `Asker.answer`.
-        `again`: it is asked once more, and no more has been shown than why."""
+        """Show the prompt and the possible answers; typed lines go to `Asker.answer`.
+
+        `again`: the question is repeated, and since the last time only the reason was shown.
+        """
         ...
 
     def entered(self) -> None:
@@ -61,8 +63,8 @@ class Shows(Protocol):
 class Asker:
     """Asks the questions of a session that its policy leaves open.
 
-    Give `take` each event, behind the view, and `answer` each line that is typed. With
-    `can_ask=False` all are rejected.
+    Pass each event to `take`, after the view has taken it, and each typed line to `answer`. With
+    `can_ask=False` all questions are rejected.
     """
 
     def __init__(
@@ -83,17 +85,17 @@ class Asker:
 
     @property
     def asking(self) -> bool:
-        """Whether a question is before the person."""
+        """True if a question is shown to the user."""
         return self._current is not None
 
     def expects(self, line: str) -> bool:
-        """Whether this could be meant as an answer."""
+        """Return True if this line could be meant as an answer."""
         if self._current is None:
             return False
         return self._current[1].expects(line) or bool(self._pages.left and not line.strip())
 
     def take(self, event: Event) -> None:
-        """Ask what is asked; take back what was decided elsewhere."""
+        """Ask new questions, and withdraw those that another client or the policy has answered."""
         if isinstance(event, PermissionOpened):
             if event.request in self._session.permissions:  # the policy has not decided it
                 self._waiting.append(event)
@@ -115,7 +117,10 @@ class Asker:
         self._next()
 
     def answer(self, line: str | None) -> bool:
-        """A line was typed, or None: the end of the input. False: it was not meant for us."""
+        """Handle a typed line; None means the end of the input.
+
+        Returns False if the line was not meant as an answer.
+        """
         with answering(_user(), "terminal"):
             return self._answer(line)
 
@@ -138,7 +143,7 @@ class Asker:
         else:
             try:
                 said = question.take(line)
-            except LocalProtocolError as error:  # it was decided elsewhere meanwhile
+            except LocalProtocolError as error:  # it was decided in the meantime
                 self._shows.line(one_line(str(error)))
                 said = None
             if said is not None:
@@ -152,14 +157,17 @@ class Asker:
         return True
 
     def stop_asking(self) -> None:
-        """Nobody is there any more: reject what is open, and whatever comes."""
+        """Reject the open question and all further ones, because no user is present any more."""
         self._can_ask = False
         if self._current is not None:
             self.answer(None)
 
     async def serve(self, terminal: int) -> None:
-        """Read answers from a terminal while a question is open, and at no other time: somebody
-        else may own it then. Runs until it is cancelled."""
+        """Read answers from a terminal while a question is open.
+
+        At other times it does not read, because another program may use the terminal. Runs until
+        cancelled.
+        """
         reader = LineReader(terminal)
         while True:
             while self._current is None:
@@ -194,7 +202,7 @@ class Asker:
             self._news.set()
 
     def _renew(self, item: str) -> None:
-        """Show the question again if the agent has made something else of it."""
+        """Show the question again if the agent has changed its subject."""
         if self._current is None or self._current[0].item != item:
             return
         question = self._current[1]
@@ -212,7 +220,7 @@ class Asker:
             self._reading.cancel()
 
     def _title(self, line: str) -> None:
-        """Who asks what, with each row of the agent's words behind a bar."""
+        """Show a line of the title, with each row of the agent's text after a bar."""
         columns = self._shows.size[0]
         if len(broken(line, columns - 1)) == 1:
             self._shows.line(line)
@@ -223,7 +231,7 @@ class Asker:
             self._shows.line(BAR + row)
 
     def _show(self, question: Question) -> None:
-        """What is asked now, as far as it is to be seen at once."""
+        """Show the current question, as far as it fits the screen."""
         self._subject = question.subject(self._shows.size[0])
         self._pages = self._paged(self._subject)
         self._ask(self._pages.first())
@@ -235,7 +243,9 @@ class Asker:
         return Pages(lines, width=columns, room=room, page=rows - AROUND)
 
     def _more(self, question: Question, line: str) -> list[str] | None:
-        """What to show for a line that asks to see more, or answers too early; else None."""
+        """Return the lines to show for a request to see more, or for an early answer; None for
+        others.
+        """
         line, left = line.strip(), self._pages.left
         if question.declines(line):
             return None
@@ -247,7 +257,10 @@ class Asker:
         return ["Nothing is allowed yet: not all of it has been shown."] if left else None
 
     def _ask(self, lines: list[str], *, again: bool = False) -> None:
-        """Some lines, and the question behind them. `again`: its answers have been shown."""
+        """Show some lines, then the question.
+
+        `again`: its possible answers have already been shown.
+        """
         assert self._current is not None
         question = self._current[1]
         for line in lines:
@@ -263,7 +276,7 @@ class Asker:
 
 
 def _user() -> str:
-    """The user of this process, for the log."""
+    """Return the user of this process, for the log."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # one without an entry, as containers have

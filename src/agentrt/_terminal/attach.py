@@ -1,7 +1,7 @@
-"""`agentrt attach`: the conversation in a terminal on a session of a server.
+"""`agentrt attach`: an interactive session in a terminal with a session of a server.
 
-Leaving leaves the session as it is: its turns go on, and others may be in it. Agents, permissions
-and what is kept are the server's affair.
+Leaving does not end the session: its turns continue, and other clients may use it. The server
+decides about agents, permissions and storage.
 """
 
 from __future__ import annotations
@@ -44,15 +44,16 @@ from .text import one_line
 from .tracing import row_text
 
 AGAIN: Final = 10.0
-"""Seconds between two questions for what goes over the wire: a server listens for thirty."""
+"""Seconds between two requests for protocol messages; a server records them for thirty after each.
+"""
 SHOWN: Final = 20
-"""Sessions that are offered."""
+"""The number of sessions that are offered."""
 _LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 _PHASES: Final = {"running": "working", "waiting": "waits for an answer", "dead": "asleep"}
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What was said of the session: the beginning of its id, or what a new one is opened with."""
+    """The requested session: an id prefix, or the settings of a new session."""
 
     session: str | None = None
     agent: str | None = None
@@ -66,8 +67,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 async def attach(where: Where, wanted: Wanted, config: Config) -> int:
-    """Talk in a session of that server until it is left; returns the exit status."""
-    # Who decides is the server: no rule of this terminal's is to be taken for one that holds.
+    """Run a conversation in a server's session until the user leaves; returns the exit status."""
+    # The server decides: do not suggest that a rule of this terminal holds.
     config = structs.replace(config, permissions=Permissions())
     try:
         async with bare_errors(), trio.open_nursery() as nursery:
@@ -80,7 +81,7 @@ async def attach(where: Where, wanted: Wanted, config: Config) -> int:
     except AgentrtError as error:
         return failed(error)
     if place.last is not None and os.isatty(1):
-        with trio.move_on_after(PARTING):  # the terminal may take nothing any more
+        with trio.move_on_after(PARTING):  # the terminal may be gone or blocked
             async with open_output(1, encoding=encoding_of(sys.stdout)) as out:
                 for text in place.unconfirmed:
                     out.write(f"Not confirmed by the server, so perhaps not sent: {text}\n")
@@ -97,18 +98,23 @@ class ServerPlace(Place):
     def __init__(
         self, line: Line, wanted: Wanted, config: Config, *, interactive: bool = True
     ) -> None:
-        """`interactive`: a person sits at this terminal, so the demo agent may stand in where the
-        server has no other."""
+        """Create it for a connected line.
+
+        `interactive`: a person uses this terminal, so the demo agent may be used if the server has
+        no other.
+        """
         self.line = line
         self._interactive = interactive
         self.last: str | None = None
         """The session that was open last."""
         self.unconfirmed: list[str] = []
-        """Prompts that were open at the server when their session was left."""
+        """Prompts that the server had not confirmed when their session was left."""
         self._wanted = wanted
         self._config = config
         self._offered: list[SessionInfo] = []
-        self._heard: set[str] = set()  # the sessions whose wire the server listens to for us
+        self._heard: set[str] = (
+            set()
+        )  # the sessions whose protocol messages the server records for us
         self._folder = self._own_folder()
         here = (
             Command("agent", "list the server's agents, or start a session", self._agent, "[NAME]"),
@@ -128,7 +134,7 @@ class ServerPlace(Place):
         self.commands = COMMANDS | {command.name: command for command in here}
 
     def _own_folder(self) -> str:
-        """The folder of new sessions: the person's, where the server is on their machine."""
+        """Return the directory of new sessions: the user's own if the server is on this machine."""
         place = self.line.server.place if self.line.server is not None else ""
         local = place.rpartition(":")[0] in _LOCAL
         return os.path.abspath(self._wanted.cwd) if local else self._wanted.cwd
@@ -140,11 +146,13 @@ class ServerPlace(Place):
     def opening(self, setup: Setup) -> str:
         return f"attaching to {self.line.server} …"
 
-    # --- which session
+    # --- choosing a session
 
     async def first(self) -> tuple[Setup, bool]:
-        """What is to be opened, and whether there are others to choose from. Raises
-        `AgentrtError`."""
+        """Return the session to open, and True if there are others to choose from.
+
+        Raises `AgentrtError`.
+        """
         wanted = self._wanted
         if wanted.session is not None:
             return self._setup(await find_session(self.line, wanted.session)), False
@@ -167,14 +175,16 @@ class ServerPlace(Place):
         return structs.replace(new, model=wanted.model, mode=wanted.mode), False
 
     def _setup(self, info: SessionInfo) -> Setup:
-        cwd = info.cwd if os.path.isdir(info.cwd) else "."  # of this machine, if it is the same
+        cwd = info.cwd if os.path.isdir(info.cwd) else "."  # if the server is on this machine
         return structs.replace(self._new_setup(info.agent), cwd=cwd, resume=info.session)
 
     def _new_setup(self, agent: str) -> Setup:
         ready, note = self.line.ready, f"on {self.line.server}; it goes on when you leave"
         if ready is not None and ready.role != "controller":
             note = f"on {self.line.server}; with this token you only look on"
-        known = Agent(name=agent, command=("agentrt", "attach"))  # it runs where the server is
+        known = Agent(
+            name=agent, command=("agentrt", "attach")
+        )  # the agent runs where the server is
         return Setup(agent=known, config=self._config, note=note)
 
     @asynccontextmanager
@@ -193,7 +203,7 @@ class ServerPlace(Place):
 
     @asynccontextmanager
     async def open_session(self, setup: Setup) -> AsyncIterator[RemoteSession]:
-        """The session that is meant, or a new one; as it is by now, and what comes."""
+        """Open the requested session, or a new one, with its current state and further events."""
         id = setup.resume
         if id is None:
             new = c.NewSession(
@@ -316,7 +326,10 @@ class ServerPlace(Place):
             repl.say(f"phase    {snapshot.state.phase}")
 
     async def _wire(self, repl: Repl, most: int) -> None:
-        """What the server hears between it and the agent. It begins when it is asked first."""
+        """Show protocol messages between the server and the agent.
+
+        The server starts recording at the first request.
+        """
         session = repl.session
         if session is None:
             return
@@ -332,19 +345,24 @@ class ServerPlace(Place):
             repl.say("Nothing has gone over the wire since.")
 
     async def _rows(self, session: str) -> list[Row]:
-        """The last ones. Raises what the server refuses it for."""
+        """Return the latest protocol messages.
+
+        Raises the server's error if it refuses.
+        """
         answer = await self.line.ask(c.ShowWire(id="", session=session))
         about = {"session": session, "process": 0}
         return convert([{**about, **row} for row in answer["rows"]], list[Row])
 
     async def _keep_listening(self, session: str) -> None:
-        """Ask again and again: it listens no longer than somebody does. As long as the session is
-        open here."""
+        """Repeat the request, because the server stops recording without it.
+
+        Runs as long as the session is open here.
+        """
         try:
             while True:
                 await trio.sleep(AGAIN)
                 await self._rows(session)
-        except AgentrtError:  # there is no such session any more
+        except AgentrtError:  # the session does not exist any more
             await trio.lowlevel.checkpoint()
         finally:
             self._heard.discard(session)

@@ -1,6 +1,6 @@
-"""`agentrt attach -p`: one prompt to a session of a server, and its answer.
+"""`agentrt attach -p`: send one prompt to a session of a server and print its answer.
 
-What ends the program cancels the prompt's turn, and no other; the session goes on.
+Ending the program cancels the turn of this prompt and no other; the session continues.
 """
 
 from __future__ import annotations
@@ -34,12 +34,14 @@ from .text import one_line
 from .view import View
 
 SLACK: Final = 5.0
-"""Seconds by which the end of a cancelled turn may come later than the agent has to be done."""
+"""Seconds that the end of a cancelled turn may arrive after the agent's grace period."""
 
 
 async def attach_once(where: Where, wanted: Wanted, config: Config, asked: Asked) -> int:
-    """Send one prompt to a session of that server; returns the exit status, which means what it
-    does for `agentrt -p`."""
+    """Send one prompt to a session of a server.
+
+    Returns the exit status, which has the same meaning as for `agentrt -p`.
+    """
     config = structs.replace(config, permissions=Permissions())
     return await run_once(asked, partial(_AttachedPrompt, where, wanted, config))
 
@@ -110,7 +112,10 @@ class _AttachedPrompt(OnePrompt):
     async def _watch(
         self, session: RemoteSession, sent: Sent, answer: Format, terminal: int | None
     ) -> TurnResult:
-        """Write what comes of the prompt; returns how it ended."""
+        """Write the events of the prompt; returns its result.
+
+        Raises the error of a prompt that the server has refused.
+        """
         lines = self.make_lines(answer)
         view = View(lines)
         asker = Asker(session, view, lines) if terminal is not None else None
@@ -153,7 +158,7 @@ class _AttachedPrompt(OnePrompt):
         )
 
     def _questions(self, event: Event, asker: Asker | None) -> None:
-        """They are asked here, where somebody is; else they wait for others in the session."""
+        """Ask the questions here if there is a terminal; otherwise other clients have to answer."""
         if said := self.rejected.take(event):
             self.console.report(said)
         if asker is not None:
@@ -164,18 +169,18 @@ class _AttachedPrompt(OnePrompt):
 
 
 class _Sent:
-    """A prompt that was sent to a server, as what can be ended."""
+    """A prompt that was sent to a server, as `Working`."""
 
     def __init__(self, session: RemoteSession, sent: Sent, grace: float) -> None:
         self.timed_out = False
         self.patience = trio.CancelScope()
-        """Around the wait for its turn's end."""
+        """Cancel scope around the wait for the end of its turn."""
         self._session = session
         self._sent = sent
         self._grace = grace
 
     async def stop_in(self, seconds: float | None) -> None:
-        """Cancel it when that time is over."""
+        """Cancel it after this time."""
         await trio.sleep(math.inf if seconds is None else seconds)
         self.timed_out = True
         self.cancel()

@@ -1,4 +1,4 @@
-"""`--timeout`: the time that a whole command may take."""
+"""`--timeout`: the time limit of a whole command."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ TIMED_OUT = 3
 """The exit status."""
 
 SLACK = 0.2
-"""Seconds by which what has a clock of its own may be late."""
+"""Seconds by which an operation with its own limit may be late."""
 
 
 class TimedOut(AgentStartError):
-    """The time was over before there was a turn, which has outcomes of its own."""
+    """The time limit was reached before there was a turn, which has outcomes of its own."""
 
 
 class Bound:
-    """The time of one command, from now on. Made and used inside Trio."""
+    """The time limit of one command, starting now. Create and use it inside Trio."""
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
@@ -32,14 +32,16 @@ class Bound:
 
     @property
     def left(self) -> float | None:
-        """What is left of it, in hundredths and at least one of them; None: no bound."""
+        """The remaining seconds, rounded to hundredths and at least 0.01; None without a limit."""
         if self.seconds is None:
             return None
         return max(0.01, round(self._until - trio.current_time(), 2))
 
     def applied(self, limits: Limits) -> Limits:
-        """These limits, with a handshake that is over in time: its error says what the agent wrote
-        instead."""
+        """Return the limits with a handshake that ends in time.
+
+        The error of a failed handshake contains the output of the agent.
+        """
         left = self.left
         if left is None or left > limits.handshake:
             return limits
@@ -47,8 +49,10 @@ class Bound:
 
     @contextmanager
     def over(self, what: str) -> Iterator[trio.CancelScope]:
-        """Bound the block, or that part of it before the scope's deadline is taken away. Raises
-        `TimedOut`, which says `what` took too long."""
+        """Limit the time of the block, or of the part before the scope's deadline is removed.
+
+        Raises `TimedOut`, with the message that `what` took too long.
+        """
         with trio.CancelScope(deadline=self._until + SLACK) as scope:
             try:
                 yield scope

@@ -1,7 +1,8 @@
-"""A conversation at a terminal, whatever shows it: one session after the other, what is typed,
-stopping and leaving. Prompts that wait are in the session's queue.
+"""An interactive session, independent of its display.
 
-`repl.py` shows it line by line, `screen/` with a prompt that stays where it is.
+It opens one session after the other, sends the typed prompts, stops turns and leaves. Waiting
+prompts are in the session's queue. `repl.py` displays it line by line, `screen/` with a prompt that
+stays in place.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from .text import one_line
 from .view import Display, View, how_it_ended
 
 TWICE: Final = 2.0
-"""Seconds in which a second Ctrl-C means to leave."""
+"""Seconds within which a second Ctrl-C means to leave."""
 STDERR: Final = 8192
 """Bytes of the agent's standard error that are kept."""
 HISTORY: Final = 20
@@ -64,14 +65,17 @@ _OPEN: Final = (
     PlanChanged,
     TaskChanged,
 )
-"""Events about what is going on, which is shown below what was said before."""
+"""Events about ongoing items, which are shown below the history."""
 
 Interrupt: TypeAlias = Literal["leaving", "ending", "stopping", "idle"]
-"""What came of a Ctrl-C."""
+"""The effect of a Ctrl-C."""
 
 
 class Command(Struct, frozen=True):
-    """`run` gets what is typed behind the name; an `AgentrtError` of it is shown."""
+    """A slash command.
+
+    `run` receives the text that follows the name. If it raises `AgentrtError`, the error is shown.
+    """
 
     name: str
     description: str
@@ -83,8 +87,11 @@ _COMMAND: Final = re.compile(r"[\w:.-]+")
 
 
 def what_is_meant(ours: Collection[str], view: View, line: str) -> str | None:
-    """What to say about a line that begins with a slash, and is no command; None if it may be
-    meant as it stands: a path, or for an agent that does not say which commands it has."""
+    """Explain why a line that starts with a slash is not a command.
+
+    Returns None if the line may be sent as it is: it looks like a path, or the agent does not list
+    its commands and none of ours is similar.
+    """
     name = line[1:].partition(" ")[0].partition("\n")[0]
     theirs = [command.name for command in view.commands]
     if name in theirs or not _COMMAND.fullmatch(name):
@@ -97,7 +104,7 @@ def what_is_meant(ours: Collection[str], view: View, line: str) -> str | None:
 
 
 def _over(now: Snapshot) -> SessionState:
-    """What of a session is over, and shown as what was said before."""
+    """Return the finished part of a session, which is shown as history."""
     state = SessionState()
     state.turns = {turn.id: turn for turn in now.turns}
     state.add_items(item for item in now.items if item.status in TERMINAL)
@@ -108,33 +115,36 @@ def _over(now: Snapshot) -> SessionState:
 
 
 class Repl(ABC):
-    """What all ways to show a conversation share. Theirs are the methods of the first part."""
+    """The part of an interactive session that all displays share.
+
+    Subclasses implement the methods of the first part.
+    """
 
     keys: Sequence[tuple[str, str]]
-    """The keys that do something here, each with its effect, for `/help`."""
+    """The keys that have an effect, each with its description, for `/help`."""
 
     def __init__(self, commands: Mapping[str, Command], place: Place) -> None:
-        """`place`: where the sessions are."""
+        """Create it for the sessions of `place`."""
         self.place = place
         self.commands = commands
         self.setup: Setup
         self.session: HeldSession | None = None
         self.view: View
-        """The session that is open, or was last."""
+        """View of the open session, or of the last one."""
         self.asker: Asker | None = None
         self.early: list[str] = []
         """Lines that were typed before there was a session."""
         self.offered: list[Past] = []
-        """The earlier sessions that were shown last."""
+        """The earlier sessions that were listed last."""
         self.beside: trio.Nursery
-        """For what goes on as long as the session."""
+        """Nursery for tasks that live as long as the session."""
         self.wire: RecentWire | None = None
-        """What is listened to of the session, since somebody wanted to see it."""
+        """Recent protocol messages of the session; None until they are first requested."""
         self._stderr = bytearray()
         self._policy = ChangingPolicy(ask)
-        """The rules as they are now: they may change in the middle of a session."""
+        """The current rules; they can change during a session."""
         self.left = trio.Event()
-        """The session that is open is to be left."""
+        """Set when the open session must be left."""
         self._at_once: Submitted | None = None
         self._before: Snapshot | None = None
         self._status = 0
@@ -143,41 +153,47 @@ class Repl(ABC):
         self._opening = trio.CancelScope()
         self._interrupted_at = float("-inf")
 
-    # --- how it is shown
+    # --- display
 
     @abstractmethod
     def say(self, text: str) -> None:
-        """A line of ours."""
+        """Show a line of agentrt's own."""
 
     @abstractmethod
     def report(self, text: str, stderr: str = "") -> None:
-        """Something that went wrong, with the end of what an agent wrote to its stderr."""
+        """Show an error, with the end of the agent's standard error."""
 
     @abstractmethod
     def began(self, setup: Setup) -> tuple[Display, Shows]:
-        """An agent is being started: where its session and its questions are shown."""
+        """Prepare the display for an agent that is being started.
+
+        Returns where the session and where its questions are shown.
+        """
 
     @abstractmethod
     def opened(self, session: HeldSession, nursery: trio.Nursery) -> None:
-        """It has started; tasks that live as long as the session go into the nursery."""
+        """Show that the session is open.
+
+        `nursery` is for tasks that live as long as the session.
+        """
 
     @abstractmethod
     def refresh(self) -> None:
-        """Show what is so now: something came to its end, and it may be the person's turn."""
+        """Show the current state; something ended, and it may be the user's turn."""
 
     @abstractmethod
     def closed(self) -> None:
-        """The session is over, and all of it has been shown."""
+        """Clean up after the session has ended and all of it has been shown."""
 
     async def room(self) -> None:
-        """Wait until what there is to be seen has been shown, more or less."""
+        """Wait until the pending output has been shown, approximately."""
         await trio.lowlevel.checkpoint()
 
-    def restore(self) -> None:  # noqa: B027 - nothing, unless it matters to the form
-        """Leave the terminal as it was: the next signal ends the process."""
+    def restore(self) -> None:  # noqa: B027 - optional for subclasses
+        """Restore the terminal; the next signal ends the process."""
 
     def choose(self, command: str, rows: list[tuple[str, str]], current: str | None = None) -> None:
-        """Offer what the command can be given, each with what it is."""
+        """List the possible arguments of a command, each with its description."""
         width = max(len(name) for name, _ in rows)
         for name, description in rows:
             mark = "*" if name == current else " "
@@ -187,7 +203,7 @@ class Repl(ABC):
     # --- one session after the other
 
     async def run(self, setup: Setup) -> int:
-        """Talk; returns the exit status."""
+        """Run until the user leaves; returns the exit status."""
         before: Setup | None = None
         while True:
             self.setup = setup
@@ -207,7 +223,10 @@ class Repl(ABC):
             setup, self._next = self._next, None
 
     async def _talk(self, setup: Setup) -> None:
-        """One session, until it is left. Raises `AgentrtError` if it cannot be opened."""
+        """Run one session until it is left.
+
+        Raises `AgentrtError` if it cannot be opened.
+        """
         self.session, self.asker, self._at_once = None, None, None
         self._before = self.wire = None
         self._stderr.clear()
@@ -231,7 +250,7 @@ class Repl(ABC):
                     missed = difference(_over(now), now) if now is not None else []
                     for event in missed:
                         if not isinstance(event, _OPEN):
-                            self.view.take(event)  # what can be chosen, for the greeting
+                            self.view.take(event)  # needed by the greeting: modes, models, commands
                     async with bare_errors(), trio.open_nursery() as nursery:
                         self.beside = nursery
                         self.opened(session, nursery)
@@ -244,7 +263,7 @@ class Repl(ABC):
                         early, self.early = self.early, []
                         for line in early:
                             self.typed(line, nursery)
-                        self.refresh()  # one that was stored has nothing to say by itself
+                        self.refresh()  # a stored session has no events of its own at first
                         await self.left.wait()
                         await session.aclose()
                         with trio.move_on_after(PARTING):
@@ -255,8 +274,10 @@ class Repl(ABC):
 
     @property
     def earlier(self) -> list[Item | TurnRecord]:
-        """What was said before in a conversation that is gone on with, and, behind what they were
-        about, the turns that did not end as one expects."""
+        """The history of a resumed conversation.
+
+        A turn that did not end as expected follows its last item.
+        """
         if self.session is None:
             return []
         now, known = self._before or self.session.snapshot(), self._before is not None
@@ -295,7 +316,7 @@ class Repl(ABC):
 
     @property
     def stderr(self) -> str:
-        """The end of what the agent has written to its standard error."""
+        """The end of the agent's standard error."""
         return self._stderr.decode(errors="replace")
 
     def _keep_stderr(self, data: bytes) -> None:
@@ -303,12 +324,15 @@ class Repl(ABC):
         del self._stderr[:-STDERR]
 
     def permit(self, setup: Setup) -> None:
-        """Go on by the rules of another setup. Raises `UsageError` for one that is none."""
+        """Continue with the rules of another setup.
+
+        Raises `UsageError` if the rules are invalid or cannot hold.
+        """
         self._policy.policy = self._policy_of(setup)
         self.setup = setup
 
     def report_error(self, error: AgentrtError) -> None:
-        """An error in one line, and what the agent said."""
+        """Show an error in one line, with the agent's standard error if it did not start."""
         if isinstance(error, AgentStartError):
             self.report(str(error).partition("\n---")[0], error.stderr)
         else:
@@ -318,7 +342,7 @@ class Repl(ABC):
 
     @property
     def busy(self) -> bool:
-        """Whether a prompt that is typed now has to wait, or an answer has not been shown yet."""
+        """True if a prompt typed now has to wait, or if an answer has not been shown completely."""
         session = self.session
         if session is None or session.state.turn is not None:
             return True
@@ -328,21 +352,23 @@ class Repl(ABC):
 
     @property
     def waiting(self) -> list[str]:
-        """The prompts that wait, and what is to be looked at once there is a session."""
+        """The waiting prompts, including lines typed before there was a session."""
         queue = self.session.queue if self.session is not None else []
         return [*(text_of(entry.content) for entry in queue), *self.early]
 
     @property
     def paused(self) -> int:
-        """How many of the waiting prompts are paused."""
+        """The number of waiting prompts that are paused."""
         return 0 if self.session is None else sum(entry.paused for entry in self.session.queue)
 
     def was_typed_now(self, turn: str) -> bool:
-        """Whether this turn's prompt stands above its answer, where it was typed."""
+        """Return True if the prompt of this turn is already on the screen, directly above its
+        answer.
+        """
         return self._at_once is not None and self._at_once.id == turn
 
     def submit(self, text: str) -> None:
-        """Send a prompt as soon as its turn has come."""
+        """Send a prompt, or queue it until the agent is free."""
         session = self.session
         if session is None:
             self.early.append(text)
@@ -357,13 +383,15 @@ class Repl(ABC):
                 self._at_once = turn
 
     def go_on(self) -> None:
-        """Let the paused prompts continue."""
+        """Resume the paused prompts."""
         if self.session is not None and self.session.queue:
             self.session.resume_queue()
 
     def take_back(self) -> str | None:
-        """Take the last prompt out of the queue and return its text; one that is paused only if no
-        other waits. Returns None if the queue is empty."""
+        """Take the last prompt out of the queue and return its text.
+
+        A paused prompt is taken only if no other one waits. Returns None if the queue is empty.
+        """
         if self.early:
             return self.early.pop()
         entries = self.session.queue if self.session is not None else []
@@ -375,7 +403,7 @@ class Repl(ABC):
         return text_of(last.content)
 
     def typed(self, line: str, nursery: trio.Nursery) -> None:
-        """Something was typed that answers nothing: a command, or a prompt."""
+        """Handle a typed line that is not an answer: run a command or send a prompt."""
         self._interrupted_at = float("-inf")
         name, _, argument = line.removeprefix("/").partition(" ")
         if not line:
@@ -401,14 +429,14 @@ class Repl(ABC):
     # --- stopping and leaving
 
     def leave(self, status: int = 0, next: Setup | None = None) -> None:
-        """End the session: for good, or for another one."""
+        """End the session and leave with `status`, or continue with the setup `next`."""
         self._status, self._next = status, next
         self.left.set()
         if self.session is None:
             self._opening.cancel(reason="left")
 
     async def obey(self, signals: AsyncIterator[int]) -> None:
-        """Take the signals that end things."""
+        """Handle the signals that interrupt or end the program."""
         async for number in signals:
             if self.left.is_set():
                 if number != signal.SIGHUP:  # which comes twice when a terminal is closed
@@ -420,12 +448,15 @@ class Repl(ABC):
                 self.leave(128 + number)
 
     def interrupted(self) -> None:
-        """Ctrl-C, as a signal."""
+        """Handle Ctrl-C that arrived as a signal."""
         self.interrupt()
 
     def interrupt(self, *, draft: bool = False) -> Interrupt:
-        """Stop what runs; end the agent, if it is being stopped; leave, if nothing runs and it is
-        the second time. `draft`: something is typed, which goes first where nothing runs."""
+        """Stop the running turn, end an agent that is already being stopped, or leave.
+
+        It leaves if nothing runs and this is the second time. `draft`: some text is typed; if
+        nothing runs, the first Ctrl-C discards it instead of leaving.
+        """
         session, now = self.session, trio.current_time()
         again = now - self._interrupted_at < TWICE
         self._interrupted_at = float("-inf")

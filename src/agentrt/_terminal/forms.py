@@ -1,4 +1,4 @@
-"""Forms that an agent wants to be filled (elicitations), one field after the other."""
+"""Forms that an agent asks the user to fill in (elicitations), one field after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORT: Final = 40
 
 
 class Unfit(ValueError):
-    """What was typed is no value of the field."""
+    """The typed text is not a valid value of the field."""
 
 
 class Field:
@@ -35,13 +35,15 @@ class Field:
 
     @property
     def known(self) -> bool:
-        """Whether it is of a kind that can be typed in a line."""
+        """True if a value of its type can be typed in a line."""
         if self.type == "array":
             return bool(self._choices)
         return self.type in ("string", "integer", "number", "boolean")
 
     def lines(self) -> list[str]:
-        """What to show above the prompt, in the agent's words: all that the prompt cuts, too."""
+        """Return the agent's text to show above the prompt, including everything the prompt
+        shortens.
+        """
         lines = (
             [revealed_line(self._title)]
             if revealed_line(self._title, SHORT) != revealed_line(self._title)
@@ -57,7 +59,7 @@ class Field:
 
     @property
     def prompt(self) -> str:
-        """What stands before the cursor."""
+        """The text before the cursor."""
         hints = []
         if self.type == "array":
             hints.append("numbers, with commas between")
@@ -74,7 +76,10 @@ class Field:
         return f"{title} ({'; '.join(hints)}): " if hints else f"{title}: "
 
     def read(self, line: str) -> Any:
-        """The value of a typed line; None leaves the field out. Raises `Unfit`."""
+        """Return the value of a typed line; None leaves the field out.
+
+        Raises `Unfit`.
+        """
         line = line.strip()
         if not line:
             if self.default is not None or not self.required:
@@ -119,7 +124,10 @@ class Field:
 
 
 def fields_of(form: JsonObject) -> list[Field] | None:
-    """The fields of a form, or None if it has some that cannot be typed in a line."""
+    """Return the fields of a form that can be typed in a line.
+
+    Returns None if a required field cannot be typed.
+    """
     properties = form.get("properties")
     required = form.get("required")
     needed = required if isinstance(required, list) else []
@@ -132,7 +140,7 @@ def fields_of(form: JsonObject) -> list[Field] | None:
 
 
 def _choices(schema: JsonObject) -> list[tuple[Any, str, str]]:
-    """The values that are allowed, each with its name, and with all that is known of it."""
+    """Return the allowed values, each with its name and its full label."""
     values = schema.get("enum")
     if isinstance(values, list):
         names = schema.get("enumNames")
@@ -157,5 +165,5 @@ def _label(option: JsonObject) -> str:
 
 
 def _named(value: Any, name: str) -> str:
-    """The name of a value, with the value if that is something else."""
+    """Return the name of a value, followed by the value if that is different."""
     return name if name == str(value) else f"{name} ({value})"

@@ -1,4 +1,4 @@
-"""A session as the terminal knows it: one of this process, or one of a server's."""
+"""A session as the terminal uses it: in this process, or on a server."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from .._model.state import Snapshot
 
 
 class Submitted(Protocol):
-    """A prompt that was submitted. `id`: its turn's, or empty as long as it waits."""
+    """A submitted prompt. `id` is the id of its turn, or empty while it waits."""
 
     @property
     def id(self) -> str: ...
 
 
 class HeldSession(Protocol):
-    """What is shown of a session, and what can be asked of it. All of it means what it means for a
-    `Session`; what a server's session cannot say at once is reported among its events."""
+    """The part of a session that the terminal uses.
+
+    Everything has the meaning that it has for a `Session`. Errors that a server cannot report
+    immediately arrive as events of the session.
+    """
 
     @property
     def id(self) -> str: ...

@@ -1,4 +1,4 @@
-"""A stored session, and the store of this process: as what opens sessions knows them."""
+"""References to a stored session and to the store of this process, for opening sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .._journal.store import Store
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """A session, and the store that it is in."""
+    """A stored session and the address of its store."""
 
     file: Address
     entry: StoreEntry
@@ -20,7 +20,7 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 class Own(Protocol):
-    """Where the sessions of this process are kept: see `OwnStore`."""
+    """The store of this process; see `OwnStore`."""
 
     @property
     def store(self) -> Store: ...

@@ -1,4 +1,4 @@
-"""What is kept of a session that was held here, so that it is found again."""
+"""A record of a session in this terminal, so that it can be found again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TITLE: Final = 60
 
 
 class Note:
-    """Takes note of the session that is held, once something was said in it."""
+    """Records the session after its first turn."""
 
     def __init__(self, session: HeldSession, agent: str, cwd: str) -> None:
         self._session = session
@@ -25,7 +25,7 @@ class Note:
         self._title = ""
 
     def take(self, event: Event) -> None:
-        """Something happened in the session."""
+        """Handle an event of the session."""
         if isinstance(event, TurnStarted) and event.prompt is not None and not self._title:
             self._title = one_line(text_of(event.prompt), TITLE)
         elif isinstance(event, TurnEnded) and self._title:

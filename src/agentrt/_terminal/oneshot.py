@@ -1,7 +1,7 @@
-"""One-shot mode: one prompt, its answer on standard output, an exit status that scripts can trust.
+"""One-shot mode: one prompt, its answer on standard output, and a reliable exit status.
 
-A signal cancels the turn, and what the agent still says is written. A second one ends the agent at
-once, a third one this process.
+A signal cancels the turn, and the rest of the agent's output is written. A second signal ends the
+agent immediately, a third one this process.
 """
 
 from __future__ import annotations
@@ -54,39 +54,42 @@ from .verdict import DENIED, FAILED, Rejections, decisive, exit_status
 from .view import View, how_it_ended
 
 PATIENCE: Final = 3.0
-"""Seconds of silence after which it is said that standard input is being read."""
+"""Seconds of silence before a message reports that standard input is being read."""
 
 
 class Working(Protocol):
-    """What runs and can be ended."""
+    """Running work that can be ended."""
 
     def cancel(self) -> bool:
-        """Cancel the prompt's turn, whose end is then waited for. False: there is none."""
+        """Cancel the prompt's turn and wait for its end.
+
+        Returns False if there is no such turn.
+        """
         ...
 
     def give_up(self, code: int) -> None:
-        """End all of it: nobody takes what would come."""
+        """End everything immediately, because no reader takes the output."""
         ...
 
     async def leave(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting."""
         ...
 
 
 class Ending:
-    """How it ends before its time, and with which exit status."""
+    """An early end of the command, and its exit status."""
 
     def __init__(self) -> None:
         self.code: int | None = None
         self.scope = trio.CancelScope()
-        """Around all the work."""
+        """Cancel scope around all the work."""
         self.console: Console | None = None
         self.work: Working | None = None
-        """What runs, once it can be ended by itself."""
+        """The running work, once it can be cancelled separately."""
         self.trouble = ""
 
     def cannot_write(self, error: OSError) -> None:
-        """Nobody takes the answer: then nobody needs it."""
+        """End, because standard output cannot be written and the answer is therefore not needed."""
         if error.errno in (errno.EPIPE, errno.EIO):
             self._now(BROKEN_PIPE)
         else:
@@ -102,7 +105,7 @@ class Ending:
             self.scope.cancel(reason=f"exit status {code}")
 
     async def obey(self, signals: AsyncIterator[int], everything: trio.CancelScope) -> None:
-        """Wait for the signals that end it."""
+        """Wait for the signals that end the command."""
         number = await anext(signals)
         if number == signal.SIGINT and self.console is not None:
             self.console.interrupted()
@@ -119,9 +122,11 @@ class Ending:
 
 
 class Asked(NamedTuple):
-    """One prompt, and in which form its answer is wanted. `prompt`: what the arguments say of it;
-    `last_message`: the file that the agent's last message is also written to; `timeout`: the time
-    for all of it."""
+    """One prompt, and the format of its answer.
+
+    `prompt` is the prompt in the arguments, `last_message` a file to which the agent's last message
+    is also written, `timeout` the time for the whole command, in seconds.
+    """
 
     prompt: str | None
     format: FormatName = "text"
@@ -129,17 +134,19 @@ class Asked(NamedTuple):
     timeout: float | None = None
     color: ColorChoice = "auto"
     fail_on_denied: bool = False
-    """A rejected permission request is exit status 5 whatever the turn's outcome is."""
+    """True if a rejected permission request means exit status 5 for any outcome of the turn."""
 
 
 async def one_shot(setup: Setup, asked: Asked) -> int:
-    """Run one prompt in a session of its own; returns the exit status."""
+    """Run one prompt in a new session; returns the exit status."""
     return await run_once(asked, partial(_OneShot, setup))
 
 
 async def run_once(asked: Asked, make: Callable[[Asked, Console, Ending, Bound], OnePrompt]) -> int:
-    """Run one prompt, or the one on standard input, by what `make` gives for it; returns the exit
-    status."""
+    """Run one prompt, from the arguments or standard input; returns the exit status.
+
+    `make` creates the object that runs it.
+    """
     ending, bound = Ending(), Bound(asked.timeout)
     status = FAILED
     with trio.open_signal_receiver(*ending_signals()) as signals:
@@ -171,7 +178,10 @@ async def run_once(asked: Asked, make: Callable[[Asked, Console, Ending, Bound],
 
 
 async def _whole_prompt(text: str | None, console: Console) -> str:
-    """The prompt of the arguments and, behind it, what is on standard input; `-` is all that."""
+    """Return the prompt of the arguments followed by standard input.
+
+    `-` means standard input only. Raises `UsageError` if there is no prompt.
+    """
     if text == "-":
         prompt = await _piped(console)
     elif os.isatty(0):
@@ -210,7 +220,7 @@ def _text_of(data: bytes) -> str:
 
 
 class OnePrompt(ABC):
-    """One prompt, from the opening of its session to the exit status."""
+    """One prompt, from opening the session to the exit status."""
 
     def __init__(self, asked: Asked, console: Console, ending: Ending, bound: Bound) -> None:
         self.console = console
@@ -223,26 +233,32 @@ class OnePrompt(ABC):
         self.seq = 0
         """The number of the last event that was written."""
         self._reported = False
-        """How it ended stands on standard output."""
+        """True once the end of the turn has been written to standard output."""
 
     @property
     @abstractmethod
     def agent(self) -> str | None:
-        """Which agent it is for, as far as that is known."""
+        """The name of the agent; None as long as it is not known."""
 
     @abstractmethod
     async def run(self, prompt: str) -> int:
-        """Do it; returns the exit status. Raises `AgentrtError` where there is no turn."""
+        """Run the prompt; returns the exit status.
+
+        Raises `AgentrtError` if there is no turn.
+        """
 
     def fail(self, error: Error, outcome: Outcome = "failed") -> None:
-        """Say on standard output that there was no turn, where a program reads it."""
+        """Report on standard output, for programs, that there was no turn."""
         if not self._reported:
             self._reported = True
             line = failure(self.format, error, agent=self.agent, outcome=outcome, seq=self.seq + 1)
             self.console.out.data(shown(self.console.out, line))
 
     def make_format(self, session: HeldSession, id: str | None = None) -> Format:
-        """`id`: the session's, if it is not the agent's own."""
+        """Create the format of the answer.
+
+        `id`: the session id to write, if it is not the agent's own.
+        """
         console = self.console
         if self.format == "json":
             return JsonFormat(console.out, session, id)
@@ -251,7 +267,7 @@ class OnePrompt(ABC):
         return Nothing() if console.shared else TextFormat(console.out)
 
     def make_lines(self, answer: Format) -> Transcript:
-        """For the person, on standard error."""
+        """Create the transcript for the user on standard error."""
         return Transcript(
             self.console.err,
             answer=isinstance(answer, Nothing),
@@ -260,13 +276,13 @@ class OnePrompt(ABC):
         )
 
     def end(self, answer: Format, result: TurnResult) -> None:
-        """Everything has come."""
+        """Write the end of the answer; all events have arrived."""
         self._reported = True
         for each in (answer, self.last):
             each.end(result)
 
     def verdict(self, result: TurnResult) -> int:
-        """The exit status, and why, if it is not 0."""
+        """Return the exit status, and report the reason if it is not 0."""
         rejected = bool(self.rejected.denials)
         status = exit_status(result, rejected=rejected)
         if rejected and not status and self._fail_on_denied:
@@ -284,7 +300,7 @@ class OnePrompt(ABC):
 
 
 class _OneShot(OnePrompt):
-    """In a session of its own, which ends with it."""
+    """One prompt in its own session, which ends with it."""
 
     def __init__(
         self, setup: Setup, asked: Asked, console: Console, ending: Ending, bound: Bound
@@ -348,7 +364,7 @@ class _OneShot(OnePrompt):
                 with work.rest:
                     await wait_for_rest(host_of(session), self.bound.left)
                 if self.ending.code is not None:
-                    await session.aclose()  # what it still did is reported as ended
+                    await session.aclose()  # its remaining work is reported as ended
                 events.finish()
                 others.finish()
         result = self._bounded(decisive(result, self._ends))
@@ -356,8 +372,10 @@ class _OneShot(OnePrompt):
         return result
 
     def _bounded(self, result: TurnResult) -> TurnResult:
-        """Name `--timeout` as the reason if it is the limit that ended the turn: the hard limit
-        was then set to the time that was left when the turn began."""
+        """Name `--timeout` as the reason if its limit ended the turn.
+
+        The hard limit was set to the time that was left when the turn began.
+        """
         seconds, error = self.bound.seconds, result.error
         if seconds is None or error is None or error.data != {"limit": "hard"}:
             return result
@@ -365,7 +383,7 @@ class _OneShot(OnePrompt):
         return structs.replace(result, error=structs.replace(error, message=message))
 
     async def _write(self, events: Subscription, answer: Format) -> None:
-        """Standard output, as fast as its reader takes it."""
+        """Write standard output, as fast as its reader takes it."""
         async for event in events:
             self.seq = events.seq
             answer.take(event, events.seq)
@@ -376,7 +394,7 @@ class _OneShot(OnePrompt):
     async def _watch(
         self, events: Subscription, view: View, asker: Asker, terminal: int | None
     ) -> None:
-        """Standard error, and the questions."""
+        """Write standard error and ask the questions."""
         async with bare_errors(), trio.open_nursery() as nursery:
             if terminal is not None:
                 nursery.start_soon(asker.serve, terminal)
@@ -396,11 +414,11 @@ class _OneShot(OnePrompt):
 
 
 class _Session:
-    """A session of this process, as what can be ended."""
+    """A session of this process, as `Working`."""
 
     def __init__(self, session: Session, everything: trio.CancelScope) -> None:
         self.rest = trio.CancelScope()
-        """Around the wait for what the agent goes on with behind the turn."""
+        """Cancel scope around the wait for work that the agent continues after the turn."""
         self.resting = False
         self._session = session
         self._everything = everything
@@ -422,8 +440,11 @@ class _Session:
 
 @contextmanager
 def _emptied(name: str | None) -> Iterator[TextIO | None]:
-    """The file, already without what was in it: nothing may be taken for this answer that is not.
-    Raises `UsageError` before the agent is started."""
+    """Open the file for the last message and empty it, so that old content is never taken for this
+    answer.
+
+    Raises `UsageError` before the agent is started.
+    """
     if name is None:
         yield None
         return

@@ -1,9 +1,9 @@
-"""Where a conversation in a terminal is kept.
+"""The storage of an interactive session in a terminal.
 
-One process writes a file at a time, and several terminals may be open, beside a server. So each
-terminal writes a file of its own while it is open, and what is in it goes home when it is left:
-into the file that all terminals share, or where it came from. What is to be gone on with is taken
-from there first. So no file is locked for long but the server's, and a session is in one place.
+Only one process at a time writes a file, while several terminals and a server may be open. So each
+terminal has its own file while it is open. When the user leaves, the sessions move to the file that
+all terminals share, or back to the file that they came from. A session to resume is first taken
+from there. So only a server locks a file for long, and each session is in one place only.
 """
 
 from __future__ import annotations
@@ -30,36 +30,39 @@ from .stores import SHORT, named_store
 from .text import plain
 
 TERMINALS: Final = 32
-"""As many may be open at once; what is said in further ones is not kept."""
+"""The maximum number of open terminals; sessions in further ones are not stored."""
 PATIENCE: Final = 3.0
-"""Seconds that the others' homeward way may take."""
+"""Seconds to wait while other terminals move their sessions to the shared file."""
 
 
 def home_file() -> Path:
-    """Where the sessions of all terminals are, once they are left."""
+    """Return the file that has the sessions of all terminals after they are left."""
     return state_folder() / "terminal.db"
 
 
 class OwnStore:
-    """The store of this process. `store` is where its sessions are kept."""
+    """The store of this process, in which its sessions are stored."""
 
     def __init__(self, store: Store, file: Address, *, shared: bool) -> None:
-        """`file`: where it is. `shared`: sessions of other files can be taken into it, and go home
-        at the end."""
+        """Wrap an open store.
+
+        `file`: its address. `shared`: sessions of other files can be taken into it, and move back
+        at the end.
+        """
         self.store = store
         self.file = file
         self.homes: dict[str, Path] = {}
-        """Where sessions came from."""
+        """The files that sessions were taken from."""
         self.last: str | None = None
-        """The session in which something was said last."""
+        """The session of the latest turn."""
         self.shared = shared
         self.report: Callable[[str], None] = warn
-        """Says to the person what becomes of the store."""
+        """Reports a change of the store's state to the user."""
         self._failing = False
         store.listen(self._changed)
 
     def kept(self, session: HeldSession, cwd: str) -> Kept | None:
-        """How to go on with a session of this process; None if nothing was said in it."""
+        """Return a reference for resuming a session of this process; None if it has no turns."""
         if not session.snapshot().turns:
             return None
         name = session.agent.name
@@ -68,14 +71,14 @@ class OwnStore:
 
     @property
     def hint(self) -> str:
-        """How to go on with what was left; empty if there is nothing."""
+        """The command that resumes the last session; empty if there is none."""
         if self.last is None:
             return ""
         store = "" if self.shared else f" --store {shlex.quote(plain(str(self.file)))}"
         return f"To go on with it: agentrt --resume {self.last[:SHORT]}{store}"
 
     def _changed(self) -> None:
-        """Say it when the store begins to fail, and when it works again."""
+        """Report when the store starts to fail, and when it works again."""
         status = self.store.status
         if status.state == "failing" and not self._failing:
             self._failing = True
@@ -85,8 +88,10 @@ class OwnStore:
             self.report("the store can be written again, and has all that was said")
 
     async def fetch(self, kept: Kept) -> None:
-        """Have a stored session in this store, to go on with it. Raises `AgentrtError`: it is open
-        somewhere, say."""
+        """Move a stored session into this store, to resume it.
+
+        Raises `AgentrtError`, for example if another process has it open.
+        """
         file = kept.file
         if file == self.file or not self.shared:
             return
@@ -114,9 +119,11 @@ class OwnStore:
 
 @asynccontextmanager
 async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
-    """The store of this process, or the file that `--store` names; None without one. Raises
-    `StoreError` for a file that was named; where it is only that nothing can be kept, this is
-    said."""
+    """Open the store of this process, or the one that `--store` names; yields None without one.
+
+    Raises `StoreError` if a named store cannot be opened. If the default one cannot be opened, a
+    warning is printed.
+    """
     named = None if said is None else named_store(said)
     if said is not None and named is None:
         yield None
@@ -140,7 +147,7 @@ async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
         warn(f"the end of this conversation is not stored: {error}")
     finally:
         if own is not None and isinstance(own.file, Path) and own.shared:
-            with trio.CancelScope(shield=True):  # a thread, which gives up after its patience
+            with trio.CancelScope(shield=True):  # a thread, which gives up after `PATIENCE`
                 await trio.to_thread.run_sync(_send_home, own.file, own.homes)
 
 
@@ -159,8 +166,11 @@ async def _opened(stack: AsyncExitStack) -> Store | None:
 
 
 def _send_home(file: Path, homes: dict[str, Path]) -> None:
-    """Where a home is in use, they stay: lists find them here, and whoever has this file next
-    sends them."""
+    """Move the sessions of this terminal's file to their own files, or to the shared one.
+
+    If both are in use, the sessions stay: lists find them here, and the next owner of this file
+    moves them.
+    """
     try:
         with writing(file) as source:
             for session in source.sessions():
@@ -169,7 +179,7 @@ def _send_home(file: Path, homes: dict[str, Path]) -> None:
                         break
             source.database.execute("PRAGMA incremental_vacuum")
     except StoreInUse:
-        pass  # another terminal has been opened
+        pass  # another terminal has opened this file
     except StoreError as error:
         warn(str(error))
 

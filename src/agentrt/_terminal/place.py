@@ -1,4 +1,4 @@
-"""Where the sessions of a conversation are: in this process, or on a server."""
+"""The origin of the sessions of a conversation: this process, or a server."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ if TYPE_CHECKING:
     from .sharing import Share
 
 Opened: TypeAlias = tuple[HeldSession, AsyncIterator[Event], Snapshot | None]
-"""A session, its events, and what it is ahead of them; None: they tell all of it."""
+"""A session, its events, and the state before them; None if the events contain everything."""
 
 
 class Place(ABC):
-    """`own`: where this process keeps its sessions, if it does. `share`: the server of this process
-    that shows them, if it has one."""
+    """A source of sessions.
+
+    `own` is the store of this process, if it has one. `share` is the server of this process that
+    shows the sessions, if there is one.
+    """
 
     own: OwnStore | None = None
     share: Share | None = None
     lasting = False
-    """Whether a session goes on when it is left, and others may be in it."""
+    """True if a session continues after it is left, and other clients may use it."""
 
     @abstractmethod
     def open(
@@ -44,40 +47,44 @@ class Place(ABC):
         report: Callable[[str], None],
         refresh: Callable[[], None],
     ) -> AbstractAsyncContextManager[Opened]:
-        """Open the session that is meant, to be left with the block. `report` says to the person
-        what becomes of this place, `refresh` shows what has changed without an event. Raises
-        `AgentrtError`."""
+        """Open the requested session for the duration of the block.
+
+        `report` tells the user about changes of this place, `refresh` shows changes that have no
+        event. Raises `AgentrtError`.
+        """
 
     @abstractmethod
     def going_on(self, session: HeldSession, setup: Setup) -> Setup:
-        """How to go on with a session that was left."""
+        """Return the setup that resumes a session that was left."""
 
     @abstractmethod
     async def fork(self, session: HeldSession, setup: Setup, at: str | None = None) -> Setup:
-        """How to go on with a copy of a session, which ends with the turn of the item `at`. Raises
-        `AgentrtError`."""
+        """Return the setup of a copy of a session, which ends with the turn of the item `at`.
+
+        Raises `AgentrtError`.
+        """
 
     def opening(self, setup: Setup) -> str:
-        """What is being done while a session is opened."""
+        """Return the text to show while a session is being opened."""
         return f"starting {setup.agent.name} …"
 
     async def whole(self, session: HeldSession) -> Snapshot:
-        """All that there is of a session."""
+        """Return the complete state of a session."""
         return session.snapshot()
 
     @property
     def trouble(self) -> str:
-        """What keeps it from being reached now; empty if nothing does."""
+        """The reason why it cannot be reached now; empty if it can."""
         return ""
 
 
 class Here(Place):
-    """This process."""
+    """The sessions of this process."""
 
     def __init__(self, own: OwnStore | None, share: Share | None) -> None:
         self.own = own
         self.share = share
-        self._said: list[Item] = []  # in the session of which the next one is a copy
+        self._said: list[Item] = []  # the items of the session that the next one is a copy of
 
     @asynccontextmanager
     async def open(
@@ -122,7 +129,7 @@ class Here(Place):
         if session.agent_session is None or not session.snapshot().items:
             raise UsageError("nothing was said yet that could be forked")
         modes = session.modes
-        assert isinstance(session, Session)  # here they all are
+        assert isinstance(session, Session)  # in this place every session is one
         self._said = shown_until(session.log.state, at)
         return structs.replace(
             setup,

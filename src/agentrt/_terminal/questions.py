@@ -1,7 +1,7 @@
-"""The agent's questions as lines of text, and the answers that count: choices, visits, forms.
+"""The agent's questions as lines of text, and the valid answers: choices, visits, forms.
 
-What an option does is said in our words, the agent's name for it only beside them. An answer that
-lets something happen counts once all that it is about has been shown (`asking.py` sees to that).
+The effect of an option is described by agentrt; the agent's own name for it only follows. An answer
+that allows something counts once its whole subject has been shown (`asking.py` ensures that).
 """
 
 from __future__ import annotations
@@ -25,56 +25,65 @@ _KINDS: Final = {
     "reject_once": ("n", "reject", "no"),
     "reject_always": ("x", "reject always", "never"),
 }
-"""For each kind of option its letter, what it does, and its word."""
+"""The letter, the effect and the word of each kind of option."""
 
 _WORDS: Final = frozenset(
     {"y", "yes", "ok", "okay", "sure", "allow", "a", "always", "d"}
     | {"n", "no", "reject", "deny", "x", "never", "r"}
 )
-"""What nobody types who does not mean an answer."""
+"""Words that are only typed as an answer."""
 
 
 class Question(Protocol):
     """One question of the agent."""
 
     title: str
-    """Who asks what; what is the agent's own stands behind a bar."""
+    """The kind of question; the agent's own text follows a bar."""
 
     @property
     def prompt(self) -> str:
-        """What stands before the cursor."""
+        """The text before the cursor."""
         ...
 
     def offered(self, width: int) -> list[str]:
-        """The answers that there are, if there are a few, each in a row of the terminal."""
+        """Return the possible answers, each in a row of the terminal; empty if they are not
+        enumerable.
+        """
         ...
 
     def subject(self, width: int) -> list[str]:
-        """The lines that must have been seen before an answer counts. `width`: the columns of the
-        terminal."""
+        """Return the lines that must be seen before an answer counts.
+
+        `width`: the columns of the terminal.
+        """
         ...
 
     def renew(self, item: Item | None) -> None:
-        """Take a newer state of the tool call that the question is about."""
+        """Use a newer state of the tool call that the question is about."""
         ...
 
     def expects(self, line: str) -> bool:
-        """Whether this line could be meant as an answer."""
+        """Return True if this line could be meant as an answer."""
         ...
 
     def declines(self, line: str) -> bool:
-        """Whether this answer lets nothing happen: it counts at once."""
+        """Return True if this answer allows nothing, so that it counts immediately."""
         ...
 
     def take(self, line: str) -> str | None:
-        """None: that was the answer. Else what to say before it is asked on."""
+        """Handle a line. Returns None if it was the answer, else the text to show before asking
+        again.
+        """
         ...
 
 
 def make_question(
     session: HeldSession, request: PermissionOpened, item: Item | None
 ) -> Question | None:
-    """The question of a request; None if a line cannot answer it. `item`: what it is about."""
+    """Create the question of a request; returns None if it cannot be answered in a line.
+
+    `item`: the tool call that it is about.
+    """
     if request.url is not None:
         return Visit(session, request)
     if request.form is not None:
@@ -84,7 +93,7 @@ def make_question(
 
 
 def reject(session: HeldSession, request: PermissionOpened) -> None:
-    """Say no, in the way that the request offers; nothing happens if it is over."""
+    """Reject a request in the way that it offers; does nothing if it is not open any more."""
     option = choose_option(request.options, Deny())
     try:
         if option is not None:
@@ -96,13 +105,13 @@ def reject(session: HeldSession, request: PermissionOpened) -> None:
 
 
 def could_be_an_answer(text: str) -> bool:
-    """Whether a text, perhaps unfinished, was meant for a question and for nothing else."""
+    """Return True if a text, perhaps unfinished, can only be meant as the answer to a question."""
     word = text.strip().casefold()
     return word.isdecimal() or any(each.startswith(word) for each in _WORDS)
 
 
 class Choice:
-    """A permission request: one of its options, by its letter, its place or a plain yes or no."""
+    """A permission request, answered by the letter or number of an option, or by yes or no."""
 
     def __init__(self, session: HeldSession, request: PermissionOpened, item: Item | None) -> None:
         self._session = session
@@ -110,16 +119,16 @@ class Choice:
         self._item = item
         self._rejects = choose_option(request.options, Deny())
         self._why = False
-        """The reason for a rejection is to be typed."""
+        """True while the reason for a rejection is being typed."""
         self._keys: list[str] = []
         self._answers: dict[str, str] = {}
-        """What may be typed, and which option it is."""
+        """The valid answers, each with the id of its option."""
         self.title = f"The agent asks: │ {revealed_line(request.title, TITLE)}"
         plain_kinds = [option.kind for option in request.options if not option.effect]
         for number, option in enumerate(request.options, 1):
             key, _, word = _KINDS.get(option.kind, ("", "", ""))
             if not key or key in self._answers or option.effect:
-                key = str(number)  # what changes more than this request has no letter
+                key = str(number)  # an option with a wider effect has no letter
             self._keys.append(key)
             self._answers |= {key: option.id, str(number): option.id}
             if word and not option.effect and plain_kinds.count(option.kind) == 1:
@@ -179,11 +188,11 @@ class Choice:
 
 
 _NAME: Final = 60
-"""Characters of an option's name that are shown beside its letter."""
+"""Characters of an option's name that are shown next to its letter."""
 
 
 def _short_name(option: PermissionOption, width: int) -> str:
-    """The name of an option next to its letter, in a row of so many columns."""
+    """Return the name of an option, shortened to fit next to its letter in `width` columns."""
     return revealed_line(option.name, max(12, min(_NAME, width - len(_words(option.kind)) - 14)))
 
 
@@ -192,8 +201,11 @@ def _words(kind: str) -> str:
 
 
 def _lines(part: RequestPart) -> list[str]:
-    """A part of a request as lines: the agent's text comes after a label of ours, or is indented,
-    so that none of it looks like a label."""
+    """Return a part of a request as lines.
+
+    The agent's text follows one of our labels or is indented, so that none of it looks like a
+    label.
+    """
     match part.kind:
         case "diff":
             return show_diff(part.label, part.text, part.old)
@@ -208,7 +220,7 @@ def _lines(part: RequestPart) -> list[str]:
 
 
 class Visit:
-    """A page that the person should visit."""
+    """A page that the user should visit."""
 
     prompt = "y/n? "
 
@@ -242,7 +254,7 @@ class Visit:
 
 
 class Form:
-    """A form, one field after the other; it is sent behind the last one."""
+    """A form, one field after the other; it is sent after the last one."""
 
     def __init__(
         self, session: HeldSession, request: PermissionOpened, fields: list[Field]

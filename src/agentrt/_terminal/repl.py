@@ -1,8 +1,8 @@
-"""A conversation line by line: for terminals that can do no more, for pipes, for screen readers.
+"""An interactive session line by line, for simple terminals, pipes and screen readers.
 
-What is typed while the agent works waits for its turn. Ctrl-C cancels the turn, twice it leaves;
-Ctrl-D leaves. The lines stay the terminal's own: it edits them, it echoes them, and whatever the
-agent writes meanwhile appears between them.
+Lines typed while the agent works are queued. Ctrl-C cancels the turn and, twice in a row, leaves;
+Ctrl-D leaves. The terminal itself edits and echoes the lines; the agent's output appears between
+them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MORE: Final = "… "
 
 
 async def converse(setup: Setup, *, pick: bool = False, serve: bool = False) -> int:
-    """Run an interactive session until the person leaves; returns the exit status.
+    """Run an interactive session until the user leaves; returns the exit status.
 
     `pick` offers the earlier sessions before an agent is started, `serve` lets browsers in. On a
     capable terminal, and with the libraries of the extra `repl`, the prompt stays at the bottom
@@ -68,7 +68,7 @@ async def converse(setup: Setup, *, pick: bool = False, serve: bool = False) -> 
     except AgentrtError as error:
         return failed(error)
     if own is not None and own.hint and os.isatty(1):
-        with trio.move_on_after(PARTING):  # the terminal may take nothing any more
+        with trio.move_on_after(PARTING):  # the terminal may be gone or blocked
             async with open_output(1, encoding=encoding_of(sys.stdout)) as out:
                 out.write(f"{own.hint}\n")
     return status
@@ -77,8 +77,10 @@ async def converse(setup: Setup, *, pick: bool = False, serve: bool = False) -> 
 async def show(
     setup: Setup, place: Place, commands: Mapping[str, Command], *, pick: bool = False
 ) -> int:
-    """Talk at this place until it is left, with a screen where there can be one; returns the exit
-    status."""
+    """Run a conversation in `place` until the user leaves; returns the exit status.
+
+    It uses the full screen interface if the terminal and the installed libraries allow it.
+    """
     terminal = setup.config.terminal
     if not terminal.plain and _has_screen():
         from .screen.repl import converse as converse_on_screen
@@ -113,8 +115,8 @@ def _has_screen() -> bool:
 async def converse_in_lines(
     setup: Setup, place: Place, commands: Mapping[str, Command], *, pick: bool = False
 ) -> int:
-    """Talk line by line."""
-    status = 128 + signal.SIGHUP  # unless it ends otherwise than by a terminal that is gone
+    """Run a conversation line by line; returns the exit status."""
+    status = 128 + signal.SIGHUP  # the status if the terminal disappears
     with trio.open_signal_receiver(*ending_signals()) as signals:
         async with bare_errors(), trio.open_nursery() as nursery:
             scope = nursery.cancel_scope
@@ -132,7 +134,7 @@ async def converse_in_lines(
 
 
 class LineRepl(Repl):
-    """Shows it on a `Console`."""
+    """An interactive session on a `Console`."""
 
     keys = (
         ("Enter", "send; with \\ at the end of the line, continue on the next line"),
@@ -148,7 +150,7 @@ class LineRepl(Repl):
         self._leave_when_done = False
         self._prompt_at = -1
 
-    # --- how it is shown
+    # --- display
 
     def say(self, text: str) -> None:
         self._lines.line(text)
@@ -184,7 +186,7 @@ class LineRepl(Repl):
         self._show_history(self.earlier)
 
     def _show_history(self, earlier: list[Item | TurnRecord]) -> None:
-        """The end of the conversation that is gone on with."""
+        """Show the end of a resumed conversation."""
         if len(earlier) > HISTORY:
             self.say(f"… {len(earlier) - HISTORY} more")
         for each in earlier[-HISTORY:]:
@@ -200,7 +202,7 @@ class LineRepl(Repl):
                 self.say(safe(each.text or plain_text(each.content)).rstrip("\n"))
 
     def refresh(self) -> None:
-        """Show that it is the person's turn, if it is."""
+        """Show the prompt if it is the user's turn."""
         out, asker = self.console.out, self.asker
         if self.busy or self.left.is_set() or asker is None or asker.asking:
             return
@@ -214,7 +216,7 @@ class LineRepl(Repl):
         if self.console.out.full:
             await self.console.out.room()
 
-    # --- what is typed
+    # --- input
 
     def submit(self, text: str) -> None:
         if self.busy:
@@ -230,7 +232,9 @@ class LineRepl(Repl):
             if line is None:
                 if not self.place.lasting and asker.answer(None):
                     continue
-                if not self.busy or self.place.lasting:  # what is open there is left to others
+                if (
+                    not self.busy or self.place.lasting
+                ):  # open questions there are left to other clients
                     self.leave()
                     return
                 self.say("(leaving when this is done; Ctrl-C stops it)")
@@ -265,7 +269,7 @@ class LineRepl(Repl):
 
 
 class _Lines(Transcript):
-    """A transcript between the lines that are typed."""
+    """A transcript between the typed lines."""
 
     def __init__(self, repl: LineRepl) -> None:
         super().__init__(repl.console.out, all_of_it="/export FILE writes them all")

@@ -1,4 +1,4 @@
-"""What a session of the command line is made of: which agent, where, bounded and allowed how."""
+"""The settings of a command-line session: agent, directory, limits and permissions."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ NO_AGENT = (
     " (`--agent demo` tries agentrt without one)"
 )
 DAMAGED = 3
-"""The exit status for a store that is corrupt."""
+"""The exit status for a corrupt store."""
 
 
 class UsageError(AgentrtError):
-    """The command line asks for something that makes no sense."""
+    """The command line is invalid."""
 
 
 def exit_code(error: AgentrtError) -> int:
-    """The exit status for an error before, or instead of, a turn."""
+    """Return the exit status for an error that prevented a turn."""
     refused = UsageError | ConfigError | LocalProtocolError | TraceError | FolderNotTrusted
     if isinstance(error, refused):
         return 2
@@ -77,7 +77,7 @@ def exit_code(error: AgentrtError) -> int:
 
 
 class Setup(Struct, frozen=True, kw_only=True):
-    """All that is needed to open a session, and to open another one like it."""
+    """The settings that are needed to open a session, and to open further ones like it."""
 
     agent: Agent
     config: Config
@@ -85,29 +85,31 @@ class Setup(Struct, frozen=True, kw_only=True):
     resume: str | None = None
     """The agent's own id of an earlier session."""
     fork: bool = False
-    """That one stays as it is: a copy of it is gone on with."""
+    """True if a copy of that session continues and the session itself stays unchanged."""
     fork_at: ForkPoint | None = None
-    """Where that copy ends, if not at its end."""
+    """The point at which the copy ends, if it is not the end."""
     kept: Kept | None = None
-    """A stored session that is gone on with."""
+    """A stored session to resume."""
     moved: bool = False
-    """True if that session continues in `cwd` instead of in its own folder."""
+    """True if that session continues in `cwd` instead of in its own directory."""
     store: str | None = None
-    """What `--store` says."""
+    """The value of `--store`."""
     model: str | None = None
     mode: str | None = None
     options: JsonObject = {}
-    """What only this agent can be given: the `options` of `open_session`."""
+    """Settings that are specific to this agent: the `options` of `open_session`."""
     note: str = ""
-    """Something to be said about the choice of the agent."""
+    """A note for the user about the choice of the agent."""
 
     def policy(
         self, mode: PermissionMode, *, attended: bool = False, chosen: bool = True
     ) -> Policy:
-        """The rules of the settings, and behind them what the mode says. `attended`: somebody is
-        there, to be asked about what a rule may deny, and to fill in forms where everything is
-        allowed. `chosen`: somebody has chosen the mode; without that, `deny` only answers what the
-        agent asks. Raises `UsageError`."""
+        """Return the policy: the rules of the settings, then the mode.
+
+        `attended`: a person can be asked about calls that a rule may deny, and can fill in forms in
+        mode `allow-all`. `chosen`: the mode was chosen explicitly; otherwise `deny` only answers
+        the agent's questions. Raises `UsageError` if a rule is invalid.
+        """
         if mode == "deny" and not chosen:
             otherwise: Policy = _deny_questions
         elif mode == "allow-all" and attended:
@@ -127,11 +129,13 @@ class Setup(Struct, frozen=True, kw_only=True):
             raise UsageError(str(error)) from error
 
     def doubts(self) -> list[str]:
-        """What is to be said about rules that cannot hold for this agent, or never apply to it.
-        Raises `UsageError` where rules that deny would be worth nothing."""
+        """Return warnings about rules that cannot hold for this agent or never apply to it.
+
+        Raises `UsageError` if no deny rule could hold.
+        """
         said = self.config.permissions
         if not (said.allow or said.deny):
-            return []  # to read rules takes a while, also where there are none
+            return []  # without rules, skip the slow import
         from .._permissions.reach import unreachable_rules
 
         # Claude Code asks before each call, whatever its mode is.
@@ -151,15 +155,17 @@ class Setup(Struct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> Limits:
-        """The bounds for this agent, with what the settings change."""
-        from .._runtime.assembly import limits_for  # costs as much as all the rest
+        """The limits for this agent, with the changes of the settings."""
+        from .._runtime.assembly import limits_for  # as slow to import as everything else together
 
         return self.config.bound(limits_for(self.agent, None))
 
     @property
     def attended(self) -> Setup:
-        """The same where a person sits, who ends a turn that takes too long: without a hard limit
-        unless one was set."""
+        """The same setup for a person, who ends a turn that takes too long.
+
+        It has no hard limit unless one was set.
+        """
         limits = {"hard": None, **self.config.limits}
         return structs.replace(self, config=structs.replace(self.config, limits=limits))
 
@@ -172,13 +178,18 @@ class Setup(Struct, frozen=True, kw_only=True):
         on_stderr: Callable[[bytes], None] | None = None,
         own: Own | None = None,
     ) -> AbstractAsyncContextManager[Session]:
-        """Open the session, to be kept in `own`. `replay`: have a resumed agent repeat the
-        conversation. `on_stderr` sees what the agent writes to its standard error."""
+        """Open the session.
+
+        `replay`: have a resumed agent repeat the conversation. `on_stderr` receives the agent's
+        standard error. `own` is the store; without one, nothing is stored. The context manager
+        raises `AgentrtError` if the session cannot be opened; this method raises `SessionNotFound`
+        if a stored session cannot be resumed without its store.
+        """
         resume = self.resume
         if self.kept is not None:
             if own is not None:
                 return self._reopen(own, self.kept, policy, limits, on_stderr)
-            resume = self.kept.entry.agent_session  # all that can be done without a store
+            resume = self.kept.entry.agent_session  # the only way to resume it without a store
             if resume is None:
                 raise SessionNotFound(f"{self.agent.name} itself keeps nothing of that session")
         opening = self._opening(
@@ -234,7 +245,7 @@ class Setup(Struct, frozen=True, kw_only=True):
         *arguments: object,
         **settings: Any,
     ) -> AbstractAsyncContextManager[Session]:
-        """With a trace, if one is to be written."""
+        """Open the session with a trace, if one is configured."""
         if self.config.trace.file is None:
             return open(*arguments, **settings)
         from .tracing import traced
@@ -242,13 +253,19 @@ class Setup(Struct, frozen=True, kw_only=True):
         return traced(self.config, partial(open, *arguments, **settings))
 
     def going_on(self, kept: Kept, agent: Agent) -> Setup:
-        """With a stored session of this agent, in its folder and by its own settings."""
+        """Return a setup that resumes a stored session of this agent.
+
+        It uses the session's directory, model, mode and options.
+        """
         return structs.replace(
             self.changed(agent), kept=kept, cwd=kept.entry.cwd, model=None, mode=None, options={}
         )
 
     def changed(self, agent: Agent) -> Setup:
-        """A new conversation, perhaps with another agent: models and modes are each one's own."""
+        """Return a setup for a new conversation with `agent`.
+
+        For a different agent it has no model, mode and options, as these belong to an agent.
+        """
         new = structs.replace(
             self,
             agent=agent,
@@ -268,7 +285,10 @@ class Setup(Struct, frozen=True, kw_only=True):
 async def _resumed(
     opening: AbstractAsyncContextManager[Session], resume: str
 ) -> AsyncIterator[Session]:
-    """A session that is stored nowhere, so that only its agent may know it."""
+    """Open a session that is not stored, so that only its agent may know it.
+
+    Raises `SessionNotFound` with a message that explains this.
+    """
     async with AsyncExitStack() as stack:
         try:
             session = await stack.enter_async_context(opening)
@@ -281,9 +301,11 @@ async def _resumed(
 
 
 def agents_environment(config: Config, *, server: bool = False) -> dict[str, str]:
-    """The environment of the agents that a command starts: the person's own, as if they had started
-    the agent by hand, without the variables that agentrt itself needs. A process that has a token
-    can answer its own questions, and one that has the password of a store can write there.
+    """Return the environment of the agents that a command starts.
+
+    It is the user's own environment, as if they had started the agent by hand, without the
+    variables that agentrt itself needs: a process with a token can answer its own questions, and
+    one with the password of a store can write there.
 
     `server`: the command is `agentrt serve`.
     """
@@ -293,13 +315,15 @@ def agents_environment(config: Config, *, server: bool = False) -> dict[str, str
 
 
 def _deny_questions(request: PermissionRequest) -> Decision:
-    """Nobody is there to be asked."""
+    """Reject each question, because no person can be asked."""
     return deny_all(request)
 
 
 def _ask_forms(request: PermissionRequest) -> Decision:
-    """Everything is allowed, but what a form wants to know only a person can say. (Claude's have
-    no options, those of ACP bring a schema or a page.)"""
+    """Allow everything except forms, which only a person can fill in.
+
+    Forms of Claude have no options; forms of ACP have a schema or a URL.
+    """
     fields = request.raw if isinstance(request.raw, dict) else {}
     form = not request.options or "requestedSchema" in fields or "url" in fields
     return Ask() if form else Allow()
@@ -362,8 +386,10 @@ def _name_of(command: Sequence[str]) -> str:
 
 
 def read_schema(said: str | None) -> JsonObject | None:
-    """A JSON schema that was said on the command line: itself, or a file's name. Raises
-    `UsageError`."""
+    """Return a JSON schema from the command line: the schema itself, or the name of a file.
+
+    Returns None if `said` is None. Raises `UsageError`.
+    """
     if said is None:
         return None
     text, where = said, "--json-schema"

@@ -1,6 +1,6 @@
-"""What there is to be seen of a session: its events, folded once for whatever displays them.
+"""A view of a session: its events, folded once for all displays.
 
-A display gets each thing that can be shown for good; what is still going on is read from the
+A display receives everything that can be shown permanently; the ongoing items are read from the
 `View`.
 """
 
@@ -54,11 +54,11 @@ from .diffs import changes
 from .text import one_line, plain
 
 _SHOWN: Final = frozenset({"agent_restarted", "agent_ended", "connected_again"})
-"""Notices that are shown though nothing is wrong."""
+"""Codes of informational notices that are shown."""
 KEPT: Final = 2000
 """Lines of a call's output that can be shown in full."""
 PIECES: Final = 20_000
-"""Pieces of output that are kept at least."""
+"""The minimum number of output pieces that are kept."""
 THOUGHT: Final = 160
 """Characters of a thought that are shown."""
 SUB_AGENT: Final = 1000
@@ -68,7 +68,7 @@ ENDS: Final[dict[ItemStatus, str]] = {
     "completed": "",
     "orphaned": "unknown, the agent's process has ended",
 }
-"""How a call has ended, where its status does not say it."""
+"""The text for the end of a call, for statuses that do not explain themselves."""
 
 
 class Call:
@@ -78,11 +78,11 @@ class Call:
         self.item = structs.replace(item)
         self.since = since
         self.begun = False
-        """It was shown that it runs."""
+        """True once the display has shown that it runs."""
         self.steps = 0
-        """Calls that a sub-agent has made in it."""
+        """The number of calls that a sub-agent has made in it."""
         self.changes_seen = False
-        """What it would change was shown in a question."""
+        """True if a question has shown its changes."""
         self._streamed: list[str] = []
         self._forgotten = 0
 
@@ -96,7 +96,7 @@ class Call:
 
     @property
     def title(self) -> str:
-        """What it is, in one line."""
+        """A one-line title."""
         return tool_title(self.item)
 
     @property
@@ -104,14 +104,14 @@ class Call:
         return trio.current_time() - self.since
 
     def add(self, text: str) -> None:
-        """It has written something."""
+        """Add a piece of output."""
         self._streamed.append(text)
         if len(self._streamed) > 2 * PIECES:
             self._forgotten += sum(text.count("\n") for text in self._streamed[:PIECES])
             del self._streamed[:PIECES]
 
     def update(self, patch: JsonObject) -> None:
-        """Fields of it are others now."""
+        """Apply changed fields of the item."""
         patch = dict(patch)
         tool = patch.pop("tool", None)
         before = self.item.status
@@ -120,46 +120,46 @@ class Call:
         if tool is not None:
             self.item.tool = structs.replace(self.tool, **tool)
         if before in ("pending", "waiting") and self.item.status != before:
-            self.since = trio.current_time()  # the time in which a person was asked is theirs
+            self.since = trio.current_time()  # the time spent waiting for a person does not count
 
     @property
     def latest(self) -> str:
-        """The end of what it has written so far."""
+        """The end of its output so far."""
         texts = [part for part in self.tool.content if isinstance(part, ToolText)]
         return "".join(self._streamed[-20:]) or (plain_text([texts[-1].content]) if texts else "")
 
     def output(self) -> tuple[int, list[str]]:
-        """How many lines of what came out are left out here, and the others, safe to be shown."""
+        """Return the number of omitted lines of output, and the other lines, safe to display."""
         parts = [plain_text([p.content]) for p in self.tool.content if isinstance(p, ToolText)]
         forgotten = 0 if parts else self._forgotten
         lines = [line for part in parts or ["".join(self._streamed)] for line in _unfenced(part)]
         return forgotten + len(lines[:-KEPT]), lines[-KEPT:]
 
     def changes(self) -> list[str]:
-        """The lines of what it changes, each with its mark."""
+        """Return the lines of its changes, each with its mark."""
         diffs = [part for part in self.tool.content if isinstance(part, Diff)]
         return [plain(line) for diff in diffs for line in changes(diff)]
 
     def changed(self) -> str:
-        """How many lines it has added and removed."""
+        """Return how many lines it has added and removed, as text; empty if it has no changes."""
         lines = self.changes()
         added, removed = (sum(line.startswith(mark) for line in lines) for mark in "+-")
         return f"+{added} −{removed}" if lines else ""
 
 
 class Display(Protocol):
-    """Where a view is shown. All that an agent says in it is as it came."""
+    """The destination of a view. Texts from an agent are passed unchanged."""
 
     def prompted(self, event: TurnStarted, text: str) -> None:
-        """A turn began with this prompt."""
+        """A turn started with this prompt."""
         ...
 
     def said(self, item: str, text: str) -> None:
-        """A piece of the answer."""
+        """A piece of the answer arrived."""
         ...
 
     def said_all(self, item: str) -> None:
-        """That part of the answer is over."""
+        """This part of the answer is complete."""
         ...
 
     def sub_agent_said(self, text: str) -> None:
@@ -167,59 +167,64 @@ class Display(Protocol):
         ...
 
     def thought(self, words: str, seconds: float) -> None:
-        """A thought is over; its beginning, in one line."""
+        """A thought is complete. `words` is its beginning in one line."""
         ...
 
     def call_began(self, call: Call) -> None:
-        """It runs, or somebody is asked about it; its title is known by now."""
+        """A call runs, or a question about it is open; its title is known."""
         ...
 
     def call_ended(self, call: Call) -> None: ...
 
     def planned(self, plan: list[PlanEntry]) -> None:
-        """The plan is another one."""
+        """The plan has changed."""
         ...
 
     def task_changed(self, task: Task, *, over: bool) -> None:
-        """Background work began, or has another status."""
+        """Background work started, or its status has changed."""
         ...
 
     def remark(self, level: str, text: str) -> None:
-        """Something in a line, of the level of a notice."""
+        """A one-line message with the level of a notice."""
         ...
 
     def answered(self, kind: str, origin: str) -> None:
-        """A question was answered by an option of this kind. `origin`: the one who answered, and
-        from where; empty if it was this terminal."""
+        """A question was answered with an option of this kind.
+
+        `origin`: the user who answered and the client they used; empty if it was this terminal.
+        """
         ...
 
     def ended(self, event: TurnEnded, words: str, stderr: str) -> None:
-        """A turn ended otherwise than one expects. `stderr`: what the agent wrote there last."""
+        """A turn ended in an unexpected way.
+
+        `stderr`: the end of the agent's standard error.
+        """
         ...
 
 
 class View:
-    """The session, as far as it has to be seen."""
+    """The state of the session, as far as it is displayed."""
 
     def __init__(self, display: Display) -> None:
         self.phase: Phase = "starting"
         self.since = trio.current_time()
-        """When the turn began, or the last one ended."""
+        """The time at which the turn began or the last one ended."""
         self.calls: dict[str, Call] = {}
-        """Those that are open."""
+        """The open calls."""
         self._asked: dict[str, float] = {}
-        """When the open questions were asked."""
+        """The times at which the open questions were asked."""
         self.thoughts: dict[str, tuple[float, list[str]]] = {}
-        """The open ones: since when, and their pieces."""
+        """The open thoughts: the start time and the pieces of each."""
         self.plan: list[PlanEntry] = []
         self.tasks: dict[str, Task] = {}
-        """Background work that goes on."""
+        """Background work in progress."""
         self.queue: list[QueueEntry] = []
         self.paused = False
-        """Some prompts in the queue are paused."""
+        """True if some prompts in the queue are paused."""
         self.modes: Modes | None = None
         self.commands: list[Command] = []
-        """The agent's own."""
+        """The agent's own commands."""
         self.usage: Usage | None = None
         self._display = display
         self._texts: set[str] = set()
@@ -250,13 +255,13 @@ class View:
         }
 
     def take(self, event: Event) -> None:
-        """Fold the next event."""
+        """Apply the next event."""
         take = self._take.get(type(event))
         if take is not None:
             take(event)
 
     def asked_about(self, id: str | None) -> Item | None:
-        """What a question is about, which shows it now."""
+        """Return the tool call of a question, which is about to show its changes."""
         call = self.calls.get(id) if id is not None else None
         if call is None:
             return None
@@ -356,11 +361,11 @@ class View:
             call.item.status = event.status
             self._display.call_ended(call)
 
-    # --- questions, which are shown by whoever asks them
+    # --- questions, which are displayed by the asker
 
     @property
     def asked_since(self) -> float | None:
-        """When the oldest open question was asked."""
+        """The time at which the oldest open question was asked; None if none is open."""
         return next(iter(self._asked.values()), None)
 
     def _asks(self, event: PermissionOpened) -> None:
@@ -375,11 +380,11 @@ class View:
             origin = "" if here else ", ".join(filter(None, (event.who, event.via)))
             self._display.answered(kind, origin)
 
-    # --- the rest
+    # --- other events
 
     def _planned(self, event: PlanChanged) -> None:
         if self._broken_off:
-            return  # the last word of a turn that was stopped
+            return  # the last plan of a stopped turn
         before, self.plan = self.plan, event.plan
         if before != event.plan:
             self._display.planned(event.plan)
@@ -417,19 +422,19 @@ class View:
 
 
 def tool_title(item: Item) -> str:
-    """What a tool call is, in one line."""
+    """Return a one-line title of a tool call."""
     tool = item.tool or Tool()
     return one_line(tool.title or tool.name or tool.kind)
 
 
 def how_it_failed(item: Item) -> str:
-    """How a tool call of earlier ended, if not as one expects; else empty."""
+    """Return an unexpected end of a tool call in the history; empty if it ended normally."""
     status = item.status
     return "" if status is None or status not in TERMINAL else ENDS.get(status, status)
 
 
 def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
-    """The end of a turn in words; None if it is what one expects."""
+    """Return the end of a turn as text; None if it ended normally."""
     why = end.error.message if end.error is not None else None
     said = end.stop_reason
     match end.outcome:
@@ -450,7 +455,7 @@ def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
 
 
 def _unfenced(text: str) -> list[str]:
-    """The lines of some output, without the fence that some agents put around it."""
+    """Return the lines of some output, without the fence that some agents put around it."""
     lines = [line.rstrip() for line in plain(laid_out(text)).splitlines()]
     if len(lines) > 1 and lines[0].startswith("```") and lines[-1] == "```":
         return lines[1:-1]
