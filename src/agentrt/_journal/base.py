@@ -1,8 +1,8 @@
-"""What a store keeps, and what a database must be able to do to be one.
+"""The data that a store keeps, and the interface that a database must provide.
 
-A *frame* is a run of a session's events as they were, without a gap to the next one. A `Head` and
-the `Record`s (`_model/checkpoint.py`) stand for all frames up to the head's event. Each session has
-one owner at a time; a frame is taken from its owner only, and only behind the last one.
+A *frame* is a run of a session's original events, with no gap before the next one. A `Head` and
+the `Record`s (`_model/checkpoint.py`) replace all frames up to the head's event. Each session has
+one owner at a time; a frame is accepted from its owner only, and only directly after the last one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 
 class About(Struct, kw_only=True, omit_defaults=True):
-    """What a session needs to be opened again, beside what its log says. No environment and no
-    server is in it: they may hold secrets."""
+    """The data needed to reopen a session, in addition to its log. Environments and servers are
+    left out: they may hold secrets."""
 
     agent: str
     protocol: str
@@ -38,19 +38,19 @@ class About(Struct, kw_only=True, omit_defaults=True):
     agent_session: str | None = None
     capabilities: JsonObject = {}
     named: bool = False
-    """Whether a person gave the title: then the agent's own are not shown."""
+    """True if a person gave the title: the titles of the agent are not shown then."""
     tenant: str = ""
-    """Whose it is, where several share a server."""
+    """The tenant that owns the session, if several share a server."""
 
 
 PROMPTED: Final = "(turns>0 OR prompt<>'')"
-"""SQL: true for the row of a session that had a turn, or whose first prompt still waits in its
-queue. Other sessions are not listed, and are deleted when they are over."""
+"""SQL: true for the row of a session that had a turn, or whose first prompt is still queued. Other
+sessions are not listed, and are deleted when they end."""
 
 
 class Row(Struct, kw_only=True):
     """The columns of a session's row that lists show. `prompt`: the beginning of its first prompt,
-    which may still wait; never empty if there is one."""
+    which may still be queued; never empty if there is a prompt."""
 
     title: str | None
     prompt: str
@@ -60,11 +60,17 @@ class Row(Struct, kw_only=True):
 
 
 class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session in a store. `prompt` is the beginning of its first one; times are seconds since the
-    Unix epoch. `updated`: when something but text came last: a turn began or ended, or somebody was
-    asked. `agent_session`: the agent's own id of the conversation. `phase`: what it does now, in
-    another process that shares the store; None: it rests, or nobody has asked. `tenant`: whose it
-    is, where several share a server. `roots`: its folders beside `cwd`."""
+    """A session in a store.
+
+    - `prompt`: the beginning of its first prompt.
+    - `created`, `updated`: seconds since the Unix epoch. `updated` is the time of the last event
+      that was not text: a turn began or ended, or a question was asked.
+    - `agent_session`: the agent's own id of the conversation.
+    - `phase`: its current phase in another process that shares the store; None if it does not run
+      there, or was not looked up.
+    - `tenant`: its owner, if several tenants share a server.
+    - `roots`: its folders in addition to `cwd`.
+    """
 
     session: str
     agent: str
@@ -81,16 +87,16 @@ class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StoreHit(Struct, frozen=True, kw_only=True):
-    """A session that was found by words. `snippet`: what was said there, in a line around the first
-    of them; empty if they are in its title only."""
+    """A session found by a search. `snippet`: one line of its text around the first word that
+    matched; empty if the words occur in its title only."""
 
     entry: StoreEntry
     snippet: str
 
 
 class StoreStatistics(Struct, frozen=True, kw_only=True):
-    """What a store has done since it was opened. `backlog`: bytes that wait to be stored; `size`:
-    of its files, in bytes; `failures`: commits that failed, of which most succeed later."""
+    """Counts since a store was opened. `backlog`: bytes that wait to be stored; `size`: bytes of
+    its files; `failures`: commits that failed, most of which succeed later."""
 
     backlog: int
     size: int
@@ -100,17 +106,17 @@ class StoreStatistics(Struct, frozen=True, kw_only=True):
 
 
 class SharedStatistics(Struct, frozen=True, kw_only=True):
-    """How a process does among those that share its store.
+    """The figures of one process among those that share a store.
 
-    - `lease`: seconds until its agents would be ended, if it did not reach the database; 0: it has
+    - `lease`: seconds until its agents would be ended if it cannot reach the database; 0 if it has
       no lease.
-    - `takeovers`: sessions that it has closed or gone on with because their owner was gone.
-    - `fenced`: sessions of its own that another one has taken over.
-    - `lag`: for how many seconds something new of a session that is followed was not read.
-    - `commands`: those of its clients that others are to carry out; `waits`: for how many seconds
-      the oldest of them has waited.
-    - `connections`, `most_connections`: of all who use the database, and how many it takes; 0: that
-      was not asked yet.
+    - `takeovers`: sessions that it has closed or continued because their owner was gone.
+    - `fenced`: sessions of its own that another process has taken over.
+    - `lag`: the number of seconds for which new events of a followed session have been unread.
+    - `commands`: its clients' commands that other processes must carry out; `waits`: the number of
+      seconds for which the oldest of them has waited.
+    - `connections`, `most_connections`: the connections of all users of the database, and their
+      maximum; 0 until first queried.
     """
 
     lease: float
@@ -124,11 +130,11 @@ class SharedStatistics(Struct, frozen=True, kw_only=True):
 
 
 class StoreStatus(Struct, frozen=True, kw_only=True):
-    """How a store does, and `since` when, in seconds since the Unix epoch.
+    """The state of a store since `since`, in seconds since the Unix epoch.
 
-    - `ok`: what happens is stored at once.
-    - `slow`: it has taken longer than a second, and no error came. What is new waits.
-    - `failing`: it cannot be stored, and `message` says why. New prompts are refused.
+    - `ok`: events are stored without delay.
+    - `slow`: a write has taken longer than a second, without an error. New events wait.
+    - `failing`: events cannot be stored, and `message` gives the reason. New prompts are refused.
     """
 
     state: Literal["ok", "slow", "failing"] = "ok"
@@ -137,7 +143,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """Which sessions a list has; see `Store.sessions`."""
+    """A filter for a list of sessions; see `Store.sessions`."""
 
     limit: int | None = None
     before: tuple[float, str] | None = None
@@ -146,8 +152,8 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Stored(Struct, kw_only=True):
-    """A session as its store has it: `events` are those behind the head. `ahead`: what is ahead of
-    the first record, if not all of them were asked for."""
+    """A session as its store has it. `events`: the events after the head. `ahead`: the data that
+    precedes the first record, if not all records were loaded."""
 
     about: About
     epoch: str
@@ -159,12 +165,12 @@ class Stored(Struct, kw_only=True):
     events: list[Event]
 
     def state(self) -> SessionState:
-        """As it is at the head."""
+        """Build the state at the head."""
         return restored(self.head, self.records, self.ahead)
 
 
 class Packed(Struct, frozen=True):
-    """A session as it is taken from one file to another: its row, records and frames."""
+    """A session in transit from one file to another: its row, records and frames."""
 
     session: str
     row: tuple[Any, ...]
@@ -173,15 +179,16 @@ class Packed(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where the frames of a session go: its number in the store, and its owner's."""
+    """The destination of a session's frames: its number in the store, and its owner's number."""
 
     num: int
     owner: int
 
 
 class Process(Struct, frozen=True, kw_only=True):
-    """Who shares a store with others. `home`: whose files a session of it needs; the same for
-    machines that share a file system. `role`: `worker` runs sessions, `gateway` does not."""
+    """A process that shares a store with others. `home`: the set of files that its sessions need,
+    equal for machines that share a file system. `role`: `worker` runs sessions, `gateway` does
+    not."""
 
     name: str
     host: str
@@ -193,7 +200,7 @@ class Process(Struct, frozen=True, kw_only=True):
 
 class NodeEntry(Struct, frozen=True):
     """A process that shares a store, as others see it. `since`: seconds since the Unix epoch;
-    `lease`: seconds that are left of its lease; `sessions`: how many it owns."""
+    `lease`: remaining seconds of its lease; `sessions`: the number of sessions that it owns."""
 
     num: int
     name: str
@@ -210,15 +217,16 @@ class NodeEntry(Struct, frozen=True):
 
 
 class Owned(Struct, frozen=True):
-    """Whose a session is: the lease of who is at work with it, if anybody is, and its home."""
+    """The owner of a session: the lease of the process that runs it, if one does, and its home."""
 
     node: int | None
     home: str
 
 
 class Worker(Struct, frozen=True):
-    """A process that runs sessions. `load`: what it has said of itself some seconds ago;
-    `sessions`: how many it owns now; `coming`: new ones that are on their way to it."""
+    """A process that runs sessions. `load`: its own report, some seconds old; `sessions`: the
+    number of sessions that it owns now; `coming`: new ones that were given to it and are not
+    opened yet."""
 
     num: int
     home: str
@@ -228,8 +236,8 @@ class Worker(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True, kw_only=True):
-    """What a client wants of a session (`""`: a new one) that another process is to carry out.
-    `asker`: the lease of who waits for the answer."""
+    """A client's command to a session (`""`: to open a new one) that another process must carry
+    out. `asker`: the lease of the process that waits for the answer."""
 
     client: str
     id: str
@@ -241,7 +249,8 @@ class Command(Struct, frozen=True, kw_only=True):
 
 
 class CommandStatus(Struct, frozen=True):
-    """How a command stands: `node` is to carry it out. An empty answer: it is another's to."""
+    """The state of a command that `node` must carry out. An empty answer: `node` does not have the
+    session, and another process must carry it out."""
 
     num: int
     node: int
@@ -250,8 +259,8 @@ class CommandStatus(Struct, frozen=True):
 
 
 class Tail(Struct, frozen=True, kw_only=True):
-    """What is stored of a session behind what was known; `size` is of it as bytes. `frames`: runs
-    of events, with the number of the first one of each. `cut`: there may be more."""
+    """The new stored events of a session. `size`: their size in bytes. `frames`: runs of events,
+    each with the number of its first event. `cut`: there may be more."""
 
     num: int
     next: int
@@ -262,8 +271,8 @@ class Tail(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct):
-    """What a client was answered to a command, which it may send again: `digest` stands for what
-    it said."""
+    """The answer to a client's command, kept in case the client repeats it. `digest`: the hash of
+    the command."""
 
     client: str
     id: str
@@ -272,7 +281,7 @@ class Answer(Struct):
 
 
 class Part(Struct):
-    """What one flush has of one session."""
+    """The part of a flush that belongs to one session."""
 
     place: Place
     first: int
@@ -283,7 +292,7 @@ class Part(Struct):
 
 
 class Flush(Struct):
-    """What is committed together. `firm`: it must survive the loss of power, too."""
+    """Data that is committed together. `firm`: it must survive a power failure, too."""
 
     parts: list[Part]
     firm: bool = False
@@ -298,16 +307,16 @@ def no_room(tenant: str, open: int, room: int) -> LimitExceeded:
 
 
 class Unusable(Exception):
-    """The database cannot be written any more, by this process: nothing is tried again."""
+    """This process cannot write to the database any more: nothing is retried."""
 
 
 class Outdated(StoreError):
-    """A store of an older version: who opens it to write brings it up to date."""
+    """A store of an older version: opening it for writing upgrades it."""
 
 
 class Fenced(Exception):
-    """Some sessions of a flush have another owner by now, or are deleted: nothing of it was
-    written. Without theirs it can be."""
+    """Some sessions of a flush have a new owner or are deleted: nothing of the flush was written.
+    It can be written without these sessions."""
 
     def __init__(self, places: Collection[Place]) -> None:
         super().__init__(f"{len(places)} sessions were taken over by another process, or deleted")
@@ -315,103 +324,111 @@ class Fenced(Exception):
 
 
 class Backend(Protocol):
-    """A database, as the writer thread uses it: synchronous, and from one thread at a time."""
+    """A database as the writer thread uses it: synchronous, and from one thread at a time."""
 
     gather: float
-    """Seconds from one flush to the next, if that has only what nobody waits for."""
+    """Seconds between flushes if no caller waits for their data."""
     rest: float
-    """Seconds from one flush to the next, whatever it has."""
+    """Minimum seconds between flushes, whatever they contain."""
     lease: Callable[[], int | None]
-    """The lease that is held at this moment, of a store that is shared."""
+    """Returns the lease that is held now, of a store that is shared."""
     takeovers: int
-    """Sessions that were claimed although another process had them, which is gone."""
+    """Number of sessions claimed from another process that is gone."""
     rooms: Mapping[str, int | None]
-    """How many sessions a tenant may have open at all who share it. To be read from any thread."""
+    """Maximum number of open sessions per tenant, over all processes that share the store. Can be
+    read from any thread."""
 
     def open(self) -> None:
-        """Raises `StoreError`."""
+        """Open the database. Raises `StoreError`."""
         ...
 
     def commit(self, flush: Flush) -> None:
-        """All of it, or nothing. What was committed before, although its commit seemed to fail, is
-        not committed twice. Raises `Unusable`, `Fenced`, or what is worth another try."""
+        """Commit a flush, entirely or not at all. Data of an earlier commit that only seemed to
+        fail is not written twice. Raises `Unusable`, `Fenced`, or an error that permits a retry."""
         ...
 
     def create(self, session: str, epoch: str, about: About) -> Place:
-        """A place for a session. Raises `LimitExceeded` if its tenant has as many as it may."""
+        """Create a session. Raises `LimitExceeded` if its tenant has reached its number of open
+        sessions."""
         ...
 
     def claim(self, session: str, *, reads: bool = False) -> Place | None:
-        """Become a session's owner. None: there is no such session. Raises `SessionElsewhere` where
-        somebody else is its owner and alive, or if it is another home's and `reads` does not say
-        that no agent will be started; unless it does, `LimitExceeded` as `create`."""
+        """Become the owner of a session. Returns None if there is no such session.
+
+        `reads`: no agent will be started. Raises `SessionElsewhere` if another process owns the
+        session and is alive, and unless `reads` also if the session belongs to another home, and
+        `LimitExceeded` as `create` does.
+        """
         ...
 
     def release(self, place: Place) -> None:
-        """Own a session no longer: others may claim it at once."""
+        """Give up a session: others may claim it immediately."""
         ...
 
     def discard(self, place: Place) -> None:
-        """Delete a session, unless another one has owned it since."""
+        """Delete a session, unless another process has owned it since."""
         ...
 
     def delete(self, session: str) -> bool:
-        """False: there is no such session."""
+        """Delete a session. Returns False if there is no such session."""
         ...
 
     def put(self, packed: Packed) -> None:
-        """Take over a session from another file, unless a later state of it is here."""
+        """Import a session from another file, unless a later state of it is here."""
         ...
 
     def name_chat(self, chat: str, session: str) -> None:
-        """Remember what a client calls a session."""
+        """Record a client's name for a session."""
         ...
 
     def catch_up(self) -> None:
-        """Do what was put off so that commits cost less: what they had can be searched now."""
+        """Do the work that was postponed to make commits cheaper: index all committed text."""
         ...
 
     def tidy(self, events: float, answers: float) -> None:
-        """Drop the frames that a head stands for, and the answers to commands, that are older than
-        so many seconds."""
+        """Drop the frames that a head replaces, and the answers to commands, that are older than
+        `events` and `answers` seconds."""
         ...
 
     def finish(self) -> None:
-        """All that was given is committed: nothing that was shown can be missing later."""
+        """Make everything that was committed durable: nothing that was shown can be lost later."""
         ...
 
     def close(self) -> None: ...
 
 
 class Reader(Protocol):
-    """A database, as those use it who only read, beside its writer."""
+    """A database as its readers use it, concurrently with the writer."""
 
     def sessions(self, query: Query) -> list[StoreEntry]:
-        """The sessions that were prompted, the latest first."""
+        """List the sessions that were prompted, the latest first."""
         ...
 
     def find(self, prefix: str) -> list[StoreEntry]:
-        """Those whose id begins with this, or else the agent's own of it: a few of them."""
+        """Find the sessions whose id has this prefix, or else those whose agent's id has it: only a
+        few of them."""
         ...
 
     def load(self, session: str, last: int | None = None) -> Stored | None:
-        """`last`: no more records than that."""
+        """Load a session; None if there is no such session. `last`: the maximum number of
+        records."""
         ...
 
     def search(self, words: str, limit: int, tenant: str | None = None) -> list[StoreHit]:
-        """The sessions in which all of these words are, the latest first; those of a tenant."""
+        """Find the sessions that contain all of these words, the latest first; `tenant`: only the
+        sessions of that tenant."""
         ...
 
     def chats(self) -> dict[str, str]:
-        """The sessions that clients have names for, by those names."""
+        """Map the names that clients gave to sessions to the ids of these sessions."""
         ...
 
     def answers(self) -> list[Answer]:
-        """All that are kept, the oldest first."""
+        """Return all answers that are kept, the oldest first."""
         ...
 
     def answer(self, client: str, id: str) -> Answer | None:
-        """What a client was answered to a command."""
+        """Return the answer to a client's command."""
         ...
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None: ...
@@ -422,8 +439,8 @@ class Reader(Protocol):
 
 
 COMPRESSED = (512, 1024 * 1024)
-"""Bytes of the records that are compressed: less does not become smaller, and with more than that
-the sessions wait that are written behind it."""
+"""The smallest and the largest size, in bytes, of records that are compressed: smaller ones do not
+shrink, and larger ones would delay the sessions that are written after them."""
 
 Job = Callable[[Backend], T]
 
@@ -435,7 +452,7 @@ _abouts = msgspec.json.Decoder(About)
 
 
 def encode(value: object) -> bytes:
-    """As JSON. What no JSON can hold becomes U+FFFD (half a character)."""
+    """Encode a value as JSON. A surrogate, which JSON cannot hold, becomes U+FFFD."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
@@ -443,7 +460,8 @@ def encode(value: object) -> bytes:
 
 
 def encode_events(events: list[Event]) -> bytes:
-    """A frame's body. An event that cannot be encoded costs itself, and leaves no gap."""
+    """Encode the body of a frame. An event that cannot be encoded is replaced by a `Notice`, so
+    that no gap is left."""
     try:
         return encode(events)
     except (TypeError, ValueError, RecursionError, OverflowError):
@@ -490,7 +508,7 @@ def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 
 def plain(value: Any) -> Any:
-    """What JSON makes of a value; None if it can hold none of it."""
+    """Return a value as JSON would restore it; None if it cannot be encoded."""
     try:
         return msgspec.json.decode(encode(value))
     except (TypeError, ValueError, RecursionError, OverflowError):
@@ -498,7 +516,7 @@ def plain(value: Any) -> Any:
 
 
 def entry_of(row: Sequence[Any]) -> StoreEntry:
-    """Of a row that begins with these, in this order; either database's."""
+    """Make an entry of a row that begins with these columns, in this order; for either database."""
     id, agent, cwd, title, prompt, turns, created, updated, body, _ = row
     about = decode_about(body)
     return StoreEntry(

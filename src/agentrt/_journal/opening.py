@@ -1,4 +1,4 @@
-"""What writes a store, and what reads it, by where it is."""
+"""Choose the writer, the reader and the leases of a store by its address."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Reporting(Reader, Protocol):
-    """One that also says what there is to say of the store."""
+    """A reader that can also report on the store."""
 
     def report(self) -> FileReport | ServerReport: ...
 
@@ -33,8 +33,8 @@ def backend_of(
     home: str | None = None,
     limits: Limits | None = None,
 ) -> Backend:
-    """What writes it, not yet opened. `home`: that of this process, if it shares the store. Raises
-    `StoreError`."""
+    """Return the writer of a store, not yet opened. `home`: the home of this process, if it shares
+    the store. Raises `StoreError`."""
     if not isinstance(address, Server):
         return SqliteBackend(address, library)
     with _psycopg():
@@ -43,7 +43,7 @@ def backend_of(
 
 
 def leases_of(address: Address, patience: float | None = None) -> PostgresLeases:
-    """The leases of those who share it. Raises `StoreError`."""
+    """Return the leases of the processes that share the store. Raises `StoreError`."""
     if not isinstance(address, Server):
         raise StoreError(f"{address} is a file, which one process writes: several share PostgreSQL")
     with _psycopg():
@@ -52,21 +52,21 @@ def leases_of(address: Address, patience: float | None = None) -> PostgresLeases
 
 
 def commands_of(address: Server) -> PostgresCommands:
-    """What those who share it say to each other."""
+    """Return the channel for commands between the processes that share the store."""
     from .postgres.commands import PostgresCommands
 
     return PostgresCommands(address)
 
 
 def ear_of(address: Server, node: int) -> PostgresListener:
-    """Receives what one of them is notified of. Raises `StoreError`."""
+    """Return a receiver for the notifications of one process. Raises `StoreError`."""
     from .postgres.commands import PostgresListener
 
     return PostgresListener(address, node)
 
 
 def reach(address: Address) -> None:
-    """See whether its database can be reached. Raises `StoreError`."""
+    """Check that the database can be reached. Raises `StoreError`."""
     if isinstance(address, Server):
         from .postgres.connection import connect
 
@@ -74,7 +74,7 @@ def reach(address: Address) -> None:
 
 
 def is_away(error: Exception) -> bool:
-    """Whether a store could not be opened because its database cannot be reached now."""
+    """True if a store could not be opened because its database cannot be reached now."""
     if error.__cause__ is None or not type(error.__cause__).__module__.startswith("psycopg"):
         return False
     from .postgres.connection import is_away as is_database_away
@@ -85,7 +85,8 @@ def is_away(error: Exception) -> bool:
 def reader_of(
     address: Address, library: Library | None = None, *, writes: bool = False
 ) -> Reporting:
-    """`writes`: it is read beside what writes it. Raises `StoreError`."""
+    """Return the reader of a store. `writes`: it is used alongside a writer. Raises
+    `StoreError`."""
     if not isinstance(address, Server):
         return SqliteReader(address, library)
     with _psycopg():
@@ -94,7 +95,7 @@ def reader_of(
 
 
 def writing(address: Address) -> contextlib.AbstractContextManager[Backend]:
-    """A store, to be changed in the block. Raises `StoreError`."""
+    """Open a store for changes in the block. Raises `StoreError`."""
     if not isinstance(address, Server):
         return writing_file(address)
     with _psycopg():

@@ -1,7 +1,7 @@
-"""A process's way to the sessions of others that share its store: what is stored of them is
-followed, and what its clients want of them is carried out by whoever owns them.
+"""Access to the sessions of other processes that share the store: their stored events are followed,
+and commands of this process's clients are carried out by the owners of the sessions.
 
-What a notification says is a hint: everything is looked for once a second as well.
+Notifications are only hints: everything is also polled once a second.
 """
 
 from __future__ import annotations
@@ -26,24 +26,26 @@ T = TypeVar("T")
 logger = get_logger("store")
 
 LOOK: Final = 1.0
-"""Seconds between two looks, if nothing is notified."""
+"""Seconds between two polls, if no notification arrives."""
 
 COUNT: Final = 10.0
-"""Seconds between two looks at how many connections the database has."""
+"""Seconds between two queries for the number of database connections."""
 
 PATIENCE: Final = 15.0
-"""Seconds for which a worker is looked for, or one that does not take what it was given is waited
-for: longer than a lease, so that what a dead one owned can be gone on with."""
+"""Seconds to look for a worker, or to wait for one that does not take its command: longer than a
+lease, so that the sessions of a dead owner can be continued."""
 
 AGAIN: Final = 0.2
-"""Seconds between two attempts to find one."""
+"""Seconds between two attempts to find a worker."""
 
 CarryOut: TypeAlias = Callable[[Command], Awaitable[bytes]]
-"""Carries out a command of another process's client; its answer. Empty: the session is not this
-process's."""
+"""Carries out a command of another process's client and returns the answer; empty if the session
+does not belong to this process."""
 
 
 class Notified(Protocol):
+    """The content of the notifications that were received."""
+
     @property
     def takes(self) -> bool: ...
     @property
@@ -55,7 +57,7 @@ class Notified(Protocol):
 
 
 class Listener(Protocol):
-    """Receives what this process is notified of."""
+    """Receives the notifications for this process."""
 
     def fileno(self) -> int: ...
     def received(self) -> Notified: ...
@@ -63,7 +65,7 @@ class Listener(Protocol):
 
 
 class Rows(Protocol):
-    """The rows, for one thread at a time. What it cannot do raises `StoreError`."""
+    """The database rows, used by one thread at a time. Methods that fail raise `StoreError`."""
 
     def owned(self, session: str) -> Owned | None: ...
     def workers(self) -> list[Worker]: ...
@@ -91,26 +93,27 @@ class Answered(Exception):
 
 
 class Reused(Exception):
-    """The id of a command is another one's."""
+    """The id of a command is used by a different command."""
 
 
 class _Untaken(Exception):
-    """Nobody has taken a command for too long; it was withdrawn."""
+    """No process took a command for too long; it was withdrawn."""
 
 
 class Followed:
-    """A session of another process, as far as it is stored: `log` goes on by itself. `over` is
-    called if that is not so any more: it was deleted, or something of it is missing."""
+    """A session of another process, as far as it is stored. `log` is kept up to date. `over` is
+    called when this ends: the session was deleted, or part of it is missing."""
 
     def __init__(self, num: int, log: Log, over: Callable[[], None]) -> None:
         self.num = num
         self.log = log
         self.over = over
         self.waiting: list[trio.Event] = []
-        """Set when it was looked for what is stored, behind the moment when they were put here."""
+        """Events that are set when the store was read after they were added here."""
 
     def take(self, tail: Tail, known: int) -> bool:
-        """What is stored behind event `known`. False: it does not follow."""
+        """Append the stored events after event `known`. Returns False if they do not connect to
+        the log."""
         log = self.log
         if tail.epoch != log.epoch or tail.next <= known:
             return False
@@ -126,25 +129,26 @@ class Followed:
 
 
 class Waiting:
-    """A command that is under way elsewhere."""
+    """A command that another process is to carry out."""
 
     def __init__(self) -> None:
         self.since = trio.current_time()
         self.status: CommandStatus | None = None
-        """How it stood when it was looked at last; None: there was no such command any more."""
+        """The state at the last poll; None if the command no longer existed."""
         self.looked = trio.Event()
 
 
 class Port:
-    """One for each process that shares a store; `run` is to run beside it."""
+    """The connection of a process to the others that share its store. `run` must run as long as it
+    is used."""
 
     def __init__(
         self, rows: Rows, listen: Callable[[int], Listener], membership: Membership
     ) -> None:
         self.carry_out: CarryOut | None = None
-        """Who carries out what others want of sessions here; None: nobody does."""
+        """Carries out commands of other processes for sessions here; None: they are refused."""
         self.tended: Callable[[frozenset[int]], None] = lambda alive: None
-        """Called now and then with the leases that are not over."""
+        """Called at intervals with the leases that are not over."""
         self._rows = rows
         self._make_listener = listen
         self._membership = membership
@@ -159,63 +163,65 @@ class Port:
         self._work = trio.Event()
         self._takes = False
         self._answered_elsewhere = self._looked = 0
-        """How often it was notified that there are answers; up to where they were looked for."""
+        """Number of notifications that there are answers; its value at the last poll for them."""
         self._unread_since: float | None = None
-        """Since when something new of what is followed was not read."""
+        """Time since which new events of a followed session have been unread."""
         self.connections = (0, 0)
-        """To the database, of all; and how many it takes."""
+        """The database connections of all users, and their maximum."""
         self._nursery: trio.Nursery
 
-    # --- how it does
+    # --- status
 
     @property
     def lag(self) -> float:
-        """Seconds for which something new of what is followed was not read."""
+        """Seconds for which new events of followed sessions have been unread."""
         since = self._unread_since
         return 0.0 if since is None else trio.current_time() - since
 
     @property
     def waits(self) -> list[float]:
-        """For how many seconds each command waits that others are to carry out."""
+        """The seconds for which each command to other processes has waited."""
         now = trio.current_time()
         return [now - each.since for each in self._waiting.values()]
 
-    # --- what there is
+    # --- listing sessions
 
     async def entries(self, limit: int) -> list[StoreEntry]:
-        """The sessions in which something happened last, the latest first, with what they do now.
-        Raises `StoreError`."""
+        """Return the most recently active sessions, the latest first, with their current phases.
+
+        Raises `StoreError`.
+        """
         return await self._do(partial(self._rows.entries, limit))
 
     async def entry(self, session: str) -> StoreEntry | None:
-        """The same of one. Raises `StoreError`."""
+        """Return one session, as `entries` does. Raises `StoreError`."""
         return await self._do(partial(self._rows.entry, session))
 
     async def chat(self, name: str) -> str | None:
-        """The session that clients have this name for. Raises `StoreError`."""
+        """Return the session to which clients gave this name. Raises `StoreError`."""
         return await self._do(partial(self._rows.chat, name))
 
     # --- following
 
     async def watch(self, session: str) -> int | None:
-        """Be notified of a session from now on; its number, if there is one.
+        """Subscribe to notifications of a session. Returns its number; None if it does not exist.
 
         Raises `StoreError`.
         """
         return await self._do(partial(self._rows.watch, session, self._lease()))
 
     def follow(self, followed: Followed) -> None:
-        """See to it that a log that was read behind `watch` goes on, until `unfollow`."""
+        """Keep a log up to date that was read after `watch`, until `unfollow`."""
         self._followed.setdefault(followed.num, []).append(followed)
         self._wake({followed.num})
 
     def unfollow(self, followed: Followed) -> None:
-        """The reverse."""
+        """Stop keeping a log up to date."""
         self._drop(followed)
         self.unwatch(followed.num)
 
     def unwatch(self, num: int) -> None:
-        """Be notified of a session no more, unless somebody follows it."""
+        """Unsubscribe from notifications of a session, unless it is followed."""
         self._nursery.start_soon(self._unwatch, num)
 
     def _drop(self, followed: Followed) -> None:
@@ -226,8 +232,8 @@ class Port:
             event.set()
 
     async def caught_up(self, log: Log) -> bool:
-        """Wait until all that is stored by now of a session is known here; False: it is not
-        followed, or not any more."""
+        """Wait until everything that is stored of a session now is known here. Returns False if it
+        is not followed, or no longer."""
         for followed in [each for several in self._followed.values() for each in several]:
             if followed.log is log:
                 over = trio.Event()
@@ -238,7 +244,7 @@ class Port:
         return False
 
     async def _watch_again(self, node: int) -> None:
-        """What is followed is watched, under this lease."""
+        """Renew the subscriptions of the followed sessions under this lease."""
         if self._followed:
             await self._do(partial(self._rows.watch_again, list(self._followed), node))
 
@@ -257,13 +263,13 @@ class Port:
         self._stored.set()
 
     async def _read_tails(self) -> None:
-        """Until cancelled: what is new of the sessions that are followed."""
+        """Read the new events of the followed sessions, until cancelled."""
         looked = trio.current_time()
         while True:
             with trio.move_on_at(looked + LOOK):
                 await self._stored.wait()
             self._stored = trio.Event()
-            due = trio.current_time() >= looked + LOOK  # however much is notified
+            due = trio.current_time() >= looked + LOOK  # however many notifications arrive
             if due:
                 looked = trio.current_time()
             nums = self._followed.keys() if due else self._woken
@@ -305,7 +311,7 @@ class Port:
     def _take_tails(self, read: Sequence[tuple[Followed, int]], found: Mapping[int, Tail]) -> None:
         for followed, seq in read:
             if followed not in self._followed.get(followed.num, ()):
-                continue  # it is over since
+                continue  # it has ended in the meantime
             tail = found.get(followed.num)
             if tail is None or not followed.take(tail, seq):
                 self._drop(followed)
@@ -314,7 +320,8 @@ class Port:
                 self._wake({followed.num})
 
     def _feed(self, tails: Sequence[Tail]) -> set[int]:
-        """Take what was notified; the sessions of which something is missing then."""
+        """Append events that came with notifications; return the sessions of which some are
+        missing."""
         return {
             tail.num
             for tail in tails
@@ -322,14 +329,14 @@ class Port:
             if not followed.take(tail, 0)
         }
 
-    # --- what clients here want of sessions elsewhere
+    # --- commands of clients here to sessions of other processes
 
     async def owner(self, session: str) -> Owned | None:
-        """Whose a session is; None: there is no such session. Raises `StoreError`."""
+        """Return the owner of a session; None if there is no such session. Raises `StoreError`."""
         return await self._do(partial(self._rows.owned, session))
 
     def is_mine(self, owned: Owned) -> bool:
-        """Whether a session is at work here."""
+        """True if this process runs the session."""
         return owned.node is not None and owned.node == self._membership.held()
 
     async def call(
@@ -340,17 +347,22 @@ class Port:
         opens: bool = True,
         wanted: Callable[[], bool] = lambda: True,
     ) -> bytes | None:
-        """Have a command carried out by whoever owns its session, or by a worker that opens it; the
-        answer. None: it is this process's to carry out, which may run sessions of the homes `here`,
-        or, unless it `opens` the session, nobody's. Raises `StoreError`, `LimitExceeded` if no
-        worker has room, `Reused`, or `Answered` if the command is gone and not `wanted` here any
-        more: the client has sent it to another process as well.
+        """Have a command carried out by the owner of its session, or by a worker that opens it.
 
-        Cancelling it leaves the outcome open.
+        - `here`: returns true for a home whose sessions this process may run.
+        - `opens`: the command opens the session if it does not run.
+        - `wanted`: returns false when the answer is not needed here any more.
+
+        Returns the answer. Returns None if this process must carry out the command, or if the
+        session does not run and `opens` is false. Raises `StoreError`, `LimitExceeded` if no worker
+        has room, `Reused`, or `Answered` if the command is gone and not `wanted` any more: the
+        client has sent it to another process as well.
+
+        After a cancellation the outcome is unknown.
         """
         status: CommandStatus | None = None
-        doubtful = False  # whether the row may be there, and nobody knows how it stands
-        gone = False  # whether it was: then the command may have been carried out
+        doubtful = False  # the row may exist, but its state is unknown
+        gone = False  # the row existed: the command may have been carried out
         deadline = trio.current_time() + PATIENCE
         target: int | None = None
         while True:
@@ -371,7 +383,7 @@ class Port:
                         raise Answered
                     doubtful = True
                     status = await self._post(command, target)
-                elif mine:  # given to this process, where it waits for what comes of this call
+                elif mine:  # given to this process, where it waits for the result of this call
                     self._answers.setdefault(status.num, b"")
                     self._work.set()
                 elif await self._do(partial(self._rows.pass_on, status.num, status.node, target)):
@@ -393,20 +405,20 @@ class Port:
                 await trio.sleep(AGAIN)
             except StoreError as error:
                 if status is None and not doubtful and not gone:
-                    raise  # and nobody will carry it out
+                    raise  # and the command will not be carried out
                 logger.info("a command waits for the store: %s", error)
                 await trio.sleep(AGAIN)
             except _Untaken:
                 if not gone:
                     break
-                status = None  # to be given to it again: it knows whether that was done
+                status = None  # post it again: the worker knows whether it was carried out
         if target:
             raise StoreUnavailable("the server that has this session does not answer")
         raise LimitExceeded("no server that runs sessions has room for this now")
 
     async def call_all(self, command: Command) -> list[bytes]:
-        """Have every other worker carry out a command that is no session's; the answers of those
-        that live. Raises `StoreError`."""
+        """Have every other worker carry out a command that belongs to no session. Returns the
+        answers of those that are alive. Raises `StoreError`."""
         mine = self._membership.held()
         answers: list[bytes] = []
 
@@ -436,7 +448,8 @@ class Port:
     async def _target(
         self, session: str, here: Callable[[str], bool], *, opens: bool
     ) -> int | None:
-        """Who is to carry out what is wanted of a session. None: this process; 0: nobody can."""
+        """Return the lease of the process that must carry out a command to a session; None: this
+        process; 0: no process can."""
         home = None
         if session:
             owned = await self.owner(session)
@@ -459,15 +472,18 @@ class Port:
         return min(found)[1] if found else 0
 
     async def _answered(self, status: CommandStatus) -> CommandStatus | None:
-        """Wait for the answer, or for the end of who was to give it, or for its being given to this
-        process. None: there is no such command any more. Raises `_Untaken` if nobody takes it."""
+        """Wait until a command is answered, its process has ended, or it is given to this process.
+
+        Returns None if there is no such command any more. Raises `_Untaken` if no process takes
+        it.
+        """
         if status.answer:
             return status
         waiting = self._waiting[status.num] = Waiting()
         since = trio.current_time()
         try:
             if self._answered_elsewhere != self._looked:
-                self._work.set()  # it may have been answered before anybody waited
+                self._work.set()  # it may have been answered before this task waited
             while True:
                 await waiting.looked.wait()
                 waiting.looked = trio.Event()
@@ -486,7 +502,7 @@ class Port:
     async def _look_for_answers(self) -> None:
         answered, waiting = self._answered_elsewhere, dict(self._waiting)
         if not waiting:
-            return  # whoever comes looks
+            return  # a task that starts to wait polls by itself
         statuses = await self._do(partial(self._rows.look, list(waiting)))
         found = {status.num: status for status in statuses}
         self._looked = answered
@@ -495,7 +511,7 @@ class Port:
             each.looked.set()
 
     def _is_mine(self, status: CommandStatus) -> bool:
-        """Whether a command is this process's to carry out, and waits for that."""
+        """True if this process must carry out the command, which is unanswered."""
         return status.answer is None and status.node == self._membership.held()
 
     def _lease(self) -> int:
@@ -504,18 +520,18 @@ class Port:
             raise StoreUnavailable("the store was not reached for too long: there is no lease")
         return lease
 
-    # --- what others want of sessions here
+    # --- commands of other processes to sessions here
 
     async def _look(self) -> None:
-        """Until cancelled: take what is to be carried out here, bring the answers, and see what has
-        come of what is carried out elsewhere."""
+        """Take commands to this process, send the answers, and poll for answers to commands that
+        other processes carry out, until cancelled."""
         counted = -COUNT
         looked = trio.current_time()
         while True:
             with trio.move_on_at(looked + LOOK):
                 await self._work.wait()
             self._work = trio.Event()
-            due = trio.current_time() >= looked + LOOK  # however much is notified
+            due = trio.current_time() >= looked + LOOK  # however many notifications arrive
             if due:
                 looked = trio.current_time()
             node = self._membership.held()
@@ -564,10 +580,10 @@ class Port:
         self._answers[command.num] = answer
         self._work.set()
 
-    # --- what is notified
+    # --- notifications
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Until cancelled."""
+        """Run all tasks, until cancelled."""
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -586,11 +602,11 @@ class Port:
             self._rows.close()
 
     async def _listen(self, node: int) -> None:
-        """Receive what is notified to a lease, as long as that is held. Raises `StoreError`."""
+        """Receive the notifications for a lease, as long as it is held. Raises `StoreError`."""
         listener = await self._open_listener(node)
         try:
             await self._watch_again(node)
-            self._wake(self._followed)  # something may have been notified before
+            self._wake(self._followed)  # notifications may have been missed before
             self._takes = True
             self._answered_elsewhere += 1
             self._work.set()
@@ -608,7 +624,7 @@ class Port:
         finally:
             listener.close()
 
-    # --- what it waits for
+    # --- waiting
 
     async def _open_listener(self, node: int) -> Listener:
         return await trio.to_thread.run_sync(self._make_listener, node)
@@ -641,7 +657,7 @@ _loads: Final = msgspec.json.Decoder(_Load)
 
 
 def _busy(worker: Worker) -> tuple[int, int] | None:
-    """How much a worker has to do; None: it has no room."""
+    """Return the load of a worker, for comparison; None if it has no room."""
     load = _loads.decode(worker.load)
     if load.sessions + load.room <= worker.sessions + worker.coming:
         return None

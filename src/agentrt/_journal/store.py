@@ -1,4 +1,4 @@
-"""A store of sessions, as a program uses it."""
+"""The public interface of a session store: `Store` and `open_store`."""
 
 from __future__ import annotations
 
@@ -61,17 +61,18 @@ logger = get_logger("store")
 
 T = TypeVar("T")
 
-_PATIENCE = 1.0  # seconds that a search waits for what is not in the index yet
+_PATIENCE = 1.0  # seconds that a search waits for text that is not indexed yet
 
 NAME: Final = 200
-"""Characters of the name of a process that shares a store: people read it, and say it to drain."""
+"""Maximum length, in characters, of the name of a process that shares a store: people read it, and
+type it to drain the process."""
 
 SLOW: Final = 1.0
-"""Seconds from giving the writer something to its commit, beyond which a store is slow."""
+"""Seconds between giving the writer an item and its commit, above which a store is slow."""
 
 
 class _Answered:
-    """An answer to a client that waits to be stored, where no event of a session goes with it."""
+    """A client's answer that waits to be stored and is not accompanied by session events."""
 
     place = Place(0, 0)
 
@@ -88,15 +89,15 @@ class _Answered:
 
 
 class Store:
-    """Sessions that outlive the process which runs them. Made by `open_store`.
+    """Sessions that outlive the process that runs them. Created by `open_store`.
 
-    Give it to `open_session`, and what happens there is stored before anybody sees it. Its own
-    methods read what is stored.
+    Pass the store to `open_session`: events of that session are stored before any viewer sees them.
+    The methods of the store read stored sessions.
     """
 
     def __init__(self, path: str, reader: Reader, limits: Limits) -> None:
         self.path = path
-        """The file; or the URL, without a password."""
+        """The path of the file, or the URL without its password."""
         self.backlog = 0
         self.trouble: StoreUnavailable | None = None
         self.waited = False
@@ -106,7 +107,7 @@ class Store:
         self._limiter = trio.CapacityLimiter(1)  # one connection, one reader at a time
         self.writer: Writer
         self.write: Callable[[Batch | Call], None]
-        """Gives it to the writer."""
+        """Gives an item to the writer."""
         self._open: dict[str, StoreKeeper] = {}
         self._taken_under: dict[str, int | None] = {}
         """The leases under which places of sessions were taken that are not kept yet."""
@@ -116,15 +117,15 @@ class Store:
         self._listeners: set[Callable[[], None]] = set()
         self._answering: set[_Answered] = set()
         self.rooms: dict[str, int | None] = {}
-        """How many sessions a tenant may have open at all who share the store, as far as that was
-        said here."""
+        """Maximum number of open sessions per tenant, counted over all processes that share the
+        store; only limits that were set in this process."""
         self.unkept: set[str] = set()
-        """Sessions that this process may own without going on with them: nobody knows whether they
+        """Sessions that this process may own without running them: it is not known whether they
         were claimed, or released."""
         self.membership: Membership | None = None
-        """This process among those that share the store, if it is shared."""
+        """This process among those that share the store; None if the store is not shared."""
         self.port: Port | None = None
-        """The way to the sessions of the others, then."""
+        """Access to the sessions of the other processes; None if the store is not shared."""
 
     # --- reading
 
@@ -135,77 +136,90 @@ class Store:
         before: tuple[float, str] | None = None,
         cwd: str | None = None,
     ) -> list[StoreEntry]:
-        """The sessions that were prompted, the latest first. Those that run now are among them, and
-        a turn that has just begun is known a second later.
+        """List the sessions that were prompted, the latest first.
 
-        `limit`: as many at the most. `before`: those behind the one with this `updated` and
-        `session`, the last one of the page before. `cwd`: those of this folder.
+        Running sessions are included; a turn that has just begun is visible a second later.
+
+        - `limit`: the maximum number of sessions.
+        - `before`: only sessions that come after the one with this `updated` and `session`, the
+          last one of the previous page.
+        - `cwd`: only sessions of this folder.
         """
         query = Query(limit=limit, before=before, cwd=cwd)
         return await self._read(partial(self._reader.sessions, query))
 
     async def find(self, prefix: str) -> list[StoreEntry]:
-        """The sessions whose id begins with `prefix`, or if there are none, those whose
-        `agent_session` does: a few of them, if there are many."""
+        """Find the sessions whose id begins with `prefix`, or if there are none, those whose
+        `agent_session` does. Returns only a few if many match."""
         return await self._read(partial(self._reader.find, prefix))
 
     async def search(
         self, words: str, *, limit: int = 20, tenant: str | None = None
     ) -> list[StoreHit]:
-        """The sessions in which all of these words are, the latest first: in prompts and answers of
-        turns that are over, or in the title. A word is found by its beginning, in any case; what is
-        typed has no syntax. `tenant`: only those of that one (`""`: of none)."""
+        """Find the sessions that contain all of `words`, the latest first.
+
+        Searches titles, and the prompts and answers of finished turns. Words match by prefix and
+        regardless of case; the query has no syntax. `limit`: the maximum number of hits. `tenant`:
+        only sessions of this tenant (`""`: sessions without one).
+        """
         with trio.move_on_after(_PATIENCE), suppress(StoreError):
             await self._call(lambda backend: backend.catch_up())
         return await self._read(partial(self._reader.search, words, limit, tenant))
 
     async def records(self, session: str, *, before: int | None = None, count: int) -> list[Record]:
-        """The last `count` records of a session, in their order; `before`: of those whose `number`
-        is lower. Raises `SessionNotFound`."""
+        """Return the last `count` records of a session, in order.
+
+        `before`: only records with a lower `number`. Raises `SessionNotFound`.
+        """
         found = await self._read(partial(self._reader.records, session, before, count))
         if found is None:
             raise SessionNotFound(f"no session {session!r} is stored")
         return found
 
     async def snapshot(self, session: str) -> Snapshot:
-        """All that a viewer shows of a session, as it was stored last. Raises `SessionNotFound`."""
+        """Return everything a viewer shows of a session, as stored last. Raises
+        `SessionNotFound`."""
         return snapshot_of(session, await self.load(session))
 
     async def events(self, session: str, after: int = 0) -> list[tuple[int, Event]]:
-        """The events behind number `after` that are still kept (`limits.store_events`), with their
-        numbers. Raises `SessionNotFound`."""
+        """Return the events after number `after` that are still kept (`limits.store_events`), with
+        their numbers. Raises `SessionNotFound`."""
         found = await self._read(partial(self._reader.events, session, after))
         if found is None:
             raise SessionNotFound(f"no session {session!r} is stored")
         return found
 
     async def delete(self, session: str) -> None:
-        """Forget a session. Raises `SessionNotFound`, or `LocalProtocolError` if it is open."""
+        """Delete a session. Raises `SessionNotFound`, or `LocalProtocolError` if it is open."""
         if session in self._open:
             raise LocalProtocolError(f"the session {session!r} is open: close it first")
         if not await self._call(lambda backend: backend.delete(session)):
             raise SessionNotFound(f"no session {session!r} is stored")
 
     async def chats(self) -> dict[str, str]:
-        """The sessions that clients have names of their own for, by those names."""
+        """Map the names that clients gave to sessions to the ids of these sessions."""
         return await self._read(self._reader.chats)
 
     def name_chat(self, chat: str, session: str) -> None:
-        """Remember what a client calls a session, ahead of what comes of its next prompt. Never
-        waits; where it cannot be stored, it is forgotten with the process."""
+        """Record a client's name for a session before the next prompt produces events.
+
+        Never waits. If the name cannot be stored, it is lost when the process ends.
+        """
         self.write(Call(lambda backend: backend.name_chat(chat, session), lambda *over: None))
 
     async def answers(self) -> list[Answer]:
-        """What clients were answered, for those that send a command again; the oldest first."""
+        """Return the answers that clients got to commands, the oldest first, for clients that
+        repeat a command."""
         return await self._read(self._reader.answers)
 
     async def answer(self, client: str, id: str) -> Answer | None:
-        """What a client was answered to a command, by whichever process that shares the store."""
+        """Return the answer to a client's command, whichever process that shares the store gave
+        it."""
         return await self._read(partial(self._reader.answer, client, id), abandon=True)
 
     async def keep_answer(self, answer: Answer | None) -> None:
-        """Wait until all that was written so far is stored, and with it what a client was
-        answered. Raises `StoreUnavailable` where nobody waits for that any more."""
+        """Wait until everything written so far is stored, together with `answer`, the answer to a
+        client. Raises `StoreUnavailable` if the store has failed for `limits.store_wait`."""
         answered = _Answered()
         self._answering.add(answered)
         try:
@@ -220,11 +234,11 @@ class Store:
             self._answering.discard(answered)
 
     async def put(self, packed: Packed) -> None:
-        """Take over a session from another file. Raises `StoreError`."""
+        """Import a session from another file. Raises `StoreError`."""
         await self._call(lambda backend: backend.put(packed))
 
     async def load(self, session: str, *, last: int | None = None) -> Stored:
-        """What is stored of a session: all of it, or of its records the `last` ones. Raises
+        """Load a session with all of its records, or with the `last` ones only. Raises
         `SessionNotFound`."""
         found = await self._read(partial(self._reader.load, session, last))
         if found is None:
@@ -232,7 +246,7 @@ class Store:
         return found
 
     async def state(self, stored: Stored) -> SessionState:
-        """What was loaded, as a state of its own. It is made where it is in nobody's way."""
+        """Build an independent state from a loaded session, in a thread that blocks no task."""
         return await self._read(stored.state)
 
     async def _read(self, read: Callable[[], T], *, abandon: bool = False) -> T:
@@ -241,8 +255,8 @@ class Store:
     # --- writing
 
     async def create(self, session: str, epoch: str, about: About) -> Place:
-        """A place for a session. Raises `StoreError`, or `LimitExceeded` if its tenant has as many
-        open as it may."""
+        """Create a session and return its place. Raises `StoreError`, or `LimitExceeded` if its
+        tenant has reached its number of open sessions."""
         lease = self._lease
         place = await self._call(lambda backend: backend.create(session, epoch, about))
         self._taken_under[session] = lease
@@ -251,9 +265,12 @@ class Store:
     async def claim(
         self, session: str, *, last: int | None = None, reads: bool = False
     ) -> tuple[Place, Stored]:
-        """Become the owner of a session, to go on with it, or `reads`: to see how it was left; as
-        `load`. Raises `SessionNotFound`, `LocalProtocolError` if it is open here, or
-        `SessionElsewhere` if another process that shares the store has it."""
+        """Become the owner of a session and load it, as `load` does.
+
+        `reads`: only to see how it was left, not to run it. Raises `SessionNotFound`,
+        `LocalProtocolError` if it is open here, or `SessionElsewhere` if another process that
+        shares the store owns it.
+        """
         if session in self._open:
             raise LocalProtocolError(f"the session {session!r} is open")
         lease = self._lease
@@ -266,7 +283,7 @@ class Store:
 
     @contextmanager
     def claiming(self, session: str) -> Iterator[None]:
-        """What is done from a claim until the session is kept: if it fails, it is `unkept`."""
+        """Guard the steps from a claim until the session is kept: if they fail, it is `unkept`."""
         try:
             yield
         except (SessionElsewhere, SessionNotFound):
@@ -277,7 +294,7 @@ class Store:
             raise
 
     async def release(self, session: str) -> None:
-        """Own a session no longer that is `unkept`. Raises `StoreError`."""
+        """Give up the ownership of a session that is `unkept`. Raises `StoreError`."""
         with suppress(SessionElsewhere):
             place = await self._call(lambda backend: backend.claim(session, reads=True))
             if place is not None:
@@ -293,9 +310,11 @@ class Store:
         shown: Log,
         checkpoints: Checkpoints,
     ) -> AsyncIterator[StoreKeeper]:
-        """Keep what a conversation logs, and show it in `shown`, while the block runs. Leaving it
-        waits until all is stored, for `limits.store_wait` at the most. Raises `SessionMoved` if the
-        lease is over under which the place was taken."""
+        """Store the log of a conversation, and show it in `shown`, while the block runs.
+
+        Leaving the block waits until everything is stored, for at most `limits.store_wait`. Raises
+        `SessionMoved` if the lease under which the place was taken has ended.
+        """
         log = conversation.log
         if self._taken_under.pop(log.session, self._lease) != self._lease:
             raise SessionMoved("the lease of the store ended while the session was being opened")
@@ -313,7 +332,7 @@ class Store:
                         self.unkept.add(log.session)
                         with suppress(StoreError):
                             if was_prompted(log.state) or self.membership is not None:
-                                # Clients of other processes may go on with it.
+                                # Clients of other processes may continue it.
                                 await self._call(lambda backend: backend.release(place))
                             else:  # it was never prompted
                                 await self._call(lambda backend: backend.discard(place))
@@ -323,7 +342,8 @@ class Store:
                 keeper.over_at.set()
 
     async def _end_all(self) -> None:
-        """The lease is over: every session ends here, at once. Returns when none is left."""
+        """End every session here immediately, because the lease is over. Returns when all have
+        ended, after `limits.store_lease` seconds at most."""
         keepers = list(self._open.values())
         for keeper in keepers:
             keeper.fenced(
@@ -332,18 +352,18 @@ class Store:
                     " session: nothing more of it is stored here"
                 )
             )
-        # By then the guard program has ended the agents; the sessions' blocks may be a program's.
+        # The guard program has ended the agents; the blocks of the sessions may be the program's.
         with trio.move_on_after(self._limits.store_lease):
             for keeper in keepers:
                 await keeper.over_at.wait()
 
     @property
     def _lease(self) -> int | None:
-        """The one under which this process owns what it does, if it shares the store."""
+        """The lease under which this process owns its sessions, if it shares the store."""
         return None if self.membership is None else self.membership.held()
 
     def owns(self) -> bool:
-        """Whether what is stored of a session is this process's to act on, at this moment."""
+        """True if this process may act on the stored sessions now."""
         return self.membership is None or self._lease is not None
 
     async def _call(self, job: Job[T]) -> T:
@@ -365,15 +385,15 @@ class Store:
             raise StoreUnavailable(f"the store cannot be written now: {error}") from error
         return result  # type: ignore[no-any-return]
 
-    # --- how it does
+    # --- status
 
     @property
     def status(self) -> StoreStatus:
-        """Whether what happens is stored, and at once."""
+        """The state of the store: whether events are stored, and without delay."""
         return self._status
 
     def statistics(self) -> StoreStatistics:
-        """What it has done since it was opened."""
+        """Return counts since the store was opened."""
         return StoreStatistics(
             backlog=self.backlog,
             size=sum(map(_size, (self.path, f"{self.path}-wal"))),
@@ -383,8 +403,8 @@ class Store:
         )
 
     def shared_statistics(self) -> SharedStatistics | None:
-        """How this process does among those that share the store; None: it has it to itself. To be
-        called in Trio's thread."""
+        """Return the figures of this process among those that share the store; None if the store
+        is not shared. Must be called in Trio's thread."""
         membership, port = self.membership, self.port
         if membership is None or port is None:
             return None
@@ -401,8 +421,8 @@ class Store:
         )
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Have `changed` called when `status` is another one; returns the function that ends it.
-        `changed` must not block or raise."""
+        """Call `changed` whenever `status` changes. `changed` must not block or raise. Returns the
+        function that ends it."""
         self._listeners.add(changed)
         return lambda: self._listeners.discard(changed)
 
@@ -430,7 +450,7 @@ class Store:
             keeper.wake()
 
     def _judge(self) -> None:
-        """Notify the listeners if the status is another one."""
+        """Update the status, and notify the listeners if it has changed."""
         if self.trouble is not None:
             status = StoreStatus(state="failing", since=time.time(), message=str(self.trouble))
         elif self._slow_since is not None:
@@ -446,8 +466,8 @@ class Store:
                 changed()
 
     async def _measure(self, put: Callable[[Batch | Call], None]) -> None:
-        """See how long it takes until what is given to the writer is committed; `put` gives it.
-        Costs what is written nothing, and nothing at all where nothing is."""
+        """Measure the time from giving an item to the writer, with `put`, to its commit. This adds
+        nothing to the cost of a write, and costs nothing at all if nothing is written."""
         while True:
             begun = trio.Event()
 
@@ -465,7 +485,7 @@ class Store:
                     break
 
     async def _measure_once(self, put: Callable[[Batch | Call], None]) -> None:
-        """Send something through the writer's queue, which is committed in its order."""
+        """Send a probe through the writer's queue, which is committed in order."""
         since, through = time.time(), trio.Event()
         put(Call(lambda backend: None, lambda *over: through.set()))
         with trio.move_on_after(SLOW):
@@ -478,7 +498,7 @@ class Store:
         self._judge()
 
     async def _watch(self) -> None:
-        """See to it that nobody waits for ever for a store that fails."""
+        """Make sure that no session waits forever for a store that fails."""
         while True:
             while self.trouble is None:
                 await self._changed.wait()
@@ -502,7 +522,7 @@ def _size(path: str) -> int:
 
 
 def snapshot_of(session: str, stored: Stored) -> Snapshot:
-    """What a viewer shows of a session that was loaded."""
+    """Build the viewers' snapshot of a session that was loaded."""
     state = stored.state()
     for event in stored.events:
         state.apply(event)
@@ -520,31 +540,33 @@ async def open_store(
     home: str | None = None,
     role: Literal["both", "gateway", "worker"] = "both",
 ) -> AsyncIterator[Store]:
-    """A store in the SQLite file `path`, which is made if it is not there; or in PostgreSQL, if it
-    is a URL (`postgresql://USER@HOST/DATABASE`, with the extra `postgres`)::
+    """Open a store of sessions.
+
+    The store is the SQLite file `path`, which is created if it is missing; or a PostgreSQL database
+    if `path` is a URL (`postgresql://USER@HOST/DATABASE`, with the extra `postgres`)::
 
         async with agentrt.open_store("sessions.db") as store:
             async with agentrt.open_session("claude", journal=store) as session:
                 ...
 
     - `limits`: the bounds whose names begin with `store_`.
-    - `library`: of a file, `"apsw"` or `"sqlite3"`; by default the first where it is installed.
-    - `gate`: False shows what happens at once, and not only when it is stored: what was seen last
-      may be missing after a kill. It is meant for somebody who reads along at a terminal, whom a
-      slow disk should not hold up. What reaches the agent waits all the same.
-    - `node`: of PostgreSQL, a name for this process: it shares the store with others that have
-      said one. A session has one owner at a time, by a lease (`limits.store_lease`).
-    - `home`: with `node`, the same for all machines that have the same files; by default it is this
-      machine's name. A session is gone on with in the home that it was begun in.
+    - `library`: for a file, `"apsw"` or `"sqlite3"`; by default apsw where it is installed.
+    - `gate`: if false, events are shown immediately instead of when they are stored: the last
+      ones that were seen may be missing after a kill. This is meant for a person who reads along at
+      a terminal and should not wait for a slow disk. Input to the agent still waits.
+    - `node`: for PostgreSQL, a name for this process, which then shares the store with other
+      processes that have names. A session has one owner at a time, by a lease
+      (`limits.store_lease`).
+    - `home`: with `node`, a name that is equal on all machines that have the same files; by default
+      the name of this machine. A session is continued only in the home in which it was created.
+    - `role`: with `node`, the purpose of this process. A `gateway` opens no sessions: workers carry
+      out the commands of its clients. A `worker` serves no clients.
 
-    - `role`: with `node`, what this process is for. A `gateway` opens no sessions, and what its
-      clients want is done by workers; a `worker` serves no clients.
+    Leaving the block writes everything that is still buffered. Leave it after every session in it.
 
-    Leaving the block writes what is left to write. To be left after every session in it.
-
-    Raises `StoreInUse` while another process writes it, `StoreError` if it cannot be opened,
-    `ValueError` for a URL or a name that is none, and at the end `StoreUnavailable` if something
-    could not be stored.
+    Raises `StoreInUse` while another process writes the store, `StoreError` if it cannot be opened,
+    `ValueError` for an invalid URL or name, and `StoreUnavailable` at the end if something could
+    not be stored.
     """
     check_trio("open_store")
     address = address_of(path)
@@ -556,7 +578,8 @@ async def open_store(
 
 
 def process_of(name: str, home: str | None = None, role: str = "both") -> Process:
-    """This one, for the others that share a store. Raises `ValueError` for what is no name."""
+    """Describe this process to the others that share a store. Raises `ValueError` for an invalid
+    name."""
     for what, said in (("node", name), ("home", home)):
         if said is not None and not (0 < len(said) <= NAME and said.isprintable()):
             raise ValueError(
@@ -577,7 +600,7 @@ async def open_address(
     gate: bool = True,
     process: Process | None = None,
 ) -> AsyncIterator[Store]:
-    """The same, of an address."""
+    """Open a store by its address, as `open_store` does."""
     if process is not None and not isinstance(address, Server):
         raise ValueError(f"{address} is a file, which one process writes: several share PostgreSQL")
     limits = limits or Limits()
@@ -608,7 +631,7 @@ async def open_address(
 async def _sharing(
     address: Address, backend: Backend, store: Store, process: Process, limits: Limits
 ) -> AsyncIterator[None]:
-    """Have a lease for the block, or ask for another one."""
+    """Hold a lease for the block, and ask for a new one whenever it is lost."""
     length = limits.store_lease
     leases = leases_of(address, patience=length / 4)
     membership = Membership(leases, process, length, store._end_all)
@@ -623,13 +646,13 @@ async def _sharing(
             yield
         finally:
             with trio.move_on_after(SLOW, shield=True), suppress(StoreError):
-                await store._call(lambda backend: None)  # behind what the sessions have released
+                await store._call(lambda backend: None)  # after the releases of the sessions
             nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
 async def _writing(backend: Backend, store: Store, limits: Limits) -> AsyncIterator[None]:
-    """Run the writer's thread for the block, and wait for its end."""
+    """Run the writer's thread for the block, and wait for it to end."""
     with open_wakeups() as wakeups:
         writer = Writer(backend, wakeups.soon, store, limits)
         store.writer, store.write = writer, writer.put
@@ -638,7 +661,7 @@ async def _writing(backend: Backend, store: Store, limits: Limits) -> AsyncItera
             async with open_service_nursery() as services:
                 services.start_soon(wakeups.run)
                 async with bare_errors(), trio.open_nursery() as nursery:
-                    # What is put before the thread runs waits for it.
+                    # Items put before the thread runs are kept for it.
                     nursery.start_soon(partial(_in_thread, writer.run))  # noqa: ASYNC113
                     nursery.start_soon(store._watch)
                     nursery.start_soon(store._measure, writer.put)
@@ -646,7 +669,7 @@ async def _writing(backend: Backend, store: Store, limits: Limits) -> AsyncItera
                         yield
                     finally:
                         writer.stop()
-                        nursery.cancel_scope.cancel()  # not the thread, which is waited for
+                        nursery.cancel_scope.cancel()  # not the thread, which is awaited
         finally:
             trio.lowlevel.remove_instrument(writer)
             wakeups.call_all()

@@ -1,9 +1,9 @@
-"""An agent's process: starting it, its streams, its exit and its end.
+"""An agent's process: start, streams, exit and shutdown.
 
-The process has a session and a group of its own. Its exit is learnt from waiting on it, never from
-the end of a stream, which a grandchild may hold open. Where the system allows (pidfd), it is not
-reaped before everything that it started is gone: until then its number, and with it its group's
-and its session's, cannot be used again, and signalling them is safe.
+The process has its own session and process group. Its exit is detected by waiting for it, never by
+the end of a stream, which a grandchild may hold open. Where the system supports it (pidfd), it is
+not reaped before everything that it started is gone: until then its process id, which is also the
+id of its group and its session, cannot be reused, and signalling them is safe.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger("agentrt.process")
 _stderr = logging.getLogger("agentrt.process.stderr")
 
 LINE: Final = 8 * 1024
-"""Bytes of a line of stderr that are logged."""
+"""Maximum number of bytes of a stderr line that are logged."""
 
 
 @asynccontextmanager
@@ -47,15 +47,15 @@ async def open_process(
     on_stderr: Callable[[bytes], None] | None = None,
     watcher: Watcher | None = None,
 ) -> AsyncIterator[AgentProcess]:
-    """Start an agent's program and end it, with everything it started, when the block is left.
+    """Start an agent's program, and end it with everything that it started when the block is left.
 
-    `argv[0]` is looked up on the PATH of `env`, which is the program's whole environment but for
-    agentrt's marker. `on_stderr` sees what it writes to stderr; its errors are logged. `watcher`
-    sees that, too, and what becomes of the process.
+    `argv[0]` is looked up on the PATH of `env`, which is the program's whole environment except for
+    agentrt's marker. `on_stderr` receives the data that the program writes to stderr; its errors
+    are logged. `watcher` receives that data, too, and events of the process.
 
-    Leaving the block takes nothing if `close` was called inside; else it runs the ladder, whose
-    bounds are in `limits`, also when cancelled. The process is of no use afterwards; tasks that use
-    it belong into the block.
+    Leaving the block takes no time if `close` was called inside; otherwise it runs the shutdown
+    steps of `close`, whose bounds are in `limits`, also when cancelled. The process is unusable
+    afterwards; run tasks that use it inside the block.
 
     Raises `AgentNotFound` if there is no such program, `AgentStartError` if it cannot be run.
     """
@@ -71,7 +71,7 @@ async def open_process(
         try:
             yield agent
         finally:
-            # Nobody else reads any more, and an agent whose output is stuck cannot leave.
+            # There is no other reader any more, and an agent whose output is stuck cannot exit.
             services.start_soon(read_loop, agent, lambda data: None, lambda: None)
             try:
                 with trio.CancelScope(shield=True):
@@ -87,16 +87,17 @@ async def close(
     writer: Writer | None = None,
     goodbye: Callable[[], None] | None = None,
 ) -> None:
-    """End an agent, and everything that it started, by the gentlest means that work.
+    """End an agent, and everything that it started, by the gentlest means that works.
 
-    `goodbye` writes the protocol's last lines, urgently, to `writer`; stdin is closed behind them.
-    Then `limits.stdin_close` seconds for the agent to leave, SIGTERM and `limits.terminate`
-    seconds, SIGKILL and `limits.kill` seconds. Each step ends as soon as nothing is left, and all
-    are made if something is: an agent that left behind what it started is not gone. If it has
-    died already, nobody listens to the gentler ones: what it left behind is signalled at once, and
-    does not finish what it was asked to do.
+    `goodbye` writes the protocol's last messages, urgently, to `writer`; stdin is closed after
+    them. Then the agent has `limits.stdin_close` seconds to exit, `limits.terminate` seconds after
+    SIGTERM, and `limits.kill` seconds after SIGKILL. Each step ends as soon as no process is left,
+    and the next one follows if any is: an agent that left processes behind is not gone. If the
+    agent has already died, the gentler steps are skipped: its remaining processes are signalled
+    immediately, and do not finish their work.
 
-    Shielded from cancellation and bounded by those times; what a SIGKILL cannot end is left alone.
+    Shielded from cancellation and bounded by these times. Processes that a SIGKILL cannot end are
+    left alone.
     """
     with trio.CancelScope(shield=True):
         with trio.move_on_after(WALK):
@@ -113,7 +114,7 @@ async def close(
                 return
             with trio.move_on_after(WALK):
                 await transport.note()
-        transport.close_stdin()  # the goodbye did not get through
+        transport.close_stdin()  # if the goodbye did not get through
         transport.terminate()
         with trio.move_on_after(limits.terminate):
             await transport.wait_tree()
@@ -123,7 +124,7 @@ async def close(
 
 
 class AgentProcess:
-    """A running agent, the real `Transport`. Made by `open_process`."""
+    """A running agent, the `Transport` of real processes. Created by `open_process`."""
 
     def __init__(
         self,
@@ -150,8 +151,8 @@ class AgentProcess:
         self._tail = bytearray()
         self._on_stderr = on_stderr
         self._watcher = watcher
-        self._context = contextvars.copy_context()  # for what is logged of it
-        self._said = b""  # the beginning of a line
+        self._context = contextvars.copy_context()  # for log records about it
+        self._said = b""  # an incomplete line of stderr
         self._exited = trio.Event()
         self._tree = ProcessTree(process.pid, marker)
         self._reaped = False
@@ -163,7 +164,7 @@ class AgentProcess:
             return os.write(self._stdin.fileno(), data)
         except BlockingIOError:
             return 0
-        except OSError as error:  # nobody reads it, or it is closed
+        except OSError as error:  # it has no reader, or is closed
             raise trio.BrokenResourceError from error
 
     async def wait_writable(self) -> None:
@@ -186,11 +187,11 @@ class AgentProcess:
         self._take_stderr()
         return self._tail.decode(errors="replace")
 
-    # --- the end
+    # --- exit
 
     @property
     def returncode(self) -> int | None:
-        # Known here a moment before it is reported: nothing is sent to a process that has exited.
+        # Known here before it is reported: nothing is sent to a process that has exited.
         if self._returncode is None and not self._reaped:
             status = _exit_status(self.pid, os.WNOHANG)
             if status is not None:
@@ -206,12 +207,12 @@ class AgentProcess:
         await self._tree.note()
 
     def interrupt(self) -> None:
-        if not self._reaped and self.returncode is None:  # the number is its own
+        if not self._reaped and self.returncode is None:  # the process id is still its own
             self._report("signal", signal="SIGINT")
             try:
                 os.kill(self._process.pid, signal.SIGINT)
             except PermissionError:
-                pass  # it became another user's: the turn's end is waited for, and then its own
+                pass  # it belongs to another user now: wait for the turn to end, then for its exit
 
     def terminate(self) -> None:
         self._report("signal", signal="SIGTERM")
@@ -263,7 +264,7 @@ class AgentProcess:
         self._context.run(_log.log, level, words, self.pid, name, extra=extra)
 
     def _take_stderr(self) -> None:
-        """What waits in the pipe: whoever asks why the agent failed shall have its last words."""
+        """Read the rest of stderr: an error about a failed agent should include its last output."""
         if data := self._stderr.read_nowait():
             self._keep(data)
 
@@ -280,7 +281,7 @@ class AgentProcess:
             trio.lowlevel.notify_closing(handle)
             os.close(handle)
         status = _exit_status(self.pid)
-        # None: somebody else reaped it, or the host ignores SIGCHLD.
+        # None: another part of the program reaped it, or the host ignores SIGCHLD.
         return await self._reap() if status is None else status
 
     async def _reap(self) -> int:
@@ -319,7 +320,7 @@ async def _spawn(
     if not argv:
         raise AgentStartError("the agent's command is empty: give a program to run")
     if outer := env.get(MARKER):
-        marker = f"{outer},{marker}"  # the host is itself below an agent, whose host looks for it
+        marker = f"{outer},{marker}"  # the host itself runs below an agent, whose host looks for it
     try:
         return await trio.lowlevel.open_process(
             list(argv),
@@ -335,8 +336,8 @@ async def _spawn(
 
 
 def _exit_status(pid: int, options: int = 0) -> int | None:
-    """How a dead child ended, without reaping it; None if it is no child any more or, with
-    `WNOHANG`, if it is not dead."""
+    """Return the exit status of a dead child without reaping it; None if it is not a child any
+    more or, with `WNOHANG`, if it is alive."""
     try:
         info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | options)
     except ChildProcessError:
@@ -354,7 +355,7 @@ def _explained(
 ) -> AgentrtError:
     """Return the error to raise for a program that could not be started, with the remedy."""
     program = argv[0]
-    if not isinstance(error, OSError):  # a zero byte, "=" in a variable's name; or no thread
+    if not isinstance(error, OSError):  # a zero byte, "=" in a variable's name, or no thread
         return AgentStartError(f"{program!r} cannot be started: {error}")
     reason = error.strerror or str(error)
     if error.filename == cwd:

@@ -1,4 +1,5 @@
-"""`Metrics`: what Prometheus gets. Nothing of the extra is imported before one is made."""
+"""`Metrics`: figures for Prometheus. Packages of the extra `metrics` are imported only when one is
+made."""
 
 from __future__ import annotations
 
@@ -21,23 +22,25 @@ if TYPE_CHECKING:
     from .._journal.store import Store
 
 OTHER: Final = "other"
-"""What agents are called that are not on the list: whoever names an agent must not be able to make
-a new series."""
+"""The name of agents that are not on the list: users who name agents must not be able to create new
+series."""
 
 _STATES: Final = ("ok", "slow", "failing")
 
 SiteCounts = Callable[[], Mapping[str, int]]
-"""Gives `clients`, `refused`, `dropped` and `broken`, as `SiteStatistics` has them."""
+"""Returns `clients`, `refused`, `dropped` and `broken`, as in `SiteStatistics`."""
 
 
 class Metrics:
-    """Numbers about sessions for Prometheus: give it to `open_session` or `open_runtime` as
-    `telemetry`, and to `serve` as `metrics`, if that is to serve them at `/metrics`.
+    """Figures about sessions for Prometheus.
 
-    - `registry`: where they are found; default: `prometheus_client`'s own, which a program's
-      exporter has already. One registry takes one `Metrics`.
-    - `agents`: further names that agents may have in them, beside those of the catalogue; all
-      others are `other`.
+    Give it to `open_session` or `open_runtime` as `telemetry`, and to `serve` as `metrics` if the
+    server should export them at `/metrics`.
+
+    - `registry`: the registry of the figures; by default the global one of `prometheus_client`,
+      which an exporter of the program already uses. A registry takes only one `Metrics`.
+    - `agents`: agent names to report in addition to those of the catalogue; all others are reported
+      as `other`.
 
     Raises `AgentrtError` if the extra `metrics` is not installed.
     """
@@ -60,41 +63,41 @@ class Metrics:
         self._registry.register(self)
 
     def render(self) -> bytes:
-        """All of the registry, in Prometheus' text format."""
+        """Return all figures of the registry, in the text format of Prometheus."""
         from prometheus_client import generate_latest
 
         return generate_latest(self._registry)
 
-    # --- for agentrt's own use
+    # --- internal
 
     def observe(self, agent: str, log: Log) -> Observation:
-        """For agentrt's own use."""
+        """Internal: used by agentrt itself."""
         name = agent if agent in self._agents else OTHER
         session = Counted(name, log, self._totals, self._sessions.discard)
         self._sessions.add(session)
         return session
 
     def environment(self) -> Mapping[str, str]:
-        """For agentrt's own use."""
+        """Internal: used by agentrt itself."""
         return {}
 
     def keeps(self, store: Store) -> None:
-        """For agentrt's own use."""
+        """Internal: used by agentrt itself."""
         self._stores.add(store)
 
     def serves(self, site: object, counts: SiteCounts) -> Callable[[], None]:
-        """For agentrt's own use."""
+        """Internal: used by agentrt itself."""
         self._sites[site] = counts
         return lambda: self._sites.pop(site, None) and None
 
     # --- the collector
 
     def describe(self) -> Iterable[Metric]:
-        """For the registry: the names, before there is any number."""
+        """Return the names of the figures, for the registry."""
         return self.collect()
 
     def collect(self) -> Iterable[Metric]:
-        """For the registry: all numbers, as they are now."""
+        """Return the current figures, for the registry."""
         yield from self._now()
         yield from self._since_the_start()
         yield from self._of_stores()
@@ -187,7 +190,7 @@ class Metrics:
         yield from (backlog, size, commits, seconds, failures)
 
     def _of_shared_stores(self) -> Iterable[Metric]:
-        """What only those have that share a store; each takes the place of one of many."""
+        """Yield figures that exist only for shared stores, combined over all stores here."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         every = [store.shared_statistics() for store in self._stores]
@@ -246,7 +249,7 @@ class Metrics:
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """As Prometheus has them: each with all below it."""
+    """Return cumulative buckets, as Prometheus expects them."""
     total, found = 0, []
     for bound, count in zip((*map(str, SECONDS), "+Inf"), histogram.buckets, strict=True):
         total += count

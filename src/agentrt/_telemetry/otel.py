@@ -1,5 +1,5 @@
-"""`OpenTelemetry`: what a program says about its spans. Nothing of the extra is imported before
-one is made."""
+"""`OpenTelemetry`: spans of sessions. Packages of the extra `otel` are imported only when one is
+made."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 
 class OpenTelemetry:
-    """Spans of what sessions do, through OpenTelemetry's API: give it to `open_session` or
-    `open_runtime` as `telemetry`. A turn is a span below the one in which the prompt was made, with
-    its tool calls, questions and sub-agents in it. What becomes of the spans is for the program's
-    SDK to say.
+    """Spans of sessions, through the API of OpenTelemetry.
 
-    - `tracer_provider`: default: the program's global one.
-    - `content`: whether prompts, answers and what goes in and out of tools are recorded. True takes
-      out what looks like a key or a password; a function `text -> text` is asked instead.
+    Give it to `open_session` or `open_runtime` as `telemetry`. A turn is a span below the one in
+    which the prompt was made; it contains spans of its tool calls, questions and sub-agents. The
+    program's SDK decides where the spans are exported.
+
+    - `tracer_provider`: by default the program's global one.
+    - `content`: True records prompts, answers, and inputs and outputs of tools, without text that
+      looks like a key or a password. A function `text -> text` is used instead of this redaction.
 
     Raises `AgentrtError` if the extra `otel` is not installed.
     """
@@ -48,12 +49,12 @@ class OpenTelemetry:
         self._tracing: Tracing = Tracing(tracer_provider, redact)
 
     def observe(self, agent: str, log: Log) -> Observation:
-        """For agentrt's own use."""
+        """Internal: used by agentrt itself."""
         return self._tracing.observe(agent, log.session)
 
     def environment(self) -> Mapping[str, str]:
-        """For agentrt's own use."""
+        """Internal: used by agentrt itself."""
         return self._tracing.environment()
 
     def keeps(self, store: Store) -> None:
-        """For agentrt's own use."""
+        """Internal: used by agentrt itself."""

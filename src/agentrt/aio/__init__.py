@@ -1,8 +1,8 @@
-"""agentrt for programs on asyncio: the same functions and objects, awaited there.
+"""agentrt for asyncio programs: the same functions and objects, awaited by asyncio.
 
-What is here has the names, arguments, results and errors that it has in `agentrt`, where it is
-described. Trio runs beside asyncio in the same thread, as the guest of its loop, for as long as a
-block is open. In a task of Trio's (anyio's other backend) all of it is what it is in `agentrt`.
+Names, arguments, results and errors are the same as in `agentrt`, where they are documented. While
+a block is open, Trio runs in the same thread as asyncio, as a guest of its loop. In a Trio task
+(anyio's other backend), everything behaves as in `agentrt`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ T = TypeVar("T")
 def _block(
     function: Callable[P, AbstractAsyncContextManager[T]],
 ) -> Callable[P, AbstractAsyncContextManager[T]]:
+    """Make a block that asyncio can enter."""
+
     @functools.wraps(function)
     def open(*args: P.args, **named: P.kwargs) -> AbstractAsyncContextManager[T]:
         return Block(function, args, named)
@@ -56,7 +58,7 @@ def _block(
 
 
 def _alone(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """For a function that belongs to no block."""
+    """Make a function that belongs to no block callable from asyncio."""
     inner = carried(function)
 
     @functools.wraps(function)
@@ -85,12 +87,15 @@ class ClaudeSessions(_ClaudeSessions):
     __doc__ = _ClaudeSessions.__doc__
 
     async def list(self, cwd: str | os.PathLike[str] | None = None) -> Stored:
+        """See `agentrt.ClaudeSessions.list`."""
         return await _alone(_ClaudeSessions.list)(self, cwd)
 
     async def read(self, session: str) -> Messages:
+        """See `agentrt.ClaudeSessions.read`."""
         return await _alone(_ClaudeSessions.read)(self, session)
 
     async def delete(self, session: str) -> None:
+        """See `agentrt.ClaudeSessions.delete`."""
         await _alone(_ClaudeSessions.delete)(self, session)
 
 
@@ -106,8 +111,10 @@ def serve(
     ssl_context: ssl.SSLContext | None = None,
     metrics: Metrics | None = None,
 ) -> AbstractAsyncContextManager[Site]:
-    """`agentrt.serve` as a block, since asyncio has no `nursery.start`: it listens while the block
-    runs. The arguments are the same."""
+    """Serve a runtime while the block is open, as `agentrt.serve` does with the same arguments.
+
+    A block takes the place of `nursery.start`, which asyncio does not have.
+    """
     job = partial(
         _serve,
         runtime,

@@ -1,4 +1,4 @@
-"""A block of Trio's, entered and left from asyncio."""
+"""A Trio block that asyncio enters and leaves."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 class Block(AbstractAsyncContextManager[T], Generic[T]):
-    """A task of Trio's enters the block, and stays in it until asyncio's task leaves.
+    """A Trio block for asyncio: a Trio task enters it, and stays in it until asyncio's task leaves.
 
     If Trio ends the block first (the session broke), asyncio's task is cancelled, as by a
-    `TaskGroup`, and the block raises what went wrong.
+    `TaskGroup`, and the block raises the error.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Block(AbstractAsyncContextManager[T], Generic[T]):
         self._left = trio.Event()
         self._value: T
         self._raised: BaseException | None = None  # by asyncio's side of the block
-        self._error: BaseException | None = None  # by Trio's
+        self._error: BaseException | None = None  # by Trio's side
         self._suppressed = False
         self._broken = False
 
@@ -111,7 +111,7 @@ class Block(AbstractAsyncContextManager[T], Generic[T]):
         self._left.set()
         cancelled = await self._over.wait(self._scope.cancel)  # noqa: ASYNC102 - as in the block
         if self._broken:
-            self._task.uncancel()  # it was this block's, which raises why
+            self._task.uncancel()  # the cancellation was this block's, which raises the reason
         await self._use.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - as in the block
         if self._error is not None and self._error is not error:
             try:

@@ -1,7 +1,7 @@
 """Trio as the guest of an asyncio loop: started for the first block, ended with the last one.
 
-Both run in one thread, and take turns. So what needs no waiting (cancelling, answering, looking at
-a state) is called as it is, and nothing is ever looked at while it changes.
+Both run in one thread, and take turns. So a method that never waits (cancelling, answering, reading
+a state) is called directly, and no object is read while it changes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _here = _Here()
 
 
 class Waiter:
-    """Something that tasks of asyncio wait for, and cannot stop waiting for before it has come: a
-    cancellation is passed on, once."""
+    """An event that asyncio tasks wait for without being able to give up: a cancellation is passed
+    on, once."""
 
     def __init__(self) -> None:
         self.come = False
@@ -45,7 +45,7 @@ class Waiter:
     async def wait(
         self, cancel: Callable[[], object] = lambda: None
     ) -> asyncio.CancelledError | None:
-        """Until it has come; `cancel` is called for the first cancellation, which is returned."""
+        """Wait for the event. The first cancellation calls `cancel`, and is returned."""
         first: asyncio.CancelledError | None = None
         loop = asyncio.get_running_loop()
         while not self.come:
@@ -63,7 +63,7 @@ class Waiter:
 
 
 class Guest:
-    """Trio in one loop. To be had by `guest`."""
+    """Trio in one asyncio loop. Obtained from `guest`."""
 
     nursery: trio.Nursery
 
@@ -90,16 +90,16 @@ class Guest:
             self.ready.set()
             try:
                 await trio.sleep_forever()
-            except KeyboardInterrupt as error:  # where the loop has no handler of its own for it
+            except KeyboardInterrupt as error:  # if the loop has no handler of its own for it
                 self.interrupted = error
                 raise
 
     def lost(self) -> BaseException:
-        """Why Trio has cancelled what nobody else has."""
+        """Return the error for a cancellation that no code here requested."""
         return self.interrupted or AgentrtError("Trio was ended while it was in use")
 
     async def call(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> T:
-        """Await something of Trio's. Cancelling it cancels that, and waits until it is over."""
+        """Await a Trio function. Cancelling this cancels the function, and waits for its end."""
         call = _Call(self, lambda: function(*args, **named))
         self.nursery.start_soon(call.run)
         cancelled = await call.over.wait(call.scope.cancel)
@@ -113,7 +113,7 @@ class Guest:
         return call.value  # type: ignore[no-any-return]
 
     async def call_back(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """In a task of Trio's, await something of asyncio's. A cancellation is passed on."""
+        """Await an asyncio function in a Trio task. A cancellation is passed on."""
         task = self.loop.create_task(_as_coroutine(function, args))
         waiting = trio.lowlevel.current_task()
         cancelling: list[trio.lowlevel.RaiseCancelT] = []
@@ -121,14 +121,14 @@ class Guest:
         def abort(raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
             cancelling.append(raise_cancel)
             task.cancel()
-            return trio.lowlevel.Abort.FAILED  # it is over when its task is
+            return trio.lowlevel.Abort.FAILED  # it ends when its asyncio task does
 
         task.add_done_callback(lambda _: trio.lowlevel.reschedule(waiting))
         await trio.lowlevel.wait_task_rescheduled(abort)
         if task.cancelled():
             if cancelling:
                 cancelling[0]()
-            raise RuntimeError("the handler's task was cancelled")  # as a loop does at its end
+            raise RuntimeError("the handler's task was cancelled")  # as loops do when they end
         return task.result()
 
 
@@ -161,7 +161,7 @@ class _Call:
 
 
 def the_guest() -> Guest:
-    """The one of this loop. Raises `LocalProtocolError` if no block is open in it."""
+    """Return the guest of this loop. Raises `LocalProtocolError` if no block is open in it."""
     guest = _here.guest
     if guest is None or guest.loop is not asyncio.get_running_loop():
         raise LocalProtocolError(
@@ -172,7 +172,7 @@ def the_guest() -> Guest:
 
 @asynccontextmanager
 async def guest() -> AsyncIterator[Guest]:
-    """Trio in this loop, for as long as anybody uses it."""
+    """Run Trio in this loop, for as long as a block uses it."""
     while (here := _here.guest) is not None and here.users == 0 and not here.loop.is_closed():
         if (cancelled := await here.over.wait()) is not None:  # it is ending
             raise cancelled
@@ -202,7 +202,7 @@ def _running_loop() -> asyncio.AbstractEventLoop:
 
 
 def _join() -> Guest:
-    """Become one of its users."""
+    """Register one more user of this thread's Trio, and start it for the first."""
     here, loop = _here.guest, _running_loop()
     if here is None:
         try:

@@ -1,4 +1,4 @@
-"""What a program lends to an agent: policies, tools and hooks that are coroutines of asyncio's."""
+"""Host-provided policies, tools and hooks that are asyncio coroutines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ View = Callable[[Any], Any]
 
 
 def lent(guest: Guest, named: dict[str, Any], view: View) -> dict[str, Any]:
-    """The keyword arguments of a call into Trio; those that are functions asyncio awaits."""
+    """Adapt the keyword arguments of a call into Trio: asyncio awaits those that are functions."""
     changed = dict(named)
     if callable(policy := named.get("permissions")):
         changed["permissions"] = _policy(guest, cast("Policy", policy))
@@ -45,12 +45,12 @@ def lent(guest: Guest, named: dict[str, Any], view: View) -> dict[str, Any]:
 
 
 def lend_tools(guest: Guest, tools: Iterable[object], view: View) -> list[Tool]:
-    """As `lent`, for tools."""
+    """Adapt tools, as `lent` does."""
     return [_tool(guest, each, view) for each in checked_tools(tools)]
 
 
 class _Later:
-    """What a policy gave to be awaited: by asyncio, and only if somebody awaits this."""
+    """The awaitable that a policy returned. Asyncio awaits it, and only if this is awaited."""
 
     def __init__(self, guest: Guest, pending: Awaitable[Decision]) -> None:
         self._guest = guest
@@ -61,7 +61,7 @@ class _Later:
 
 
 def _is_async(function: object) -> bool:
-    called = getattr(function, "__call__", None)  # noqa: B004 - of an object, its method
+    called = getattr(function, "__call__", None)  # noqa: B004 - the method of an object
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
@@ -118,6 +118,8 @@ def _extension(guest: Guest, extension: Extension, view: View) -> Extension:
 
 
 class _Files:
+    """A program's `Files` service, awaited by asyncio."""
+
     def __init__(self, guest: Guest, files: Files) -> None:
         self._guest = guest
         self._files = files
@@ -130,6 +132,8 @@ class _Files:
 
 
 class _Terminals:
+    """A program's `Terminals` service, awaited by asyncio."""
+
     def __init__(self, guest: Guest, terminals: Terminals) -> None:
         self._guest = guest
         self._terminals = terminals
@@ -142,6 +146,8 @@ class _Terminals:
 
 
 class _Terminal:
+    """A program's `Terminal`, awaited by asyncio."""
+
     def __init__(self, guest: Guest, terminal: Terminal) -> None:
         self._guest = guest
         self._terminal = terminal

@@ -1,7 +1,7 @@
-"""agentrt's objects as asyncio sees them: the same ones, whose asynchronous methods asyncio awaits.
+"""Views: agentrt's own objects, with asynchronous methods that asyncio can await.
 
-A *view* has the class of what it shows, and shares all that it consists of. Its class is made here:
-each asynchronous method is carried over into Trio, and what gives other objects gives their views.
+A *view* has the class of its object, and shares all of its attributes. Its class is created here:
+each asynchronous method runs in Trio, and methods that return other objects return their views.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def view(value: T) -> T:
-    """What asyncio is to see of it; what has no view is given as it is."""
+    """Return the view of a value, or the value itself if it has no view."""
     kind = _VIEWS.get(type(value))
     if kind is None:
         return cast("T", _query_view(value)) if isinstance(value, Query) else value
@@ -44,8 +44,8 @@ def view(value: T) -> T:
 
 
 def carried(method: Callable[..., Any]) -> Callable[..., Any]:
-    """An asynchronous method or function of Trio's, for asyncio. In a task of Trio's it is what it
-    was."""
+    """Make an asynchronous Trio method or function callable from asyncio. In a Trio task it behaves
+    as before."""
 
     @functools.wraps(method)
     async def call(*args: Any, **named: Any) -> Any:
@@ -58,7 +58,7 @@ def carried(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _giving(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that gives an object, which asyncio gets a view of."""
+    """Wrap a method that returns an object, so that asyncio gets a view of it."""
 
     @functools.wraps(method)
     def call(*args: Any, **named: Any) -> Any:
@@ -80,8 +80,8 @@ def _view_of(kind: type[Any], *giving: str, **own: Any) -> type[Any]:
 
 
 def _events(kind: type[Any]) -> Callable[[Any], Any]:
-    """Iterating a turn or a subscription: what is there is taken at once, from the session's own
-    bounded log; only for what is still to come asyncio waits."""
+    """Make the iteration of a turn or a subscription: available events are taken directly from the
+    session's bounded log; asyncio waits only for later ones."""
 
     async def step(self: Turn | Subscription) -> Event:
         if trio.lowlevel.in_trio_task():
@@ -118,7 +118,7 @@ async def _enter(self: Turn) -> Turn:
     try:
         await guest.call(enter)
     except asyncio.CancelledError as cancelled:
-        if entered:  # in the same moment: nobody else would leave the block
+        if entered:  # in the same moment: no other code would leave the block
             await guest.call(Turn.__aexit__, self, type(cancelled), cancelled, None)  # noqa: ASYNC102 - the turn's
         raise
     return self
@@ -166,4 +166,5 @@ _VIEWS: Final[dict[type, type[Any]]] = {
     Trace: _view_of(Trace),
     TraceSubscription: _view_of(TraceSubscription, __anext__=carried(TraceSubscription.__anext__)),
 }
-"""The classes that have views. Of each, every public asynchronous method is carried over."""
+"""The views' classes, by the classes of their objects. Every public asynchronous method is
+wrapped."""
