@@ -1,8 +1,8 @@
-"""`agentrt.serve` as an ASGI application, for those who have a server already.
+"""`agentrt.serve` as an ASGI application, for programs that already have a server.
 
-The page, the WebSockets of all dialects, `/metrics` and `/healthz` are what they are with `serve`:
-the same code behind other sockets. Under a server on Trio (Hypercorn's worker) it runs as it is;
-under one on asyncio (uvicorn), as the guest of its loop, like all of `agentrt.aio`.
+The page, the WebSockets of all dialects, `/metrics` and `/healthz` behave as with `serve`: the same
+code runs on other sockets. On a Trio server (Hypercorn's Trio worker) it runs directly; on an
+asyncio server (uvicorn) Trio runs as a guest of the asyncio loop, as in `agentrt.aio`.
 """
 
 from __future__ import annotations
@@ -44,15 +44,17 @@ NOT_RUNNING = (
 class Application:
     """A runtime's sessions as an ASGI application: `hypercorn -k trio module:app`.
 
-    - `open_runtime`: gives the block of the runtime, as `partial(agentrt.open_runtime, …)`. Under
-      asyncio it may be one of `agentrt.aio`, whose handlers are coroutines of asyncio's.
-    - `security`: with a token of yours. The server's address is its own affair: what keeps others
-      out are the token and the names.
-    - `url`: where browsers reach it. Its host, and the `allow_hosts` of `security`, are the names
-      that it answers to; a path in it is what it is mounted below.
-    - `agent`, `cwd`, `roots`, `metrics`: as `agentrt.serve` has them.
+    - `open_runtime`: returns the context manager that opens the runtime, for example
+      `partial(agentrt.open_runtime, …)`. Under asyncio it may come from `agentrt.aio`; its handlers
+      are then asyncio coroutines.
+    - `security`: must have a token that you chose. The server chooses its own address, so access is
+      protected by the token and the allowed host names.
+    - `url`: the address at which browsers reach the application. Its host and the `allow_hosts` of
+      `security` are the accepted host names; its path is the path where the application is mounted.
+    - `agent`, `cwd`, `roots`, `metrics`: as in `agentrt.serve`.
 
-    Raises `ValueError` for what `serve` would refuse, `TypeError` for another kind of thing.
+    Raises `ValueError` for values that `serve` would refuse, and `TypeError` for arguments of the
+    wrong type.
     """
 
     def __init__(
@@ -95,13 +97,17 @@ class Application:
 
     @property
     def site(self) -> Site:
-        """For links and statistics, while it runs. Raises `LocalProtocolError`."""
+        """The running site, for links and statistics. Raises `LocalProtocolError` if the
+        application is not running.
+        """
         if self._site is None:
             raise LocalProtocolError(NOT_RUNNING)
         return self._site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """For the server. Raises `LocalProtocolError` for a request while it is not running."""
+        """Handle one ASGI call; the server calls this. Raises `LocalProtocolError` for a request
+        while the application is not running.
+        """
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
@@ -117,7 +123,7 @@ class Application:
             await guest.call(self._handler.handle, scope, *ours)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """The lifespan protocol: everything is opened at its start and closed at its end."""
+        """Handle the lifespan protocol: open everything at startup and close it at shutdown."""
         await receive()
         started = False
         try:
@@ -134,11 +140,14 @@ class Application:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Site]:
-        """The runtime is open and clients are let in while the block runs: what the lifespan
-        protocol does, for an application into which this one is mounted.
+        """Open the runtime and accept clients while the block runs.
 
-        Leaving the block notifies every client and ends every session, in bounded time. Raises
-        what opening the runtime does, and `LocalProtocolError` if it is running already.
+        Use it if this application is mounted into another one; otherwise the lifespan protocol does
+        the same.
+
+        Leaving the block notifies every client and ends every session, in bounded time. Raises the
+        errors of opening the runtime, and `LocalProtocolError` if the application is already
+        running.
         """
         if self._site is not None:
             raise LocalProtocolError("the application of agentrt is running already")

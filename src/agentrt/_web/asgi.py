@@ -1,4 +1,4 @@
-"""A site as an ASGI application: another server has the sockets, and hands over messages."""
+"""A site as an ASGI application: another server owns the sockets and passes messages."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 class Outbox:
-    """Sends one message after the other.
+    """Sends messages one after another.
 
-    A server may shield its sending (Hypercorn does): a send to a client that does not read then
-    cannot be cancelled. So it is a task of `sender`, the nursery of the whole request, and the
-    connection does not wait for it longer than `patience`, in seconds for each `CHUNK`.
+    A server may shield its sending (Hypercorn does), so a send to a client that does not read
+    cannot be cancelled. Each send therefore runs as a task in `sender`, the nursery of the whole
+    request, and the connection waits at most `patience` seconds for each `CHUNK` of it.
     """
 
     def __init__(self, send: Send, sender: trio.Nursery, patience: float) -> None:
@@ -50,26 +50,30 @@ class Outbox:
         self._empty = trio.Event()
 
     def put(self, text: bytes) -> None:
-        """Have a text sent behind all others."""
+        """Queue a text message."""
         self.put_message({"type": "websocket.send", "text": text.decode()})
 
     def put_message(self, message: Message) -> None:
+        """Queue an ASGI message."""
         self._waiting.append(message)
         self._more.set()
 
     @property
     def written(self) -> bool:
-        """Whether the server has taken everything."""
+        """True if the server has taken everything."""
         return not self._waiting and not self._sending
 
     async def drained(self) -> None:
-        """Wait until it has. Cancelling it changes nothing."""
+        """Wait until the server has taken everything. Cancelling it changes nothing."""
         while not self.written:
             await self._empty.wait()
 
     async def pump(self) -> None:
-        """Send, until cancelled. Raises `trio.TooSlowError` if the client does not read,
-        `trio.BrokenResourceError` if it is gone."""
+        """Send until cancelled.
+
+        Raises `trio.TooSlowError` if the client does not read, `trio.BrokenResourceError` if it is
+        gone.
+        """
         while True:
             await self._more.wait()
             self._more = trio.Event()
@@ -90,14 +94,14 @@ class Outbox:
     async def _send_one(self, message: Message, sent: trio.Event) -> None:
         try:
             await self._send(message)
-        except Exception:  # which one, is the server's to choose
+        except Exception:  # the exception type depends on the server
             self._lost = True
         finally:
             sent.set()
 
 
 class AsgiConnection(Connection):
-    """A WebSocket that another server has."""
+    """A WebSocket whose socket belongs to another server."""
 
     def __init__(
         self,
@@ -108,7 +112,7 @@ class AsgiConnection(Connection):
         limits: Limits,
         role: Role | None,
     ) -> None:
-        """`protocol`: the subprotocol that is accepted, if one is."""
+        """Set up the connection. `protocol`: the accepted subprotocol, if any."""
         super().__init__(outbox, dialect, limits)
         self._receive = receive
         self._outbox = outbox
@@ -139,7 +143,7 @@ class AsgiConnection(Connection):
         return text
 
     async def _look_after(self, viewer: Viewer) -> None:
-        """The server asks whether the client lives; we, whether it reads."""
+        """The server checks that the client is alive; `Outbox.pump` checks that it reads."""
         await trio.sleep_forever()
 
     @property
@@ -155,17 +159,17 @@ class AsgiConnection(Connection):
 
 
 class AsgiHandler:
-    """Serves the requests of an ASGI server."""
+    """Handles the requests of an ASGI server."""
 
     def __init__(self, connections: Connections, root: str) -> None:
-        """`root`: the path below which the site is, ending with a slash."""
+        """Serve `connections`. `root`: the path where the site is mounted, ending with a slash."""
         self._connections = connections
         self._root = root
         self._limits = connections.limits
         self._count = connections.count
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request. Nothing that happens in it ends another one."""
+        """Handle one request. An error in it does not affect other requests."""
         if scope["type"] == "http" and scope["path"] in (self._root[:-1], ""):
             await _respond(response(308, headers=(("Location", self._root),)), send)
             return
@@ -203,12 +207,12 @@ class AsgiHandler:
             await _respond(answer, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> Request:
-        """The request, with the form that it may have. Raises `BadRequest`."""
+        """Return the request, including its form if it has one. Raises `BadRequest`."""
         return await read_form(self._request(scope), partial(_next_body, receive))
 
     def _request(self, scope: Scope) -> Request:
         path, outer = scope["path"], scope.get("root_path", "").rstrip("/")
-        if outer and path.startswith(outer + "/"):  # servers differ in whether it is a part of it
+        if outer and path.startswith(outer + "/"):  # some servers include it in the path
             path = path[len(outer) :]
         elif self._root != "/" and path.startswith(self._root):
             path = path[len(self._root) - 1 :]
@@ -250,7 +254,7 @@ async def _respond(answer: Response, send: Send) -> None:
 
 
 async def _next_body(receive: Receive) -> tuple[bytes, bool]:
-    """The next bytes of a body, and whether there are more."""
+    """Return the next bytes of a body, and True if more follow."""
     message = await receive()
     if message["type"] != "http.request":
         raise trio.BrokenResourceError("the client is gone")

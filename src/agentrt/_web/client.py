@@ -1,5 +1,5 @@
-"""What is remembered of one client, which may come back on another connection: the answers to its
-commands, the tools that it runs, and what it has under way.
+"""State of one client that outlives its connection: the answers to its commands, the tools that it
+runs, and its running commands.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .commands import Command, FindFiles, ToolOffer
 from .viewer import Viewer
 
 ANSWERS: Final = 512
-"""Answers that are remembered for each: more than a client can have under way."""
+"""Number of answers remembered for each client: more than a client can have running."""
 
 JOBS: Final = 32
-"""Commands of one client that may be under way: most are over at once, opening a session is not."""
+"""Maximum running commands of one client: most end immediately, opening a session does not."""
 
 NOT_HERE: Final = b""
-"""The answer to a command that another server is to carry out."""
+"""The answer to a command that another server carries out."""
 
 Job: TypeAlias = Callable[[], Awaitable[Fields]]
 Done: TypeAlias = Callable[[Fields], None]
@@ -42,20 +42,24 @@ Reply: TypeAlias = Callable[[bytes], None]
 
 
 class _Begun(Struct):
-    """A command that was carried out, but refused as `unavailable` because that could not be stored
-    in time. `job` waits for it once more."""
+    """A command that was carried out, but refused as `unavailable` because it could not be stored
+    in time. `job` waits for that again.
+    """
 
     sent: bytes
     job: Job
 
 
 class GivenUp(Refused):
-    """A command was not carried out here, as its client is not here any more: it sends it again."""
+    """A command that was not carried out here because its client has left. The client sends it
+    again.
+    """
 
 
 class AnswerRoom:
-    """The bytes that all clients of a tenant may have in remembered answers. The oldest answers
-    are forgotten first."""
+    """A limit in bytes on the remembered answers of all clients of a tenant. The oldest answers are
+    forgotten first.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -63,7 +67,7 @@ class AnswerRoom:
         self.used_bytes = 0
 
     def remember(self, client: Client, id: str, size_bytes: int) -> None:
-        """Count an answer, and forget older ones that there is no room for."""
+        """Count an answer, and forget the oldest ones if there is no room."""
         self.forget(client, id)
         self._sizes[client, id] = size_bytes
         self.used_bytes += size_bytes
@@ -72,15 +76,17 @@ class AnswerRoom:
             oldest.drop(name)
 
     def forget(self, client: Client, id: str) -> None:
-        """An answer is not remembered any more, if it was."""
+        """Stop counting an answer, if it was counted."""
         self.used_bytes -= self._sizes.pop((client, id), 0)
 
 
 class _Answer(Struct):
-    """What became of one command: `sent` stands for what it said. `frame` is None while it is under
-    way; `waiting`: who is given it then, and whether that is another server. `once`: it is no
-    answer any more when somebody was given it. `looks`: the command changes nothing, so that its
-    answer is not remembered."""
+    """The state of one command.
+
+    `sent` is the digest of the command. `frame` is None while it is running. `waiting`: the
+    callbacks that get the answer; true for those of another server. `once`: the answer is forgotten
+    once it was given. `looks`: the command changes nothing, so its answer is not remembered.
+    """
 
     sent: bytes
     frame: bytes | None = None
@@ -90,7 +96,7 @@ class _Answer(Struct):
 
 
 class _Place:
-    """A command's, in the order of what its client says to a session."""
+    """A command's place in the order of its client's commands to a session."""
 
     def __init__(self) -> None:
         self.over = trio.Event()
@@ -98,8 +104,11 @@ class _Place:
 
 
 class Client:
-    """`name`: what another connection can say to be this client; None if none can be. `answered`:
-    what an earlier server has answered it."""
+    """One client.
+
+    `name`: the name by which another connection can become this client; None if none can.
+    `answered`: answers that an earlier server gave it.
+    """
 
     def __init__(
         self,
@@ -114,16 +123,16 @@ class Client:
         self.tools: tuple[Tool, ...] = ()
         self.calls = ClientTools()
         self.mcp_servers: dict[str, Sequence[JsonObject]] = {}
-        """By session: what its agent gets when this client has it opened again."""
+        """By session: the MCP servers for its agent when this client has it reopened."""
         self.roots: dict[str, Sequence[str]] = {}
-        """By session: as above, in the place of those that are stored."""
+        """By session: the roots when this client has it reopened, instead of the stored ones."""
         self._runtime = runtime
         self._grace = runtime.limits.client_return if name is not None else 0.0
         self._name = name
         self.key = name or f"~{secrets.token_hex(16)}"
-        """What other servers know it by, for as long as this one does."""
+        """The key by which other servers know it, while this server knows it."""
         self.at: int | None = None
-        """The lease of the server where it is, if that is another one."""
+        """The lease of the server where the client is, if that is another one."""
         self.away: set[str] = set()
         """The sessions of other servers in which it may be asked to run a tool."""
         self._room = room
@@ -133,24 +142,24 @@ class Client:
         for id, each in list(self._answers.items()):
             room.remember(self, id, len(each.frame or b""))
         self._begun: OrderedDict[str, _Begun] = OrderedDict()
-        """Commands that were carried out and have no answer that is stored."""
+        """Commands that were carried out and whose answer is not stored."""
         self._jobs = 0
         self._ahead: dict[str, _Place] = {}
-        """By session: that of the last command that others wait behind."""
+        """By session: the place of the last command that others wait for."""
 
     @property
     def who(self) -> str:
-        """The holder of the credentials that it came with."""
+        """The owner of the credentials that the client used."""
         tenant = self._runtime.tenant
         return f"tenant {tenant.name}" if tenant is not None else "the server's token"
 
     @property
     def via(self) -> str:
-        """The protocol that it speaks, and the name that it gave itself."""
+        """The protocol that the client speaks, and the name that it gave itself."""
         return "another server" if self.viewer is None else self.viewer.via
 
     def offer(self, tools: Iterable[ToolOffer]) -> None:
-        """It runs these tools, and no others; the sessions that it opens get them."""
+        """Replace the tools that the client runs. The sessions that it opens get them."""
         deadline = self._runtime.limits.client_tool
         self.offers = {tool.name: tool for tool in tools}
         self.tools = tuple(
@@ -160,13 +169,16 @@ class Client:
         self.calls.offer(self.offers)
 
     def leave(self) -> None:
-        """Its connection is gone; what it asked for goes on."""
+        """Handle the end of its connection; its running commands continue."""
         self.viewer = None
         self.calls.disconnect(self._grace)
 
     def seen(self, command: Command, reply: Reply, *, elsewhere: bool = False) -> bool:
-        """Whether a command was sent before. `reply` is given the one answer to it: that of then,
-        or what is answered yet. `elsewhere`: it is another server that asks."""
+        """Return True if a command was sent before, else register it.
+
+        `reply` is called with its one answer, immediately if there is one, else when it is given.
+        `elsewhere`: true if another server asks.
+        """
         id, digest = command.id, digest_of(command)
         known = self._answers.get(id)
         if known is None:
@@ -192,12 +204,12 @@ class Client:
         return self._answers.pop(id, None)
 
     def end(self) -> None:
-        """Nobody can come back as this client."""
+        """Forget all answers: no connection can become this client any more."""
         for id in list(self._answers):
             self.drop(id)
 
     def forget(self, id: str) -> None:
-        """A command was not carried out here: it is another server's."""
+        """Drop a command that was not carried out here because it is another server's."""
         message = "another server has this session now: send the command again"
         error = refusal(id, Refused("unavailable", message))
         known = self.drop(id)
@@ -205,13 +217,14 @@ class Client:
             reply(NOT_HERE if elsewhere else error)
 
     def give_up(self, id: str) -> GivenUp:
-        """A command is left to be sent again: what it is refused for."""
+        """Drop a command that the client must send again. Returns the error to refuse it with."""
         self.forget(id)
         return GivenUp("unavailable", "another server has answered this command")
 
     async def answered_elsewhere(self, store: Store, command: Command) -> Fields | None:
-        """What another process that shares the store has answered to a command, if any has. Raises
-        `Refused` if the id was used for another one."""
+        """Return the answer to a command from another process that shares the store, or None.
+        Raises `Refused` if the id was used for another command.
+        """
         known = None if self._name is None else await store.answer(self._name, command.id)
         if known is None:
             return None
@@ -221,14 +234,15 @@ class Client:
         return {name: value for name, value in fields.items() if name not in ("type", "id", "ok")}
 
     def answer_to(self, command: Command, fields: Fields) -> Answer | None:
-        """What is to be stored of a command that was carried out, so that another server does not
-        do it again. None: nobody could send it again."""
+        """Return the answer to store for a command that was carried out, so that no other server
+        repeats it. None if it cannot be sent again.
+        """
         if self._name is None:
             return None
         return Answer(self._name, command.id, digest_of(command), ack(command.id, fields))
 
     def answer(self, id: str, frame: bytes) -> None:
-        """The one answer to a command."""
+        """Give the one answer to a command."""
         known = self._answers.get(id)
         if known is None:
             self._reply(frame)
@@ -243,10 +257,13 @@ class Client:
             reply(frame)
 
     def refuse(self, id: str, error: Refused) -> None:
-        """The same where it was not carried out. That the store, or another server, is out of reach
-        is no answer for ever: sent again, it is carried out, unless it has been elsewhere."""
+        """Refuse a command.
+
+        If the store or another server is unreachable, the refusal is not final: sent again, the
+        command is carried out, unless another server did so.
+        """
         if isinstance(error, GivenUp):
-            return  # `forget` has said so to whoever waited
+            return  # `forget` has informed all who waited
         known = self._answers.get(id)
         given = self.is_here or (known is not None and any(known.waiting.values()))
         self.answer(id, refusal(id, error))
@@ -256,19 +273,22 @@ class Client:
                 self.drop(id)
 
     def begun(self, command: Command) -> Job | None:
-        """The rest of a command that was carried out before, and is sent again because its answer
-        could not be stored: what is to be waited for in the place of carrying it out once more.
-        Raises `Refused` if the id was used for another command."""
+        """Return the rest of a command that was carried out and is sent again because its answer
+        could not be stored: a job to wait for instead of repeating it. None if there is none.
+        Raises `Refused` if the id was used for another command.
+        """
         known = self._begun.get(command.id)
         if known is not None and known.sent != digest_of(command):
             raise Refused("bad_request", f"the id {command.id!r} was used for another command")
         return None if known is None else known.job
 
     def once(self, command: Command, job: Job) -> Job:
-        """Make sure that a command which has been carried out is not carried out again if `job`,
-        which waits until that is stored, is given up."""
+        """Wrap the `job` that waits until a command is stored, so that the command is not repeated
+        if that wait fails.
+        """
 
         async def waits() -> Fields:
+            """Wait for the job, and keep it for later if the store is unavailable."""
             try:
                 fields = await job()
             except StoreUnavailable:
@@ -283,18 +303,22 @@ class Client:
         return waits
 
     def start(self, job: Job, done: Done, fail: Fail, *, always: bool = False) -> None:
-        """Carry out what takes time, whatever becomes of the connection; then `done`, or `fail`
-        with what went wrong, also in `done`. `always`: however much is under way. Raises
-        `Refused`."""
+        """Run a job whatever happens to the connection.
+
+        Then `done` is called, or `fail` with the error, which may also come from `done`. `always`:
+        run it however many jobs are running. Raises `Refused` if there are too many.
+        """
         if not always:
             self.check_room()
         self._jobs += 1
         self._runtime.start_soon(self._run, job, done, fail)
 
     def in_order(self, session: str, id: str, job: Job, *, holds: bool, patience: float) -> Job:
-        """A job that begins behind those of the session that were made before it and that hold up
-        others; `holds`: so does this one, until it is over. It is to be started. `patience`:
-        seconds that it waits at most."""
+        """Return a job that begins after the session's earlier jobs that hold up others.
+
+        It must be started. `holds`: it holds up later ones too, until it is over. `patience`: the
+        maximum seconds that it waits.
+        """
         ahead, mine = self._ahead.get(session), _Place()
         if holds:
             self._ahead[session] = mine
@@ -305,7 +329,7 @@ class Client:
                     with trio.move_on_after(patience):
                         await ahead.over.wait()
                     if holds and ahead.given_up:
-                        raise self.give_up(id)  # they are sent again in their order
+                        raise self.give_up(id)  # the client sends them again in order
                 return await job()
             except GivenUp:
                 mine.given_up = True
@@ -319,31 +343,31 @@ class Client:
 
     @property
     def can_return(self) -> bool:
-        """Whether another connection can be this client."""
+        """True if another connection can become this client."""
         return self._name is not None
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way."""
+        """True if something is running."""
         return self._jobs > 0
 
     @property
     def is_needed(self) -> bool:
-        """Whether it is there, or something waits for it."""
+        """True if the client is connected, or something waits for it."""
         return self.viewer is not None or self.at is not None or self.busy or self.calls.waiting
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this server that tells it what comes of its commands."""
+        """True if this server reports the results of its commands to it."""
         return self._name is None or self.viewer is not None
 
     @property
     def has_room(self) -> bool:
-        """Whether more can be started."""
+        """True if more can be started."""
         return self._jobs < JOBS
 
     def check_room(self) -> None:
-        """Raises `Refused` if nothing more can be started."""
+        """Raise `Refused` if nothing more can be started."""
         if not self.has_room:
             raise Refused("limit", f"{JOBS} commands of yours are under way already")
 
@@ -363,5 +387,5 @@ class Client:
 
 
 def digest_of(command: Command) -> bytes:
-    """The same in every process."""
+    """Return a digest of a command that is the same in every process."""
     return hashlib.blake2b(encode_line(command), digest_size=16).digest()

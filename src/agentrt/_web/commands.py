@@ -1,7 +1,7 @@
-"""What a client may say in `agentrt.v1`: one struct a command, decoded strictly.
+"""The commands of `agentrt.v1`: one struct for each, decoded strictly.
 
-A frame that is no command is refused with words that say what is wrong with it, and with its `id`
-as far as it has one.
+A frame that is not a command is refused with a message that describes the error, and with its `id`
+if it has one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Seq: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
 class Malformed(Refused):
-    """A frame that is no command; `id` is what it was sent under, if that can be found."""
+    """A frame that is not a command; `id` is its id, if one can be found."""
 
     def __init__(self, id: str | None, code: str, message: str) -> None:
         super().__init__(code, message)
@@ -34,17 +34,19 @@ class Malformed(Refused):
 
 
 class Command(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """All have an `id`, which the client chose."""
+    """Base of all commands. The client chooses the `id`."""
 
     id: Id
 
 
 class ForSession(Command):
+    """Base of the commands to one session."""
+
     session: Name
 
 
 class Known(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A session, and up to where the client knows it."""
+    """A session, and the position up to which the client knows it."""
 
     session: Name
     epoch: str | None = None
@@ -60,9 +62,12 @@ class ToolOffer(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Hello(Command, tag="hello"):
-    """`client`: a random word that this client keeps over its reconnects. Its answers are
-    remembered under it; without one they are forgotten with the connection. `name`: the client's
-    name for people, which the log keeps with its answers."""
+    """The first command of a connection.
+
+    `client`: a random string that the client keeps over reconnects. Its answers are remembered
+    under it; without it they are forgotten with the connection. `name`: the client's name for
+    people, which the log keeps with its answers.
+    """
 
     sessions: Annotated[list[Known], Meta(max_length=256)] = []
     client: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
@@ -71,17 +76,21 @@ class Hello(Command, tag="hello"):
 
 
 class Attach(ForSession, tag="attach"):
+    """Start viewing a session, from the given position."""
+
     epoch: str | None = None
     seq: Seq | None = None
 
 
 class Detach(ForSession, tag="detach"):
+    """Stop viewing a session."""
+
     epoch: str | None = None
     seq: Seq | None = None
 
 
 class LookBack(ForSession, tag="history"):
-    """The turns ahead of an item: `count` of them, if a snapshot has not fewer."""
+    """Ask for the turns before an item: `count` of them, at most as many as a snapshot has."""
 
     before: Name
     count: Annotated[int, Meta(ge=1)] | None = None
@@ -95,12 +104,15 @@ class Prompt(ForSession, tag="prompt"):
 
 
 class Retell(ForSession, tag="retell"):
-    """Tell the agent what was said, because it does not remember the conversation."""
+    """Repeat the conversation to an agent that does not remember it."""
 
 
 class Cancel(ForSession, tag="cancel", omit_defaults=True):
-    """Stop a turn. `now`: do not wait for the agent; its process is ended. `pause`: false if only
-    that turn is given up, so that the prompts that wait are not paused."""
+    """Stop a turn.
+
+    `now`: end the agent's process without waiting for the agent. `pause`: if false, only this turn
+    is cancelled and the queued prompts are not paused.
+    """
 
     turn: str | None = None
     now: bool = False
@@ -108,7 +120,9 @@ class Cancel(ForSession, tag="cancel", omit_defaults=True):
 
 
 class Permission(ForSession, tag="permission"):
-    """`option` of a request, `content` for the form of an elicitation, or `cancel`."""
+    """Answer a request: `option` of a permission request, `content` for the form of an elicitation,
+    or `cancel`.
+    """
 
     request: Name
     option: str | None = None
@@ -122,36 +136,50 @@ class Permission(ForSession, tag="permission"):
 
 
 class ToolResult(ForSession, tag="tool_result"):
+    """Return the result of a tool that the client runs."""
+
     item: Name
     content: list[Block]
     error: bool = False
 
 
 class InQueue(ForSession, tag="queue"):
-    """Commands to a session's queue. `op` has but one value in each struct, here and below."""
+    """Base of the commands to a session's queue. `op` has only one value in each struct, here and
+    below.
+    """
 
 
 class QueueRemove(InQueue, tag="queue"):
+    """Remove a prompt from the queue."""
+
     entry: Name
     op: Literal["remove"] = "remove"
 
 
 class QueueEdit(InQueue, tag="queue"):
+    """Replace the content of a queued prompt."""
+
     entry: Name
     content: Content
     op: Literal["edit"] = "edit"
 
 
 class QueuePromote(InQueue, tag="queue"):
+    """Move a queued prompt to the front."""
+
     entry: Name
     op: Literal["promote"] = "promote"
 
 
 class QueueResume(InQueue, tag="queue"):
+    """Resume a paused queue."""
+
     op: Literal["resume"] = "resume"
 
 
 class NewSession(Command, tag="session"):
+    """Open a new session."""
+
     agent: Name
     cwd: str = "."
     title: str | None = None
@@ -162,8 +190,11 @@ class NewSession(Command, tag="session"):
 
 
 class ListSessions(Command, tag="session"):
-    """Without `before` the newest of those that are stored, and all that are open; with it the
-    stored ones behind that one, as many as `limit`. With `query` those in which its words are."""
+    """List sessions.
+
+    Without `before`: the newest stored ones and all open ones. With it: the next older stored ones,
+    at most `limit`. With `query`: the sessions that contain its words.
+    """
 
     query: Annotated[str, Meta(max_length=1024)] = ""
     before: Name | None = None
@@ -172,7 +203,7 @@ class ListSessions(Command, tag="session"):
 
 
 class LoadSession(Command, tag="session"):
-    """A session that is open here, by its id; or a conversation of the agent, by the agent's."""
+    """Open a session by its id, or a conversation of an agent by the agent's own id."""
 
     session: Name | None = None
     agent: Name | None = None
@@ -187,19 +218,23 @@ class LoadSession(Command, tag="session"):
 
 
 class CloseSession(ForSession, tag="session"):
+    """Close a session."""
+
     op: Literal["close"] = "close"
 
 
 class DeleteSession(ForSession, tag="session"):
-    """Forget what is stored of it; one that is open is closed."""
+    """Delete a stored session; an open one is closed first."""
 
     op: Literal["delete"] = "delete"
 
 
 class ForkSession(ForSession, tag="session"):
-    """Another session that begins with what was said in this one: with all of it, or up to the end
-    of the turn that is `at`, or that an item `at` was shown in. `roots`: those of this one, if
-    that is not said."""
+    """Start another session with the history of this one.
+
+    The history is complete, or ends with the turn `at` or with the turn in which the item `at` was
+    shown. `roots` default to those of this session.
+    """
 
     at: Name | None = None
     roots: list[str] | UnsetType = UNSET
@@ -207,37 +242,47 @@ class ForkSession(ForSession, tag="session"):
 
 
 class RenameSession(ForSession, tag="session"):
+    """Change the title of a session."""
+
     title: Annotated[str, Meta(max_length=1024)]
     op: Literal["rename"] = "rename"
 
 
 class SetMode(ForSession, tag="session"):
+    """Change the mode of a session."""
+
     mode: Name
     op: Literal["set_mode"] = "set_mode"
 
 
 class SetModel(ForSession, tag="session"):
+    """Change the model of a session."""
+
     model: Name
     op: Literal["set_model"] = "set_model"
 
 
 class SetOption(ForSession, tag="session"):
+    """Set a configuration option of a session."""
+
     option: Name
     value: str | bool
     op: Literal["set_option"] = "set_option"
 
 
 class FindFiles(ForSession, tag="files"):
-    """The files of the session's folder whose path has the words of `query`."""
+    """Find the files in the session's folder whose path contains the words of `query`."""
 
     query: Annotated[str, Meta(max_length=1024)] = ""
 
 
 class ShowWire(ForSession, tag="wire"):
-    """What went between the server and the agent, since somebody looked first."""
+    """Show the messages between the server and the agent, since they were first asked for."""
 
 
 class StopTask(ForSession, tag="task"):
+    """Stop a background task of a session."""
+
     task: Name
     op: Literal["stop"] = "stop"
 
@@ -247,11 +292,11 @@ class StopAll(Command, tag="stop_all"):
 
 
 class Beat(Struct, tag_field="type", tag="beat", forbid_unknown_fields=True):
-    """The client is there. It has no id and no answer."""
+    """A heartbeat of the client. It has no id and no answer."""
 
 
 class _Head(Struct):
-    """As much of a frame as is needed to know what it wants to be."""
+    """The part of a frame that selects its command."""
 
     type: Any = None
     op: Any = None
@@ -259,13 +304,13 @@ class _Head(Struct):
 
 
 def _leaves(kind: type[Struct]) -> list[type[Struct]]:
-    """The commands that are not only what others have in common."""
+    """Return the command classes without subclasses."""
     below = kind.__subclasses__()
     return [leaf for each in below for leaf in _leaves(each)] if below else [kind]
 
 
 def _by_type() -> dict[str, dict[str | None, type[Struct]]]:
-    """All that can be said, by type, and then by operation, or None where it has none."""
+    """Return all commands by type, then by operation, or None where the type has no operations."""
     table: dict[str, dict[str | None, type[Struct]]] = {}
     for kind in (*_leaves(Command), *_leaves(Beat)):
         operation = next((each.default for each in fields(kind) if each.name == "op"), None)
@@ -283,17 +328,19 @@ def _decoder(kind: type[Struct]) -> msgspec.json.Decoder[Any]:
 
 
 LONGEST: Final = 256 * 1024
-"""Characters of a command that carries no content of a person's or a tool's."""
+"""Maximum characters of a command that carries no content of a person or a tool."""
 
 WITH_CONTENT: Final = frozenset({Prompt, ToolResult, QueueEdit})
 
 LOOKS: Final = frozenset({Hello, Attach, Detach, LookBack, ListSessions, Beat})
-"""What those may say who only look on."""
+"""The commands that a viewer may send."""
 
 
 def decode(text: str, role: Role = "controller") -> Command | Beat:
-    """The command in a frame. Raises `Malformed`, before anything is made of what this role may not
-    say or of what is too long."""
+    """Decode the command in a frame.
+
+    Raises `Malformed`, before decoding a command that is too long or that this role may not send.
+    """
     try:
         head = decode_strictly(text, _head)
     except RemoteProtocolError as error:

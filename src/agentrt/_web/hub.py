@@ -1,7 +1,7 @@
-"""The hub: every session of a runtime, and all who look at them.
+"""The hub: every session of a runtime, and everything that views them.
 
-It has no network. Sessions notify it synchronously, and it notifies the viewers, at
-once or when they have rested; none of that waits for anybody.
+It does no networking. Sessions notify it synchronously; it notifies the viewers immediately or when
+their pause is over. Nothing here waits for a client.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ from .wires import Wires
 logger = get_logger("server")
 
 CLIENTS: Final = 256
-"""Clients that are remembered after they have gone, so that they can come back."""
+"""Number of disconnected clients that are remembered, so that they can come back."""
 
 LIST: Final = 0.02
-"""Seconds between two lists of the sessions, at least."""
+"""Minimum seconds between two lists of the sessions."""
 
 STORED: Final = 200
-"""How many of the sessions that are only stored are in the list, the newest ones: `list` gives the
-others."""
+"""Number of stored sessions in the list, newest ones; `list` returns the others."""
 
 UNSEEN: Final = 30.0
-"""Seconds after which a session that is read or followed, and that nobody looks at, is dropped; and
-sooner if another one is read."""
+"""Seconds after which a session that is read or followed, and has no viewers, is dropped. It is
+dropped sooner if another one is read.
+"""
 
 AGENTS: Final = 30.0
-"""Seconds for which the list of installed agents holds: making it is looking for programs."""
+"""Seconds for which the list of installed agents is cached: making it searches for programs."""
 
 
 class Dialect(Struct, frozen=True):
-    """A protocol in which clients see the sessions.
+    """A protocol that clients use to view the sessions.
 
-    - `path`: where its WebSocket is.
-    - `protocol`: the subprotocol's name, for clients that offer any: browsers that offer their
-      token so want one of what they offer to be accepted.
-    - `viewer`: what makes the viewer of a connection.
-    - `says_closing`: whether its clients know the message `closing`; the others have the reason in
-      the close frame only.
-    - `names_connection`: a header of the handshake's answer that carries a fresh id, if any.
+    - `path`: the path of its WebSocket.
+    - `protocol`: the subprotocol's name, for clients that offer any: browsers that send their token
+      this way need one of the offered subprotocols to be accepted.
+    - `viewer`: creates the viewer of a connection.
+    - `says_closing`: true if its clients know the message `closing`; other clients get the reason
+      in the close frame only.
+    - `names_connection`: a header of the handshake response that carries a fresh id, if any.
     """
 
     path: str
@@ -76,23 +76,22 @@ class Dialect(Struct, frozen=True):
 
 
 class Elsewhere(Protocol):
-    """Sessions that are stored, but not where the runtime keeps its own."""
+    """Sessions that are stored outside the runtime's own store."""
 
     async def sessions(self, cwd: str | None) -> Fields:
-        """As `sessions` what there is in a folder (None: anywhere), the newest last."""
+        """Return the sessions of a folder (None: of all folders) as `sessions`, the newest last."""
         ...
 
     async def fetch(self, session: str) -> Fields:
-        """See to it that the runtime has this session among those that it has stored, if there is
-        such a session. Raises what keeps it from that."""
+        """Add this session to the runtime's stored ones, if it exists. Raises if that fails."""
         ...
 
 
 class Hub:
-    """One for each `Runtime`. Close it before the runtime's block is left.
+    """All sessions and viewers of one `Runtime`. Close it before the runtime's block is left.
 
-    `agent`: whom the clients get that open a session without saying with whom; by default the first
-    one that is installed. `folders`: where they may.
+    `agent`: the agent of sessions that a client opens without naming one; by default the first
+    installed one. `folders`: the folders where clients may open sessions.
     """
 
     def __init__(
@@ -104,25 +103,27 @@ class Hub:
         self.wires = Wires(runtime)
         self.limits = runtime.limits
         self.viewers: dict[Viewer, Client | None] = {}
-        """All, with the client that each is, once that is known."""
+        """All viewers, each with its client once that is known."""
         self.feeds: dict[str, Feed] = {}
-        # Of those: the sessions that are not open here, and what ends their being followed.
+        # The feeds of sessions that are not open here; the function stops following the session.
         self._resting: dict[str, Callable[[], None]] = {}
         self._prefix = "" if runtime.tenant is None else f"@{runtime.tenant.name}/"
-        """Ahead of the names that clients choose, in the store and for other servers."""
+        """Prefix of names that clients choose, in the store and for other servers."""
         self._tenants: dict[str, Hub] = {}
         self.chats: dict[str, str | list[tuple[Done, Fail]]] = {
             name.removeprefix(self._prefix): session
             for name, session in runtime.chats.items()
             if name.startswith(self._prefix)
         }
-        """Names that clients of the AI SDK have for their sessions; while one is opened, who waits
-        for it."""
+        """By name that AI SDK clients gave to a session: the session, or the callbacks that wait
+        while it is opened.
+        """
         self.elsewhere: Elsewhere | None = None
-        """Where further sessions can be had from, if anywhere."""
+        """Source of further sessions, if there is one."""
         self.present: Callable[[Hub, Client, Iterable[str], bool], None] = lambda *about: None
-        """Called when a client that runs tools is there or gone, with sessions that are not open
-        here."""
+        """Called when a client that runs tools arrives or leaves, with sessions that are not open
+        here.
+        """
         self._agent = agent
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
         self.answers = AnswerRoom(runtime.limits.client_answers)
@@ -145,14 +146,15 @@ class Hub:
         self._sessions_changed()
 
     def attach_viewer(self, dialect: Dialect, *, role: Role = "controller") -> Viewer:
-        """A new connection. What it may do is the server's to say, not the client's."""
+        """Add a connection. Its `role` is decided by the server, not by the client."""
         viewer = dialect.viewer(self, role)
         self.viewers.setdefault(viewer)
         return viewer
 
     def of(self, tenant: Tenant | None) -> Hub:
-        """The hub of a tenant's clients, to whom all others' sessions are not there. It knows
-        nothing of this one, which is the operator's."""
+        """Return the hub of a tenant's clients, which shows only the tenant's sessions and knows
+        nothing of this hub, the operator's.
+        """
         if tenant is None:
             return self
         hub = self._tenants.get(tenant.name)
@@ -169,56 +171,59 @@ class Hub:
         return Folders(tenant.roots, missing_ok=True) if tenant.roots else self.folders
 
     def close(self, reason: str = "the server is shutting down") -> None:
-        """Send every viewer away and listen to the runtime no more."""
+        """End every viewer and stop listening to the runtime."""
         for hub in self._tenants.values():
             hub.close(reason)
         for viewer in list(self.viewers):
             viewer.end(Code.SHUTDOWN, reason)
         for stop in (*self._stop_listening, *self._listening.values()):
             stop()
-        # What was asked for before may still be carried out, and drop what nobody looks at.
+        # Commands that were received earlier may still run, and drop sessions without viewers.
         self._listening = dict.fromkeys(self._listening, lambda: None)
         self.wires.close()
         self._scope.cancel()
 
     def is_open(self, id: str) -> bool:
-        """Whether a session is open here, and not over. The runtime says so, which may outlive the
-        hub."""
+        """True if a session is open here and not over. This asks the runtime, which may outlive the
+        hub.
+        """
         return self.runtime.is_open(id)
 
     def session(self, id: str) -> Session:
-        """One that is open. Raises `Refused`."""
+        """Return an open session. Raises `Refused` if it is not open."""
         if id in self._resting:
             raise Refused("unknown_session", f"the session {id!r} is not open")
         self.feed(id)
         return self.runtime.get(id)
 
     def open_session(self, feed: Feed) -> Session | None:
-        """The session of a feed, if it is open."""
+        """Return the session of a feed if it is open, else None."""
         id = feed.log.session
         there = self.feeds.get(id) is feed and id not in self._resting
         return self.runtime.get(id) if there else None
 
     def is_in(self, id: str, folder: str) -> bool:
-        """Whether a session's folder is this one."""
+        """True if a session is in this folder."""
         named = os.path.normpath(folder)
         return any(i.session == id and i.cwd == named for i in self.runtime.list())
 
     def feed(self, id: str) -> Feed:
-        """Of a session that is open or being read. Raises `Refused`."""
+        """Return the feed of a session that is open or being read. Raises `Refused` if there is
+        none.
+        """
         feed = self.feeds.get(id)
         if feed is None:
             raise Refused("unknown_session", f"no session {id!r} is open")
         return feed
 
     def is_unread(self, id: str) -> bool:
-        """Whether a session is not open here, as far as it is known, and nobody looks at it."""
+        """True if a session is, as far as known, not open here and has no feed."""
         if id in self.feeds:
             return False
         return self.runtime.stored(id) is not None or self.runtime.is_shared
 
     async def read(self, id: str) -> Fields:
-        """See to it that a session has a feed. Raises `SessionNotFound` or `StoreError`."""
+        """Make sure that a session has a feed. Raises `SessionNotFound` or `StoreError`."""
         while (reading := self._reading.get(id)) is not None:
             await reading.wait()
         if id not in self.feeds:
@@ -230,18 +235,22 @@ class Hub:
         return {"session": id}
 
     def is_behind(self, id: str, epoch: str | None, seq: int | None) -> bool:
-        """Whether a client knows more of a session than is shown here: it has seen that at another
-        server."""
+        """True if a client knows more of a session than this server shows, because it saw that on
+        another server.
+        """
         feed = self.feeds.get(id) if self.runtime.is_shared else None
         if feed is None or epoch != feed.log.epoch or seq is None or feed.log.seq >= seq:
             return False
-        # One that is open here may be stored up to there, and nobody has said so yet.
+        # An open session may be stored up to there, without this server being notified yet.
         return id in self._resting or seq <= host_of(self.runtime.get(id)).log.seq
 
     async def reach(self, id: str, seq: int) -> bool:
-        """Wait until a session is known here, too, up to an event, or the store has no such one.
-        False: it has left this server meanwhile, and has to be `read`. Raises `StoreUnavailable` if
-        it cannot be known now, as the store is away, or this server is about to end."""
+        """Wait until this server knows a session up to an event, or the store has no such event.
+
+        Returns False if the session has left this server in the meantime and must be `read`. Raises
+        `StoreUnavailable` if that cannot be known now, because the store is unavailable or this
+        server is ending.
+        """
         feed, store = self.feeds.get(id), self.runtime.store
         if feed is None or feed.log.seq >= seq or store is None or store.port is None:
             return True
@@ -255,32 +264,32 @@ class Hub:
         elif await keeper.wait_until_kept(seq):
             return True
         elif keeper.moved is None:
-            keeper.check()  # says why
+            keeper.check()  # raises the reason
         else:
-            await self.runtime.find(id)  # it is another server's now: its end here is waited for
+            await self.runtime.find(id)  # another server has it now; wait for its end here
         return False
 
     async def _read(self, id: str) -> None:
         if not await self.runtime.find(id):
             raise SessionNotFound(f"no session {id!r} is open or stored")
         log, stop = await self.runtime.follow(id, partial(self._ended, id))
-        if id in self.feeds:  # it was opened meanwhile
+        if id in self.feeds:  # it was opened in the meantime
             stop()
             return
         now = trio.current_time()
         self._drop_unseen(now)
         self._resting[id] = stop
         self._add(log)
-        self._list_changed()  # which has all that somebody reads
+        self._list_changed()  # the list contains all sessions that are read
         self._schedule(self._drop_unseen, now + UNSEEN)
 
     def _read_over(self, id: str, reading: trio.Event) -> None:
         reading.set()
-        if self._reading.get(id) is reading:  # it may have come and left again meanwhile
+        if self._reading.get(id) is reading:  # it may have come and left again
             del self._reading[id]
 
     def _ended(self, id: str) -> None:
-        """A session that is followed does not go on as it was."""
+        """Handle the end of following a session."""
         if id in self._resting:
             self._drop(id)
 
@@ -300,9 +309,12 @@ class Hub:
         *,
         turns: int | None = None,
     ) -> None:
-        """Have `then` called with a session's feed: now, or when what is stored of it is read, and
-        what the log's `history` is asked for; None: all. It is not opened by that. Raises
-        `Refused`, as `then` may if it is called now."""
+        """Call `then` with a session's feed, now or when its stored part has been read.
+
+        Reading includes the turns that the log's `history` would need for `before` and `turns`
+        (None: all). The session is not opened. `fail` is called if reading fails. Raises `Refused`,
+        as `then` may if it is called now.
+        """
         if self.is_unread(id) or self.feed(id).log.lacks(before, turns):
             job = partial(self._look_back, id, before, turns)
             client.start(job, lambda _: then(self.feed(id)), fail)
@@ -313,7 +325,7 @@ class Hub:
         while True:
             await self.read(id)
             log = self.feed(id).log
-            if not log.lacks(before, turns):  # in the same step as what is done with it
+            if not log.lacks(before, turns):  # no checkpoint before it is used
                 return {"session": id}
             assert self.runtime.store is not None
             await look_back(self.runtime.store, log, before, turns, self.limits)
@@ -321,23 +333,24 @@ class Hub:
     def when_open(
         self, client: Client, id: str, then: Callable[[Session], None], fail: Fail
     ) -> None:
-        """Have `then` called with a session: now, or when it is opened, if it is only stored.
-        Raises `Refused`, as `then` may if it is called now."""
+        """Call `then` with a session, now or, if it is only stored, when it has been opened. Raises
+        `Refused`, as `then` may if it is called now.
+        """
         if self.runtime.stored(id) is None:
             then(self.session(id))
         else:
             client.start(partial(self.reopen, client, id), lambda _: then(self.session(id)), fail)
 
     async def reopen(self, client: Client, id: str) -> Fields:
-        """Open a session that is only stored. Raises what `Runtime.reopen` does."""
+        """Open a session that is only stored. Raises the errors of `Runtime.reopen`."""
         servers, roots = client.mcp_servers.get(id, ()), client.roots.get(id)
         await self.runtime.reopen(id, tools=client.tools, mcp_servers=servers, roots=roots)
         return {"session": id}
 
-    # --- what is sent to all
+    # --- sent to all viewers
 
     def default_agent(self) -> str:
-        """Raises `Refused`."""
+        """Return the agent for sessions that name none. Raises `Refused` if none is installed."""
         if self._agent is not None:
             return self._agent
         for info in self.agents():
@@ -346,7 +359,7 @@ class Hub:
         raise Refused("agent_failed", "no agent is installed")
 
     def agents(self) -> list[AgentInfo]:
-        """Those of the catalogue."""
+        """Return the agents of the catalogue."""
         made, agents = self._agents
         now = trio.current_time()
         if now - made >= AGENTS:
@@ -355,24 +368,26 @@ class Hub:
         return agents
 
     def list_frame(self) -> bytes:
+        """Return the list of sessions as a frame."""
         if self._list is None:
             self._list = pack(type="sessions", sessions=self.sessions())
         return self._list
 
     def store_frame(self) -> bytes | None:
-        """How the store does; None if it does well, or there is none."""
+        """Return the store's state as a frame; None if it is fine or there is no store."""
         store = self.runtime.store
         return None if store is None or store.status.state == "ok" else _store_frame(store.status)
 
     def name_chat(self, chat: str, session: str) -> None:
-        """A session is what a client calls so, also for the next server."""
+        """Bind a client's name for a session, also for the next server."""
         self.chats[chat] = session
         if self.runtime.store is not None:
             self.runtime.store.name_chat(self._prefix + chat, session)
 
     async def find_chat(self, chat: str) -> Fields:
-        """See to it that a session is known which another server has by that name, or id, if there
-        is one. Raises `StoreError`."""
+        """Find the session that another server has under this name or id, if there is one. Raises
+        `StoreError`.
+        """
         port = None if self.runtime.store is None else self.runtime.store.port
         session = None if port is None else await port.chat(self._prefix + chat)
         if await self.runtime.find(session or chat) and session is not None:
@@ -380,7 +395,7 @@ class Hub:
         return {}
 
     def page(self, before: str | None, limit: int) -> Fields:
-        """What `ListSessions` asks for. Raises `Refused`."""
+        """Return the result of `ListSessions`. Raises `Refused` if `before` is not stored."""
         stored = self.runtime.list_stored()
         if before is None:
             shown = {info.session for info in self.sessions()}
@@ -393,8 +408,9 @@ class Hub:
         return {"sessions": stored[max(0, end - limit) : end], "more": end > limit}
 
     async def search(self, query: str, limit: int) -> Fields:
-        """The sessions in which these words are, the latest first, with a piece of what was said.
-        Raises `StoreError`."""
+        """Return the sessions that contain these words, the latest first, each with a snippet.
+        Raises `StoreError`.
+        """
         if self.runtime.store is None:
             raise Refused("unsupported", "the sessions are not stored")
         whose = None if self.runtime.tenant is None else self.runtime.tenant.name
@@ -404,8 +420,9 @@ class Hub:
         return {"found": [{"session": info, "snippet": text} for info, text in found if info]}
 
     def sessions(self) -> list[SessionInfo]:
-        """What everybody is sent: the newest of those that are stored, all that somebody reads,
-        and then those that are open."""
+        """Return the list for all viewers: the newest stored sessions, all that are being read,
+        then the open ones.
+        """
         stored, now = self.runtime.list_stored(), self.runtime.list_open()
         read = [info for info in stored[:-STORED] if info.session in self._resting]
         return [*read, *stored[-STORED:], *now]
@@ -417,7 +434,7 @@ class Hub:
         return math.inf if feed.viewers else feed.left_at
 
     def _sessions_changed(self) -> None:
-        """Sessions have come or gone."""
+        """Update feeds, names and the list after sessions have come or gone."""
         now = {info.session for info in self.runtime.list_open()}
         rest = {id for id in self._resting.keys() - now if self.runtime.stored(id) is not None}
         for id in self.feeds.keys() - now - rest:
@@ -439,8 +456,9 @@ class Hub:
         self._list_changed()
 
     def _hand_on(self, id: str) -> None:
-        """A session has left this server, and may go on at another one: those who look at it look
-        on at what is stored of it."""
+        """Keep the viewers of a session that left this server, and may continue on another one:
+        they continue with its stored log.
+        """
         waiting = self._resting[id] = _Waiting()
         self._reading[id] = waiting.over
         self._listening.pop(id)()
@@ -457,7 +475,7 @@ class Hub:
             return
         finally:
             self._read_over(id, waiting.over)
-        if self._resting.get(id) is not waiting:  # it is here again, or nobody looks at it
+        if self._resting.get(id) is not waiting:  # it is here again, or has no viewers
             stop()
         elif log.epoch != feed.log.epoch or log.seq < feed.log.seq:
             stop()
@@ -478,7 +496,7 @@ class Hub:
         self._listen(feed)
 
     def _drop(self, id: str) -> None:
-        """There is no such session any more, or nobody looks at it."""
+        """Remove a session that no longer exists or has no viewers."""
         if (stop := self._resting.pop(id, None)) is not None:
             stop()
         feed = self.feeds.pop(id)
@@ -499,7 +517,7 @@ class Hub:
 
         self._listening[log.session] = log.listen(published)
         if feed.waiting:
-            published()  # it may be further than the one before
+            published()  # it may be ahead of the previous log
 
     def _list_changed(self) -> None:
         self._list = None
@@ -512,10 +530,10 @@ class Hub:
         for viewer in list(self.viewers):
             viewer.list_changed()
 
-    # --- what is done later
+    # --- scheduled jobs
 
     def _schedule(self, job: Callable[[float], None], at: float) -> None:
-        """Have `job` called at that time or, if it is to be called anyway, at the earlier one."""
+        """Call `job` at that time, or earlier if it is already scheduled for an earlier time."""
         known = self._jobs.get(job)
         if known is None or at < known:
             self._jobs[job] = at
@@ -536,7 +554,7 @@ class Hub:
     # --- clients, which outlive their connections
 
     def recognise(self, viewer: Viewer, token: str | None) -> Client:
-        """The client that a viewer is. The newest connection of a client is the one that counts."""
+        """Return the client of a viewer. A client's new connection replaces an older one."""
         client = self.client(viewer.role, None if token is None else self._prefix + token)
         if client.viewer is not None:
             client.viewer.end(Code.REPLACED, "this client has connected again")
@@ -546,7 +564,7 @@ class Hub:
         return client
 
     def client(self, role: Role, token: str | None) -> Client:
-        """The client of that name, as other servers know it, or a new one."""
+        """Return the client of that name, as other servers know it, or a new one."""
         client = None if token is None else self._clients.get((role, token))
         if client is None:
             kept = self.runtime.answers if role == "controller" else {}
@@ -559,19 +577,20 @@ class Hub:
         return client
 
     def _holds(self, answer: Answer) -> bool:
-        """Whether what an earlier server has answered is still so: a session that was opened and
-        never had a turn has gone with it, and is to be opened again."""
+        """True if an earlier server's answer is still valid. A session that was opened and never
+        had a turn ended with that server and must be opened again.
+        """
         opened = _opened.decode(answer.body).session
         return opened is None or opened in self.feeds or self.runtime.stored(opened) is not None
 
     def forget(self, viewer: Viewer) -> None:
-        """A connection is gone."""
+        """Handle the end of a connection."""
         client = self.viewers.pop(viewer, None)
         if client is not None and client.viewer is viewer:
             self.left(client)
 
     def left(self, client: Client) -> None:
-        """A client is not there any more."""
+        """Handle the departure of a client."""
         client.leave()
         if not client.can_return:
             client.end()
@@ -579,7 +598,7 @@ class Hub:
             self.present(self, client, tuple(client.away), False)
 
     def arrived(self, client: Client, session: str) -> None:
-        """A client looks at a session."""
+        """Note that a client views a session."""
         if client.offers and not self.is_open(session):
             client.away.add(session)
             self.present(self, client, [session], True)
@@ -591,7 +610,7 @@ class Hub:
 
 
 class _Waiting:
-    """In the place of what ends that a session is followed, until it is."""
+    """A placeholder for the function that stops following a session, until it is followed."""
 
     def __init__(self) -> None:
         self.over = trio.Event()
@@ -601,7 +620,7 @@ class _Waiting:
 
 
 class _Opened(Struct):
-    """What an answer says of the session that was opened, if one was."""
+    """The part of an answer that names the opened session, if there is one."""
 
     session: str | None = None
 
@@ -610,7 +629,7 @@ _opened: Final = msgspec.json.Decoder(_Opened)
 
 
 def _listed(log: Log) -> tuple[object, ...]:
-    """What of a log is in the list of sessions, as far as it changes."""
+    """Return the parts of a log that are in the list of sessions and can change."""
     state = log.state
     return state.state.phase, state.turn_count, state.title
 

@@ -1,8 +1,7 @@
-"""What a command does, in whatever protocol it was said.
+"""Execution of commands, whatever protocol they came in by.
 
-A command is a wish about a session: it is handed to the session synchronously and answered at once,
-or, where the agent or a process has to be waited for, by a job of its own. What comes of it is
-reported by the session's events, to all viewers alike.
+A command is passed to the session synchronously and answered immediately, or, if an agent or a
+process must be waited for, by a job. Session events report the effects to all viewers alike.
 """
 
 from __future__ import annotations
@@ -37,29 +36,34 @@ from .hub import Hub
 from .routing import is_elsewhere, send_on, send_to_all
 
 ENDS: Final = (c.Cancel, c.Permission, c.StopAll, c.StopTask, c.CloseSession)
-"""Commands that may end what runs: they are carried out and answered whatever the store does."""
+"""Commands that may end something that runs: they are carried out and answered whatever the state
+of the store.
+"""
 
 KNOWN: Final = 0.25
-"""Seconds for which a cancel waits for what is known of it."""
+"""Seconds for which a cancel waits for an answer that another server may have given."""
 
 UNOPENED: Final = (c.Cancel, c.CloseSession, c.DeleteSession, c.ForkSession)
-"""Commands to a session that is only stored for which it is not opened."""
+"""Commands that do not open a session that is only stored."""
 
 
 HOLDS: Final = (c.Prompt, c.Retell, c.InQueue, c.RenameSession)
-"""Commands that are over ahead of what the same client says to the session behind them, where more
-than one server may carry them out. None of them waits for the agent."""
+"""Commands that finish before the same client's later commands to the session begin, if more than
+one server may carry them out. None of them waits for the agent.
+"""
 
 ORDER: Final = 60.0
-"""Seconds for which a command waits at most for those ahead of it."""
+"""Maximum seconds for which a command waits for earlier ones."""
 
 REPLIES: Final = (c.Permission, c.ToolResult)
-"""Commands that wait for no other one: something waits for them."""
+"""Commands that wait for no other command, because something waits for them."""
 
 
 def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fail) -> None:
-    """Have a command done, and what came of it said, at once or when its job is over: `done`, or
-    `fail` with what went wrong, also in `done`."""
+    """Carry out a command and report the result, immediately or when its job is over.
+
+    `done` is called with the result, or `fail` with the error, which may also come from `done`.
+    """
     store = hub.runtime.store
     try:
         crowded = isinstance(command, ENDS) and not client.has_room
@@ -86,9 +90,11 @@ def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fa
 
 
 def in_order(client: Client, command: c.Command, job: Job, patience: float = ORDER) -> Job:
-    """See to it that what a client says to a session is done in the order in which it was said, but
-    for what takes too long: two servers may wait for each other. An end of what runs waits for no
-    longer than its `patience`."""
+    """Run a client's commands to a session in the order in which they were sent.
+
+    A command waits for `ORDER` seconds at most, because two servers may wait for each other. A
+    command that ends something waits for `patience` seconds at most.
+    """
     named = isinstance(command, c.Cancel) and command.turn is not None
     if not isinstance(command, c.ForSession) or isinstance(command, REPLIES) or named:
         return job
@@ -104,7 +110,9 @@ def in_order(client: Client, command: c.Command, job: Job, patience: float = ORD
 async def _or_elsewhere(
     hub: Hub, store: Store, port: Port, client: Client, command: c.Command, job: Job
 ) -> Fields:
-    """Carry out a command here, unless its session has left this server before that was begun."""
+    """Carry out a command here, or where its session is if that left this server before the command
+    began.
+    """
     doubtful = False
     try:
         return await job()
@@ -125,8 +133,12 @@ async def _wherever(
     *,
     doubtful: bool = False,
 ) -> Fields:
-    """Carry out a command to a session that is not open here, by whoever has it or opens it.
-    `doubtful`: what comes of it may be stored already, with its answer, which is found then."""
+    """Carry out a command to a session that is not open here, on the server that has it or opens
+    it.
+
+    `doubtful`: the effects of the command may already be stored; then its answer is stored too and
+    is found.
+    """
     if isinstance(command, c.StopAll):
         here = hub.runtime.cancel_all()
         return {"cancelled": here + await send_to_all(hub, port, client, command)}
@@ -136,14 +148,14 @@ async def _wherever(
                 return fields
         except StoreError:
             if not doubtful:
-                raise  # and nobody will carry it out
+                raise  # no server will carry it out
             await trio.sleep(AGAIN)
             continue
         try:
             return await in_hand(hub, store, client, command)
         except SessionElsewhere as error:
             if error.node is None:
-                raise  # of another home
+                raise  # owned by another home
         except SessionMoved:
             doubtful = True
         except StoreError:
@@ -155,12 +167,13 @@ async def _wherever(
         except SessionClosed:
             if not is_elsewhere(hub, command):
                 raise
-        await trio.sleep(AGAIN)  # somebody else was first, or this server drains
+        await trio.sleep(AGAIN)  # another server was first, or this one drains
 
 
 async def in_hand(hub: Hub, store: Store, client: Client, command: c.Command) -> Fields:
-    """Carry out a command that is this server's to carry out, and is not refused if it was carried
-    out by another one before."""
+    """Carry out a command on this server. It is not refused if another server carried it out
+    before.
+    """
     try:
         if isinstance(command, c.ForSession):
             await hub.runtime.find(command.session)
@@ -170,7 +183,7 @@ async def in_hand(hub: Hub, store: Store, client: Client, command: c.Command) ->
     except StoreError as error:
         failure = error
     known: Fields | None = None
-    with suppress(StoreError):  # what reads may reach the store where what writes does not
+    with suppress(StoreError):  # reading the store may work when writing does not
         known = await client.answered_elsewhere(store, command)
     if known is None:
         raise failure
@@ -178,8 +191,9 @@ async def in_hand(hub: Hub, store: Store, client: Client, command: c.Command) ->
 
 
 def _is_unkept(hub: Hub, command: c.Command) -> bool:
-    """Whether nothing is stored that comes of it: it only looks, or its session is a program's own
-    that is not stored."""
+    """True if nothing of the command is stored: it only reads, or its session belongs to the
+    program and is not stored.
+    """
     if not isinstance(command, c.ForSession) or isinstance(command, c.FindFiles):
         return isinstance(command, c.FindFiles)
     if hub.runtime.stored(command.session) is not None:
@@ -188,7 +202,7 @@ def _is_unkept(hub: Hub, command: c.Command) -> bool:
 
 
 def _act(hub: Hub, client: Client, command: c.Command) -> Fields | Job:
-    """What came of a command, or what is still to be waited for. Raises whatever went wrong."""
+    """Return the result of a command, or a job to wait for. Raises the command's error."""
     match command:
         case c.ForSession(session=id):
             if hub.runtime.stored(id) is not None:
@@ -204,9 +218,12 @@ def _act(hub: Hub, client: Client, command: c.Command) -> Fields | Job:
 
 
 def _kept(hub: Hub, store: Store, client: Client, command: c.Command) -> Job:
-    """As `_act`. The answer is stored in one flush with the events that come of the command at
-    once, or behind those that take time, and given when it is: so no other server carries the
-    command out again, and what was answered stays true."""
+    """Like `_act`, but store the answer.
+
+    The answer is stored in one flush with the immediate events of the command, or after those that
+    take time, and is given once it is stored. So no other server carries out the command again, and
+    the answer stays true.
+    """
     if store.membership is not None:
         if isinstance(command, c.Cancel) and command.turn is None and hub.is_open(command.session):
             return partial(_cancelled_once, hub, store, client, command)
@@ -216,8 +233,9 @@ def _kept(hub: Hub, store: Store, client: Client, command: c.Command) -> Job:
 
 
 async def _kept_once(hub: Hub, store: Store, client: Client, command: c.Command) -> Fields:
-    """Where others share the store, one of them may have carried it out already. That is asked when
-    the session is this process's: from then on no other one can."""
+    """Carry out a command unless another server that shares the store did. This is checked once the
+    session belongs to this process: from then on no other server can.
+    """
     if isinstance(command, c.ForSession) and not isinstance(command, UNOPENED):
         if hub.runtime.stored(command.session) is not None:
             await hub.reopen(client, command.session)
@@ -226,8 +244,9 @@ async def _kept_once(hub: Hub, store: Store, client: Client, command: c.Command)
 
 
 async def _cancelled_once(hub: Hub, store: Store, client: Client, command: c.Cancel) -> Fields:
-    """A cancel of whatever runs, which may have been carried out elsewhere: then it is not this
-    turn that was meant. It does not wait for a store that does not answer."""
+    """Cancel the running turn, unless another server already carried out this cancel: then it did
+    not mean this turn. It does not wait for a store that does not answer.
+    """
     before = hub.session(command.session).state.turn
     if before is not None and store.status.state == "ok":
         with trio.move_on_after(KNOWN):
@@ -268,17 +287,17 @@ def _kept_with_events(hub: Hub, store: Store, client: Client, command: c.ForSess
             if (answer := client.answer_to(command, outcome)) is not None:
                 keeper.answers.append(answer)
     if not isinstance(outcome, dict) or keeper.answers:
-        keeper.answers.clear()  # no event came of it that it could go with
+        keeper.answers.clear()  # the command caused no event to store it with
         return partial(_kept_behind, store, client, command, outcome)
     fields, seq = outcome, host.log.seq
 
     async def job() -> Fields:
         if store.membership is None or isinstance(command, ENDS):
             await keeper.wait_until_kept(seq)
-        else:  # what may be stored may be carried out by another one, and must not be refused
+        else:  # if it may be stored, another server may carry it out: do not refuse it
             await keeper.wait_until_known(seq)
         if session.log.seq < seq and not isinstance(command, ENDS):
-            keeper.check()  # says why
+            keeper.check()  # raises the reason
         return fields
 
     return client.once(command, job)
@@ -301,7 +320,7 @@ async def _kept_behind(
 
 
 def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
-    """As `_act`, for a session that is not open. What needs it open opens it."""
+    """Like `_act`, for a session that is not open. Commands that need it open, open it."""
     match command:
         case c.Cancel(turn=turn):
             return {"turn": turn}  # nothing runs
@@ -377,7 +396,7 @@ def _place(session: Session, command: c.Prompt) -> Fields:
 
 
 def _placed(session: Session, turn: Turn) -> Fields:
-    """How a prompt stands that was just taken."""
+    """Return the position of a prompt that was just accepted."""
     if turn.id:
         return {"turn": turn.id, "seq": session.log.seq}
     waiting = [entry.id for entry in session.queue]
@@ -390,7 +409,7 @@ def _cancel(session: Session, command: c.Cancel) -> Fields:
     if command.turn is not None and (running is None or running.id != command.turn):
         if command.turn not in session.log.state.turns:
             raise Refused("unknown_turn", f"no turn {command.turn!r} in this session")
-        return {"turn": command.turn}  # it is over already
+        return {"turn": command.turn}  # it is already over
     if command.pause or running is None:
         session.cancel(now=command.now)
     else:
@@ -441,7 +460,9 @@ def _in_queue(session: Session, command: c.InQueue) -> Fields:
 
 
 async def _call(patience: float, ask: Callable[[], Awaitable[None]]) -> Fields:
-    """A request to the agent, which has `limits.call` seconds to answer it."""
+    """Send a request to the agent and wait at most `patience` seconds (`limits.call`) for its
+    answer.
+    """
     with trio.move_on_after(patience):
         await ask()
         return {}
@@ -454,6 +475,7 @@ async def _call(patience: float, ask: Callable[[], Awaitable[None]]) -> Fields:
 def new_session(
     hub: Hub, client: Client, command: c.NewSession, mcp_servers: Sequence[JsonObject] = ()
 ) -> Job:
+    """Return a job that opens a session. Raises `Refused` for a folder that is not allowed."""
     cwd = hub.folders.resolve(command.cwd)
     roots = _resolved(hub, command.roots)
 
@@ -476,6 +498,7 @@ def new_session(
 def fork_session(
     hub: Hub, client: Client, command: c.ForkSession, mcp_servers: Sequence[JsonObject] = ()
 ) -> Job:
+    """Return a job that forks a session. Raises `Refused` for a folder that is not allowed."""
     roots = _resolved(hub, command.roots)
 
     async def job() -> Fields:
@@ -503,7 +526,7 @@ def _load(hub: Hub, client: Client, command: c.LoadSession) -> Fields | Job:
         return {"session": hub.session(command.session).id}
     assert agent is not None
     assert known is not None
-    if hub.runtime.tenant is not None:  # agents keep the conversations of all in one place
+    if hub.runtime.tenant is not None:  # agents keep the conversations of all tenants in one place
         raise Refused(
             "forbidden",
             "a tenant's token opens no conversation by the agent's id, but by a `session`",
@@ -527,13 +550,13 @@ async def _delete(hub: Hub, id: str) -> Fields:
 
 
 def _dropped(prompts: int) -> Fields:
-    """Tell the client that closes a session how many waiting prompts are dropped with it."""
+    """Report to the client how many queued prompts were dropped with a closed session."""
     return {"dropped": prompts} if prompts else {}
 
 
 @contextmanager
 def _refusal_of_adopted() -> Iterator[None]:
-    """A session that is a program's own is not a client's to end."""
+    """Refuse to end a session that belongs to the program."""
     try:
         yield
     except LocalProtocolError as error:

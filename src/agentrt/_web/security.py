@@ -1,13 +1,12 @@
-"""Who may come in: the names that the server answers to, the pages whose scripts it talks to, and
-the tokens that it knows.
+"""Access rules: accepted host names, allowed origins, and known tokens.
 
-A token stays what it is for as long as the server runs, or until it is revoked. It is never part of
-a URL: a link carries a *ticket*, which is good for one use and is exchanged for a cookie and a key.
+The meaning of a token is fixed until the server ends or the token is revoked. A token is never part
+of a URL: a link carries a *ticket*, which works once and is exchanged for a cookie and a key.
 
-Browsers show a cookie to every port of a machine, so that another local server, perhaps one that an
-agent wrote, may know it. The cookie alone therefore gives the page's files and nothing else; for a
-WebSocket the page shows the key as well, which it keeps in the storage of its origin. Both are
-derived from the token: with the same token, a browser is let in again after a restart.
+Browsers send a cookie to every port of a machine, so another local server, perhaps one that an
+agent wrote, may learn it. The cookie alone therefore only gives access to the page's files. For a
+WebSocket the page also sends the key, which it keeps in the storage of its origin. Both are derived
+from the token, so a browser stays signed in after a restart with the same token.
 """
 
 from __future__ import annotations
@@ -30,34 +29,37 @@ from msgspec import Struct
 from .._limits import Tenant
 
 Role: TypeAlias = Literal["controller", "viewer"]
-"""A controller may do everything, a viewer only watches."""
+"""The role of a client. A controller may do everything, a viewer only watches."""
 
 COOKIES: Final = 8
-"""Cookies of our name that are looked at."""
+"""Maximum number of cookies with our name that are checked."""
 
 SHORTEST: Final = 16
-"""Characters of a token that somebody chose: a shorter one could be guessed over the network."""
+"""Minimum characters of a chosen token: a shorter one could be guessed over the network."""
 
 OFFERED: Final = "agentrt.token."
 KEY: Final = "agentrt.key."
-"""A browser's script cannot set headers on a WebSocket, but it can offer subprotocols."""
+"""Prefixes of subprotocols that carry a token or a key: a browser's script cannot set headers on a
+WebSocket, but it can offer subprotocols.
+"""
 
 
 class Pass(Struct, frozen=True):
-    """What lets a browser in: the secret in its cookie, and the key that its page keeps."""
+    """Credentials of a browser: the secret in its cookie, and the key that its page keeps."""
 
     cookie: str
     key: str
 
 
 class Grant:
-    """What a token gives: all sessions, or those of a tenant. Revoking it ends all that live by
-    it."""
+    """The rights of one token: to all sessions, or to those of one tenant. Revoking it closes
+    everything that depends on it.
+    """
 
     def __init__(self, token: str, role: Role, tenant: Tenant | None = None) -> None:
         self.role: Role = role
         self.tenant = tenant
-        # Says whose secret is to be tried, which takes a while: of a tenant's, not of everybody's.
+        # The mark selects the secret to try, which is slow: only the tenant's, not all of them.
         name = "" if tenant is None else f"{role} {tenant.name}"
         self._mark = name and f"{hashlib.sha256(name.encode()).hexdigest()[:16]}~"
         self.revoked = False
@@ -66,20 +68,23 @@ class Grant:
         self._live: set[Callable[[], None]] = set()
 
     def fits(self, token: str) -> bool:
+        """True if `token` is the token of this grant."""
         return hmac.compare_digest(self._digest, _digest(token))
 
     @cached_property
     def _secret(self) -> bytes:
-        """Slow to derive: who knows a cookie must not find the token by trying likely ones."""
+        """The signing key. It is slow to derive, so that a cookie does not help to find the token
+        by trying likely ones.
+        """
         return hashlib.scrypt(self._token.encode(), salt=b"agentrt", n=2**14, r=8, p=1)
 
     def new_pass(self) -> Pass:
-        """For another browser."""
+        """Create credentials for another browser."""
         id = self._mark + secrets.token_urlsafe(16)
         return Pass(f"{id}.{self._sign('cookie', id)}", self._sign("key", id))
 
     def knows(self, cookie: str, key: str | None = None) -> bool:
-        """Whether a cookie is of this grant and, if it is given, the key is that cookie's."""
+        """True if the cookie belongs to this grant and the key, if given, to the cookie."""
         id, _, signed = cookie.partition(".")
         if not id.startswith(self._mark) or "~" in id.removeprefix(self._mark):
             return False
@@ -93,11 +98,12 @@ class Grant:
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def listen(self, revoked: Callable[[], None]) -> Callable[[], None]:
-        """Have `revoked` called when that happens; returns the function that ends it."""
+        """Call `revoked` when the grant is revoked. Returns a function that unregisters it."""
         self._live.add(revoked)
         return lambda: self._live.discard(revoked)
 
     def revoke(self) -> None:
+        """Revoke the grant and call all listeners."""
         self.revoked = True
         for end in tuple(self._live):
             end()
@@ -106,25 +112,26 @@ class Grant:
 class _Ticket(Struct, frozen=True):
     grant: Grant
     until: float
-    """The time at which it expires."""
+    """The time at which it expires, by the clock of `Security`."""
 
 
 class Security:
-    """The rules of one server.
+    """The access rules of one server.
 
-    - `token`: gives control; without one, a random one is made.
-    - `viewer_token`: gives sight only; without one, nobody just watches.
-    - `metrics_token`: gives `/metrics` and nothing else; without one, nobody gets that.
-    - `tenants`, `tenant_viewers`: further tokens, for control and for sight, each with the tenant
-      whose sessions alone it gives. The tokens above are the operator's, and give all.
+    - `token`: gives control; by default a random one is made.
+    - `viewer_token`: gives read-only access; by default there is none.
+    - `metrics_token`: gives access to `/metrics` and nothing else; by default nothing does.
+    - `tenants`, `tenant_viewers`: further tokens, for control and for read-only access, each with
+      the tenant whose sessions it is limited to. The tokens above are the operator's and give
+      access to all sessions.
     - `url`: the address, `https://NAME` or `http://NAME:PORT`, under which people reach the server,
       for example through a proxy that ends TLS. Links begin with it, its name and origin are
       allowed, and with `https` the cookie is `Secure`.
     - `allow_hosts`: further names, `NAME` or `NAME:PORT`, under which the server is reached.
     - `allow_origins`: further origins, `https://NAME:PORT`, whose pages may connect.
-    - `clock`: the monotonic time in seconds, by which tickets expire.
+    - `clock`: returns monotonic time in seconds, used for the expiry of tickets.
 
-    Raises `ValueError` for what would be no protection.
+    Raises `ValueError` for values that would give no protection.
     """
 
     def __init__(
@@ -167,7 +174,7 @@ class Security:
         self._grants += [Grant(each, "viewer", whose) for each, whose in watching.items()]
         self._metrics = None if metrics_token is None else _digest(metrics_token)
         self._clock = clock
-        self._tickets: dict[bytes, _Ticket] = {}  # by their digests
+        self._tickets: dict[bytes, _Ticket] = {}  # by digest
 
     @property
     def public_port(self) -> int | None:
@@ -177,7 +184,7 @@ class Security:
         return urlsplit(self.url).port or (443 if self.url.startswith("https:") else 80)
 
     def by_token(self, token: str) -> Grant | None:
-        """What a token gives, if it is one of ours. Takes the same time for every wrong one."""
+        """Return the grant of a token, or None. It takes the same time for every wrong token."""
         found = None
         for grant in self._grants:
             if grant.fits(token) and not grant.revoked:
@@ -186,18 +193,21 @@ class Security:
 
     @property
     def measured(self) -> bool:
-        """Whether there is a token for metrics."""
+        """True if there is a token for metrics."""
         return self._metrics is not None
 
     def may_measure(self, token: str | None) -> bool:
-        """Whether that is the token for metrics. Takes the same time for every wrong one."""
+        """True if this is the token for metrics. It takes the same time for every wrong token."""
         if self._metrics is None or token is None:
             return False
         return hmac.compare_digest(self._metrics, _digest(token))
 
     def by_cookies(self, cookies: Iterable[str], key: str | None = None) -> Grant | None:
-        """What a browser's cookies give, with the key that goes with one of them if it is given.
-        (Another local server may have set some of that name.)"""
+        """Return the grant of a browser's cookies, or None.
+
+        With `key`, it must belong to one of the cookies. Several cookies are tried because another
+        local server may have set some of the same name.
+        """
         for cookie in list(cookies)[:COOKIES]:
             for grant in self._grants:
                 if not grant.revoked and grant.knows(cookie, key):
@@ -205,8 +215,11 @@ class Security:
         return None
 
     def ticket(self, role: Role = "controller", life_s: float | None = None) -> str:
-        """Return a new ticket for a link, which expires after `life_s` seconds (None: never).
-        Raises `ValueError` if there is no token of that role."""
+        """Create a ticket for a link.
+
+        It expires after `life_s` seconds (None: never). Raises `ValueError` if there is no token of
+        that role.
+        """
         grant = next(
             (g for g in self._grants if g.role == role and g.tenant is None and not g.revoked), None
         )
@@ -220,8 +233,9 @@ class Security:
         return ticket
 
     def redeem(self, ticket: str) -> Pass | None:
-        """Exchange a ticket, which is then used up, for a pass. None if it is unknown, used,
-        expired or revoked."""
+        """Exchange a ticket for a pass; the ticket is then used up. Returns None if it is unknown,
+        used, expired or revoked.
+        """
         digest = _digest(ticket)
         known = [each for each in self._tickets if hmac.compare_digest(each, digest)]
         found = self._tickets.pop(known[0]) if known else None
@@ -230,8 +244,9 @@ class Security:
         return found.grant.new_pass()
 
     def revoke(self, token: str) -> bool:
-        """Forget a token, the tickets and cookies that came from it, and close every connection
-        that lives by it. Returns whether there was such a token."""
+        """Revoke a token, its tickets and its cookies, and close every connection that depends on
+        it. Returns True if there was such a token.
+        """
         grant = self.by_token(token)
         if grant is None:
             return False
@@ -242,7 +257,7 @@ class Security:
         return True
 
     def check_addresses(self, addresses: Iterable[str]) -> None:
-        """Raises `ValueError` if these addresses may not be listened on."""
+        """Raise `ValueError` if the server may not listen on these addresses."""
         for address in addresses:
             if ipaddress.ip_address(address.partition("%")[0]).is_loopback:
                 continue
@@ -254,7 +269,7 @@ class Security:
                 )
 
     def names(self, host: str, port: int, *, tls: bool) -> Names:
-        """What `Host` and `Origin` may say to a server that listens on `host`."""
+        """Return the `Host` and `Origin` headers accepted by a server that listens on `host`."""
         scheme = "https" if tls else "http"
         default = 443 if tls else 80
         hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
@@ -266,7 +281,7 @@ class Security:
                 hosts.add(name)
             else:
                 hosts |= {name, f"{name}:{port}"}
-                origins.add(f"https://{name}")  # behind a proxy that ends TLS
+                origins.add(f"https://{name}")  # a proxy in front of it ends TLS
         if port == default:
             hosts |= {name.removesuffix(f":{port}") for name in hosts}
         origins |= {f"{scheme}://{name}" for name in hosts if port == default or _has_port(name)}
@@ -277,7 +292,7 @@ class Security:
         return Names(hosts=frozenset(hosts), origins=frozenset(origins | {*self.allow_origins}))
 
     def shown(self, host: str, port: int) -> str:
-        """The name and port to be put into a link."""
+        """Return the name and port to put into a link."""
         if host in ("", "0.0.0.0", "::"):
             host = self.allow_hosts[0] if self.allow_hosts else "localhost"
         elif ":" in host:
@@ -286,18 +301,22 @@ class Security:
 
 
 class Names(Struct, frozen=True):
-    """The `Host` and `Origin` headers that are let in. A `Host` that equals the `Origin` proves
-    nothing: a name of the attacker's may lead to this machine."""
+    """The accepted `Host` and `Origin` headers. A `Host` that equals the `Origin` proves nothing:
+    an attacker's name may resolve to this machine.
+    """
 
     hosts: frozenset[str]
     origins: frozenset[str]
 
     def answers_to(self, host: str) -> bool:
+        """True if `host` is an accepted `Host` header."""
         return host.lower() in self.hosts
 
 
 def offered_token(protocols: Iterable[str]) -> str | None:
-    """The token among the subprotocols that a client offers; an unreadable one is a wrong one."""
+    """Return the token among the offered subprotocols; None if there is none, an empty (and so
+    wrong) one if it is unreadable.
+    """
     for protocol in protocols:
         if protocol.startswith(OFFERED):
             text = protocol.removeprefix(OFFERED)
@@ -311,7 +330,7 @@ def offered_token(protocols: Iterable[str]) -> str | None:
 
 
 def offered_key(protocols: Iterable[str]) -> str:
-    """The key among the subprotocols that a page offers, or an empty one, which is a wrong one."""
+    """Return the key among the offered subprotocols, or an empty (and so wrong) one."""
     return next((each.removeprefix(KEY) for each in protocols if each.startswith(KEY)), "")
 
 

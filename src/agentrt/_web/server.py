@@ -1,4 +1,4 @@
-"""Serving a runtime's sessions to browsers: the port, and the order of its closing."""
+"""Serving a runtime's sessions to browsers: the port, and the order in which things close."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .hub import Hub
 
 BACKLOG = 256
-"""Connections that the kernel keeps until they are accepted."""
+"""Connections that the kernel queues until they are accepted."""
 
 
 async def serve(
@@ -40,28 +40,36 @@ async def serve(
     metrics: Metrics | None = None,
     task_status: trio.TaskStatus[Site] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the page at `/`, the protocol `agentrt.v1` at `/ws`, clients of the AI SDK at `/ai` and
-    of ACP at `/acp`, until cancelled.
+    """Serve the web frontend of a runtime until cancelled.
 
-    To be started with `site = await nursery.start(serve, runtime)`: then it listens, and
-    `site.link()` is the URL for a browser. `port` 0 takes a free one. With `ssl_context` it speaks
-    TLS only. Without `security` there is one random token, for control. `agent`: the agent of
-    sessions that a client opens without naming one; by default the first that is installed.
-    `metrics`: served at `/metrics` to who shows the `metrics_token` of `security`.
-    A worker (`open_store(…, role="worker")`) serves no clients: only `/healthz`, `/readyz` and
+    The page is at `/`, the protocol `agentrt.v1` at `/ws`, AI SDK clients connect at `/ai` and ACP
+    clients at `/acp`.
+
+    Start it with `site = await nursery.start(serve, runtime)`. When that returns, the server is
+    listening and `site.link()` is a URL for a browser.
+
+    - `port`: 0 picks a free port.
+    - `agent`: the agent of sessions that a client opens without naming one; by default the first
+      installed one.
+    - `cwd`: the folder of sessions whose client names none; by default the first of `roots`, or the
+      current folder of this process.
+    - `roots`: the folders in and below which clients may open sessions; by default anywhere.
+    - `security`: tokens and names; by default one random token, for control.
+    - `ssl_context`: if given, only TLS is served.
+    - `metrics`: served at `/metrics` to clients that send the `metrics_token` of `security`.
+
+    A worker (`open_store(…, role="worker")`) serves no clients, only `/healthz`, `/readyz` and
     `/metrics`.
-    `cwd`: the folder of sessions whose client names none; by default the first of `roots`, or this
-    process's own. `roots`: where, and below which, clients may open sessions; by default anywhere.
 
-    Raises `ValueError` if there are metrics without a token for them, if other machines could reach
-    it and `security` has no token of yours or no name for it, or if a root is no folder; `OSError`
-    if the port cannot be had.
+    Raises `ValueError` if there are metrics but no token for them, if other machines could reach
+    the server and `security` has no token that you chose or no name for the server, or if a root is
+    not a folder; `OSError` if the port cannot be opened.
 
     Cancelling it notifies every client, closes all connections in bounded time, and leaves the
     runtime as it is.
     """
     check_trio("serve")
-    # h11 and trio-websocket cost as much to import as all the rest.
+    # h11 and trio-websocket take as long to import as everything else.
     from .folders import Folders
     from .forwarded import serve_forwarded
     from .hub import Hub
@@ -94,7 +102,7 @@ async def open_site(
     security: Security,
     ssl_context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Site]:
-    """What `serve` does, for viewers from anywhere and as long as its block lasts."""
+    """Listen and serve as `serve` does, while the block runs, with viewers from any hub."""
     from .connections import Connections
     from .handler import ConnectionHandler
 
@@ -108,7 +116,7 @@ async def open_site(
         for each in sockets
     ]
     async with open_service_nursery() as connections:
-        # `serve_listeners` asks nothing but `start_soon` of it.
+        # `serve_listeners` uses only `start_soon` of it.
         handlers = cast("trio.Nursery", connections)
         listen = partial(trio.serve_listeners, handler.handle, listeners, handler_nursery=handlers)
         try:
@@ -122,8 +130,11 @@ async def open_site(
 
 
 async def open_listeners(host: str, port: int, security: Security) -> list[trio.SocketListener]:
-    """Listen, if that is allowed. A free port is taken for one address only: a second one would get
-    another port."""
+    """Open the listeners, if `security` allows their addresses.
+
+    With port 0 only one address is used: a second one would get a different port. Raises
+    `ValueError` if an address is not allowed, `OSError` if the port cannot be opened.
+    """
     listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     for spare in listeners[1:] if port == 0 else ():
         spare.socket.close()

@@ -1,6 +1,7 @@
-"""The web site: who gets in, and what is behind which path.
+"""The web site: access checks and routing of plain requests.
 
-`/` the page and `/page/…` its files, `/healthz`, `/readyz`, and a WebSocket for each dialect.
+`/` is the page and `/page/…` its files; then there are `/healthz`, `/readyz`, and one WebSocket for
+each dialect.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from .security import Grant, Pass, Role, Security, offered_key
 NO_CLIENTS: Final = "This server runs sessions for gateways, and serves no clients."
 
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
-"""The type of Prometheus' text format."""
+"""The content type of the Prometheus text format."""
 
-# The only style that stands in a document: this page is served to browsers that get no file.
+# The only style inside a document: this page goes to browsers that get no files.
 LOCKED: Final = """\
 <!doctype html>
 <html lang="en">
@@ -49,20 +50,22 @@ server token.</p>
 
 
 class SiteStatistics(Struct):
-    """Connections: now, and since the start."""
+    """Connection counts: current ones, and totals since the start."""
 
     clients: int = 0
+    """Clients that are connected now."""
     pending: int = 0
-    """Those that have not shown a token."""
+    """Connections that have not sent a token yet."""
     refused: int = 0
+    """Requests and connections that were refused."""
     dropped: int = 0
-    """Those that did not read, or answered no ping."""
+    """Connections closed because they did not read or did not answer a ping."""
     broken: int = 0
-    """Those that a mistake of the server's has ended."""
+    """Connections that ended because of a bug in the server."""
 
 
 class Site:
-    """A web frontend that is running; what `await nursery.start(serve, …)` returns."""
+    """A running web frontend, as returned by `await nursery.start(serve, …)`."""
 
     def __init__(
         self,
@@ -74,7 +77,7 @@ class Site:
         tls: bool,
         root: str = "/",
     ) -> None:
-        """`root`: the path below which all of it is, ending with a slash."""
+        """Set up a site. `root`: the path below which everything is served, ending with a slash."""
         self.port = port
         self._host = host
         self._root = root
@@ -83,47 +86,50 @@ class Site:
         self._security = security
         self._names = security.names(host, port, tls=tls)
         self._ticket_s = limits.ticket
-        # Cookies do not tell ports apart. Gateways behind one balancer share the public one.
+        # Cookies do not distinguish ports. Gateways behind one balancer share the public port.
         self._cookie = f"agentrt-{security.public_port or port}"
         self._files = load_page()
         self._used = trio.Event()
         self._statistics = SiteStatistics()
         self._metrics: Callable[[], bytes] | None = None
         self.hindrance: Callable[[], str | None] = lambda: None
-        """Says why no new sessions should be sent here, if something speaks against it."""
+        """Returns the reason why no new sessions should be sent to this server, or None."""
         self.shows = True
-        """Whether clients are served; else only how the server does is reported."""
+        """True if clients are served; otherwise only the server's own state is."""
         self.pending = PendingConnections(limits.ws_pending, limits.ws_handshake)
 
     @property
     def url(self) -> str:
-        """Where the page is; it opens for browsers that came by a link."""
+        """The address of the page. It opens for browsers that have signed in by a link."""
         if self._security.url is not None:
             return f"{self._security.url}{self._root}"
         return self.direct_url
 
     @property
     def direct_url(self) -> str:
-        """The address without a proxy or balancer in front of it."""
+        """The address that bypasses a proxy or balancer."""
         scheme = "https" if self._tls else "http"
         return f"{scheme}://{self._security.shown(self._host, self.port)}{self._root}"
 
     def link(self, role: Role = "controller") -> str:
-        """A URL with a new one-time ticket: the first browser that opens it within `limits.ticket`
-        seconds gets in. Raises `ValueError` if there is no token of that role."""
+        """Return a URL with a new one-time ticket.
+
+        The first browser that opens it within `limits.ticket` seconds is signed in. Raises
+        `ValueError` if there is no token for `role`.
+        """
         return f"{self.url}?t={self._security.ticket(role, self._ticket_s)}"
 
     async def link_used(self) -> None:
-        """Wait until the next browser has come in by a link. Cancelling it changes nothing."""
+        """Wait until the next browser has signed in by a link. Cancelling it changes nothing."""
         await self._used.wait()
 
     def statistics(self) -> SiteStatistics:
-        """A copy of the counters."""
+        """Return a copy of the counters."""
         count, pending = self._statistics, self.pending
         return structs.replace(count, pending=len(pending), refused=count.refused + pending.dropped)
 
     def admit(self, request: Request) -> Grant:
-        """What the one who asks for a WebSocket may do. Raises `Refusal`."""
+        """Return the grant for a WebSocket request. Raises `Refusal`."""
         if not self._names.answers_to(request.host):
             raise Refusal(Code.FORBIDDEN, "this server does not go by that name (--allow-host)")
         if not self.shows:
@@ -138,18 +144,18 @@ class Site:
         elif origins:
             key = offered_key(request.listed("sec-websocket-protocol"))
             grant = self._security.by_cookies(request.cookies(self._cookie), key)
-        else:  # whoever sends no origin is no page, and a cookie is a page's
+        else:  # a request without an origin is not from a page, and only pages have cookies
             grant = None
         if grant is None:
             raise Refusal(Code.UNAUTHORIZED, "no valid token")
         return grant
 
     def measure(self, metrics: Callable[[], bytes]) -> None:
-        """Serve these at `/metrics`, to who shows the token for them."""
+        """Serve metrics at `/metrics`, to requests with the token for metrics."""
         self._metrics = metrics
 
     def page(self, request: Request) -> Response:
-        """The answer to a plain request. Raises `BadRequest`, with 401 for a wrong token."""
+        """Answer a plain request. Raises `BadRequest`, with 401 for a wrong token."""
         head_only = request.method == "HEAD"
         if request.method in ("GET", "HEAD") and (found := self._condition(request, head_only)):
             return found
@@ -175,9 +181,12 @@ class Site:
         return file.answer(request)
 
     def _condition(self, request: Request, head_only: bool) -> Response | None:
-        """The answer to a balancer, a supervisor or Prometheus; None: the request is for the page.
-        They may use any name of this machine: no cookie gives anything here. Raises `BadRequest`
-        with 401 for a wrong token."""
+        """Answer a balancer, a supervisor or Prometheus; return None if the request is for the
+        page.
+
+        They may use any name of this machine, because cookies give nothing here. Raises
+        `BadRequest` with 401 for a wrong token.
+        """
         if request.path == "/healthz":
             return response(200, "ok\n", head_only=head_only)
         if request.path == "/readyz":
@@ -192,13 +201,14 @@ class Site:
 
     def _is_secure(self, request: Request) -> bool:
         """True if the browser speaks TLS to this server or to a proxy in front of it. A client that
-        lies about that only keeps itself out."""
+        lies about this only locks itself out.
+        """
         forwarded = request.values("x-forwarded-proto")
         public = self._security.url or ""
         return self._tls or public.startswith("https:") or forwarded == ["https"]
 
     def _sign_in(self, request: Request) -> Response:
-        """Exchange a token, which a person typed into the form, for a cookie and a key."""
+        """Exchange a token that a person typed into the form for a cookie and a key."""
         if any(origin not in self._names.origins for origin in request.values("origin")):
             self._statistics.refused += 1
             return response(403, "Pages of that origin may not sign in.\n")
@@ -209,8 +219,10 @@ class Site:
         return self._entrance(grant.new_pass(), request)
 
     def _let_in(self, tickets: list[str], request: Request) -> Response:
-        """Exchange the ticket for a cookie and a key, which the page takes out of the address bar
-        and keeps. A used one leads to the page as well: it opens if the browser is known."""
+        """Exchange the ticket for a cookie and a key; the page removes the key from the address bar
+        and stores it. A used ticket also redirects to the page, which opens if the browser is
+        known.
+        """
         found = self._security.redeem(tickets[0])
         if found is None:
             return response(303, headers=(("Location", self._root),))
@@ -219,7 +231,7 @@ class Site:
         return self._entrance(found, request)
 
     def _entrance(self, found: Pass, request: Request) -> Response:
-        """Send the browser to the page, with its cookie and its key."""
+        """Redirect the browser to the page, with its cookie and its key."""
         secure = "; Secure" if self._is_secure(request) else ""
         where = f"Path={self._root}; HttpOnly; SameSite=Strict{secure}"
         cookie = f"{self._cookie}={found.cookie}; {where}"
