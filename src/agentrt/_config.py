@@ -1,8 +1,9 @@
-"""Configuration: the user's file, the project's, the environment, the command line; the later wins.
+"""Configuration from the user file, the project file, the environment and the command line.
 
-User file: `$XDG_CONFIG_HOME/agentrt/config.toml`, or the one that `AGENTRT_CONFIG` names. Project
-file: the nearest `.agentrt.toml` in the working folder or above. Environment: `AGENTRT_AGENT`,
-`AGENTRT_PERMISSIONS` (the mode), and `AGENTRT_LIMITS_HARD`, `AGENTRT_SERVE_PORT` and so on.
+Later sources win. User file: `$XDG_CONFIG_HOME/agentrt/config.toml`, or the file named by
+`AGENTRT_CONFIG`. Project file: the nearest `.agentrt.toml` in the working folder or above it.
+Environment: `AGENTRT_AGENT`, `AGENTRT_PERMISSIONS` (the mode), and `AGENTRT_LIMITS_HARD`,
+`AGENTRT_SERVE_PORT` and so on.
 
     agent = "gemini"              # the default agent
     trusted = ["~/src/mine"]      # user file only: folders whose own files are acted on
@@ -12,7 +13,7 @@ file: the nearest `.agentrt.toml` in the working folder or above. Environment: `
     env = { MINE_KEY = "…" }
     quirks = { cancel_grace = 30 }
 
-    [limits]                               # see `Limits`; "none" takes a limit away
+    [limits]                               # see `Limits`; "none" removes a limit
     hard = 600
 
     [permissions]
@@ -23,19 +24,19 @@ file: the nearest `.agentrt.toml` in the working folder or above. Environment: `
     [serve]
     port = 8080
 
-    [serve.tenants.acme]          # who comes by this token sees these sessions alone
+    [serve.tenants.acme]          # clients with this token see only these sessions
     token = "…"                   # or several: ["…", "…"]
     sessions = 20
 
     [trace]
-    file = "~/agents.trace"       # what goes over the wire
+    file = "~/agents.trace"       # all wire messages
 
     [log]
-    level = "info"                # on standard error
+    level = "info"                # to standard error
 
     [terminal]
     color = "never"               # auto (default), always, never
-    plain = true                  # the conversation line by line, as for a screen reader
+    plain = true                  # print the conversation line by line, as for a screen reader
 """
 
 from __future__ import annotations
@@ -70,11 +71,11 @@ USER_FILE = "agentrt/config.toml"
 PROJECT_FILE = ".agentrt.toml"
 PREFIX = "AGENTRT_"
 LARGEST = 64 * 1024
-"""Bytes of a configuration file: a project's may be anybody's."""
+"""Maximum size of a configuration file in bytes; a project file may come from anyone."""
 DOTS = 200
-"""In one of its lines: dotted keys are read in a time that grows with their length's square."""
+"""Maximum number of dots in a line: parsing dotted keys takes time quadratic in their length."""
 _STRICTER = (("mode", "deny"), ("on_violation", "cancel"))
-"""Settings of permissions that only ask for more care."""
+"""Permission settings that only make checks stricter."""
 _VARIABLES, _FLAGS = "the environment", "the command line"
 _IGNORED = "{}: {} ignored, because {} does not list this folder under `trusted`"
 
@@ -82,23 +83,23 @@ T = TypeVar("T", bound=Struct)
 
 
 class ConfigError(AgentrtError):
-    """An unknown setting or a wrong value; the message names the place and what is allowed."""
+    """An unknown setting or a wrong value; the message names the place and the allowed values."""
 
 
 class Permissions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who decides about what an agent wants to do."""
+    """Decisions about permission requests from agents."""
 
     mode: PermissionMode | None = None
-    """What happens to a request that no rule covers. None: `ask` where somebody can be asked."""
+    """Handling of a request that no rule covers. None: `ask` where a user can be asked."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
-    """Rules; what is denied is denied, whatever is allowed."""
+    """Permission rules. `deny` always wins over `allow`."""
     on_violation: OnViolation = "warn"
-    """The reaction to a tool call that ran without a question although a rule denies it."""
+    """Reaction to a tool call that ran without a permission request although a rule denies it."""
 
 
 class TenantTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tenant: its tokens, and what it may have. See `Tenant`."""
+    """A tenant in the configuration: its tokens and limits. See `Tenant`."""
 
     token: str | tuple[str, ...] = ()
     viewer_token: str | tuple[str, ...] = ()
@@ -108,7 +109,7 @@ class TenantTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     root: tuple[str, ...] = ()
 
     def tenant(self, name: str) -> Tenant:
-        """Raises `ValueError` for a name that is none."""
+        """Return the `Tenant`. Raises `ValueError` for an invalid name."""
         return Tenant(
             name=name,
             sessions=self.sessions,
@@ -119,100 +120,109 @@ class TenantTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The web frontend."""
+    """Settings of the web server."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 0
     token: str | None = None
     viewer_token: str | None = None
     metrics_token: str | None = None
-    """What `/metrics` is shown for; None: it is not served."""
+    """Token required for `/metrics`. None: it is not served."""
     url: str | None = None
-    """The address under which people reach the server, through a proxy or a balancer for example;
-    None: `host` and `port`."""
+    """The public address of the server, for example through a proxy or a load balancer.
+
+    None: `host` and `port`.
+    """
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
     root: tuple[str, ...] = ()
     store: str | None = None
-    """A file, `sqlite:FILE`, `postgresql://…`, or `off`. None: the usual file."""
+    """A file, `sqlite:FILE`, `postgresql://…`, or `off`. None: the default file."""
     node: str | None = None
-    """The name under which this server shares a store in PostgreSQL with others; None: it has the
-    store to itself."""
+    """Name of this server among those that share a PostgreSQL store. None: the store is not shared.
+    """
     role: ServerRole = "both"
-    """Of one that shares a store: whether it serves browsers, runs sessions, or both."""
+    """Role of a server that shares a store: serve browsers (`gateway`), run sessions (`worker`) or
+    both.
+    """
     home: str | None = None
-    """The same for all machines that have the same files; None: this machine's name."""
+    """Identical on all machines with the same files. None: the name of this machine."""
     otel: bool = False
-    """Whether OpenTelemetry gets spans of what happens."""
+    """True to export OpenTelemetry spans."""
     tenants: dict[str, TenantTable] = {}
-    """Who shares the server, by name. As a variable: the same as JSON."""
+    """The tenants of the server, by name. As an environment variable: the same in JSON."""
 
 
 class Terminal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How things are shown in a terminal."""
+    """Settings of the terminal interface."""
 
     color: ColorChoice = "auto"
-    """`auto`: where there is a terminal, unless `NO_COLOR` is set."""
+    """`auto`: colors if the output is a terminal and `NO_COLOR` is not set."""
     plain: bool = False
-    """The conversation line by line, without a prompt that stays where it is."""
+    """True to print the conversation line by line, without a fixed prompt."""
     store: str | None = None
-    """The file in which conversations are kept, `postgresql://…`, or `off`; None: the person's
-    own."""
+    """File for stored conversations, `postgresql://…`, or `off`. None: the user's default file."""
 
 
 class Tracing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What goes over the wire, written into a file."""
+    """Recording of wire messages in a file."""
 
     file: str | None = None
     """None: nothing is written."""
     max_bytes: Annotated[int, Meta(ge=4096)] = 64 * 1024 * 1024
-    """Of one file."""
+    """Maximum size of one file."""
     files: Annotated[int, Meta(ge=1)] = 4
-    """Those that were full, and the newest one."""
+    """Number of files to keep: full ones and the current one."""
     redact: tuple[str, ...] = ()
-    """Regular expressions; what they match is taken out, beside what looks like a secret."""
+    """Regular expressions; matches are removed, in addition to apparent secrets."""
 
 
 class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is logged, on standard error."""
+    """Logging to standard error."""
 
     level: LogLevel | None = None
-    """None: nothing, but what goes wrong inside a server."""
+    """None: off, except for internal errors of a server."""
     format: LogFormat = "text"
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """All settings, from all places."""
+    """All settings, from all sources."""
 
     agent: str | None = None
-    """The default agent's name."""
+    """Name of the default agent."""
     agents: dict[str, Agent] = {}
-    """Those of the configuration files; they win over built-in ones of the same name."""
+    """Agents from the configuration files; they win over built-in agents of the same name."""
     limits: JsonObject = {}
-    """The fields of `Limits` that are set. The others are as the agent needs them."""
+    """The fields of `Limits` that are set. The others keep the agent's values."""
     permissions: Permissions = Permissions()
     serve: Serve = Serve()
     terminal: Terminal = Terminal()
     trace: Tracing = Tracing()
     log: Logging = Logging()
     trusted: tuple[str, ...] = ()
-    """The folders whose own files agentrt and the agents act on: those of the user's file and of
-    the command line, absolute and without links."""
+    """Folders whose own files agentrt and the agents act on.
+
+    They come from the user file and the command line, as absolute paths with symbolic links
+    resolved.
+    """
     files: tuple[str, ...] = ()
     """The files that were read."""
     origins: dict[str, str] = {}
-    """Where each setting was made that is not at its default: a file, `the environment` or `the
-    command line`, by names such as `agent`, `limits.hard` and `agents.mine`."""
+    """Source of each setting that differs from its default, by names such as `agent`, `limits.hard`
+    and `agents.mine`: a file, `the environment` or `the command line`.
+    """
     warnings: tuple[str, ...] = ()
-    """What was ignored, and why; to be shown to the user."""
+    """Ignored settings with the reasons, to be shown to the user."""
 
     def bound(self, limits: Limits) -> Limits:
-        """These limits with the settings applied."""
+        """Return the limits with the settings applied."""
         return structs.replace(limits, **self.limits)
 
 
 class _AgentEntry(Struct, kw_only=True, forbid_unknown_fields=True):
-    """`[agents.NAME]`: what is not said is as in the built-in agent of that name, if any."""
+    """A table `[agents.NAME]`. Missing fields are taken from the built-in agent of that name, if
+    any.
+    """
 
     command: str | tuple[str, ...] | None = None
     title: str | None = None
@@ -229,7 +239,7 @@ class _AgentEntry(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class _File(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a file may hold; its tables are looked at one by one."""
+    """The contents of a file; its tables are checked one by one."""
 
     agent: str | None = None
     agents: dict[str, JsonObject] = {}
@@ -247,10 +257,10 @@ def load_config(
     env: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> Config:
-    """Read all settings. `flags` is the command line's, in the shape of a file:
-    `{"limits": {"hard": 60.0}}`.
+    """Read all settings.
 
-    Raises `ConfigError`. A file that does not exist has no settings.
+    `flags` are the settings of the command line, in the structure of a file: `{"limits": {"hard":
+    60.0}}`. A missing file counts as empty. Raises `ConfigError`.
     """
     env = os.environ if env is None else env
     user_path = _user_path(env)
@@ -286,7 +296,7 @@ def load_config(
     )
 
 
-# --- the files
+# --- files
 
 
 def _user_path(env: Mapping[str, str]) -> Path:
@@ -304,7 +314,7 @@ def _project_path(cwd: Path) -> Path | None:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a folder above that this user may not search
+    except OSError:  # a parent folder that this user may not search
         return False
 
 
@@ -333,19 +343,20 @@ def _read(path: Path, *, missing_ok: bool = True) -> _File:
 
 
 def _trusted(folders: Iterable[str], env: Mapping[str, str]) -> set[Path]:
-    """Exactly the folders that are named: what is cloned into one of them is not meant."""
+    """Resolve exactly the folders that are named, not their subfolders, which may be cloned
+    projects.
+    """
     home = env.get("HOME", "~")
     return {Path(re.sub("^~(?=/|$)", home, folder)).resolve() for folder in folders}
 
 
 def _without_risks(project: _File, user: _File) -> tuple[_File, list[str]]:
-    """What may be believed of a project file that the user does not trust, and what was left out.
+    """Split an untrusted project file into its safe part and the names of the ignored settings.
 
-    Whoever wrote a project that was merely downloaded must not be able to have commands run, to
-    answer permission requests or to open the web frontend, before the user has looked at a single
-    line of it. Choosing the agent is the same: some read further settings from the folder, with
-    commands in them. So such a file may ask for more care but never for less: it may deny, and it
-    may lower limits.
+    The author of a downloaded project must not be able to run commands, answer permission requests
+    or open the web server before the user has read a line of it. The choice of an agent counts as
+    well: some agents read further settings from the folder, including commands. Such a file may
+    therefore make checks stricter but never weaker: it may deny, and it may lower limits.
     """
     bounds = structs.asdict(Limits()) | user.limits
     safe = _File(
@@ -364,7 +375,7 @@ def _without_risks(project: _File, user: _File) -> tuple[_File, list[str]]:
     return safe, ignored
 
 
-# --- the environment
+# --- environment
 
 
 def _from_environment(env: Mapping[str, str]) -> _File:
@@ -384,7 +395,7 @@ def _from_environment(env: Mapping[str, str]) -> _File:
 
 
 def _unknown_variables(env: Mapping[str, str]) -> list[str]:
-    """What to say about variables that look like settings and are none."""
+    """Return warnings about variables that look like settings but are unknown."""
     known = [f"{PREFIX}{name}" for name in ("AGENT", "CONFIG", "PERMISSIONS", "TRACE")]
     for table, struct in _SETTINGS.items():
         known += [
@@ -393,7 +404,7 @@ def _unknown_variables(env: Mapping[str, str]) -> list[str]:
     tables = tuple(f"{PREFIX}{table.upper()}_" for table in _SETTINGS)
     warnings = []
     for name in sorted(env):
-        # Of a table that there is, a wrong name is an error; some are ours, for the agents' use.
+        # A wrong name in a known table is an error; agentrt sets some others for the agents' use.
         if name.startswith(PREFIX) and name not in known and not name.startswith((*tables, *_OURS)):
             near = get_close_matches(name, known, 1, 0.8)
             meant = f"; did you mean {near[0]}?" if near else ""
@@ -408,13 +419,13 @@ _SETTINGS: dict[str, type[Struct]] = {
     "trace": Tracing,
     "log": Logging,
 }
-"""The tables whose settings may also be variables."""
+"""The tables that can also be set by environment variables."""
 _OURS = tuple(f"{PREFIX}{name}" for name in ("GUARD", "MCP_", "TEST_", "FULL", "BUILD_"))
 """Variables that agentrt and its tests set."""
 
 
 def _variables(env: Mapping[str, str], table: type[Struct], name: str) -> JsonObject:
-    """The table's settings in the environment, as values of their types."""
+    """Return the table's settings from the environment, converted to their types."""
     start = f"{PREFIX}{name.upper()}_"
     texts: JsonObject = {
         variable.removeprefix(start).lower(): text
@@ -439,7 +450,7 @@ def _variables(env: Mapping[str, str], table: type[Struct], name: str) -> JsonOb
 
 
 def _checked(source: str, settings: JsonObject) -> _File:
-    """The settings of one place, all of the right shape, or an error that names it."""
+    """Check the settings of one source. Raises `ConfigError`, which names the source."""
     return _check_tables(_convert(settings, _File, source), source)
 
 
@@ -482,7 +493,7 @@ def _check_tenant(name: str, table: TenantTable, place: str) -> None:
 def _check_rules(texts: Sequence[str], place: str, *, denies: bool) -> None:
     if not texts:
         return
-    from ._permissions.rules import Rule  # takes a while
+    from ._permissions.rules import Rule  # slow to import
 
     for text in texts:
         try:
@@ -492,7 +503,7 @@ def _check_rules(texts: Sequence[str], place: str, *, denies: bool) -> None:
 
 
 def _without_none(table: JsonObject) -> JsonObject:
-    """TOML and variables have no null: the word stands for it."""
+    """Replace the word `none` by None: TOML and environment variables have no null."""
     return {name: None if value == "none" else value for name, value in table.items()}
 
 
@@ -515,7 +526,7 @@ _TABLES: dict[str, type[Struct]] = {
 
 
 def _explained(message: str, type: type[Struct], table: str) -> str:
-    """msgspec's message, with the place in the file's own words and what would be allowed."""
+    """Rewrite msgspec's message with the setting's name in the file and the allowed names."""
     found = _PLACE.fullmatch(message)
     what, path = (found["what"], found["path"] or "") if found else (message, "")
     place = ".".join(part for part in (table, path) if part)
@@ -527,7 +538,7 @@ def _explained(message: str, type: type[Struct], table: str) -> str:
 
 
 def _merge(layers: Sequence[_File]) -> _File:
-    """One file's worth of settings: a later one wins, but what is denied or allowed adds up."""
+    """Merge the layers: later settings win, but rules of `allow` and `deny` accumulate."""
     merged = _File()
     for layer in layers:
         merged.agent = layer.agent or merged.agent
@@ -547,7 +558,7 @@ def _merge(layers: Sequence[_File]) -> _File:
 
 
 def _origins(places: Sequence[str], layers: Sequence[_File]) -> dict[str, str]:
-    """Where each setting was made; several places for what adds up."""
+    """Return the source of each setting, or all sources if they accumulate."""
     origins: dict[str, str] = {}
     for place, layer in zip(places, layers, strict=True):
         for table, settings in structs.asdict(layer).items():
@@ -561,7 +572,7 @@ def _origins(places: Sequence[str], layers: Sequence[_File]) -> dict[str, str]:
 
 
 def _agent(name: str, settings: JsonObject) -> Agent:
-    """An agent of the files, on top of the built-in one of its name, if there is one."""
+    """Build an agent from its table, on top of the built-in agent of that name, if any."""
     entry = msgspec.convert(settings, _AgentEntry)
     agent = BUILT_IN.get(name) or Agent(name=name, command=())
     given = {field: getattr(entry, field) for field in settings}

@@ -3,31 +3,32 @@
 ::
 
     AgentrtError
-    ├── AgentNotFound        no such agent, or its program is not installed
+    ├── AgentNotFound        the agent is unknown, or its program is not installed
     ├── AgentStartError      the program ran but did not become a working agent
-    │   └── FolderNotTrusted      it was not started: it would act on the files of a folder
-    ├── ProtocolError        somebody broke the wire's rules
-    │   ├── LocalProtocolError    the caller did; nothing was sent
-    │   └── RemoteProtocolError   the agent did
+    │   └── FolderNotTrusted      not started: it would act on the files of an untrusted folder
+    ├── ProtocolError        the wire protocol was violated
+    │   ├── LocalProtocolError    by the caller; nothing was sent
+    │   └── RemoteProtocolError   by the agent
     ├── RequestError         the agent answered a request with an error
-    ├── SessionClosed        used after its end
-    ├── SessionNotFound      no stored session of that name
-    ├── StoreError           a store of sessions cannot be used
-    │   ├── StoreInUse           another process writes it
+    ├── SessionClosed        the session has ended
+    ├── SessionNotFound      no session with this id
+    ├── StoreError           a session store cannot be used
+    │   ├── StoreInUse           another process writes to it
     │   ├── StoreDamaged         its file is corrupt
-    │   ├── StoreUnavailable     it cannot keep anything now
-    │   ├── SessionMoved         another process goes on with the session
-    │   └── SessionElsewhere     another process has it
-    ├── TraceError           no trace can be written there, or what was given is none
+    │   ├── StoreUnavailable     it cannot save anything at the moment
+    │   ├── SessionMoved         another process has taken over or deleted the session
+    │   └── SessionElsewhere     another process has the session
+    ├── TraceError           the trace cannot be written, or the file is not a trace
     ├── Busy                 refused because a turn is running
     ├── LimitExceeded        one of `Limits` was reached
-    └── TurnFailed           a turn ended badly, and `check=True`
+    └── TurnFailed           a turn failed and `check=True`
         ├── AgentFailed      the agent answered the prompt with an error
-        ├── AgentDied        the agent's process ended in the middle
-        └── TurnTimedOut     the idle or the hard limit ended it
+        ├── AgentDied        the agent's process ended during the turn
+        └── TurnTimedOut     the idle or the hard limit ended the turn
 
-How a turn ended is a value (`TurnResult.outcome`); the `TurnFailed` family exists for callers who
-want `check=True`, as with `trio.run_process`; it lives beside that value (`_model/result.py`).
+The outcome of a turn is a value (`TurnResult.outcome`). The `TurnFailed` family is for callers who
+want `check=True`, as with `trio.run_process`. It is defined next to that value, in
+`_model/result.py`.
 """
 
 from __future__ import annotations
@@ -36,26 +37,26 @@ from typing import Any
 
 
 class AgentrtError(Exception):
-    """The root of every error that agentrt raises on purpose."""
+    """Base class of all errors that agentrt raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (type(self), self.args), self.__dict__
 
 
 def _again(kind: type[AgentrtError], args: tuple[Any, ...]) -> AgentrtError:
-    """For `pickle`: the text is there already, made of what the constructor was given."""
+    """Rebuild an error for `pickle` from its final arguments, without calling the constructor."""
     return kind.__new__(kind, *args)
 
 
 class AgentNotFound(AgentrtError):
-    """No agent of that name is known, or its program is not installed."""
+    """The agent is unknown, or its program is not installed."""
 
 
 class AgentStartError(AgentrtError):
     """The agent's program was started but did not become a working agent.
 
-    `returncode` is its exit status (negative: the signal that ended it), or None while it ran;
-    `stderr` is the end of what it wrote there.
+    `returncode` is its exit status (negative: the signal that ended it), or None while it ran.
+    `stderr` is the end of its standard error output.
     """
 
     def __init__(self, message: str, *, returncode: int | None = None, stderr: str = "") -> None:
@@ -65,8 +66,11 @@ class AgentStartError(AgentrtError):
 
 
 class FolderNotTrusted(AgentStartError):
-    """The agent was not started, because it would act on the files of a folder that the user does
-    not trust, and nothing keeps it from that. `folder` is that folder."""
+    """The agent was not started because it would act on the files of an untrusted folder.
+
+    The user does not trust the folder, and the agent cannot be kept from its files. `folder` is the
+    path of that folder.
+    """
 
     def __init__(self, message: str, *, folder: str = "") -> None:
         super().__init__(message)
@@ -74,21 +78,21 @@ class FolderNotTrusted(AgentStartError):
 
 
 def with_stderr(message: str, stderr: str) -> str:
-    """An error's words, with the end of what the agent wrote to its standard error."""
+    """Return the message with the end of the agent's standard error appended, if there is any."""
     tail = stderr.strip()
     return f"{message}\n--- end of its standard error ---\n{tail}" if tail else message
 
 
 class ProtocolError(AgentrtError):
-    """Somebody broke the rules of the wire; see the two subclasses for who."""
+    """The wire protocol was violated; the two subclasses tell by which side."""
 
 
 class LocalProtocolError(ProtocolError):
-    """The caller asked for something that is illegal now. Nothing was sent, nothing changed."""
+    """The call is not allowed in the current state. Nothing was sent and nothing changed."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The agent sent something that cannot be understood. `line` is its beginning, if known."""
+    """The agent sent a message that cannot be parsed. `line` is the start of it, if known."""
 
     def __init__(self, message: str, line: bytes = b"") -> None:
         super().__init__(message)
@@ -106,19 +110,19 @@ class RequestError(AgentrtError):
 
 
 class SessionClosed(AgentrtError):
-    """The session has ended; open another one."""
+    """The session has ended; open a new one."""
 
 
 class SessionNotFound(AgentrtError):
-    """No stored session of that id is known to the agent or to the journal."""
+    """Neither the agent nor the journal has a stored session with this id."""
 
 
 class StoreError(AgentrtError):
-    """A store of sessions cannot be opened or used; the message says why."""
+    """A session store cannot be opened or used; the message gives the reason."""
 
 
 class StoreInUse(StoreError):
-    """Another process writes the store. `pid` is its process id, or None if it is not known."""
+    """Another process writes to the store. `pid` is its process id, or None if unknown."""
 
     def __init__(self, message: str, pid: int | None = None) -> None:
         super().__init__(message)
@@ -126,21 +130,29 @@ class StoreInUse(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """The store's file is corrupt. `agentrt sessions repair` saves what can be read of it."""
+    """The store's file is corrupt. `agentrt sessions repair` recovers the readable parts."""
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot keep anything now: the disk is full, say. Nothing was begun; try again."""
+    """The store cannot save anything now, for example because the disk is full.
+
+    Nothing was started; try again later.
+    """
 
 
 class SessionMoved(StoreError):
-    """Another process goes on with the session, or has deleted it. It ends here, and nothing more
-    of it is stored by this process."""
+    """Another process has taken over the session, or has deleted it.
+
+    The session ends in this process, which stores nothing more of it.
+    """
 
 
 class SessionElsewhere(StoreError):
-    """Another process that shares the store has the session, or only another machine can go on with
-    it. `node`: the name of who has it, if anybody has."""
+    """Another process that shares the store has the session, or only another machine can continue
+    it.
+
+    `node` is the name of the server that has it, or None.
+    """
 
     def __init__(self, message: str, node: str | None = None) -> None:
         super().__init__(message)
@@ -148,7 +160,7 @@ class SessionElsewhere(StoreError):
 
 
 class TraceError(AgentrtError):
-    """A trace cannot be written there, or what was given is none."""
+    """The trace cannot be written to this path, or the file is not a trace."""
 
 
 class Busy(AgentrtError):
@@ -161,4 +173,4 @@ class LimitExceeded(AgentrtError):
 
 for _each in tuple(globals().values()):
     if isinstance(_each, type) and issubclass(_each, AgentrtError):
-        _each.__module__ = "agentrt"  # as a program imports it, and reads it in a traceback
+        _each.__module__ = "agentrt"  # the public import path, also shown in tracebacks

@@ -1,4 +1,4 @@
-"""Every bound of the runtime, in one place. Seconds, bytes and counts."""
+"""All limits of the runtime, in seconds, bytes and counts."""
 
 from __future__ import annotations
 
@@ -10,163 +10,207 @@ from msgspec import Struct
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The bounds of a session. Change one with `msgspec.structs.replace(limits, hard=60)`.
+    """The limits of a session. Change one with `msgspec.structs.replace(limits, hard=60)`.
 
-    Times are seconds, sizes are bytes; None means "no limit" where the type allows it. A value
-    that no bound can have (negative, not finite, of another type) raises `ValueError`.
+    Times are in seconds, sizes in bytes. None means "no limit" where the type allows it. Raises
+    `ValueError` for an invalid value (negative, not finite or of the wrong type).
     """
 
-    # --- a session's start and a turn's clocks
+    # --- start of a session, time limits of a turn
     handshake: float = 60.0
-    """From spawning the agent to a session that takes prompts (OpenCode needs up to 15 s)."""
+    """Time from spawning the agent until the session accepts prompts (OpenCode needs up to 15 s).
+    """
     hard: float | None = 1800.0
-    """The longest a turn may take, whatever it does; an agent that streams for ever meets it."""
+    """The maximum duration of a turn, even if the agent keeps streaming."""
     idle: float | None = None
-    """The longest silence inside a turn. Off: a healthy agent was silent for 35 s and more."""
+    """The maximum silence within a turn. Off by default: a healthy agent was silent for over 35 s.
+    """
     permission: float | None = None
-    """How long a permission request waits for an answer before it counts as rejected."""
+    """Time a permission request waits for an answer before it counts as rejected."""
     cancel_grace: float = 10.0
-    """From `session/cancel` or `interrupt` to the turn's own end; then the process is ended, by the
-    ladder below, for which the next prompt waits."""
-    cancel_resend: float = 2.0
-    """Without a sign of the cancel it is sent once more: two real agents lose one that comes
-    right behind the prompt."""
-    settle: float = 2.0
-    """Silence that stands for an end that no message says: of a turn that an ACP agent
-    started by itself, and of one whose result came without the agent's word that it rests."""
-    tail: float = 0.05
-    """The same while a prompt waits: some agents go on writing for a moment behind their answer,
-    and what comes then cannot be distinguished from what they say to the next prompt."""
+    """Time from `session/cancel` or `interrupt` to the end of the turn.
 
-    # --- the end of a process, one rung of the ladder after the other
+    After that the process is ended in the steps below, and the next prompt waits for its end.
+    """
+    cancel_resend: float = 2.0
+    """Time after which an unacknowledged cancel is sent once more.
+
+    Two real agents lose a cancel that arrives immediately after the prompt.
+    """
+    settle: float = 2.0
+    """Silence that counts as the end of a turn when no message announces it.
+
+    This applies to a turn that an ACP agent started by itself, and to a turn whose result arrived
+    without the agent reporting that it is idle.
+    """
+    tail: float = 0.05
+    """Like `settle`, while a prompt is waiting.
+
+    Some agents continue to write for a moment after their answer, and that output cannot be told
+    apart from the answer to the next prompt.
+    """
+
+    # --- ending a process, step by step
     stdin_close: float = 3.0
-    """Seconds that an agent gets to exit after its standard input was closed: most do so in less
-    than one."""
+    """Seconds for the agent to exit after its standard input was closed; most need less than one.
+    """
     terminate: float = 2.0
-    """Seconds from SIGTERM to SIGKILL: what shells and their children need to leave."""
+    """Seconds from SIGTERM to SIGKILL, for shells and their children to exit."""
     kill: float = 1.0
-    """Seconds for which what was killed is waited for, before the session goes on without."""
+    """Seconds to wait for a killed process before the session continues without it."""
     drain: float = 600.0
-    """How long leaving a session normally waits for running and background work."""
+    """Maximum time that leaving a session normally waits for running and background work."""
 
     # --- the pipes
     line: int = 64 * 1024 * 1024
-    """The longest message of the agent; a longer one costs a notice. Images and whole files come in
-    one line."""
-    stderr_ring: int = 64 * 1024
-    """How much of the end of an agent's stderr is kept, for errors to quote."""
-    stdout_drain: float = 0.25
-    """How long stdout is read after the agent's exit: a grandchild may hold it open for ever."""
-    outbox: int = 64 * 1024 * 1024
-    """Bytes of answers to the agent that it may leave unread, beside a last one of any size. At the
-    half of it no more files are read for the agent until it has read. (A prompt may be of any
-    size.)"""
-    write: float = 10.0
-    """How long the agent may leave its stdin unread while something waits to be written."""
+    """Maximum size of a message from the agent; a longer one is dropped with a notice.
 
-    # --- what the agent asks of the host
+    Images and whole files arrive in one line.
+    """
+    stderr_ring: int = 64 * 1024
+    """Size of the tail of an agent's stderr that is kept to be quoted in errors."""
+    stdout_drain: float = 0.25
+    """Time for which stdout is read after the agent's exit; a grandchild may hold it open forever.
+    """
+    outbox: int = 64 * 1024 * 1024
+    """Bytes of answers that the agent may leave unread, not counting a last one of any size.
+
+    From half of it on, no more files are read for the agent until it has read. A prompt may be of
+    any size.
+    """
+    write: float = 10.0
+    """Time for which the agent may leave its stdin unread while output is waiting."""
+
+    # --- requests from the agent to the host
     requests: int = 256
-    """Requests of the agent (for terminals, tools, hooks) that may be open at a time; others are
-    refused. To end them all with their turn takes 20 ms, for which other sessions wait. Requests
-    for files wait for each other instead, as many as take the room of one `line`."""
+    """Maximum number of open requests from the agent (for terminals, tools, hooks).
+
+    Further ones are refused. Ending all of them with their turn takes 20 ms, during which other
+    sessions wait. Requests for files are queued instead, up to the size of one `line`.
+    """
     tool: float | None = None
-    """How long an in-process tool may run; each tool may have its own."""
+    """Maximum duration of an in-process tool call; each tool may have its own."""
     file: int = 16 * 1024 * 1024
-    """The largest file that the agent may read or write through the host."""
+    """Size of the largest file that the agent may read or write through the host."""
     terminals: int = 32
-    """Terminals that an agent may have open at a time, each with a program of its own."""
+    """Maximum number of open terminals of an agent; each runs a program."""
     terminal_output: int = 1024 * 1024
-    """How much of the end of a terminal's output is kept, whatever the agent asks for."""
+    """Size of the tail of a terminal's output that is kept, even if the agent asks for more."""
 
     # --- the log and its viewers
     ring_events: int = 4096
-    """The newest events that a session keeps for readers that come back; one that is further behind
-    starts from a snapshot."""
-    ring_bytes: int = 4 * 1024 * 1024
-    """The same by their size."""
-    snapshot_turns: int = 50
-    """The last turns of a session that a viewer gets with its snapshot, and the most of earlier
-    ones that it gets at a time."""
-    snapshot_items: int = 5000
-    """The same in items: a long turn comes in pieces."""
-    viewer_outbox: int = 1024 * 1024
-    """Bytes waiting for one WebSocket viewer; above it, it gets a fresh snapshot instead."""
-    frame: int = 8 * 1024 * 1024
-    """The largest message of a WebSocket client."""
-    viewer_frame: int = 64 * 1024
-    """The same of one that only looks on."""
-    beat: float = 15.0
-    """How often the server says where each session is, so that a client notices what it missed."""
-    ping: float = 20.0
-    """How often a silent connection is pinged: proxies cut what is silent for a minute."""
-    ws_handshake: float = 5.0
-    """How long a connection may take to say who it is."""
-    ticket: float | None = 3600.0
-    """How long a link to the page can be opened, from the moment when it is printed."""
-    ws_write: float = 10.0
-    """How long a client may leave what it is sent unread, before it is cut off."""
-    ws_close: float = 1.0
-    """How long a client may take to answer a close, before it is cut off."""
-    ws_frames: int = 500
-    """WebSocket frames a second from one client, with a burst of twice as many."""
-    ws_clients: int = 512
-    """Connections at a time."""
-    ws_pending: int = 64
-    """Connections that have not shown a token; where there are more, the oldest is cut off."""
-    queue: int = 64
-    """Prompts waiting in one session."""
-    client_answers: int = 16 * 1024 * 1024
-    """Bytes of answers that are remembered for all clients of a tenant, so that a command that is
-    sent again is not carried out again: an answer has some hundred, so this is room for tens of
-    thousands. The oldest are forgotten first."""
+    """Number of recent events that a session keeps for returning readers.
 
-    # --- a session that is kept in a store
+    A reader that missed more starts from a snapshot.
+    """
+    ring_bytes: int = 4 * 1024 * 1024
+    """Size of the recent events that a session keeps for returning readers."""
+    snapshot_turns: int = 50
+    """Number of most recent turns in a viewer's snapshot, and of earlier turns loaded at a time."""
+    snapshot_items: int = 5000
+    """Like `snapshot_turns`, in items: a long turn is sent in parts."""
+    viewer_outbox: int = 1024 * 1024
+    """Bytes waiting for one WebSocket viewer; above that it gets a new snapshot instead."""
+    frame: int = 8 * 1024 * 1024
+    """Maximum size of a message from a WebSocket client."""
+    viewer_frame: int = 64 * 1024
+    """Maximum size of a message from a read-only WebSocket client."""
+    beat: float = 15.0
+    """Interval at which the server sends the position of each session, to reveal missed events."""
+    ping: float = 20.0
+    """Interval at which an idle connection is pinged; proxies cut one that is silent for a minute.
+    """
+    ws_handshake: float = 5.0
+    """Time for a new connection to authenticate."""
+    ticket: float | None = 3600.0
+    """Lifetime of a link to the page, from the moment it is printed."""
+    ws_write: float = 10.0
+    """Time for which a client may leave its data unread before it is disconnected."""
+    ws_close: float = 1.0
+    """Time for a client to answer a close before it is disconnected."""
+    ws_frames: int = 500
+    """WebSocket frames per second from one client, with a burst of twice as many."""
+    ws_clients: int = 512
+    """Maximum number of simultaneous connections."""
+    ws_pending: int = 64
+    """Maximum number of unauthenticated connections; above that the oldest is closed."""
+    queue: int = 64
+    """Maximum number of prompts waiting in one session."""
+    client_answers: int = 16 * 1024 * 1024
+    """Bytes of answers remembered for all clients of a tenant.
+
+    A command that is sent again is answered from them and not executed twice. An answer takes some
+    hundred bytes, so tens of thousands fit. The oldest are dropped first.
+    """
+
+    # --- a session in a store
     store_session: int = 8 * 1024 * 1024
-    """What may wait for being stored of one session; above it, its agent is not read."""
+    """Bytes of one session that may wait to be stored; above that its agent is not read."""
     store_backlog: int = 64 * 1024 * 1024
-    """The same of all sessions of a store."""
+    """Bytes of all sessions of a store that may wait to be stored."""
     store_wait: float = 30.0
-    """How long a store may fail until running turns are cancelled (new prompts are refused at
-    once), and how long the end of a session waits for what is not stored."""
+    """Time for which a store may fail before running turns are cancelled.
+
+    New prompts are refused immediately. The end of a session also waits this long for data that is
+    not stored yet.
+    """
     store_events: float = 3600.0
-    """How long the events of a turn are kept in a store, behind the turn's record."""
+    """Time for which the events of a turn stay in the store after the turn's record is written."""
     store_flush: int = 1024 * 1024
-    """Bytes that a store is given at a time, roughly: more would keep this process from its other
-    work while they are encoded."""
+    """Approximate number of bytes written to a store at a time.
+
+    Larger writes would delay the other work of this process while they are encoded.
+    """
     store_answers: float = 24 * 3600.0
-    """How long a store knows which commands of clients it has carried out: sent again meanwhile,
-    one is answered as before."""
+    """Time for which a store remembers the client commands it has executed.
+
+    A command sent again within it gets the earlier answer.
+    """
     store_gather: float = 0.008
-    """How long text waits in PostgreSQL at most for more of it, from one flush to the next: half as
-    many flushes cost a server and its database less, and text is seen that much later. What
-    somebody waits for (a turn's start and end, a question) waits for 5 ms at most."""
+    """Maximum time that text waits in PostgreSQL for more text, from one flush to the next.
+
+    Half as many flushes cost a server and its database less, but text appears that much later.
+    Events that a client waits for (start and end of a turn, a question) wait for 5 ms at most.
+    """
     store_start: float = 300.0
-    """How long `agentrt serve` waits for its database where that cannot be reached at its start."""
+    """Time for which `agentrt serve` waits at startup for a database that cannot be reached."""
     store_lease: float = 10.0
-    """How long others wait for a process that shares a store with them and is not heard of, until
-    they go on with its sessions. It has ended its own agents by then: at three tenths of this ahead
-    of the end."""
+    """Time after which other processes take over the sessions of a silent process that shares the
+    store.
+
+    The silent process has ended its own agents before that, when three tenths of this time are
+    left.
+    """
 
     # --- many sessions in one process
     sessions: int = 64
-    """Sessions that a runtime has open at a time: each has a process."""
+    """Maximum number of open sessions of a runtime; each has a process."""
     suspend: float | None = 900.0
-    """How long a session may rest before its process is ended: an agent holds some 200 MB while it
-    waits for nothing. The session stays, and the next prompt resumes it."""
+    """Idle time after which a session's process is ended.
+
+    An idle agent holds some 200 MB. The session stays open, and the next prompt resumes it.
+    """
     unload: float | None = 3600.0
-    """How long a session whose process is ended stays in memory while nobody looks at it, where a
-    store has it: then it is closed to its row in the list, and opened again by the next prompt."""
+    """Time for which a stored session without a process and without viewers stays in memory.
+
+    After that it is closed and only listed; the next prompt opens it again.
+    """
     hang: float | None = 3600.0
-    """The longest silence of an agent that says it is at work, in a turn or in the background.
-    Nobody waits that long; its process is ended, and the next prompt starts another one."""
+    """Maximum silence of an agent that reports to be working, in a turn or in the background.
+
+    After that its process is ended, and the next prompt starts a new one.
+    """
     call: float = 30.0
-    """How long the agent may take to answer what a viewer asks of it outside turns (a mode, a
-    model, the end of a task)."""
+    """Time for the agent to answer a viewer's request outside turns (a mode, a model, the end of a
+    task).
+    """
     client_tool: float = 600.0
-    """How long a call of a viewer's own tool waits for its result."""
+    """Time for which a call of a viewer's own tool waits for its result."""
     client_return: float = 30.0
-    """How long it waits for a viewer that has gone to come back: a page that is reloaded takes some
-    seconds, a phone that changes its network some ten."""
+    """Time for which the call waits for a disconnected viewer to return.
+
+    Reloading a page takes some seconds, changing the network of a phone about ten.
+    """
 
     def __post_init__(self) -> None:
         for name, default in _DEFAULTS:
@@ -181,17 +225,18 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose a token is, where several share a server: who comes by it sees and commands the
-    sessions of its tenant, and no others. None is no limit.
+    """A tenant of a shared server: clients with its token see and control only its sessions.
+
+    None means no limit.
 
     - `name`: up to 64 letters, digits, `_`, `-` and `.`.
-    - `sessions`: how many of its sessions may be open at a time, together at all servers that share
-      a store; one that is only stored is not open.
-    - `viewers`: connections at a time, at each server.
-    - `events`: how many events a second its sessions may have together, at each server that runs
-      some of them. Above it their agents are read more slowly.
-    - `roots`: where, and below which, its clients may open sessions; by default where the server's
-      may.
+    - `sessions`: maximum number of its open sessions, over all servers that share a store. A
+      session that is only stored is not open.
+    - `viewers`: maximum number of simultaneous connections at each server.
+    - `events`: events per second of all its sessions together, at each server that runs some of
+      them. Above that their agents are read more slowly.
+    - `roots`: folders in which, and below which, its clients may open sessions; default: those of
+      the server.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What an agent is: a program, its protocol, and where it differs from others."""
+"""Agents: a program, its protocol, and its differences from other agents."""
 
 from __future__ import annotations
 
@@ -17,45 +17,56 @@ ProtocolName: TypeAlias = Literal["acp", "claude", "codex"]
 
 
 class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where an agent differs from others, as far as the runtime has to know."""
+    """Differences of an agent from others that affect the runtime."""
 
     handshake: float | None = None
-    """Seconds for the handshake, in the place of `Limits.handshake`."""
+    """Seconds for the handshake, replaces `Limits.handshake`."""
     stdin_close: float | None = None
-    """Seconds to wait for the exit after stdin was closed, in the place of `Limits.stdin_close`."""
+    """Seconds to wait for the exit after stdin was closed, replaces `Limits.stdin_close`."""
     cancel_grace: float | None = None
-    """Seconds for the end of a cancelled turn, in the place of `Limits.cancel_grace`."""
+    """Seconds for the end of a cancelled turn, replaces `Limits.cancel_grace`."""
     eof_exits: bool = True
-    """False: it goes on when its stdin is closed, so that only a signal ends it."""
+    """False if the agent keeps running when its stdin is closed, so that only a signal ends it."""
     resend_cancel: bool = False
-    """It loses a cancel that comes right behind the prompt; a second one may work."""
+    """True if it loses a cancel that arrives immediately after the prompt; a second one may work.
+    """
     auth_method: str | None = None
-    """The id of the method by which to log in where the agent wants that, if it has one that needs
-    nobody. Without it the start fails, and the error names the methods that there are."""
+    """Id of a login method that needs no user, for an agent that requires a login.
+
+    Without it the start fails, and the error names the available methods.
+    """
     mode: str | None = None
-    """The mode to start in, where the agent's own default never asks for permission."""
+    """The mode to start in, for an agent whose default mode never asks for permission."""
     unasked_modes: tuple[str, ...] = ()
-    """The modes in which it does things without asking, so that no permission rule holds."""
+    """Modes in which it acts without asking, so that permission rules have no effect."""
     unasked: str = ""
-    """What it does without asking in every mode, for people to read."""
+    """Actions that it takes without asking in every mode, as text for users."""
     option_modes: dict[str, str] = {}
-    """The modes that its permission options switch to, by the options' ids; `KIND:ID` for requests
-    of one kind only."""
+    """Modes to which its permission options switch, by option id; `KIND:ID` for requests of one
+    kind.
+    """
     claude_rules: bool = False
-    """It takes Claude Code's own deny rules, as `_meta.claudeCode.options.disallowedTools`."""
+    """True if it takes Claude Code's deny rules, as `_meta.claudeCode.options.disallowedTools`."""
     option_scopes: dict[str, str] = {}
-    """The effect and scope of its permission options, by their ids, where their names do not say
-    it: they are added to the names."""
+    """Effect and scope of permission options whose names do not tell them, by option id.
+
+    They are added to the names.
+    """
     command_shown: Literal["title", "text"] | None = None
-    """Where its program shows the command of a permission request that has no input. Rules that
-    deny read it there."""
+    """The field that shows the command of a permission request without input.
+
+    Rules that deny read the command there.
+    """
     late_history: bool = False
-    """It goes on repeating a conversation behind the answer that says that it is loaded."""
+    """True if it still repeats a conversation after the answer that reports it as loaded."""
     fork_at: bool = False
-    """It takes where a fork is to end, as `_meta.jetbrains.air.fork` of `session/fork`."""
+    """True if it accepts the end point of a fork, as `_meta.jetbrains.air.fork` of `session/fork`.
+    """
     kinds_hold: bool = False
-    """Its program, and not its model, says of what kind a request is. A rule that denies commands
-    is not about what it calls an edit."""
+    """True if its program, not its model, sets the kind of a request.
+
+    A rule that denies commands then does not apply to an edit.
+    """
 
 
 class Agent(Struct, frozen=True, kw_only=True):
@@ -66,34 +77,39 @@ class Agent(Struct, frozen=True, kw_only=True):
     title: str = ""
     protocol: ProtocolName = "acp"
     aliases: tuple[str, ...] = ()
-    """Other names that people know it by."""
+    """Other common names of the agent."""
     alternatives: tuple[tuple[str, ...], ...] = ()
     """Other commands that start the same agent, tried when the program of `command` is missing."""
     installed_as: str | None = None
-    """A regular expression over the program's real path, where two agents share a name."""
+    """Regular expression for the program's real path, where two agents share a name."""
     env: dict[str, str] = {}
-    """Added to the environment."""
+    """Variables added to the environment."""
     unset_env: tuple[str, ...] = ()
-    """Removed from it."""
+    """Variables removed from the environment."""
     terminal_env: tuple[str, ...] = ()
-    """Names of further variables, with `*` for any characters, that an ACP agent may set for the
-    programs that it runs in terminals of ours. A few harmless ones (`LANG`, `TERM`, `CI`, …) it may
-    set anyway; others are left out, because they could make an allowed command something else."""
+    """Names of further variables that an ACP agent may set for programs in host-provided terminals.
+
+    `*` stands for any characters. A few harmless variables (`LANG`, `TERM`, `CI`, …) are always
+    accepted; others are dropped, because they could turn an allowed command into a different one.
+    """
     install: str = ""
-    """How to get it."""
+    """Installation instructions."""
     docs: str = ""
     note: str = ""
-    """What one should know before using it."""
+    """Note for users to read before using the agent."""
     version_args: tuple[str, ...] = ("--version",)
-    """What makes its program print its version; empty if nothing does."""
+    """Arguments that make its program print its version; empty if there are none."""
     quirks: Quirks = Quirks()
     tools: dict[str, str] = {}
-    """What it calls its tools, and what permission rules call them (`Bash`, `Edit`, `Write`,
-    `Read`, `Fetch`)."""
+    """The agent's tool names, mapped to the names in permission rules (`Bash`, `Edit`, `Write`,
+    `Read`, `Fetch`).
+    """
     connect: Callable[[], AbstractAsyncContextManager[object]] | None = None
-    """How to reach it, where it is no program of this machine's (see `agentrt.connect`)."""
+    """Function that connects to an agent that is not a program on this machine (see
+    `agentrt.connect`).
+    """
     claude: ClaudeOptions | None = None
-    """How Claude Code is to run; only for the protocol `claude`."""
+    """Options for Claude Code; only for the protocol `claude`."""
 
 
 def acp(
@@ -106,9 +122,14 @@ def acp(
     terminal_env: Sequence[str] = (),
     quirks: Quirks | None = None,
 ) -> Agent:
-    """An agent that speaks ACP. `command`: its words, or one string in the shell's notation;
-    `name`: what to call it, by default its program's name; the others as in `Agent`. Raises
-    ValueError for an empty command."""
+    """Return an agent that speaks ACP.
+
+    - `command`: a list of words, or one string in shell syntax.
+    - `name`: name of the agent; default: the name of its program.
+    - The others are as in `Agent`.
+
+    Raises `ValueError` for an empty command, or one that cannot be parsed.
+    """
     words = _words(command)
     return Agent(
         name=name or os.path.basename(words[0]),
@@ -128,8 +149,10 @@ def claude(
     env: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Agent:
-    """Claude Code with some options, which are the fields of `ClaudeOptions`. ValueError names what
-    is not one of them, or has a wrong value."""
+    """Return Claude Code with these options, which are the fields of `ClaudeOptions`.
+
+    Raises `ValueError` for an unknown option or a wrong value.
+    """
     try:
         wanted = msgspec.convert(options, ClaudeOptions)
     except msgspec.ValidationError as error:

@@ -1,6 +1,4 @@
-"""What sessions and runtimes are opened with, as far as its kind says whether it can be meant: what
-is wrong would else be found by whatever comes first upon it.
-"""
+"""Type checks for the arguments of sessions and runtimes, so that mistakes are reported early."""
 
 from __future__ import annotations
 
@@ -17,17 +15,19 @@ if TYPE_CHECKING:
 
 
 def check(name: str, value: object, kind: Any, right: str) -> None:
-    """`right`: what it is to be, in words. Raises `TypeError`."""
+    """Raise `TypeError` unless `value` is a `kind`. `right` describes the expected value."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}: {right}, not {type(value).__name__}")
 
 
 def check_limits(limits: Limits | None) -> None:
+    """Raise `TypeError` unless this is a `Limits` or None."""
     if not isinstance(limits, Limits | None):
         raise TypeError(f"limits are agentrt.Limits(…), not {type(limits).__name__}")
 
 
 def check_trace(trace: Trace | str | os.PathLike[str] | None) -> None:
+    """Raise `TypeError` unless this is a file name, a `Trace` or None."""
     if not isinstance(trace, str | os.PathLike | None):
         from .._trace.trace import Trace
 
@@ -35,6 +35,7 @@ def check_trace(trace: Trace | str | os.PathLike[str] | None) -> None:
 
 
 def check_store(name: str, store: object, right: str = "what agentrt.open_store gives") -> None:
+    """Raise `TypeError` unless this is a `Store` or None. `right` describes the expected value."""
     if store is not None:
         from .._journal.store import Store
 
@@ -49,6 +50,7 @@ def check_opening(
     tenant: str,
     **ids: str | None,
 ) -> None:
+    """Raise `TypeError` for an argument of the wrong type. `ids` are ids of the agent."""
     for name, id in ids.items():
         check(name, id, str | None, "an id of the agent's is a string")
     check("fork", fork, bool, "True or False")
@@ -58,12 +60,13 @@ def check_opening(
 
 
 def check_on_stderr(function: Callable[[bytes], None] | None) -> None:
+    """Raise `TypeError` unless this is callable or None."""
     if function is not None and not callable(function):
         raise TypeError(f"on_stderr: a function of bytes, not {type(function).__name__}")
 
 
 def checked_servers(given: Sequence[JsonObject]) -> tuple[JsonObject, ...]:
-    """The further MCP servers; what each of them is, its protocol checks."""
+    """Return the additional MCP servers. The protocol checks each of them."""
     if isinstance(given, Mapping):
         raise TypeError("mcp_servers are several: give [{'name': …, 'command': …}]")
     check("mcp_servers", given, Sequence, "a list of dicts")
@@ -71,7 +74,10 @@ def checked_servers(given: Sequence[JsonObject]) -> tuple[JsonObject, ...]:
 
 
 def check_env(env: Mapping[str, str] | None) -> None:
-    """Also raises `ValueError`. A value is not shown: it may be a secret."""
+    """Raise `TypeError` or `ValueError` for an invalid environment.
+
+    The message never shows a value, which may be a secret.
+    """
     check("env", env, Mapping | None, "a mapping of names to values, such as os.environ")
     for name, value in (env or {}).items():
         if not (isinstance(name, str) and isinstance(value, str)):

@@ -1,4 +1,4 @@
-"""Opening a session: what it is made of, put together and taken apart in the right order."""
+"""Open a session: assemble its parts and take them apart in the right order."""
 
 from __future__ import annotations
 
@@ -86,48 +86,48 @@ async def open_session(
     trace: Trace | str | os.PathLike[str] | None = None,
     tenant: str = "",
 ) -> AsyncIterator[Session]:
-    """A session with an agent, ready for prompts.
+    """Open a session with an agent, ready for prompts.
 
-    - `agent`: a name of the catalogue (`"claude"`, `"gemini"`, …) or an `Agent`.
-    - `cwd`: the folder it works in; with `roots` the only ones that it may reach through agentrt.
+    - `agent`: a name from the catalogue (`"claude"`, `"gemini"`, …) or an `Agent`.
+    - `cwd`: the agent's working folder. Through agentrt it can reach only this folder and `roots`.
     - `tools`: functions of this program that the agent may call (see `tool`), and servers of the
-      package `mcp` (`MCPServer` or `Server`), with their resources and prompts; or one of these.
-    - `permissions`: who answers its permission requests. Without it, the reader of a turn may
-      answer each as it passes by, and what is not answered is rejected. See `Policy`.
-    - `hooks`: functions that Claude Code asks at certain moments (see `hook`).
-    - `extensions`: functions that serve requests of the agent's own (see `extension`).
-    - `mcp_servers`: further MCP servers, in ACP's shape.
-    - `resume`: the agent's own id of an earlier session; with `fork`, a copy of it, which ends at
-      `fork_at` (`Session.fork_point`).
+      package `mcp` (`MCPServer` or `Server`) with their resources and prompts. A single one is also
+      accepted.
+    - `permissions`: the policy that answers permission requests, see `Policy`. Without it, the
+      reader of a turn may answer each request as it arrives; an unanswered request is rejected.
+    - `hooks`: functions that Claude Code calls at certain moments (see `hook`).
+    - `extensions`: functions that serve the agent's own requests (see `extension`).
+    - `mcp_servers`: further MCP servers, in the format of ACP.
+    - `resume`: the agent's own id of an earlier session. With `fork`, opens a copy of it that ends
+      at `fork_at` (see `Session.fork_point`).
     - `model`, `mode`, `options`: settings of the agent, by its own ids.
-    - `env`: the child's whole environment; default: this process's, without what looks like a
-      secret and is no key to a model. Give `os.environ` for all of it.
-    - `trusted`: whether the agent may act on the files of the project in `cwd` and `roots`: True,
-      False, or a list of the folders that the user trusts. In a folder that is not trusted, the
-      agent gets nothing of the project but instructions: no hooks, MCP
-      servers, permissions or addresses. An agent that cannot be kept from them is not started.
-    - `files`, `terminals`: whether an ACP agent may read and write files, and run programs,
-      through this process; both stay inside `cwd` and `roots`. An object of yours serves them
-      instead (see `Files`, `Terminals`).
-    - `limits`: every bound, see `Limits`.
-    - `on_stderr`: sees what the agent writes to stderr.
-    - `journal`: where the session is kept (see `open_store`). Nothing is shown then before it is
-      stored; `reopen_session` goes on with it.
+    - `env`: the complete environment of the agent. Default: the environment of this process without
+      variables that look like secrets, except model keys. Pass `os.environ` for all of it.
+    - `trusted`: allows the agent to act on the files of the project in `cwd` and `roots`: True,
+      False, or a list of the folders that the user trusts. From an untrusted folder, the agent gets
+      only instructions: no hooks, MCP servers, permissions or addresses. An agent that cannot be
+      kept from them is not started.
+    - `files`, `terminals`: True lets an ACP agent read and write files, and run programs, through
+      this process, within `cwd` and `roots`. Your own object serves these requests instead (see
+      `Files`, `Terminals`).
+    - `limits`: see `Limits`.
+    - `on_stderr`: called with the agent's output on stderr.
+    - `journal`: the store that saves the session (see `open_store`). Events are then shown only
+      after they are stored. `reopen_session` continues the session.
     - `telemetry`: `OpenTelemetry` for spans, `Metrics`, or a list of both.
-    - `trace`: a file into which everything is written that goes over the wire, without secrets; or
-      one that is open (see `open_trace`).
-    - `tenant`: the name of the one whose session it is, where several share a server (see
-      `Tenant`).
+    - `trace`: a file for all wire messages, without secrets, or an open trace (see `open_trace`).
+    - `tenant`: name of the tenant that owns the session on a shared server (see `Tenant`).
 
-    Leaving the block normally lets running and background work finish, for `limits.drain` at the
-    most; leaving it by an exception or a cancellation ends everything now, in bounded time.
+    Leaving the block normally waits for running and background work, at most `limits.drain`
+    seconds. Leaving it by an exception or a cancellation ends everything immediately, in bounded
+    time.
 
-    Raises `AgentNotFound`, `AgentStartError` (`FolderNotTrusted` is one), `SessionNotFound`,
-    `StoreError` or `TraceError`;
-    `TypeError`, `ValueError` or `LocalProtocolError` for an argument that cannot be meant.
+    Raises `AgentNotFound`, `AgentStartError` (or its subclass `FolderNotTrusted`),
+    `SessionNotFound`, `StoreError` or `TraceError`; `TypeError`, `ValueError` or
+    `LocalProtocolError` for an invalid argument.
     """
     check_trio("open_session")
-    # The catalogue, the drivers and the bridges cost as much to import as all the rest.
+    # Imported here because the catalogue, drivers and bridges take as long to import as the rest.
     from .._agents import resolve_agent
 
     found = resolve_agent(agent)
@@ -173,7 +173,7 @@ async def open_session(
 
 
 def _one(telemetry: Telemetries | None) -> Telemetry | None:
-    """What was asked for, as one. Raises `TypeError`."""
+    """Combine the telemetry into one object. Raises `TypeError`."""
     if telemetry is None:
         return None
     from .._telemetry.observation import as_one
@@ -203,20 +203,21 @@ async def reopen_session(
     telemetry: Telemetries | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
 ) -> AsyncIterator[Session]:
-    """A session of a store, to go on with it: with its id, its log, its folder and settings.
+    """Open a stored session to continue it, with its id, log, folder and settings.
 
-    No agent runs yet: the next prompt starts one, which resumes its own conversation if it can; if
-    it cannot, the log says that it does not remember. What was open when the earlier process ended
-    is closed (a turn as `agent_died`, with the error `interrupted`); prompts that waited still
-    wait, until `resume_queue` or the next prompt. Nothing is sent again.
+    No agent runs at first: the next prompt starts one, which resumes its own conversation if it
+    can; if it cannot, the log reports that the agent does not remember. Anything left open by the
+    earlier process is closed (a turn as `agent_died`, with the error `interrupted`). Queued prompts
+    stay queued until `resume_queue` or the next prompt. Nothing is sent again.
 
-    `agent`: as in `open_session`, for one that is not in the catalogue; default: by the stored
-    name. What a store does not keep (functions, servers, the environment) is to be given again,
-    with the meaning it has there. `cwd` and `roots`, where they are given, replace the stored ones:
-    a session whose folder has moved continues in another one, and keeps that.
+    - `agent`: as in `open_session`, for an agent outside the catalogue; default: the stored name.
+    - `cwd`, `roots`: replace the stored folders. Use `cwd` if the session's folder has moved; the
+      new one is stored.
+    - The other arguments are as in `open_session`. A store does not save functions, servers and the
+      environment, so pass them again.
 
     Raises `SessionNotFound`, `StoreError`, `AgentNotFound`, or `LocalProtocolError` if the session
-    is open, or its folder is gone and no `cwd` is given.
+    is already open, or if its folder is missing and no `cwd` is given.
     """
     from .._agents import resolve_agent, resolve_stored_agent
     from .stored import Again
@@ -269,7 +270,7 @@ async def reopen_session(
 
 
 class _Given(Struct, frozen=True, kw_only=True):
-    """What a program gives a session, and a fork of it: functions, servers, the environment."""
+    """The program's own arguments for a session and its forks: functions, servers, environment."""
 
     tools: tuple[Lent, ...]
     permissions: Policy | None
@@ -301,7 +302,7 @@ def _checked(
     on_stderr: Callable[[bytes], None] | None,
     telemetry: Telemetries | None,
 ) -> _Given:
-    """Raises `TypeError`, `ValueError` or `LocalProtocolError` for what cannot be meant."""
+    """Validate the arguments. Raises `TypeError`, `ValueError` or `LocalProtocolError`."""
     from .assembly import limits_for
     from .offer import checked_service
     from .project_start import checked_trusted
@@ -381,7 +382,7 @@ async def _opened(
             agent,
             roots=opening.roots,
             options=opening.options,
-            # A file of this session's alone is none of the fork's.
+            # A trace file of this session alone is not used for the fork.
             trace=None if isinstance(trace, str | os.PathLike) else trace,
             **structs.asdict(given),
         )
@@ -389,8 +390,9 @@ async def _opened(
 
 
 def check_modes(standing: Standing, opening: Opening) -> None:
-    """Raise `LocalProtocolError` if a session is to begin in a mode in which the refusals of its
-    policy would not hold."""
+    """Raise `LocalProtocolError` if a session would start in a mode that bypasses its policy's
+    denials.
+    """
     config = opening.options.get("config")
     wanted = [opening.mode, config.get("mode") if isinstance(config, dict) else None]
     for mode in wanted:
@@ -399,7 +401,7 @@ def check_modes(standing: Standing, opening: Opening) -> None:
 
 
 def new_id() -> str:
-    """An id that nobody guesses, and that no command line takes for an option."""
+    """Return an id that cannot be guessed and does not look like a command line option."""
     while (id := secrets.token_urlsafe()).startswith("-"):
         pass
     return id
@@ -418,13 +420,15 @@ async def serve_session(
     again: Again | None = None,
     telemetry: Telemetry | None = None,
 ) -> AsyncIterator[Session]:
-    """A session of these parts; `again`: one that `store` has. `ids` and `now` are for tests that
-    want to know them beforehand."""
+    """Run a session from these parts; with `again`, one from `store`.
+
+    Tests pass `ids` and `now` to know them in advance.
+    """
     own_tools = assembly.own_tools(permissions, agent)
     standing = Standing(permissions, agent, own_tools)
     if again is None:
         check_modes(standing, assembly.opening)
-    clock = trio.lowlevel.current_clock().current_time  # a third of what Trio's own call costs
+    clock = trio.lowlevel.current_clock().current_time  # a third of the cost of Trio's own call
     describe: Described | None = None
     conversing: AbstractAsyncContextManager[tuple[Conversation, StoreKeeper | None]]
     if store is None:
@@ -480,7 +484,7 @@ async def serve_session(
                         about = again.stored.about
                         host.restore(services, opening, about.agent_session, about.capabilities)
                     if keeper is not None:
-                        await keeper.wait_until_stored()  # so that viewers see it as it is
+                        await keeper.wait_until_stored()  # viewers then see the stored state
                     services.start_soon(host.run)
                     services.start_soon(host.end_when_hung)
                 host.scope.say(logging.INFO, "the session is open")
@@ -488,7 +492,7 @@ async def serve_session(
                 await wait_for_rest(host)
                 await host.finish()
         finally:
-            with trio.CancelScope(shield=True):  # bounded by the ladder
+            with trio.CancelScope(shield=True):  # bounded by the limits for ending a process
                 await host.finish()
             host.scope.say(logging.INFO, "the session is closed")
             if observation is not None:

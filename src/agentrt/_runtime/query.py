@@ -1,4 +1,4 @@
-"""One conversation from a program that has all its prompts: open, prompt, read, done."""
+"""A single conversation for a program that knows all its prompts in advance."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ Prompts = str | Iterable[Prompt] | AsyncIterable[Prompt]
 
 
 class Query:
-    """The events of a conversation, from its beginning until the agent has nothing left to do.
+    """The events of a conversation, from its start until the agent has finished.
 
-    An async iterator. `results` grows by one `TurnResult` for each prompt; `session` answers
-    permission requests and cancels.
+    An async iterator. `results` gets one `TurnResult` for each prompt; use `session` to answer
+    permission requests and to cancel.
 
-    Without a `permissions` policy its reader is asked: call `session.answer` for a
-    `PermissionOpened` before you take the next event, or the request is rejected.
+    Without a `permissions` policy, answer each `PermissionOpened` with `session.answer` before you
+    take the next event; otherwise the request is rejected.
     """
 
     def __init__(self, session: Session, events: Subscription, *, asked: bool = False) -> None:
-        """`asked`: its reader answers permission requests, in place of a policy."""
+        """`asked`: the reader answers permission requests, in place of a policy."""
         self.session = session
         self._asked = asked
         self._offered: str | None = None
         self.results: list[TurnResult] = []
         self.events = events
-        """The subscription that it reads."""
+        """The subscription that provides the events."""
 
     @property
     def seq(self) -> int:
-        """The number of the last event given."""
+        """The number of the most recently returned event."""
         return self.events.seq
 
     def __aiter__(self) -> Query:
         return self
 
     async def __anext__(self) -> Event:
-        """Return the next event. Cancelling it loses none."""
+        """Return the next event. Cancelling this loses no event."""
         if self._offered is not None:
             host_of(self.session).core.questions.unanswered(self._offered)
             self._offered = None
@@ -72,25 +72,27 @@ async def query(
     journal: Store | None = None,
     **options: Unpack[SessionOptions],
 ) -> AsyncIterator[Query]:
-    """Send `prompts`, one turn after the other, and give every event::
+    """Send `prompts`, one turn after the other, and return all events::
 
         async with agentrt.query("Why does test_io fail?", agent="claude") as events:
             async for event in events:
                 ...
         print(events.results[-1].text)
 
-    `prompts` is one string, or any iterable of prompts, also an asynchronous one. `journal` and
-    `options` are those of `open_session`. The events end when the last prompt's turn is over and,
-    by its own word, the agent rests: what it goes on with in the background, and the turns that
-    follow from that, belong to the conversation. Background work that never ends, such as a server,
-    is ended after `limits.drain` seconds (a notice says that it is waited for); or break off
-    earlier, when you have what you want. A failed turn does not raise; look at `results`.
+    `prompts` is one string or an iterable of prompts, which may be asynchronous. `journal` and
+    `options` are as in `open_session`.
 
-    Without `permissions`, your loop answers what the agent asks: call `events.session.answer(event,
+    The events end when the turn of the last prompt is over and the agent reports that it is idle.
+    Background work, and the turns that follow from it, belong to the conversation. Background work
+    that never ends, such as a server, is ended after `limits.drain` seconds, with a notice about
+    the wait; leave the block earlier if you have the result. A failed turn does not raise; see
+    `results`.
+
+    Without `permissions`, your loop answers permission requests: call `events.session.answer(event,
     "allow_once")` for a `PermissionOpened`. A request that is still open when you take the next
     event is rejected.
 
-    Leaving the block early, or cancelling it, ends the session now.
+    Leaving the block early, or cancelling it, ends the session immediately.
     """
     asked = options.get("permissions") is None
     if asked:
@@ -101,7 +103,7 @@ async def query(
             nursery.start_soon(_feed, query, prompts)
             yield query
             nursery.cancel_scope.cancel()
-        await session.aclose()  # what was to be waited for, `_feed` has waited for
+        await session.aclose()  # `_feed` has already waited for background work
 
 
 async def _feed(query: Query, prompts: Prompts) -> None:

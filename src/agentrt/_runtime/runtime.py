@@ -1,6 +1,4 @@
-"""Many sessions in one process: each hosted by a task of its own, none of which can delay or break
-another.
-"""
+"""Many sessions in one process, each hosted by its own task that cannot delay or break others."""
 
 from __future__ import annotations
 
@@ -48,11 +46,11 @@ if TYPE_CHECKING:
 STORED: Final = frozenset(
     {"cwd", "roots", "tools", "resume", "fork", "fork_at", "model", "mode", "options", "tenant"}
 )
-"""Of `SessionOptions` what a store keeps; of `tools` those that clients run."""
+"""The fields of `SessionOptions` that a store saves; of `tools`, only those that clients run."""
 
 
 class OpenSession(Protocol):
-    """What `open_session` is, with the runtime's own settings filled in."""
+    """The signature of `open_session` with the runtime's own settings already applied."""
 
     def __call__(
         self, agent: str | Agent, /, **options: Unpack[SessionOptions]
@@ -69,31 +67,35 @@ ReopenSession: TypeAlias = Callable[
     ],
     AbstractAsyncContextManager[Session],
 ]
-"""What `reopen_session` is, with the runtime's own settings filled in: takes what is stored, tools
-beside the runtime's, MCP servers, and a folder and roots in the place of the stored ones."""
+"""The signature of `reopen_session` with the runtime's own settings already applied.
+
+Takes the stored entry, tools in addition to the runtime's, MCP servers, and a folder and roots that
+replace the stored ones.
+"""
 
 
 class AgentInfo(Struct, frozen=True, kw_only=True):
-    """An agent that sessions can be opened with. `available`: its program is installed."""
+    """An agent for which sessions can be opened. `available`: its program is installed."""
 
     name: str
     title: str = ""
     available: bool = True
     unasked_modes: tuple[str, ...] = ()
-    """Modes in which it does not ask for everything; `*` stands for all of its modes."""
+    """Modes in which the agent does not ask for every permission; `*` stands for all of its modes.
+    """
 
 
 class Source(Struct, frozen=True):
-    """Where a runtime's sessions come from."""
+    """The functions that open the sessions of a runtime."""
 
     open: OpenSession
     agents: Callable[[], list[AgentInfo]]
     reopen: ReopenSession | None = None
-    """There is one if there is a store."""
+    """Set if there is a store."""
 
 
 class Runtime:
-    """Many sessions. Made by `open_runtime`."""
+    """Many sessions in one process. Created by `open_runtime`."""
 
     def __init__(
         self,
@@ -105,16 +107,17 @@ class Runtime:
         answers: Iterable[Answer] = (),
         chats: Mapping[str, str] | None = None,
     ) -> None:
-        """`stored`, `answers`, `chats`: what the store has of sessions, of answers to clients, and
-        of their names for sessions."""
+        """`stored`, `answers`, `chats`: the sessions, the answers to clients, and the clients'
+        session names in the store.
+        """
         self.limits = limits
-        """Those of the runtime itself and, if they were given, of each session."""
+        """Limits of the runtime itself and, if they were given, of each session."""
         self.store = store
-        """Where its sessions are kept, if they are."""
+        """The store that saves the sessions, or None."""
         self.chats = dict(chats or {})
-        """The sessions that clients of an earlier process have names for."""
+        """Session names of clients of an earlier process, mapped to the sessions."""
         self.answers: dict[str, list[Answer]] = {}
-        """What an earlier process has answered, by client."""
+        """Answers of an earlier process, by client."""
         for answer in answers:
             self.answers.setdefault(answer.client, []).append(answer)
         self._nursery = nursery
@@ -124,11 +127,14 @@ class Runtime:
         self._stored: Mapping[str, StoreEntry] = self._register.stored
         self._loading: dict[tuple[str, str], trio.Event] = {}
         self.tenant: Tenant | None = None
-        """Whose sessions alone are seen and opened by this object; None: all are."""
+        """The tenant to which this object is restricted. None: all sessions are visible."""
 
     def of(self, tenant: Tenant) -> Runtime:
-        """The same runtime, as far as it is a tenant's: its sessions alone are there, and what is
-        opened is its own. What the tenant may have counts from now on, in all of the runtime."""
+        """Return a view of the runtime that is restricted to one tenant.
+
+        It sees only the tenant's sessions, and opens sessions for the tenant. The tenant's limits
+        apply from now on in the whole runtime.
+        """
         own = copy(self)
         own._hosts = Own(self._register.hosts, tenant.name)
         own._stored = Own(self._register.stored, tenant.name)
@@ -136,13 +142,13 @@ class Runtime:
         return own
 
     def know(self, tenant: Tenant) -> None:
-        """The tenant whose sessions are seen may have this from now on."""
+        """Set new limits for the tenant of this view."""
         self.tenant = tenant
         self._register.know(tenant)
         if self.store is not None:
             self.store.rooms[tenant.name] = tenant.sessions
 
-    # --- what there is
+    # --- lookup
 
     def _host(self, id: str) -> Hosted:
         host = self._hosts.get(id)
@@ -151,43 +157,49 @@ class Runtime:
         return host
 
     def get(self, id: str) -> Session:
-        """The session of that id. Raises `SessionNotFound`."""
+        """Return the open session with this id. Raises `SessionNotFound`."""
         return self._host(id).session
 
     def agents(self) -> list[AgentInfo]:
-        """The agents that sessions can be opened with, as far as they are known by name."""
+        """Return the known agents for which sessions can be opened."""
         return self._source.agents()
 
     def list_open(self) -> list[SessionInfo]:
-        """The sessions that are open, in the order of their start."""
+        """Return the open sessions, in the order in which they were started."""
         return [host.info() for host in self._hosts.values()]
 
     def list_stored(self) -> list[SessionInfo]:
-        """Those of the store that are not open, the newest last."""
+        """Return the stored sessions that are not open, newest last."""
         return [stored_info(entry) for entry in self._stored.values()]
 
     def list(self) -> list[SessionInfo]:
-        """All sessions: those of the store that are not open, the newest last, and then the open
-        ones in the order of their start."""
+        """Return all sessions: the stored ones that are not open, newest last, then the open ones
+        in the order in which they were started.
+        """
         return self.list_stored() + self.list_open()
 
     def stored(self, id: str) -> SessionInfo | None:
-        """The session of that id, if the store has it and it is not open."""
+        """Return the stored session with this id, or None if it is unknown or open."""
         entry = self._stored.get(id)
         return None if entry is None else stored_info(entry)
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Have `changed` called after a session has come or gone; returns the function that ends
-        it. `changed` must not block or raise."""
+        """Call `changed` whenever a session is added or removed.
+
+        Returns a function that stops this. `changed` must not block or raise.
+        """
         return self._register.listen(changed)
 
     def show(self, looked_at: Callable[[str], float]) -> Callable[[], None]:
-        """Sessions are shown somewhere: `looked_at` says when one was looked at last, by Trio's
-        clock (infinity: it is just now). Returns the function that ends it. One that nobody looks
-        at is not kept in memory for ever (`limits.unload`)."""
+        """Register a function that reports when a session was last viewed.
+
+        `looked_at` returns the time of the last view by Trio's clock, infinity while the session is
+        being viewed. Returns a function that removes the registration. Sessions without viewers are
+        removed from memory after a time (`limits.unload`).
+        """
         return self._register.show(looked_at)
 
-    # --- coming and going
+    # --- opening and closing
 
     async def create(
         self,
@@ -196,16 +208,18 @@ class Runtime:
         title: str | None = None,
         **options: Unpack[SessionOptions],
     ) -> Session:
-        """Open a session, and return it when it takes prompts. `options` are those of
-        `open_session`: `tools` are added to the runtime's; `permissions`, `limits` and `env` take
-        the place of the runtime's.
+        """Open a session, and return it when it accepts prompts.
 
-        A store does not keep functions, policies, limits or an environment. A session that was
-        given any stays in memory; when a viewer opens it again after its end, it has the runtime's.
+        `options` are those of `open_session`. `tools` are added to the runtime's tools;
+        `permissions`, `limits` and `env` replace those of the runtime.
 
-        Raises `LimitExceeded`, and what `open_session` raises; `LocalProtocolError` if a session
-        here has the conversation to `resume` already (see `load`). Cancelling it ends what was
-        started.
+        A store does not save functions, policies, limits or an environment. A session with any of
+        these stays in memory; when a viewer opens it again after its end, it gets those of the
+        runtime.
+
+        Raises `LimitExceeded`, the errors of `open_session`, and `LocalProtocolError` if an open
+        session already has the conversation to `resume` (see `load`). Cancelling this ends anything
+        it started.
         """
         check("title", title, str | None, "a title is a string")
         resume = options.get("resume")
@@ -224,20 +238,22 @@ class Runtime:
         return session
 
     def adopt(self, session: Session) -> Callable[[], None]:
-        """Show a session that this program has opened itself, with `open_session`: it is listed,
-        found by its id, and served to viewers as the others, until it ends or the function that
-        this returns is called.
+        """Add a session that this program has opened with `open_session`.
 
-        It stays its block's: that alone closes it (`close`, and a viewer's wish to close it, are
-        refused), and the runtime neither suspends nor ends its process. All else that viewers may
-        do, they may do here: prompt, cancel, answer what it asks if its policy leaves that open
-        (`permissions=agentrt.ask`), change its settings. Ending the runtime leaves it as it is.
+        It is listed, found by its id and served to viewers like the others, until it ends or the
+        returned function is called.
 
-        With a store, open it with `journal=` the same one: then it is in the store's list after its
-        end. One without a journal is gone then.
+        The session still belongs to its own block: only that block closes it (`close`, also by a
+        viewer, is refused), and the runtime neither suspends it nor ends its process. Viewers may
+        do everything else: prompt, cancel, change settings, and answer permission requests if its
+        policy allows that (`permissions=agentrt.ask`). Ending the runtime does not affect the
+        session.
 
-        Raises `SessionClosed`, `LimitExceeded`, or `LocalProtocolError` if the runtime has it
-        already, another store keeps it, or it is not the tenant's (`of`).
+        If the runtime has a store, open the session with the same one as `journal`: then it stays
+        in the store's list after its end. A session without a journal disappears from the list.
+
+        Raises `SessionClosed`, `LimitExceeded`, or `LocalProtocolError` if the runtime already has
+        the session, another store saves it, or it belongs to another tenant (see `of`).
         """
         if not isinstance(session, Session):
             raise TypeError(f"adopt takes a Session, not {type(session).__name__}")
@@ -272,11 +288,12 @@ class Runtime:
         model: str | None = None,
         mode: str | None = None,
     ) -> Session:
-        """Resume a conversation by the agent's own id of it. If a session here has it already, that
-        one is returned as it is: two processes on one conversation would overwrite each other's
-        words. If the store has a session with it, that one is opened.
+        """Resume a conversation by the agent's own id of it.
 
-        As `create`; also raises `SessionNotFound`.
+        If a session here already has it open, returns that session unchanged: two processes would
+        overwrite each other's messages. If the store has a session with it, that session is opened.
+
+        Raises `SessionNotFound` and the errors of `create`.
         """
         from .._agents import name_of
 
@@ -296,7 +313,10 @@ class Runtime:
     async def _resuming(
         self, agent: str | Agent, agent_session: str
     ) -> AsyncIterator[Session | None]:
-        """Nobody else resumes that conversation meanwhile; gives the session that has it open."""
+        """Prevent others from resuming the conversation in the meantime.
+
+        Yields the session that has it open, or None.
+        """
         from .._agents import name_of
 
         await trio.lowlevel.checkpoint()
@@ -322,19 +342,21 @@ class Runtime:
         mcp_servers: Sequence[JsonObject] = (),
         roots: Sequence[str | os.PathLike[str]] | None = None,
     ) -> Session:
-        """Another session with the same agent, in the same folders and with the same model, mode
-        and options, that begins with all that was said in this one, which stays as it is. `at`: the
-        id of a turn or of an item; with what was said up to the end of that turn.
+        """Open a copy of a session, with the same agent, folders, model, mode and options.
 
-        It gets the agent, the functions, the environment and the policy that this one was opened
-        with, also by this program's own `open_session`. `tools` are added, in the place of those
-        that viewers lent to this one; `mcp_servers`, where there are any, and `roots`, where they
-        are said, are in the place of its own. What of it is shown is what the agent repeats or, if
-        it repeats nothing, the last `limits.snapshot_items` items of that.
+        The copy begins with the conversation of the original, which does not change. `at` is the id
+        of a turn or of an item; the copy then ends after that turn.
 
-        Raises `SessionNotFound`; `Busy` while a turn runs, without `at`; `LocalProtocolError` if
-        nothing was said yet, there is no such turn or it is not over, or the agent cannot
-        (`session.capabilities` has `fork`, and `fork_at` for the latter); and as `create`.
+        The copy gets the agent, functions, environment and policy of the original, also if this
+        program opened that with its own `open_session`. `tools` are added, and replace the tools
+        that viewers provided to the original. `mcp_servers`, if not empty, and `roots`, if given,
+        replace those of the original. The copy shows the history that the agent repeats or, if it
+        repeats nothing, the last `limits.snapshot_items` items of it.
+
+        Raises `SessionNotFound`; `Busy` while a turn runs and `at` is not given;
+        `LocalProtocolError` if the conversation is empty, there is no such turn or it is not over,
+        or the agent cannot fork (`session.capabilities` has `fork`, and `fork_at` for `at`); and
+        the errors of `create`.
         """
         host = self._hosts.get(id)
         opening: About | Opening
@@ -397,14 +419,15 @@ class Runtime:
         cwd: str | os.PathLike[str] | None = None,
         roots: Sequence[str | os.PathLike[str]] | None = None,
     ) -> Session:
-        """The session of that id; one that is only stored is opened, once for all who ask. No agent
-        is started: the next prompt does that, with these `mcp_servers`, which a store does not
-        keep. `cwd` and `roots`, where they are given, replace those of a session that is only
-        stored: one whose folder has moved continues in another one. `tools` are added to the
-        runtime's.
+        """Return the session with this id, and open it if it is only stored.
 
-        Raises `SessionNotFound`, `LimitExceeded`, and as `reopen_session` `AgentNotFound`,
-        `StoreError`, or `LocalProtocolError` if its folder is gone.
+        Concurrent calls open it once. No agent is started: the next prompt does that, with these
+        `mcp_servers`, which a store does not save. `cwd` and `roots`, if given, replace those of a
+        session that is only stored: one whose folder has moved continues in another one. `tools`
+        are added to those of the runtime.
+
+        Raises `SessionNotFound`, `LimitExceeded`, and, as `reopen_session`, `AgentNotFound`,
+        `StoreError`, or `LocalProtocolError` if its folder is missing.
         """
         lent, servers = checked_lent(tools), tuple(mcp_servers)
         await self._register.left(id)
@@ -422,11 +445,11 @@ class Runtime:
             return await self._start(host, self._source.reopen(entry, lent, servers, cwd, roots))
 
     async def read(self, id: str, *, whole: bool = True) -> Log:
-        """What there is to see of a session, also of one that is only stored, which is not opened
-        by that. What was open in it when its process ended is closed.
+        """Return the log of a session without opening it.
 
-        `whole=False`: of one that is only stored, no more than its last turns (`limits.
-        snapshot_turns`), which is as fast however long it is.
+        In a session that is only stored, anything left open by its process is closed in the log.
+        `whole=False` loads only its last turns (`limits.snapshot_turns`), which is fast regardless
+        of its length.
 
         Raises `SessionNotFound` or `StoreError`.
         """
@@ -444,9 +467,13 @@ class Runtime:
             return log
 
     async def follow(self, id: str, over: Callable[[], None]) -> tuple[Log, Callable[[], None]]:
-        """As `read` of one that is not open, with its last turns; and the function that ends it.
-        Where other servers share the store, it goes on with what happens there. `over` is called
-        when that cannot be any more: it was deleted, say."""
+        """Return the log of a closed session with its last turns, and a function that ends
+        following it.
+
+        If other servers share the store, the log is updated with the session's events there. `over`
+        is called when that is no longer possible, for example because the session was deleted.
+        Raises as `read`.
+        """
         store = self.store
         if store is None or store.port is None or id in self._hosts:
             return await self.read(id, whole=False), lambda: None
@@ -459,23 +486,25 @@ class Runtime:
 
     @property
     def role(self) -> str:
-        """Of a server that shares a store: `both`, `gateway` or `worker`."""
+        """Role of this server among those that share the store: `both`, `gateway` or `worker`."""
         membership = None if self.store is None else self.store.membership
         return "both" if membership is None else membership.process.role
 
     def is_open(self, id: str) -> bool:
-        """Whether a session is open here, and not over."""
+        """Return True if the session is open here and is not ending."""
         host = self._hosts.get(id)
         return host is not None and not host.is_leaving
 
     @property
     def is_shared(self) -> bool:
-        """Whether other servers share the store."""
+        """True if other servers share the store."""
         return self.store is not None and self.store.port is not None
 
     async def find(self, id: str) -> bool:
-        """Whether there is such a session, also if another server has just opened it. The end of
-        one that is over is waited for. Raises `StoreError`."""
+        """Return True if the session exists, even if another server has just opened it.
+
+        Waits for the end of a session that is being closed. Raises `StoreError`.
+        """
         await self._register.left(id)
         await trio.lowlevel.checkpoint()
         if id in self._hosts or id in self._stored:
@@ -487,19 +516,22 @@ class Runtime:
         return id in self._hosts or id in self._stored
 
     def runs_here(self, home: str = "") -> bool:
-        """Whether a session of that home (`""`: of any) may be opened here now."""
+        """Return True if a session of that home (`""`: any home) may be opened here now."""
         membership = None if self.store is None else self.store.membership
         if membership is None or membership.held() is None or not self._register.room:
             return membership is None
         return home in ("", membership.process.home)
 
     def add_stored(self, entry: StoreEntry) -> None:
-        """The store has another session: somebody has put it there."""
+        """Add a session that another process has put into the store."""
         self._register.add_stored(entry)
 
     async def delete(self, id: str) -> int:
-        """Forget a session of the store; one that is open is closed. Returns the number of waiting
-        prompts that were dropped by closing it. Raises `SessionNotFound` or `StoreError`."""
+        """Delete a session from the store; an open one is closed first.
+
+        Returns the number of waiting prompts that were dropped. Raises `SessionNotFound` or
+        `StoreError`.
+        """
         dropped = await self.close(id) if id in self._hosts else 0
         async with self._register.alone(id):
             if self.store is None or id not in self._stored:
@@ -534,7 +566,7 @@ class Runtime:
         first: Hosted,
         options: SessionOptions,
     ) -> Session:
-        """Another session as `first` was opened, but for these."""
+        """Open another session like `first`, with these options changed."""
         self._register.check_room(first.tenant)
         tools = checked_lent(options.get("tools", ()))
         own = [tool for tool in like.keywords["tools"] if not isinstance(tool, ClientTool)]
@@ -555,21 +587,23 @@ class Runtime:
             return session
 
     async def close(self, id: str) -> int:
-        """Close a session: its turn is cancelled, its process ended, the prompts that wait are
-        dropped, and its id is forgotten, unless it is stored. Bounded. Returns the number of
-        prompts that were dropped.
+        """Close a session.
 
-        Raises `SessionNotFound`, or `LocalProtocolError` for one that was adopted: its own block
-        ends it. Cancelling it does not keep the session from ending.
+        Its turn is cancelled, its process ended, and its waiting prompts are dropped; its id
+        becomes unknown unless it is stored. Takes bounded time. Returns the number of dropped
+        prompts.
+
+        Raises `SessionNotFound`, or `LocalProtocolError` for an adopted session, which only its own
+        block ends. Cancelling this does not keep the session from ending.
         """
         return await self._host(id).close()
 
     def rename(self, id: str, title: str) -> None:
-        """Give a session a title. Raises `SessionNotFound`."""
+        """Set the title of a session. Raises `SessionNotFound`."""
         self.get(id).rename(title)
 
     def cancel_all(self) -> int:
-        """Cancel every running turn, as `Session.cancel` does, and return how many there were."""
+        """Cancel every running turn, as `Session.cancel` does, and return the number of turns."""
         sessions = [host.session for host in self._hosts.values()]
         running = sum(session.state.turn is not None for session in sessions)
         for session in sessions:
@@ -577,8 +611,10 @@ class Runtime:
         return running
 
     def hindrance(self) -> str | None:
-        """Why no new session should be opened here now: the store cannot be written or does not
-        answer, or this process is being drained. None: nothing speaks against it."""
+        """Return the reason why no new session should be opened here now, or None.
+
+        The store cannot be written or does not answer, or this process is being drained.
+        """
         if self._register.draining or self._register.closed:
             return "draining"
         if self.store is None:
@@ -592,8 +628,10 @@ class Runtime:
         return None
 
     async def drain(self) -> None:
-        """Open no session any more, and return when all that are open are at rest and closed. Each
-        has `limits.drain` seconds for what it has begun. Those that were adopted stay."""
+        """Stop opening sessions, and return when all open ones are idle and closed.
+
+        Each has `limits.drain` seconds to finish its work. Adopted sessions stay open.
+        """
         await trio.lowlevel.checkpoint()
         self._register.draining = True
         async with trio.open_nursery() as nursery:
@@ -602,16 +640,18 @@ class Runtime:
 
     async def _drain(self, host: Hosted) -> None:
         await wait_for_rest(host_of(host.session))
-        with suppress(LocalProtocolError):  # adopted
+        with suppress(LocalProtocolError):  # an adopted session
             await host.end()
 
     def start_soon(self, job: Callable[..., Awaitable[object]], *args: object) -> None:
-        """Run something for as long as the runtime's block lasts. What it raises ends the block."""
+        """Run an async function until the runtime's block ends. An error raised by it ends the
+        block.
+        """
         self._nursery.start_soon(job, *args)
 
 
 def _are_clients(tools: Iterable[Lent]) -> bool:
-    """Whether no tool is a function of this program, which a store does not keep."""
+    """Return True if clients run all tools; a store does not save functions of this program."""
     return all(isinstance(tool, ClientTool) for tool in tools)
 
 
@@ -628,25 +668,25 @@ async def open_runtime(
     telemetry: Telemetries | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
 ) -> AsyncIterator[Runtime]:
-    """A runtime, in which sessions are created, found and closed by their ids.
+    """Open a runtime, in which sessions are created, found and closed by their ids.
 
-    - `config`: the user's settings, as `agentrt`'s commands read them: further agents, and limits.
-    - `permissions`: who answers the agents' requests; by default they are left to the viewers.
-    - `limits`: those of the runtime and of each session; by default each agent's own.
-    - `tools`: what every agent may call; as in `open_session`.
-    - `env`: the agents' whole environment; default: as in `open_session`.
-    - `trusted`: as in `open_session`, for every session; the folders that `config` lists are
-      trusted as well.
-    - `store`: where the sessions are kept: what `open_store` gives, to be left behind the runtime,
-      or what it takes, a file or a URL. Those that it has already are listed, and opened when they
-      are wanted (`reopen`).
-    - `telemetry`: as in `open_session`, of all sessions.
-    - `trace`: a file for what goes over the wire of all its sessions; as in `open_session`.
+    - `config`: the user's settings, as read by the `agentrt` commands: further agents, and limits.
+    - `permissions`: the policy for permission requests; by default the viewers answer them.
+    - `limits`: limits of the runtime and of each session; default: those of each agent.
+    - `tools`: tools for every agent, as in `open_session`.
+    - `env`: the complete environment of the agents; default as in `open_session`.
+    - `trusted`: as in `open_session`, for every session; folders listed in `config` are also
+      trusted.
+    - `store`: the store for the sessions: the result of `open_store`, which must outlive the
+      runtime, or its argument, a file or a URL. Sessions already in it are listed, and opened on
+      demand (`reopen`).
+    - `telemetry`: as in `open_session`, for all sessions.
+    - `trace`: a file for the wire messages of all sessions, as in `open_session`.
 
-    Leaving the block ends every session at once, in bounded time.
+    Leaving the block ends every session immediately, in bounded time.
     """
     check_trio("open_runtime")
-    # The catalogue and the drivers cost as much to import as all the rest.
+    # The catalogue and the drivers take as long to import as the rest.
     from .._agents import find_agents, resolve_agent, resolve_stored_agent
     from .._process.guard import guard
     from .assembly import limits_for
@@ -752,7 +792,7 @@ async def open_runtime(
 async def serve_runtime(
     source: Source, limits: Limits, store: Store | None = None
 ) -> AsyncIterator[Runtime]:
-    """A runtime of sessions from anywhere."""
+    """Run a runtime for sessions from any source."""
     stored = [] if store is None else await store.sessions()
     stored.reverse()
     answers = [] if store is None else await store.answers()

@@ -1,7 +1,7 @@
-"""In-process tools: from a Python function to something that a model can call.
+"""In-process tools: Python functions that a model can call.
 
-A tool is a name, a description, a JSON schema and an async function of the parsed arguments.
-`tool` makes one of a function by its signature; `Tool(...)` makes one of a ready schema.
+A tool is a name, a description, a JSON schema and an async function of the parsed arguments. `tool`
+creates one from a function's signature; `Tool(...)` creates one from an existing schema.
 """
 
 from __future__ import annotations
@@ -29,18 +29,21 @@ ToolFunction: TypeAlias = "Callable[[JsonObject, ToolContext], Awaitable[object]
 ReportProgress: TypeAlias = Callable[[float, float | None, str | None], None]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-"""What the protocol, and the models' own interfaces, allow in a tool's name."""
+"""Characters and length allowed in a tool's name by the protocol and the model APIs."""
 
 
 class ToolError(AgentrtError):
-    """Raise it in a tool to say to the model what went wrong. It is no defect of the tool: the
-    message is the tool's answer, and nothing is logged."""
+    """Raise this in a tool to report a problem to the model.
 
-    __module__ = "agentrt"  # as a program imports it
+    It does not count as a defect of the tool: the message becomes the tool's answer, and nothing is
+    logged.
+    """
+
+    __module__ = "agentrt"  # the public import path
 
 
 class ToolContext:
-    """What a running tool may know: a parameter annotated `ToolContext` gets it."""
+    """The context of a running tool call; passed to a parameter annotated with `ToolContext`."""
 
     def __init__(
         self,
@@ -54,18 +57,22 @@ class ToolContext:
         self.turn = turn
         """The turn that the call belongs to; None if the agent called outside turns."""
         self.tool_call = tool_call
-        """The agent's own id of the call, where it says it."""
+        """The agent's own id of the call, if it reports one."""
         self.cancel_scope = trio.CancelScope()
-        """The scope that the tool runs in: cancelled with the call or the turn. A sync tool may
-        look at `cancel_scope.cancel_called`."""
+        """The scope that the tool runs in, cancelled with the call or the turn.
+
+        A sync tool can check `cancel_scope.cancel_called`.
+        """
         self._report = report
 
     def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Tell the agent and the session's log how far the call is; `progress` should grow. Agents
-        that do not listen get nothing, nor does anybody once the call is over. Sync tools may
-        call it, too."""
+        """Report the progress of the call to the agent and the session's log.
+
+        `progress` should increase. Agents that do not listen get nothing, and reports after the end
+        of the call are ignored. Sync tools may call this, too.
+        """
         if self._report is None:
             return
         if trio.lowlevel.in_trio_run():
@@ -75,10 +82,10 @@ class ToolContext:
 
 
 class Tool(Struct, frozen=True):
-    """Something that the model can call.
+    """A tool that the model can call.
 
-    `fn` is called with the arguments, a dict as the model wrote it, and the context; nothing is
-    checked against `input_schema`. See `outcome_of` for what it may return.
+    `fn` is called with the arguments, a dict as sent by the model, and the context. The arguments
+    are not checked against `input_schema`. See `outcome_of` for the possible return values.
     """
 
     name: str
@@ -86,7 +93,7 @@ class Tool(Struct, frozen=True):
     input_schema: JsonObject
     fn: ToolFunction
     timeout: float | None = None
-    """Seconds; None means the session's `limits.tool`."""
+    """Maximum duration in seconds; None means the session's `limits.tool`."""
     annotations: JsonObject | None = None
     """MCP's hints for clients, such as `{"readOnlyHint": True}`."""
     function: Callable[..., object] | None = None
@@ -98,7 +105,7 @@ class Tool(Struct, frozen=True):
 
     @property
     def info(self) -> ToolInfo:
-        """The tool as agents see it."""
+        """The tool as described to agents."""
         return ToolInfo(self.name, self.description, self.input_schema, self.annotations)
 
 
@@ -125,18 +132,18 @@ def tool(
     timeout: float | None = None,
     annotations: JsonObject | None = None,
 ) -> Tool | Callable[[Callable[..., object]], Tool]:
-    """Make a `Tool` of an async or sync function.
+    """Create a `Tool` from an async or sync function.
 
-    The name is the function's, the description its docstring, the schema its signature: type
-    hints that msgspec understands (also dataclasses, enums, `Optional`, and `pathlib.Path`), with
+    The name is that of the function, the description its docstring, the schema its signature: type
+    hints that msgspec supports (also dataclasses, enums, `Optional`, and `pathlib.Path`), with
     `Annotated[int, msgspec.Meta(ge=1, description="...")]` for constraints and descriptions.
-    Arguments arrive converted; what does not fit is reported to the model and never reaches the
-    function. Methods become tools by their object (`tool(obj.method)`); what `functools.partial`
-    has bound is not the model's to choose. Raises `TypeError`, with the function and the parameter,
+    Arguments are converted to these types; invalid ones are reported to the model and never reach
+    the function. To use a method, pass the bound method (`tool(obj.method)`); the model cannot set
+    arguments bound by `functools.partial`. Raises `TypeError`, with the function and the parameter,
     for a signature that cannot be described.
 
     A sync function runs in a worker thread. A thread cannot be stopped: when the call is cancelled
-    or times out, the thread is abandoned. It goes on until it returns, and its result is dropped.
+    or times out, the thread is abandoned. It runs until it returns, and its result is dropped.
     """
 
     def make(function: Callable[..., object]) -> Tool:
@@ -162,12 +169,14 @@ async def call_tool(
     default_timeout: float | None = None,
     on_error: Callable[[Tool, Exception], None] | None = None,
 ) -> ToolOutcome:
-    """Run a tool to its outcome. A tool that fails, or takes longer than its own timeout (or else
-    `default_timeout`, in seconds), has an outcome that says so to the model; `on_error` gets
-    what it raised. What is no `Exception` goes on upwards.
+    """Run a tool and return its outcome.
+
+    If the tool fails, or exceeds its own timeout (or else `default_timeout`, in seconds), the
+    outcome reports this to the model; `on_error` gets the exception. Exceptions that are not an
+    `Exception` propagate.
 
     Cancelling `context.cancel_scope` ends the call with an error outcome; cancelling the caller
-    cancels the tool and goes on upwards.
+    cancels the tool and propagates.
     """
     context = context or ToolContext()
     scope = context.cancel_scope
@@ -176,11 +185,11 @@ async def call_tool(
         scope.deadline = min(scope.deadline, trio.current_time() + seconds)
     try:
         with scope:
-            # A call that is cancelled before it began must have done nothing.
+            # A call that was cancelled before it started must have no effect.
             await trio.lowlevel.checkpoint_if_cancelled()
             return outcome_of(await tool.fn(arguments, context))
     except trio.Cancelled:
-        scope.cancel()  # it says so to the tool's own eyes, also to a thread that was left behind
+        scope.cancel()  # shows it to the tool, also to an abandoned thread
         raise
     except ToolError as error:
         return ToolOutcome.error(str(error))
@@ -194,10 +203,13 @@ async def call_tool(
 
 
 def outcome_of(value: object) -> ToolOutcome:
-    """What a tool's return value means: None is no content, a string is text, a content block or a
-    list with content blocks is content, a `ToolOutcome` is itself. Everything else is JSON: as
-    text and, if it is an object (a dict, a dataclass, a struct), as structured content, too.
-    Raises `TypeError` for what is no JSON."""
+    """Convert a tool's return value.
+
+    None is no content, a string is text, a content block or a list with content blocks is content,
+    a `ToolOutcome` is returned unchanged. Everything else becomes JSON: text and, for an object (a
+    dict, a dataclass, a struct), also structured content. Raises `TypeError` for a value that is
+    not JSON.
+    """
     match value:
         case ToolOutcome():
             return value
@@ -263,7 +275,7 @@ class _Signature:
 
 
 def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
-    """What the model, and the context, are to fill in."""
+    """Return the parameters that the model or the context fills in."""
     name = _name(function)
     if not callable(function):
         raise TypeError(f"a tool is made of a function, not of {type(function).__name__}")
@@ -271,7 +283,9 @@ def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
         found = inspect.signature(function, eval_str=True).parameters
     except NameError as error:
         raise TypeError(f"{name} has a type hint that nobody knows: {error}") from error
-    except Exception as error:  # a hint in a string may be any expression; some have no signature
+    except (
+        Exception
+    ) as error:  # a hint in a string may be any expression; some callables have no signature
         raise TypeError(f"{name} has no signature that can be read: {error}") from error
     bound = function.keywords if isinstance(function, functools.partial) else {}
     parameters = [each for each in found.values() if each.name not in bound]
@@ -296,15 +310,18 @@ def _doc(function: object) -> str:
         function = function.func
     if hasattr(function, "__name__"):
         return inspect.getdoc(function) or ""
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - its words are wanted
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - its docstring is needed
     return inspect.cleandoc(getattr(call, "__doc__", None) or type(function).__doc__ or "")
 
 
 def _field(
     function: str, parameter: inspect.Parameter
 ) -> tuple[str, Any] | tuple[str, Any, UnsetType]:
-    """One parameter as a field. What the model leaves out stays unset and is not passed on, so
-    that a default is the function's own business."""
+    """Return one parameter as a struct field.
+
+    An argument that the model omits stays unset and is not passed on, so that the function's own
+    default applies.
+    """
     hint = Any if parameter.annotation is parameter.empty else parameter.annotation
     try:
         optional = parameter.default is None and not _takes_none(hint)
@@ -331,7 +348,7 @@ def _takes_none(hint: Any) -> bool:
 
 
 def _schema(arguments: type[msgspec.Struct], parameters: list[inspect.Parameter]) -> JsonObject:
-    """The JSON schema of the arguments: an object at the top, as MCP wants it."""
+    """Return the JSON schema of the arguments, with an object at the top as MCP requires."""
     (top,), components = msgspec.json.schema_components(
         [arguments], schema_hook=_path_schema, ref_template="#/$defs/{name}"
     )
@@ -342,7 +359,7 @@ def _schema(arguments: type[msgspec.Struct], parameters: list[inspect.Parameter]
             try:
                 default = msgspec.to_builtins(parameter.default, enc_hook=_encode_path)
             except TypeError:
-                continue  # no JSON: the model need not know
+                continue  # not JSON, and the model does not need it
             schema["properties"][parameter.name]["default"] = default
     if components:
         schema["$defs"] = components
@@ -352,7 +369,7 @@ def _schema(arguments: type[msgspec.Struct], parameters: list[inspect.Parameter]
 def _path_schema(kind: type) -> JsonObject:
     if issubclass(kind, Path):
         return {"type": "string", "format": "path"}
-    raise NotImplementedError  # by which msgspec knows that it is none of ours either
+    raise NotImplementedError  # tells msgspec that the type is not supported here either
 
 
 def _decode_path(kind: type, value: object) -> object:
@@ -368,7 +385,7 @@ def _encode_path(value: object) -> str:
 
 
 def _describe(error: BaseException) -> str:
-    """An error for the model's eyes: what went wrong, and no traceback."""
+    """Describe an error for the model, without a traceback."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(_describe(part) for part in error.exceptions)
     text = str(error)
