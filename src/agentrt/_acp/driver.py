@@ -1,9 +1,9 @@
 """The driver of one ACP agent: bytes and commands in, effects out. No I/O, no clock.
 
-It keeps to three identities. An answer belongs to the request whose id it carries, an update to
-the session that it names, and a turn to the one `session/prompt` that is in flight; whatever fits
-none of them is dropped, counted and reported. What the agent says about its turn is passed on as it
-says it: that we cancelled is known above.
+Three identities decide where a message belongs: a response belongs to the request with its id, an
+update to the session that it names, and a turn to the one `session/prompt` in flight. A message
+that matches none of them is dropped, counted and reported. The agent's report about its turn is
+passed on unchanged; the caller of the driver knows that the turn was cancelled.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class _Prompt(Struct):
     id: int
     cancels: int = 0
     steered: list[str] = msgspec.field(default_factory=list)
-    """What the agent has taken into it."""
+    """Ids of the steered prompts that the agent has taken into it."""
 
 
 class Statistics(Struct, frozen=True):
-    """What a driver has seen. `notices` counts by code, also what was not reported."""
+    """Counts of messages and notices so far. `notices` counts by code, also unreported ones."""
 
     messages: int
     notices: dict[str, int]
@@ -105,13 +105,24 @@ class AcpDriver:
         refused_modes: Mapping[str, str] | None = None,
         line_limit: int = Limits().line,
     ) -> None:
-        """`capabilities` are what the host serves (`client_capabilities` makes them).
-        `auth_method`: how to authenticate if the agent wants that; without it, its start fails.
-        `late_history`: it repeats a loaded conversation behind its answer, too. `fork_at`: it takes
-        where a fork is to end, whether it says so or not. `meta`: of the requests that open the
-        session; what the session itself is opened with wins. `refused_modes`: modes
-        that are not chosen, and why not. `extensions`: methods of the agent's own that the host
-        serves."""
+        """Create a driver; call `start` to open its session.
+
+        `capabilities`: the capabilities that the host serves (made by `client_capabilities`).
+
+        `auth_method`: the method to authenticate with if the agent requires that. Without it, the
+        start then fails.
+
+        `late_history`: the agent repeats a loaded conversation also after its response.
+
+        `extensions`: methods of the agent's own that the host serves.
+
+        `fork_at`: the agent accepts the point at which a fork ends, whether or not it reports so.
+
+        `meta`: the `_meta` of the requests that open the session. Values from the session's opening
+        win.
+
+        `refused_modes`: modes that must not be chosen, with the reason for each.
+        """
         self._capabilities = capabilities
         self._client = client
         self._auth_method = auth_method
@@ -129,12 +140,12 @@ class AcpDriver:
         self._ready = False
         self._prompt: _Prompt | None = None
         self._calls: dict[str, int] = {}
-        """Calls of the runtime that wait, and the ids of their requests."""
+        """Request ids of pending runtime calls, by call."""
         self._messages = 0
         self._singly = 0
-        """How many batches are still to be decoded line by line."""
+        """Number of batches still to be decoded line by line."""
         self._penalty = 1
-        """To what `_singly` is set by the next batch that cannot be decoded as one."""
+        """The value that `_singly` gets from the next batch that cannot be decoded as one."""
 
     # --- commands
 
@@ -194,13 +205,13 @@ class AcpDriver:
             self._stream.end_turn()
 
     def cancel(self) -> list[Effect]:
-        # Not urgent: it must not overtake its own prompt, or the agent gets it while idle.
+        # Not urgent: if it overtook its own prompt, the agent would get it while idle.
         prompt = self._prompt
         if prompt is not None or self._stream.works_by_itself:
             self._channel.notify("session/cancel", SessionRequest(self._session()), urgent=False)
         if prompt is not None:
             prompt.cancels += 1
-            if prompt.cancels > 1:  # perhaps it understands this one
+            if prompt.cancels > 1:  # perhaps the agent understands this one
                 self._channel.notify("$/cancel_request", CancelRequest(prompt.id), urgent=False)
         return self._channel.take()
 
@@ -231,7 +242,7 @@ class AcpDriver:
             del self._calls[call]
             error = response.error
             if error is not None and not (
-                method == "delete_session" and error.code == NOT_FOUND  # gone is gone
+                method == "delete_session" and error.code == NOT_FOUND  # already deleted
             ):
                 self._channel.out.append(Returned(call, error=error_of(error)))
                 return
@@ -270,13 +281,13 @@ class AcpDriver:
 
     def receive(self, data: bytes) -> list[Effect]:
         lines = self._lines.feed(data)
-        if self._lines.oversized:  # longer than a read: it ended before the lines of this one
+        if self._lines.oversized:  # longer than a read: it ended before the lines of this read
             self._channel.oversized(self._lines)
         if self._lines.long:
             self._receive_long()
         if lines:
-            # What ends a turn, and what waits for an answer, comes last in what was read. Apart
-            # from the updates before it, these can be decoded in one go.
+            # The end of a turn, and any request that waits for an answer, comes last in a read. The
+            # updates before it can be decoded in one go.
             cut = lines.rfind(b"\n", 0, -1) + 1
             last = bytes(lines[cut : cut + 65536]).rstrip(b"\n")
             if _UPDATE in last or len(lines) - cut > 65536:
@@ -300,10 +311,10 @@ class AcpDriver:
         self._lines.long.clear()
 
     def _receive_lines(self, lines: bytes | bytearray) -> None:
-        """Decode the lines of a read in one go, if all are updates and as they should be.
+        """Decode the lines of a read in one go, if all are valid updates.
 
-        A line with something unknown or wrong in it costs the batch, so an agent that sends such
-        lines all the time is read line by line: after each batch lost to one, twice as many.
+        One line with unknown or invalid content costs the whole batch. So an agent that often sends
+        such lines is read line by line: after each lost batch, for twice as many batches.
         """
         if self._singly:
             self._singly -= 1
@@ -338,8 +349,10 @@ class AcpDriver:
             self._penalty = min(2 * self._penalty, 64)
 
     def _receive_updates(self, frames: list[UpdateFrame]) -> None:
-        """The hot path. Neighbouring pieces of one message become one effect: a piece costs a few
-        comparisons and an append."""
+        """Take decoded updates and merge adjacent pieces of one message into one effect.
+
+        This is the hot path: a piece costs a few comparisons and an append.
+        """
         self._messages += len(frames)
         out = self._channel.out
         live = self._stream.live
@@ -368,14 +381,16 @@ class AcpDriver:
                 pieces = []
             try:
                 self._stream.update(params.session_id, update)
-            except RecursionError:  # decoding it was just possible, looking at it is not
+            except RecursionError:  # decoding it was just possible, processing it is not
                 self._channel.malformed("an update nested too deeply")
         if pieces:
             out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
 
     def _ends_turn(self, line: bytes) -> bool:
-        """Take the answer to the prompt, if the line is one and as it should be: most turns end so,
-        and it is decoded right into its type."""
+        """Take the response to the prompt if the line is a valid one. Returns False otherwise.
+
+        Most turns end this way, so the line is decoded directly into its type.
+        """
         prompt = self._prompt
         if prompt is None or _ANSWER not in line:
             return False
@@ -392,8 +407,11 @@ class AcpDriver:
         return True
 
     def _receive_message(self, line: bytes | LongLine) -> bool:
-        """Anything but an update, and any line that is not as it should be. False for the latter:
-        there, decoding in one go was in vain."""
+        """Take any message except an update, and any invalid line.
+
+        Returns False for an invalid line and for an update that strict decoding refused: decoding
+        the batch in one go failed because of it.
+        """
         self._messages += 1
         try:
             return self._dispatch(parse(self._channel.decoded(line)))
@@ -424,7 +442,9 @@ class AcpDriver:
                 self._requests.withdraw(params["requestId"])
         elif self._requests.extends(method):
             self._requests.notified(method, params)
-        elif not method.startswith(("$/", "_")):  # the vendor's own are nobody else's business
+        elif not method.startswith(
+            ("$/", "_")
+        ):  # a vendor's own notifications concern only its own clients
             known = method == "elicitation/complete"
             self._channel.notice(
                 "info",
@@ -435,7 +455,7 @@ class AcpDriver:
             )
 
     def _loose_update(self, params: Any) -> None:
-        """An update that strict decoding refused: take what fits."""
+        """Take an update that strict decoding refused, and keep its valid fields."""
         params = params if isinstance(params, dict) else {}
         raw, session = params.get("update"), params.get("sessionId")
         dropped: list[str] = []
@@ -512,7 +532,7 @@ class AcpDriver:
         )
 
     def _steer_answered(self, steered: str, prompt: _Prompt, response: Response) -> None:
-        """Whether the agent has taken words into a turn, which may be over by now."""
+        """Take the response to a steering request. The turn may be over already."""
         raw = response.result if isinstance(response.result, dict) else {}
         if response.error is None and raw.get("outcome") == "injected":
             if self._prompt is prompt:
@@ -529,7 +549,7 @@ class AcpDriver:
         self._stream.end_turn()
 
     def _usage_of(self, result: PromptResponse) -> Usage | None:
-        """What the turn took: by the draft of ACP, else as Gemini or Qwen report it."""
+        """Return the usage of a turn: from the draft of ACP, else as Gemini or Qwen report it."""
         if result.usage is not None:
             return turn_usage(result.usage)
         return quota(result.meta) or self._stream.spent

@@ -1,4 +1,6 @@
-"""Files for the agent: `fs/read_text_file` and `fs/write_text_file`, below the session's roots."""
+"""File access for the agent: `fs/read_text_file` and `fs/write_text_file`, within the session's
+roots.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from .services import ReadTextFileRequest, WriteTextFileRequest
 T = TypeVar("T")
 
 THREADS: Final = 4
-"""File operations of one session at a time: more would only wait for the same disk."""
+"""Concurrent file operations per session: more would only wait for the same disk."""
 
 
 async def _at_once() -> None:
@@ -35,8 +37,11 @@ async def _at_once() -> None:
 
 
 class Host:
-    """Serves an ACP agent's requests for files. Nothing but regular files of UTF-8 text, up to
-    `limits.file` bytes, inside the roots, is read or written."""
+    """Serves an ACP agent's file requests.
+
+    Only regular files with UTF-8 text of at most `limits.file` bytes inside the roots are read or
+    written.
+    """
 
     def __init__(
         self,
@@ -45,8 +50,11 @@ class Host:
         limits: Limits | None = None,
         ready: Callable[[], Awaitable[None]] = _at_once,
     ) -> None:
-        """`ready` waits until the agent takes an answer of a file's size, so that what was read for
-        it is not heaped up."""
+        """Create a host for the files within `roots`.
+
+        `ready` waits until the agent accepts a response of a file's size, so that file contents do
+        not pile up in memory.
+        """
         self._roots = roots
         self._limit = (limits or Limits()).file
         self._ready = ready
@@ -54,9 +62,10 @@ class Host:
         self._threads = trio.CapacityLimiter(THREADS)
 
     async def handle(self, method: str, params: JsonObject) -> JsonObject:
-        """The result of a request, by ACP's name for it. Raises `RequestError`.
+        """Serve a request, named by its ACP method, and return its result. Raises `RequestError`.
 
-        A cancellation is felt when the file operation is over; a write has then happened wholly.
+        Cancellation takes effect only after the file operation has finished; a write is then
+        complete.
         """
         match method:
             case "fs/read_text_file":
@@ -65,7 +74,9 @@ class Host:
                     content = await self._in_thread(
                         read.path, partial(self._read, read.path, read.line, read.limit)
                     )
-                    await self._ready()  # with the place held: nobody else reads meanwhile
+                    await (
+                        self._ready()
+                    )  # in the semaphore, so that no other file is read in the meantime
                 return {"content": content}
             case "fs/write_text_file":
                 write = parse(params, WriteTextFileRequest)
@@ -97,7 +108,7 @@ class Host:
             raise NotAllowed(f"the content is larger than {self._limit} bytes")
         with self._roots.locate(path, writing=True) as place:
             try:
-                # Replacing a file needs no right to write it; opening it does.
+                # Replacing a file needs no write permission on it; opening it does.
                 fd = _open_regular(place, os.O_WRONLY)
             except FileNotFoundError:
                 _replace(place, data, None)
@@ -106,7 +117,7 @@ class Host:
             try:
                 _replace(place, data, old, _attributes(fd))
             except OSError as error:
-                # Under another name it may be outside the roots.
+                # With another hard link, the file may also be outside the roots.
                 if error.errno not in _IRREPLACEABLE or old.st_nlink > 1:
                     raise
                 _overwrite(fd, data)
@@ -115,8 +126,8 @@ class Host:
 
 
 def _open_regular(place: Place, flags: int) -> int:
-    # Looked at first because opening alone may wake what waits behind a FIFO or a device, and
-    # afterwards because it may have been another file by then.
+    # Check before opening, because opening alone may wake a process that waits on a FIFO or a
+    # device. Check again afterwards, because the file may have been replaced in between.
     _check_regular(place.stat())
     fd = place.open(flags)
     try:
@@ -137,8 +148,11 @@ def _check_regular(status: os.stat_result) -> None:
 def _replace(
     place: Place, data: bytes, old: os.stat_result | None, attributes: Mapping[str, bytes] = {}
 ) -> None:
-    """Put a file with this content, and with the owner and mode of `old`, in place atomically:
-    nobody ever sees half of it. Raises `OSError` if that is not possible."""
+    """Replace a file atomically, keeping the owner and mode of `old`: no reader sees a partial
+    file.
+
+    Raises `OSError` if that is not possible.
+    """
     new = Place(place.folder, f".agentrt-{secrets.token_hex(8)}")
     fd = new.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else 0o600)
     try:
@@ -157,7 +171,7 @@ def _replace(
 
 
 def _attributes(fd: int) -> dict[str, bytes]:
-    """The extended attributes of an open file, such as its access control list."""
+    """Return the extended attributes of an open file, such as its access control list."""
     if not hasattr(os, "listxattr"):
         return {}
     try:
@@ -169,14 +183,14 @@ def _attributes(fd: int) -> dict[str, bytes]:
 
 
 def _overwrite(fd: int, data: bytes) -> None:
-    """Give an open file this content. If the disk is full, a part of the old one may follow."""
+    """Overwrite an open file. If the disk is full, part of the old content may follow the new."""
     with open(fd, "wb", closefd=False) as file:
         file.write(data)
         file.truncate()
 
 
 def cut(data: bytes, line: int | None, limit: int | None) -> bytes:
-    """At most `limit` lines of a file, beginning with number `line`."""
+    """Return at most `limit` lines of a file, beginning with line number `line`."""
     if line is None and limit is None:
         return data
     first = min(max(line or 1, 1) - 1, len(data))
@@ -185,7 +199,7 @@ def cut(data: bytes, line: int | None, limit: int | None) -> bytes:
 
 
 def parse(params: JsonObject, kind: type[T]) -> T:
-    """A request's parameters. Raises `RequestError`."""
+    """Convert a request's parameters. Raises `RequestError` if they are invalid."""
     try:
         return msgspec.convert(params, kind)
     except msgspec.ValidationError as error:
@@ -194,7 +208,7 @@ def parse(params: JsonObject, kind: type[T]) -> T:
 
 @contextmanager
 def reported(path: str) -> Iterator[None]:
-    """Turn what a file system says about a path into what the agent gets."""
+    """Convert file system errors about a path into the `RequestError` for the agent."""
     try:
         yield
     except NotAllowed as error:
@@ -214,11 +228,11 @@ _IRREPLACEABLE: Final = {
         errno.EACCES,
         errno.EPERM,
         errno.EROFS,
-    ),  # no file can be made in its folder, or be its owner's
+    ),  # no file can be created in its folder, or given its owner
     *(errno.EBUSY, errno.EXDEV),  # the file is a mount point
     errno.ENOTSUP,  # its attributes cannot be kept
 }
-"""Errors after which a file that can be written is overwritten instead of replaced."""
+"""Errors after which a writable file is overwritten instead of replaced."""
 
 _IMPOSSIBLE: Final = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO}
-"""What no disk and no rights could make right."""
+"""Errors that neither free disk space nor permissions could fix."""

@@ -1,7 +1,8 @@
-"""The way to a session: initialize, authenticate if need be, new or load or resume or fork, then
-the mode, the model and the options that were asked for.
+"""Opening a session: initialize, authenticate if required, then new, load, resume or fork, then the
+requested mode, model and options.
 
-One request at a time, each answer leads to the next step. It ends with `Started` or `StartFailed`.
+Requests are sent one at a time; each response leads to the next step. The handshake ends with
+`Started` or `StartFailed`.
 """
 
 from __future__ import annotations
@@ -50,16 +51,15 @@ _NO_SESSION = re.compile(
     r"|\b(unknown|no such|invalid) session|\bno previous sessions|\bno rollout found",
     re.IGNORECASE | re.DOTALL,
 )
-"""Few agents use the error code that means it."""
+"""Messages that mean an unknown session: few agents use the error code for it."""
 
 
 ECHO = "_agentrt/echo"
-"""A method that no agent has."""
+"""A method that no agent implements."""
 
 
 class Handshake:
-    """Opens one session. `started` is called behind the effects that say that prompts may be
-    sent."""
+    """Opens one session. Calls `started` after the effects that report that prompts may be sent."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Handshake:
         self._fork_at = fork_at
         self._meta = meta
         self.steers = False
-        """The agent takes words into a running turn."""
+        """True if the agent accepts prompts into a running turn."""
         self._servers = [_server(entry) for entry in opening.mcp_servers]
         self._started = started
         self._method = ""
@@ -119,13 +119,15 @@ class Handshake:
         self.steers = _says(raw, "steering", "supported")
         self._fork_at = self._fork_at or _says(raw, "agentrt", "forkAt")
         if self._opening.options.get("session") is False:
-            self._stream.expect("", replay=False)  # only the agent itself is to be asked something
+            self._stream.expect(
+                "", replay=False
+            )  # for requests to the agent itself, without a session
             self._finish("")
         else:
             self._open()
 
     def _open(self) -> None:
-        """Ask for the session in the way that fits what is wanted and what the agent can."""
+        """Request the session by the method that fits the opening and the agent's capabilities."""
         opening, agent = self._opening, self.agent
         sessions = agent.session_capabilities or SessionCapabilities()
         servers = self._reachable_servers()
@@ -166,11 +168,11 @@ class Handshake:
 
     @property
     def _wants_history(self) -> bool:
-        """Loading repeats the conversation, resuming does not."""
+        """True if the host wants the earlier conversation. Loading repeats it, resuming not."""
         return self._opening.options.get("replay", True) is not False
 
     def _answered(self, response: Response) -> None:
-        """The agent has opened the session, or not."""
+        """Take the response to the request for the session."""
         error = response.error
         if error is not None and error.code == AUTH_REQUIRED:
             self._authenticate(response)
@@ -182,8 +184,11 @@ class Handshake:
             self._take_session(response.result)
 
     def _authenticate(self, refusal: Response) -> None:
-        """Once, and only with the method that was configured: one that the agent merely offers may
-        open a browser, or wait for a person who is not there."""
+        """Authenticate once, and only with the configured method.
+
+        A method that the agent merely offers may open a browser, or wait for a person who is not
+        there.
+        """
         method = self._auth_method
         terminals = [each.id for each in self._auth_methods if each.type not in (None, "agent")]
         if self._authenticated or method is None or method in terminals:
@@ -215,8 +220,10 @@ class Handshake:
             self._opened(session)
 
     def _await_history(self, session: str) -> None:
-        """Until nothing more of it comes for as long as an answer takes: else it would be taken for
-        what is said next."""
+        """Wait until no more history comes for as long as a response takes.
+
+        Without this wait, late history would be taken for new output.
+        """
         seen = self._stream.replayed
 
         def done(response: Response) -> None:
@@ -225,7 +232,7 @@ class Handshake:
             else:
                 self._await_history(session)
 
-        # Of no agent: it is refused, and every agent has to answer it.
+        # No agent implements it: the agent refuses it, and every agent must respond.
         self._channel.request(ECHO, {}, done)
 
     def _opened(self, session: str) -> None:
@@ -233,8 +240,11 @@ class Handshake:
         self._apply(session, self._changes(session))
 
     def _changes(self, session: str) -> Iterator[Change]:
-        """The settings asked for, each looked up after the one before it has been made: another
-        model may bring other modes."""
+        """Yield the requested settings.
+
+        Each is looked up after the one before it has been made, because another model may bring
+        other modes.
+        """
         opening, settings = self._opening, self._settings
         if opening.model is not None:
             yield settings.change_model(session, opening.model)
@@ -244,8 +254,11 @@ class Handshake:
             yield settings.change_option(session, option, value)
 
     def _apply(self, session: str, changes: Iterator[Change]) -> None:
-        """Make the changes one after the other. One that cannot be made fails the start: a mode
-        may be what keeps the agent from writing."""
+        """Make the changes one after the other.
+
+        A change that cannot be made fails the start: a mode may be the only thing that keeps the
+        agent from writing.
+        """
         try:
             change = next(changes, None)
         except Unsupported as error:
@@ -277,7 +290,7 @@ class Handshake:
         self._started()
 
     def _capabilities(self) -> JsonObject:
-        """What the agent can, in neutral words, and in its own (`agent`)."""
+        """Return the agent's capabilities, with neutral names and as reported (`agent`)."""
         agent = self.agent
         sessions = agent.session_capabilities or SessionCapabilities()
         prompts = agent.prompt_capabilities or PromptCapabilities()
@@ -296,8 +309,11 @@ class Handshake:
         }
 
     def _reachable_servers(self) -> list[McpServer]:
-        """The servers that the agent can reach. Several entries of one name are alternatives: the
-        first whose transport the agent knows is taken."""
+        """Return the MCP servers that the agent can reach.
+
+        Several entries with the same name are alternatives: the first whose transport the agent
+        supports is used.
+        """
         can = self.agent.mcp_capabilities or McpCapabilities()
         reachable = {None: True, "http": can.http, "sse": can.sse}
         taken: dict[str, McpServer] = {}
@@ -336,7 +352,7 @@ class Handshake:
         self._channel.out.append(StartFailed(error))
 
     def add_methods(self, error: Error, *, said: bool = False) -> None:
-        """Add the ways to log in to an error about a missing login; `said`: to its message, too."""
+        """Add the login methods to an error about a missing login. `said`: also to its message."""
         if error.code != "auth_required":
             return
         methods = [
@@ -351,7 +367,7 @@ class Handshake:
 
 
 def _merged(below: JsonObject, above: JsonObject) -> JsonObject:
-    """Two objects as one, also inside; where both have something, it is that of `above`."""
+    """Merge two objects recursively. Values of `above` win."""
     merged = {**below, **above}
     for name in below.keys() & above.keys():
         if isinstance(below[name], dict) and isinstance(above[name], dict):
@@ -360,14 +376,14 @@ def _merged(below: JsonObject, above: JsonObject) -> JsonObject:
 
 
 def _says(answer: JsonObject, extension: str, what: str) -> bool:
-    """Whether an agent offers an extension, in the `_meta` of its initialization."""
+    """Return True if the agent offers an extension in the `_meta` of its initialize response."""
     meta = answer.get("_meta")
     offered = meta.get(extension) if isinstance(meta, dict) else None
     return isinstance(offered, dict) and offered.get(what) is True
 
 
 def _server(entry: JsonObject) -> McpServer:
-    """An MCP server as it goes over the wire, with the lists that agents insist on."""
+    """Convert an MCP server to its wire form, with the lists that agents require."""
     try:
         server = convert(entry, McpServer)
     except ValidationError as error:

@@ -22,10 +22,10 @@ from .._model.content import (
 
 
 def to_claude(content: Sequence[Block]) -> str | list[JsonObject]:
-    """A prompt's content as a user message wants it. Text alone stays a string, so that slash
-    commands are seen as such.
+    """Convert a prompt's content to that of a user message.
 
-    Raises `LocalProtocolError` for what Claude does not take.
+    A single text block stays a string, so that slash commands are recognised. Raises
+    `LocalProtocolError` for content that Claude does not accept.
     """
     if len(content) == 1 and isinstance(content[0], Text):
         return content[0].text
@@ -62,20 +62,21 @@ def _resource(resource: JsonObject) -> list[JsonObject]:
 
 
 def _tag_for(text: str) -> str:
-    """A tag that the text itself cannot close."""
+    """Return a tag name that the text itself cannot close."""
     lowered = text.lower()
     names = itertools.chain(["context"], (f"context-{number}" for number in itertools.count(2)))
     return next(name for name in names if f"</{name}" not in lowered)
 
 
 def _encoded(uri: str) -> str:
-    """The URI without what would end an attribute or its tag."""
+    """Quote the characters of a URI that would end an attribute or its tag."""
     unfit = {c for c in uri if c in '"<>' or c.isspace() or not c.isprintable()}
     return "".join(quote(c, errors="replace") if c in unfit else c for c in uri)
 
 
 def _mention(uri: str, name: str) -> str:
-    """How a prompt names a resource: `@path` makes Claude Code open the file by itself."""
+    """Return a resource's mention in a prompt: `@path` makes Claude Code open the file by
+    itself."""
     try:
         parts = urlparse(uri)
     except ValueError:  # such as `http://[x`
@@ -95,7 +96,8 @@ def _base64(kind: str, mime: str, data: str) -> JsonObject:
 
 
 def from_claude(content: Any) -> list[Block]:
-    """Content of a tool result or of a user message. What has no counterpart is left out."""
+    """Convert the content of a tool result or a user message. Blocks without a counterpart are
+    omitted."""
     if isinstance(content, str):
         return [Text(content)] if content else []
     if not isinstance(content, list):
@@ -112,12 +114,12 @@ def _from_claude(part: Any) -> Iterable[Block]:
     elif part.get("type") == "image":
         if isinstance(source, dict) and isinstance(source.get("data"), str):
             yield Image(source["data"], str(source.get("media_type") or "image/png"))
-        elif isinstance(part.get("data"), str):  # MCP's shape
+        elif isinstance(part.get("data"), str):  # MCP's form
             yield Image(part["data"], str(part.get("mimeType") or "image/png"))
     elif part.get("type") == "resource_link" and isinstance(part.get("uri"), str):
         yield ResourceLink(part["uri"], str(part.get("name") or ""))
 
 
 def tool_content(content: Any) -> list[ToolContent]:
-    """The content of a tool's result, as it is shown."""
+    """Convert a tool result's content for display."""
     return [ToolText(block) for block in from_claude(content)]

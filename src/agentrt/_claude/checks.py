@@ -1,7 +1,7 @@
-"""Checks of tool calls: hooks of agentrt's own, which Claude Code asks in every mode.
+"""Checks of tool calls by agentrt's own hooks, which Claude Code calls in every mode.
 
-A permission request comes only where Claude Code's mode and rules want one. `PreToolUse` comes
-before each call, so a refusal there holds in `bypassPermissions` as well. `PostToolUse` reports the
+A permission request comes only if Claude Code's mode and rules require one. `PreToolUse` comes
+before each call, so a refusal in it also holds in `bypassPermissions`. `PostToolUse` reports the
 input that a tool has run with: another hook may have changed it in between.
 """
 
@@ -24,7 +24,7 @@ AFTER: Final = "agentrt-after"
 def with_checks(
     hooks: Mapping[str, tuple[HookMatcher, ...]],
 ) -> dict[str, tuple[HookMatcher, ...]]:
-    """The hooks of a session, with agentrt's own after those of the program."""
+    """Return a session's hooks: those of the program, then agentrt's own."""
     before = HookMatcher(callbacks=(BEFORE,), on_failure="block")
     after = HookMatcher(callbacks=(AFTER,))
     return {
@@ -35,7 +35,7 @@ def with_checks(
 
 
 def checking(key: str, request: JsonObject, *, background: bool) -> Checking:
-    """The effect of one of these hooks."""
+    """Return the effect of a call of one of these hooks."""
     given = request.get("input")
     fields: JsonObject = given if isinstance(given, dict) else {}
     name = text(fields.get("tool_name")) or ""
@@ -56,7 +56,7 @@ def checking(key: str, request: JsonObject, *, background: bool) -> Checking:
 
 
 def check_response(request: JsonObject, answer: Answer) -> JsonObject:
-    """The output of the hook."""
+    """Return the hook's output for an answer."""
     if request.get("callback_id") == AFTER or answer.option not in (DENY, ASK):
         return {}
     return {

@@ -1,7 +1,7 @@
 """The command line, the environment and the `initialize` request that start Claude Code.
 
-Values go on the command line as `--flag=value`, so that none that begins with a dash is taken for
-a flag. Whatever is long or secret goes through `initialize` instead.
+Values go on the command line as `--flag=value`, so that a value with a leading dash is not taken
+for a flag. Long or secret values go through `initialize` instead.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from .options import ClaudeOptions
 
 
 class Command(NamedTuple):
-    """How to start the process."""
+    """The command line and environment of a process."""
 
     argv: list[str]
     env_set: dict[str, str]
     env_unset: frozenset[str]
-    """To be removed from an inherited environment."""
+    """Variables to remove from an inherited environment."""
 
 
 NESTED = frozenset({"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "NODE_OPTIONS"})
-"""`CLAUDECODE` makes the CLI believe that it runs inside another one, the second says inside what;
-`NODE_OPTIONS` is meant for somebody else's Node."""
+"""Variables that are removed. `CLAUDECODE` tells the CLI that it runs inside another one, and the
+second names its kind; `NODE_OPTIONS` is meant for other Node programs."""
 
 _FLAG = re.compile(r"[a-z][a-zA-Z0-9-]*")
 _SERVER = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -36,9 +36,9 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def build_command(binary: str | Sequence[str], opening: Opening, options: ClaudeOptions) -> Command:
-    """How to start Claude Code for this session. `options` are the effective ones.
+    """Build the command that starts Claude Code for this session. `options` are the effective ones.
 
-    Raises ValueError for what the CLI could take for something else than it is.
+    Raises `ValueError` for values that the CLI could misinterpret.
     """
     program = [binary] if isinstance(binary, str) else list(binary)
     argv = [*program, *(_legacy_flags(options) if options.legacy else _flags(opening, options))]
@@ -137,7 +137,8 @@ def _session_flags(opening: Opening, options: ClaudeOptions) -> Iterator[str]:
 
 def _environment(opening: Opening, options: ClaudeOptions) -> dict[str, str]:
     env = {
-        # Makes the CLI say when it is idle: the only sure sign that nothing more is to come.
+        # Makes the CLI report when it is idle: the only reliable sign that no more output will
+        # come.
         "CLAUDE_CODE_SDK_READS_SESSION_STATE": "1",
         "CLAUDE_AGENT_SDK_CLIENT_APP": options.client_app,
         "PWD": opening.cwd,
@@ -148,7 +149,8 @@ def _environment(opening: Opening, options: ClaudeOptions) -> dict[str, str]:
 
 
 def initialize_request(opening: Opening, options: ClaudeOptions) -> JsonObject:
-    """The `initialize` control request: what a session gets over its standard input."""
+    """Return the `initialize` control request: the settings that a session gets on standard
+    input."""
     system = options.system_prompt
     names = [_check(_SERVER, name, "a server's name") for name in options.sdk_servers]
     fields: JsonObject = {
@@ -187,8 +189,10 @@ def _hook(matcher: Any) -> JsonObject:
 
 
 def mcp_config(servers: Iterable[JsonObject]) -> JsonObject:
-    """ACP's `McpServer` entries as Claude's `mcpServers`: by name, with plain objects for lists
-    of name and value."""
+    """Convert ACP's `McpServer` entries to Claude's `mcpServers`, by name.
+
+    Lists of name and value become plain objects. Raises `ValueError` for a bad or duplicate name.
+    """
     config: JsonObject = {}
     for server in servers:
         name = _check(_SERVER, str(server.get("name", "")), "a server's name")
@@ -212,7 +216,10 @@ def _check(pattern: re.Pattern[str], value: str, what: str) -> str:
 
 
 def _rules(rules: Iterable[str]) -> str:
-    """Tool rules as one value. The CLI splits it at commas and spaces outside parentheses."""
+    """Join tool rules into one value. The CLI splits it at commas and spaces outside parentheses.
+
+    Raises `ValueError` for a rule that the CLI would split.
+    """
     for rule in rules:
         depth = 0
         for character in rule:

@@ -1,7 +1,8 @@
-"""Control requests, both ways: what the CLI asks of us, and what we ask of it.
+"""Control requests in both directions: from the CLI and to the CLI.
 
-The CLI may ask at any time, also before it has answered `initialize`, several things at once. Each
-request is answered exactly once, in any order; one that the CLI took back is not answered at all.
+The CLI may send requests at any time, also before it has replied to `initialize`, and several at a
+time. Each request is answered exactly once, in any order; a request that the CLI withdrew is not
+answered.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ from .questions import (
 from .tasks import Tasks
 
 REMEMBERED: Final = 256
-"""Answered requests whose repetition is still recognised: a CLI that is attached to again repeats
-what it believes unanswered."""
+"""Number of answered requests whose repetition is still recognised: after a reattach, the CLI
+repeats the requests that it believes to be unanswered."""
 
 INTERNAL_ERROR: Final = -32603
 
 SERVED: Final = frozenset({"can_use_tool", "elicitation", "hook_callback", "mcp_message"})
-"""What is served here, by the subtypes of the CLI's requests."""
+"""Subtypes of the CLI's requests that the driver serves itself."""
 
 
 class _Asking(Struct):
-    """A request of the CLI that waits for our answer."""
+    """A request of the CLI that waits for an answer."""
 
     id: str
     key: str
@@ -69,8 +70,11 @@ class Requests:
         denied: set[str],
         extensions: Collection[str] = (),
     ) -> None:
-        """`extensions`: further subtypes, which the host serves. Raises `LocalProtocolError` for
-        one that is served here."""
+        """Create an empty set of requests.
+
+        `extensions`: further subtypes, which the host serves. Raises `LocalProtocolError` for one
+        that the driver serves itself.
+        """
         for subtype in SERVED.intersection(extensions):
             raise LocalProtocolError(f"{subtype} is served by agentrt itself")
         self._extensions = frozenset(extensions)
@@ -80,11 +84,11 @@ class Requests:
         """The tool calls of background agents."""
         self._denied = denied
         self._open: dict[str, _Asking] = {}  # by the CLI's id
-        self._keys: dict[str, _Asking] = {}  # the same, by ours
+        self._keys: dict[str, _Asking] = {}  # the same requests, by our keys
         self._answered: OrderedDict[str, None] = OrderedDict()  # the last ones
 
     def received(self, m: ControlRequest, out: list[Effect]) -> None:
-        """A request. What nobody here knows is refused at once."""
+        """Take a request. An unknown one is refused immediately."""
         id, request = m.request_id, m.request
         if id in self._open or id in self._answered:
             return
@@ -115,7 +119,7 @@ class Requests:
                         method="hook",
                         params=params,
                         background=background,
-                        unawaited=True,  # of `StopFailure`, `Notification` and others it is so
+                        unawaited=True,  # true for `StopFailure`, `Notification` and others
                     )
                 )
             case "mcp_message" if isinstance(request.get("message"), dict):
@@ -133,14 +137,17 @@ class Requests:
     def _remember(self, id: str) -> None:
         self._answered[id] = None
         if len(self._answered) > REMEMBERED:
-            self._answered.popitem(last=False)  # in a plain dict the first is found slowly
+            self._answered.popitem(last=False)  # a plain dict is slow at finding its first key
 
     def _add(self, asking: _Asking) -> None:
         self._open[asking.id] = self._keys[asking.key] = asking
 
     def _mcp(self, asking: _Asking, message: JsonObject, out: list[Effect]) -> None:
-        """A message for an in-process server. Only a JSON-RPC request waits for an answer; the
-        control request that carries anything else is acknowledged at once."""
+        """Take a message for an in-process server.
+
+        Only a JSON-RPC request waits for an answer. A control request with any other message is
+        acknowledged immediately.
+        """
         server = str(asking.request.get("server_name"))
         if "id" in message and "method" in message:
             asking.rpc = (server, message["id"])
@@ -156,7 +163,7 @@ class Requests:
         out.append(Requested(key=asking.key, method="mcp", params=params, background=background))
 
     def _mcp_cancelled(self, server: str, params: Any, out: list[Effect]) -> None:
-        """An MCP call was given up; the CLI has no control message for that."""
+        """Withdraw a cancelled MCP call; the CLI has no control message for that."""
         if isinstance(params, dict):
             meant = (server, params.get("requestId"))
             for asking in list(self._open.values()):
@@ -165,7 +172,7 @@ class Requests:
                     out.append(Withdrawn(asking.key))
 
     def cancelled(self, id: str, out: list[Effect]) -> None:
-        """The CLI took a request back."""
+        """Withdraw a request that the CLI took back."""
         asking = self._open.get(id)
         if asking is not None:
             self._drop(asking)
@@ -200,7 +207,7 @@ class Requests:
             call = asking.request.get("tool_use_id")
             if not allows(response) and isinstance(call, str):
                 self._denied.add(call)
-        self._take(key)  # the line exists by now: what cannot be encoded stays open
+        self._take(key)  # only after encoding: a request whose answer cannot be encoded stays open
         return [line]
 
     def reply(self, key: str, result: Any) -> list[Effect]:
@@ -217,7 +224,7 @@ class Requests:
             TypeError,
             ValueError,
             RecursionError,
-        ) as error:  # a handler's result that is no JSON
+        ) as error:  # a handler's result that is not JSON
             return self._refuse(asking, INTERNAL_ERROR, f"no JSON: {error}", None)
 
     def refuse(self, key: str, code: int, message: str, data: Any) -> list[Effect]:
@@ -234,7 +241,7 @@ class Requests:
 
 
 def _tool_call(message: JsonObject) -> str | None:
-    """The tool call that an MCP call is made for, as the CLI knows it."""
+    """Return the CLI's id of the tool call that an MCP call is made for, or None."""
     match message.get("params"):
         case {"_meta": {"claudecode/toolUseId": str(call)}}:
             return call
@@ -260,28 +267,28 @@ def _rpc_error(id: Any, code: int, message: str, data: Any) -> JsonObject:
 
 
 class Sent(Struct):
-    """A request of ours that waits for the CLI's answer. `call` is set if somebody waits for it."""
+    """A request to the CLI that waits for a response. `call` is set if a caller waits for it."""
 
     request: JsonObject
     call: str | None = None
 
 
 class Calls:
-    """Our requests."""
+    """The requests to the CLI."""
 
     def __init__(self) -> None:
         self._sent: dict[str, Sent] = {}
         self._count = 0
 
     def send(self, request: JsonObject, call: str | None = None) -> Write:
-        """Send a request; ahead of prompts that still wait to be written."""
+        """Return the write of a request, which goes before prompts that are still queued."""
         self._count += 1
         id = f"agentrt-{self._count}"  # the CLI echoes answers to its own ids, which are UUIDs
         self._sent[id] = Sent(request, call)
         return Write(encode_line({"type": "control_request", "request_id": id, "request": request}))
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
-        """A caller's request, in neutral words or in Claude's own."""
+        """Send a caller's request, by its neutral name or by Claude's."""
         request = _translated(method, params)
         if request is None:
             text = f"Claude Code has no {method} for a running session"
@@ -297,11 +304,11 @@ class Calls:
         return []
 
     def answered(self, result: ControlResult) -> Sent | None:
-        """What a response answers; None if nobody waits for it."""
+        """Return the request for a response, or None if no request with its id is pending."""
         return self._sent.pop(result.request_id, None)
 
     def closed(self) -> list[Effect]:
-        """The CLI is gone: no answer will come."""
+        """Fail the pending calls: the CLI has exited and no response will come."""
         gone = Error("closed", "the agent ended before it answered")
         waiting = [sent.call for sent in self._sent.values() if sent.call is not None]
         self._sent.clear()
@@ -309,7 +316,8 @@ class Calls:
 
 
 UNAVAILABLE = frozenset({"initialize", "set_option", "list_sessions", "delete_session", "logout"})
-"""What a session cannot be asked: how it begins is not for callers, the others do not exist."""
+"""Methods that a running session cannot be asked for: `initialize` is not for callers, the others
+do not exist."""
 
 _NEUTRAL: dict[str, tuple[str, dict[str, str]]] = {
     "set_mode": ("set_permission_mode", {"mode": "mode"}),
@@ -327,7 +335,7 @@ def _translated(method: str, params: JsonObject) -> JsonObject | None:
 
 
 def error_of(result: ControlResult) -> Error:
-    """Why the CLI refused a request."""
+    """Return the CLI's error for a refused request."""
     code = result.error_code if isinstance(result.error_code, str) else "rejected"
     message = result.error if isinstance(result.error, str) else "the agent refused the request"
     return Error("unsupported" if code == "unsupported_request" else code, message)

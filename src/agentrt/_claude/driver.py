@@ -1,8 +1,8 @@
-"""The driver of Claude Code: its messages in, effects out, and the other way round.
+"""The driver of Claude Code: messages in, effects out, and commands in the other direction.
 
-The parts are elsewhere: what a line means (`messages.py`), what Claude says and does (`speech.py`),
-when a turn is over (`turns.py`) and how it ended (`outcome.py`), background work (`tasks.py`),
-control requests both ways (`control.py`). Here they are put together.
+This module combines the parts: the meaning of a line (`messages.py`), Claude's output and tool
+calls (`speech.py`), the end of a turn (`turns.py`) and its outcome (`outcome.py`), background work
+(`tasks.py`), and control requests in both directions (`control.py`).
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ TASKS = frozenset(
     }
 )
 GOES_ON: Final = frozenset({None, "tool_use", "pause_turn"})
-"""Stop reasons of a message behind which the turn goes on."""
+"""Stop reasons of a message after which the turn continues."""
 PROMPTS: Final = {"cancel_async_message": "message_uuid", "rewind_files": "user_message_id"}
-"""Requests about a prompt, and what they call its uuid; callers know it by `turn`."""
+"""Requests about a prompt, and their parameter for its uuid. Callers pass `turn` instead."""
 Out: TypeAlias = list[Effect]
 
 
 class ClaudeDriver:
     """The state machine of one Claude Code process. Implements `Driver`, `Settles`, `Steers`.
 
-    `new_uuid` names prompts; a name that was used before is never sent.
+    `new_uuid` makes the uuids of prompts. A uuid that was used before is never sent again.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ClaudeDriver:
     ) -> None:
         self.options = options if options is not None else ClaudeOptions()
         self.dropped: Counter[str] = Counter()
-        """What came and meant nothing, by reason: `late`, `stale`, `unknown`, `bad`."""
+        """Counts of messages without effect, by reason: `late`, `stale`, `unknown`, `bad`."""
         self._new_uuid: Callable[[], str] = new_uuid or (lambda: str(uuid4()))
         self._lines = Lines(line_limit, long_apart=True)
         self._reader = wire.Reader()
@@ -99,7 +99,9 @@ class ClaudeDriver:
         self._opening = Opening(cwd="")
         self._handshake = Handshake(files=files)
         self._cost: float | None = 0.0
-        """The session's at its last result; None: a resumed one's, not reported yet."""
+        """The session's cost at its last result. None: the session was resumed and has not reported
+        it yet.
+        """
         self._blocked: str | None = None
         self._take: dict[type, Callable[[Any, Out], None]] = {
             wire.Assistant: self._assistant,
@@ -152,7 +154,7 @@ class ClaudeDriver:
         if not self._started:
             raise LocalProtocolError("the handshake is not over")
         uuid = self._new_uuid()
-        if uuid in self._turns.used:  # Claude would ignore it, and never answer
+        if uuid in self._turns.used:  # Claude would ignore it and never answer
             raise LocalProtocolError(f"a prompt was named {uuid} before")
         message = {"role": "user", "content": to_claude(content)}
         line = {
@@ -172,8 +174,8 @@ class ClaudeDriver:
             return []  # Claude would answer, and no result would ever come
         self._speech.interrupted = True
         interrupt = self._calls.send(INTERRUPT)
-        # Ahead of its own prompt it would find nothing to interrupt, or something else; right
-        # behind it, it works.
+        # If the interrupt arrived before its own prompt, it would interrupt nothing or something
+        # else. Directly after the prompt it works.
         interrupt.urgent = False
         return [interrupt]
 
@@ -209,7 +211,7 @@ class ClaudeDriver:
 
     @property
     def settling(self) -> bool:
-        # Half a line is no silence: the rest of it may say that the guess is wrong.
+        # An incomplete line does not count as silence: the rest of it may contradict the guess.
         return self._turns.settling and not (self._turns.guesses and self._lines.begun)
 
     def settle(self) -> list[Effect]:
@@ -222,7 +224,7 @@ class ClaudeDriver:
     def receive(self, data: bytes) -> list[Effect]:
         out: Out = []
         lines = self._lines.feed(data)
-        if self._lines.oversized:  # longer than a read: it ended before the lines of this one
+        if self._lines.oversized:  # longer than a read: it ended before the lines of this read
             self._oversized(out)
         if self._lines.long:
             self._read_long(out)
@@ -253,8 +255,11 @@ class ClaudeDriver:
         self._lines.oversized.clear()
 
     def _read(self, lines: bytes | bytearray | LongLine, out: Out) -> None:
-        """Take some lines. Neighbouring pieces of one block become one effect: this is where an
-        agent that streams fast is kept up with, so each piece costs two look-ups and an append."""
+        """Take some lines and merge adjacent pieces of one block into one effect.
+
+        This is the hot path for agents that stream fast: each piece costs two look-ups and an
+        append.
+        """
         pieces: list[str] = []
         parent: str | None = None
         index, thought = -1, False
@@ -303,7 +308,7 @@ class ClaudeDriver:
     # --- messages
 
     def _stream_event(self, event: wire.Event, parent: str | None, out: Out) -> None:
-        """A streaming event that is no piece of text."""
+        """Take a streaming event that is not a piece of text."""
         last = parent is None and event.type == "message_stop"
         if parent is None and not last:
             self._turns.began(out)
@@ -330,7 +335,7 @@ class ClaudeDriver:
     def _requested(self, m: wire.ControlRequest, out: Out) -> None:
         match m.request:
             case {"subtype": "can_use_tool", "agent_id": str(agent), "tool_use_id": str(call)}:
-                # Up to 2.1.270 the question may come before the call, and names no parent.
+                # Up to 2.1.270 the question may come before the call, and does not name a parent.
                 parent = self._tasks.call_of(agent)
                 if parent is not None:
                     self._speech.announced(call, str(m.request.get("tool_name")), parent, out)

@@ -1,6 +1,7 @@
-"""How a session with Claude Code begins: the reply to `initialize`, or why there is none.
+"""The start of a session with Claude Code: the reply to `initialize`, or the reason for its
+absence.
 
-A CLI that cannot start does not answer: it writes a `result` with its reasons, or only ends.
+A CLI that cannot start does not reply: it writes a `result` with its reasons, or just exits.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ REFUSALS = {
     "gateway_access_denied": "auth_required",
     "org_config_refused": "auth_required",
 }
-"""Some of Claude's reasons not to start, as codes of `StartFailed`; the others are `rejected`."""
+"""Claude's refusal reasons as codes of `StartFailed`; all other reasons are `rejected`."""
 
 
 OLDEST = "2.1.165"
@@ -38,19 +39,23 @@ NOT_LOGGED_IN = (
 )
 
 UNKNOWN_SESSION = ("No conversation found", "does not match any session")
-"""What Claude says of a session to be resumed that is not there, by its id or by its title."""
+"""Claude's messages about a session to be resumed that does not exist, by its id or by its
+title."""
 
 
 class Handshake:
-    """Ends once, with `Started` or `StartFailed`; afterwards it follows the session's id. `files`:
-    whether what Claude stores can be read from here, which is how its sessions are listed."""
+    """The handshake of one session. It ends once, with `Started` or `StartFailed`.
+
+    Afterwards it tracks the session's id. `files`: True if Claude's stored files can be read from
+    this process, which is needed to list its sessions.
+    """
 
     def __init__(self, *, files: bool = True) -> None:
         self.started: Started | None = None
         self._files = files
         self._failed = False
         self._too_old = False
-        """That was reported."""
+        """True if that was reported."""
 
     @property
     def over(self) -> bool:
@@ -59,7 +64,7 @@ class Handshake:
     def accepted(
         self, reply: JsonObject, opening: Opening, options: ClaudeOptions, out: list[Effect]
     ) -> None:
-        """The reply to `initialize`."""
+        """Take a successful reply to `initialize`."""
         resumes = opening.resume is not None and not opening.fork
         session = opening.resume if resumes else options.session_id
         self.started = Started(
@@ -87,7 +92,7 @@ class Handshake:
         self._judge(self.started.agent_version, out)
 
     def session_is(self, init: JsonObject, options: ClaudeOptions, out: list[Effect]) -> None:
-        """A turn's `init` has the session's id. From now on there is something to resume."""
+        """Take the session's id from a turn's `init`. From then on the session can be resumed."""
         known, session = self.started, coerce.text(init.get("session_id"))
         if known is None or session is None:
             return
@@ -100,14 +105,15 @@ class Handshake:
         self._judge(version, out)
 
     def _judge(self, version: str | None, out: list[Effect]) -> None:
-        """Say once that a CLI is too old. 2.1.165 says its version only when a turn begins."""
+        """Report once that a CLI is too old. 2.1.165 reports its version only when a turn
+        begins."""
         if version is not None and is_older(version) and not self._too_old:
             self._too_old = True
             message = f"Claude Code {version} is older than {OLDEST}, the oldest that is supported"
             out.append(Notice("warning", "version", message, {"oldest": OLDEST}))
 
     def refused(self, m: wire.Result, out: list[Effect]) -> None:
-        """An unsuccessful result before the reply: Claude says why it does not start."""
+        """Take an unsuccessful result before the reply: Claude reports why it does not start."""
         said = m.errors if isinstance(m.errors, list) else [m.result]
         text = "\n".join(coerce.texts(said)) or "the agent refused to start"
         code = REFUSALS.get(str(m.startup_failure_reason), "rejected")
@@ -122,7 +128,7 @@ class Handshake:
 
 
 def is_older(version: str) -> bool:
-    """Whether this is a Claude Code before `OLDEST`. False for what is no version."""
+    """Return True if a version of Claude Code is before `OLDEST`. False if it is not a version."""
     return (_release(version) or _release(OLDEST)) < _release(OLDEST)
 
 
@@ -132,8 +138,10 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def logged_in(account: Any) -> bool:
-    """False where the reply says that there are no credentials. (With the API of a cloud it says
-    nothing about them.)"""
+    """Return False if the reply reports missing credentials.
+
+    With the API of a cloud, the reply says nothing about credentials.
+    """
     if not isinstance(account, dict) or "tokenSource" not in account:
         return True
     return any(account.get(name) not in (None, "none") for name in ("tokenSource", "apiKeySource"))

@@ -3,11 +3,11 @@ implement it in Claude Code's place.
 
 It has no control requests. Standard input takes four messages: `user`, `approve`, `deny` and
 `tool_result`. Every tool call waits for one of the last three. `assistant` lines are snapshots of
-the whole message so far. A turn is aborted by SIGINT, and the process lives on; whether a `result`
-follows is not said, so silence behind the signal ends the turn, too.
+the whole message so far. A turn is aborted by SIGINT, and the process keeps running. It is not
+specified if a `result` follows, so silence after the signal ends the turn, too.
 
-Claude Code itself ignores `approve`, `deny` and `tool_result`, and exits on SIGINT. Where it is met
-here, by its `init`, the turn fails before anything is asked.
+Claude Code itself ignores `approve`, `deny` and `tool_result`, and exits on SIGINT. If the program
+is recognised as Claude Code by its `init`, the turn fails before any request is shown.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ NOT_FOR_IT = (
 
 
 class LegacyDriver:
-    """The state machine of one such process. Implements `Driver`, `Settles`."""
+    """The state machine of one process with the older dialect. Implements `Driver`, `Settles`."""
 
     def __init__(
         self,
@@ -74,18 +74,18 @@ class LegacyDriver:
         self._settings = ClaudeSettings()
         self._turn: str | None = None
         self._said = False
-        """Something came since the prompt."""
+        """True if a message came since the prompt."""
         self._owed = False
-        """An aborted turn was ended by silence; its result may come yet."""
+        """True if an aborted turn was ended by silence; its result may still come."""
         self._refused: str | None = None
-        """Why nothing can be done with this program."""
+        """The reason why this program cannot be used, or None."""
         self._cost: float | None = 0.0
         self._asked: dict[str, tuple[str, JsonObject]] = {}  # key: the call's id, the request
 
     # --- commands
 
     def start(self, opening: Opening) -> list[Effect]:
-        """There is no handshake: prompts may be sent at once."""
+        """Report the start immediately: there is no handshake."""
         self.options = effective(self.options, opening)
         return [Started(session="")]
 
@@ -111,7 +111,7 @@ class LegacyDriver:
         if self._turn is None or self._speech.interrupted:
             return []  # a second signal would end a program that has obeyed the first
         self._speech.interrupted = True
-        self._asked.clear()  # the signal ends what waits; a later `deny` would hit the next turn
+        self._asked.clear()  # the signal ends pending calls; a later `deny` would hit the next turn
         return [Signal("interrupt")]
 
     def answer(self, key: str, answer: Answer) -> list[Effect]:
@@ -220,13 +220,13 @@ class LegacyDriver:
     def _assistant(self, m: wire.Assistant, out: list[Effect]) -> None:
         self._said = True
         if self._snapshots.begins(m):
-            self._withdraw(out)  # every call of the message before is over
+            self._withdraw(out)  # every call of the previous message is over
         for block in self._snapshots.new(m, out):
             if block.type in CALLS and block.id:
                 self._ask(block, block.id, out)
 
     def _ask(self, block: wire.Block, call: str, out: list[Effect]) -> None:
-        """A tool call waits to be approved, unless nothing does or its turn is over."""
+        """Ask about a tool call, unless none needs approval or its turn is over."""
         if self.options.permission_mode == "bypassPermissions":
             return
         if self._turn is None or self._speech.interrupted:
@@ -237,7 +237,7 @@ class LegacyDriver:
         out.append(ask_permission(key, request, background=False))
 
     def _settled(self, m: wire.User, out: list[Effect]) -> None:
-        """A result came for a call that we were still asked about: it needed no approval."""
+        """Withdraw pending requests whose call has a result: they needed no approval."""
         blocks = m.message.content if isinstance(m.message.content, list) else []
         done = {block.tool_use_id for block in blocks}
         for key, (call, _) in list(self._asked.items()):
@@ -287,8 +287,11 @@ def driver_for(
     line_limit: int = Limits().line,
     files: bool = True,
 ) -> ClaudeDriver | LegacyDriver:
-    """The driver that speaks what `options.legacy` says. `files`: Claude's are here. Raises
-    `LocalProtocolError` for extensions that its program cannot have."""
+    """Create the driver for the dialect that `options.legacy` selects.
+
+    `files`: True if Claude's stored files can be read from this process. Raises
+    `LocalProtocolError` if `extensions` are given for the older dialect.
+    """
     if not options.legacy:
         return ClaudeDriver(
             options,
@@ -304,7 +307,7 @@ def driver_for(
 
 
 class _Seen(Struct):
-    """A block of the snapshot before."""
+    """A block of the previous snapshot."""
 
     type: str
     text: str
@@ -312,27 +315,27 @@ class _Seen(Struct):
 
 
 class _Snapshots:
-    """Makes what is new in each snapshot into pieces, as if it had been streamed."""
+    """Converts the new parts of each snapshot to pieces, as if they had been streamed."""
 
     def __init__(self, speech: Translator) -> None:
         self._speech = speech
         self._seen: list[_Seen] = []
         self._message: str | None = None
         self._parent: str | None = None
-        self._index = -1  # of the block that is being said
+        self._index = -1  # of the block that is being written
         self._dropped: str | None = None
 
     def begins(self, m: wire.Assistant) -> bool:
-        """Whether this is a message of its own, not another snapshot of the one before."""
+        """Return True if this is a new message, not another snapshot of the previous one."""
         return bool(self._seen) and not self._continues(m, _seen_of(_blocks(m)))
 
     def drop(self, out: list[Effect]) -> None:
-        """The message that is being said was aborted; what comes of it later is not shown."""
+        """Drop the message being written, which was aborted. Later parts of it are not shown."""
         self._dropped = self._message
         self.end(out)
 
     def new(self, m: wire.Assistant, out: list[Effect]) -> list[wire.Block]:
-        """Tells what a snapshot adds, and returns the blocks that it adds."""
+        """Report the new parts of a snapshot and return its new blocks."""
         if m.message.id is not None and m.message.id == self._dropped:
             return []
         blocks = _blocks(m)
@@ -354,7 +357,7 @@ class _Snapshots:
         return blocks[len(seen) :]
 
     def _continues(self, m: wire.Assistant, now: list[_Seen]) -> bool:
-        """Whether this is another snapshot of the message before."""
+        """Return True if this is another snapshot of the previous message."""
         before = self._seen
         return (
             m.parent_tool_use_id == self._parent
@@ -380,7 +383,7 @@ class _Snapshots:
             self._index = -1
 
     def end(self, out: list[Effect]) -> None:
-        """The message is complete."""
+        """Note that the message is complete."""
         self._stop(out)
         self._seen = []
 
@@ -395,7 +398,7 @@ def _seen_of(blocks: list[wire.Block]) -> list[_Seen]:
 
 
 def _double_encoded(fields: JsonObject) -> wire.Result:
-    """The end of a turn as older versions wrote it: its text is JSON within JSON."""
+    """Read the end of a turn as older versions wrote it: its text is JSON within JSON."""
     text = fields.get("result")
     try:
         text = decode(text) if isinstance(text, str) else text
@@ -405,7 +408,7 @@ def _double_encoded(fields: JsonObject) -> wire.Result:
 
 
 def _in_words(answers: dict[str, str]) -> str:
-    """A person's answers as the text of a tool's result."""
+    """Return a person's answers as the text of a tool result."""
     if len(answers) == 1:
         return next(iter(answers.values()))
     return "\n".join(f"{question} {answer}" for question, answer in answers.items())

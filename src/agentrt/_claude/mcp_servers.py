@@ -18,16 +18,16 @@ FAILURES: Final = {
 
 
 class McpServerStates:
-    """Reports each server that has failed, once until it is connected again."""
+    """Reports each failed server once, until it is connected again."""
 
     def __init__(self) -> None:
         self._reported: set[tuple[str, str]] = set()
 
     def turn_init(self, init: JsonObject, given: Collection[str], out: list[Effect]) -> None:
-        """Read the states in an `init`.
+        """Report the failed servers of an `init`.
 
-        `given`: the names of the servers that the program has given. A login that is missing is
-        reported for these only: a person's own servers may be left without one on purpose.
+        `given`: the names of the servers given by the program. A missing login is reported for
+        these only: the user's own servers may be left without one on purpose.
         """
         for server in objects(init.get("mcp_servers")):
             name, status = str(server.get("name")), str(server.get("status"))

@@ -1,12 +1,13 @@
-"""Claude's stream-json, as it is on the wire: what the CLI writes, and how a read is decoded.
+"""Claude's stream-json as on the wire: the messages of the CLI, and the decoding of a read.
 
-The CLI grows fields, types and subtypes with every release, so everything here is lenient. One
-tagged union declares every top-level type that is known, also those nobody needs: an undeclared
-tag would fail the decoding of its whole batch. Below it the shapes are flat and optional (a block,
-a delta and a stream event of any kind each fit one struct), for the same reason. What nobody
-computes with is typed `Any`, so that a surprise in it cannot cost the message.
+The CLI adds fields, types and subtypes with every release, so all decoding here is lenient. One
+tagged union declares every known top-level type, including unused ones: an undeclared tag would
+fail the decoding of its whole batch. For the same reason the nested shapes are flat and optional (a
+block, a delta and a stream event of any kind each fit one struct). Fields that are not computed
+with are typed `Any`, so that an unexpected value in them cannot cost the message.
 
-Field names are the wire's, camelCase where it is. `type` may be the last key of a line.
+Field names are those of the wire, camelCase where the wire has it. `type` may be the last key of a
+line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .._model.content import JsonObject
 from .._wire.json import DECODE_ERRORS, decode
 from .._wire.long_lines import LongLine
 
-# --- what a conversation is made of
+# --- the parts of a conversation
 
 
 class Block(Struct, gc=False, omit_defaults=True):
@@ -49,14 +50,17 @@ class ApiMessage(Struct, gc=False):
 
 
 def ends_with_text(message: ApiMessage) -> bool:
-    """Whether its last block is text: an agent that stops here has nothing more to do."""
+    """True if the last block is text: an agent that stops here has nothing more to do."""
     content = message.content
     return isinstance(content, str) or (bool(content) and content[-1].type == "text")
 
 
 class Assistant(Struct, tag_field="type", tag="assistant", gc=False):
-    """One finished content block of the answer; several share `message.id`. With partial messages
-    on, it repeats what `stream_event` lines already said, and comes before the block's end."""
+    """One finished content block of the answer; several share `message.id`.
+
+    With partial messages on, it repeats the content of earlier `stream_event` lines, and comes
+    before the block's end.
+    """
 
     message: ApiMessage
     uuid: Any = None
@@ -77,6 +81,8 @@ class User(Struct, tag_field="type", tag="user", gc=False):
 
 
 class Delta(Struct, gc=False):
+    """A change within a streaming event."""
+
     text: str | None = None
     thinking: str | None = None
     stop_reason: str | None = None
@@ -94,6 +100,8 @@ class Event(Struct, gc=False):
 
 
 class StreamEvent(Struct, tag_field="type", tag="stream_event", gc=False):
+    """A line with one streaming event."""
+
     event: Event
     parent_tool_use_id: str | None = None
 
@@ -120,7 +128,7 @@ class Result(Struct, tag_field="type", tag="result", gc=False):
     user_message_uuids: Any = None
 
     def uuids(self) -> list[str]:
-        """The prompts that this result answers, if the CLI is new enough to say."""
+        """Return the uuids of the prompts that this result answers. Empty for older CLIs."""
         listed = self.user_message_uuids
         if isinstance(listed, list) and listed:
             return [uuid for uuid in listed if isinstance(uuid, str)]
@@ -128,37 +136,41 @@ class Result(Struct, tag_field="type", tag="result", gc=False):
         return [uuid] if isinstance(uuid, str) else []
 
     def refuses(self) -> bool:
-        """Whether it says, in the place of a start, why there is none."""
+        """True if the result reports the failure of a start."""
         return bool(self.is_error or self.errors or self.startup_failure_reason)
 
     def unsolicited(self) -> bool:
-        """Whether something else than a prompt of ours started the turn."""
+        """True if the turn was not started by a prompt of this client."""
         kind = self.origin.get("kind") if isinstance(self.origin, dict) else None
         return kind not in (None, "human")
 
 
 class CommandLifecycle(Struct, tag_field="type", tag="command_lifecycle", gc=False):
-    """What became of one prompt: `queued`, `started`, `completed` or `cancelled`. Undocumented."""
+    """The state of one prompt: `queued`, `started`, `completed` or `cancelled`. Undocumented."""
 
     command_uuid: str
     state: str
 
 
 class ConversationReset(Struct, tag_field="type", tag="conversation_reset", gc=False):
-    """The conversation was cleared; totals restart, the session id changes with the next `init`."""
+    """The conversation was cleared. Totals restart, and the next `init` has a new session id."""
 
     trigger: Any = None
 
 
-# --- control, both ways
+# --- control, in both directions
 
 
 class ControlRequest(Struct, tag_field="type", tag="control_request", gc=False):
+    """A control request of the CLI."""
+
     request_id: str
     request: JsonObject
 
 
 class ControlResult(Struct, gc=False):
+    """The result of a control request."""
+
     subtype: str
     request_id: str
     response: Any = None
@@ -169,10 +181,14 @@ class ControlResult(Struct, gc=False):
 
 
 class ControlResponse(Struct, tag_field="type", tag="control_response", gc=False):
+    """The CLI's response to a control request."""
+
     response: ControlResult
 
 
 class ControlCancel(Struct, tag_field="type", tag="control_cancel_request", gc=False):
+    """The CLI withdraws a control request."""
+
     request_id: str
 
 
@@ -180,22 +196,31 @@ class ControlCancel(Struct, tag_field="type", tag="control_cancel_request", gc=F
 
 
 class RateLimit(Struct, tag_field="type", tag="rate_limit_event", gc=False):
+    """A change of the account's rate limits."""
+
     rate_limit_info: Any = None
 
 
 class AuthStatus(Struct, tag_field="type", tag="auth_status", gc=False):
+    """The state of a login."""
+
     isAuthenticating: Any = None
     output: Any = None
     error: Any = None
 
 
 class PromptSuggestion(Struct, tag_field="type", tag="prompt_suggestion", gc=False):
+    """A suggested next prompt."""
+
     suggestion: Any = None
 
 
 class ToolProgress(Struct, tag_field="type", tag="tool_progress", gc=False):
-    """A heartbeat of a running tool. Its `parent_tool_use_id` is the tool itself, so it says
-    nothing about sub-agents; that it came is all it means."""
+    """A heartbeat of a running tool.
+
+    Its `parent_tool_use_id` is the tool itself, so it tells nothing about sub-agents; its arrival
+    is its only meaning.
+    """
 
 
 class KeepAlive(Struct, tag_field="type", tag="keep_alive", gc=False):
@@ -219,7 +244,7 @@ class AutocompactState(Struct, tag_field="type", tag="autocompact_state", gc=Fal
 
 
 class SystemHead(Struct, tag_field="type", tag="system", gc=False):
-    """A `system` line, as far as it is decoded with its batch; `System` has the rest."""
+    """A `system` line as decoded with its batch; `System` has the other fields."""
 
     subtype: str = ""
 
@@ -232,14 +257,14 @@ class System(Struct, gc=False):
 
 
 class Unknown(Struct, gc=False):
-    """A line whose `type` nobody declared here; `fields` is all of it."""
+    """A line with an undeclared `type`; `fields` is the whole object."""
 
     type: str
     fields: JsonObject
 
 
 class Bad(Struct, gc=False):
-    """A line that is no message: not JSON, not an object, or broken in what is needed of it."""
+    """An invalid line: not JSON, not an object, or broken in a required field."""
 
     error: str
     line: bytes
@@ -282,7 +307,7 @@ QUIET_SYSTEM = frozenset(
         "control_request_progress",
     }
 )
-"""Subtypes of `system` that nothing is made of; their lines are not decoded again."""
+"""Subtypes of `system` without effect; their lines are not decoded a second time."""
 
 
 class Reader:
@@ -290,11 +315,12 @@ class Reader:
 
     def __init__(self) -> None:
         self._by_line = False
-        """Set once an undeclared type was met: each of them fails its batch, and tolerating that
-        costs more than the batch gains."""
+        """True after the first undeclared type: each such line fails its batch, which costs more
+        than the batch gains."""
 
     def read(self, lines: bytes | bytearray | LongLine) -> list[Message]:
-        """The messages of some whole lines. Never raises: what cannot be read is `Bad`."""
+        """Return the messages of some whole lines. Never raises: an undecodable line becomes
+        `Bad`."""
         if isinstance(lines, LongLine):
             return [self._long(lines)]
         if not self._by_line:
@@ -347,12 +373,12 @@ def _split(lines: bytes | bytearray) -> list[bytes | bytearray]:
 
 
 def _is_open(message: _Wire) -> TypeGuard[SystemHead]:
-    """Whether the rest of a `system` line is still to be decoded."""
+    """True if the rest of a `system` line must still be decoded."""
     return type(message) is SystemHead and message.subtype not in QUIET_SYSTEM
 
 
 def _whole(message: _Wire, line: bytes | bytearray) -> Message:
-    """The second step of `system` lines: their subtypes share no shape worth declaring."""
+    """Decode the rest of a `system` line, whose subtypes share no shape worth declaring."""
     if not _is_open(message):
         return message
     try:

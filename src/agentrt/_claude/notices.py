@@ -1,4 +1,5 @@
-"""What Claude mentions by the way, as notices. What says nothing to a person gives none."""
+"""Notices from messages of Claude's that belong to no turn. Messages without interest for a person
+give none."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from . import messages as wire
 
 
 def of_system(m: JsonObject) -> Notice | None:
-    """The notice of a `system` message, if it makes one."""
+    """Return the notice of a `system` message, or None."""
     make = _SYSTEM.get(str(m.get("subtype")))
     return make(m) if make is not None else None
 
 
 def of_message(m: wire.Message) -> Notice | None:
-    """The notice of any other message, if it makes one."""
+    """Return the notice of any other message, or None."""
     match m:
         case wire.RateLimit(rate_limit_info={"status": status, **info}) if status != "allowed":
             kind = info.get("rateLimitType") or "rate"
@@ -39,13 +40,13 @@ def of_message(m: wire.Message) -> Notice | None:
 
 
 def bad_line(m: wire.Bad) -> Notice:
-    """The notice of a line that is no message."""
+    """Return the notice of a line that is not a message."""
     shown = m.line.decode("utf-8", "replace")
     return Notice("warning", "bad_line", f"the agent wrote what is {m.error}", shown)
 
 
 def too_long(size: int, limit: int) -> Notice:
-    """The notice of a line of so many bytes."""
+    """Return the notice of a line that exceeds the limit. `size` and `limit` are in bytes."""
     text = f"a line of {size} bytes was skipped; the limit is {limit}"
     return Notice("error", "line_too_long", text, {"size": size})
 
@@ -99,7 +100,7 @@ def _plugin(m: JsonObject) -> Notice | None:
 
 
 def _plain(level: str, code: str, field: str) -> Callable[[JsonObject], Notice | None]:
-    """A notice that is one field's text."""
+    """Return a maker of notices with one field's text."""
 
     def make(m: JsonObject) -> Notice | None:
         text = m.get(field)

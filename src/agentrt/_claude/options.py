@@ -1,4 +1,4 @@
-"""What Claude Code can be given when it is started, and how a session's settings override it."""
+"""Start options of Claude Code, and how a session's settings override them."""
 
 from __future__ import annotations
 
@@ -48,51 +48,54 @@ HOOK_EVENTS: Final = (
     "DirectoryAdded",
     "MessageDisplay",
 )
-"""Every moment at which Claude Code asks a hook."""
+"""All events for which Claude Code calls hooks."""
 
 
 class HookMatcher(Struct, frozen=True, kw_only=True):
-    """Which hook callbacks are asked about which tools."""
+    """Registers hook callbacks for a set of tools."""
 
     callbacks: tuple[str, ...]
-    """Ids of our own; a `hook` request carries the one that is meant as `callback_id`."""
+    """Callback ids chosen by this process; the `callback_id` of a `hook` request is one of them."""
     matcher: str | None = None
-    """A regular expression over tool names (`"Write|Edit"`); None: every tool."""
+    """A regular expression over tool names (`"Write|Edit"`). None matches every tool."""
     timeout: float | None = None
-    """Seconds for the answer. When they are over, `PreToolUse` blocks the tool."""
+    """Seconds to wait for the answer. On expiry, `PreToolUse` blocks the tool."""
     on_failure: Literal["block", "continue"] | None = None
-    """What an error answer means; by default the action goes on."""
+    """Effect of an error answer. By default the action continues."""
 
 
 class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How Claude Code is to run. None leaves a choice to Claude Code and its settings files."""
+    """Options of a Claude Code process. None leaves the choice to Claude Code and its settings."""
 
     # --- what it may do
     permission_mode: str = "default"
     """`default`, `acceptEdits`, `plan`, `bypassPermissions`, `dontAsk` or `auto`. Always passed:
-    without it the CLI may choose `auto`."""
+    without it the CLI may choose `auto`.
+    """
     allow_bypass: bool = False
-    """Permits `bypassPermissions`, now or by a later change of the mode."""
+    """Permits `bypassPermissions`, at the start or by a later change of mode."""
     ask: bool = True
-    """Permission requests come to us. False: whatever would be asked is denied, and the tools that
-    talk to a person (`AskUserQuestion`, plan mode) do not exist."""
+    """True if permission requests come to this process. If false, every request is denied, and the
+    tools that need a person (`AskUserQuestion`, plan mode) do not exist.
+    """
     tools: tuple[str, ...] | None = None
-    """The built-in tools there are; an empty tuple means none."""
+    """The available built-in tools. An empty tuple means none."""
     allowed_tools: tuple[str, ...] = ()
-    """Rules such as `Read` or `Bash(git log:*)` that are allowed without asking. A tool allowed
-    here never asks."""
+    """Rules such as `Read` or `Bash(git log:*)`. A tool allowed here runs without asking."""
     disallowed_tools: tuple[str, ...] = ()
 
     # --- what it gets
     system_prompt: str | tuple[str, ...] | None = None
-    """Replaces Claude Code's own prompt."""
+    """Replaces Claude Code's own system prompt."""
     append_system_prompt: str | None = None
     plan_mode_instructions: str | None = None
     exclude_dynamic_sections: bool | None = None
-    """Moves what depends on the machine out of the system prompt, so that it can be cached."""
+    """Moves the parts that depend on the machine out of the system prompt, so that it can be
+    cached.
+    """
     title: str | None = None
     json_schema: JsonObject | None = None
-    """Every turn's answer must be a value of this JSON schema (`structured_output`)."""
+    """JSON schema of every turn's answer (`structured_output`)."""
 
     # --- the model
     model: str | None = None
@@ -105,82 +108,89 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     # --- how far it may go
     max_turns: int | None = None
-    """Model calls in one turn."""
+    """Limit of model calls in one turn."""
     max_budget_usd: float | None = None
     task_budget: int | None = None
-    """Tokens that the model is given."""
+    """Token budget given to the model."""
 
     # --- sessions
     session_id: str | None = None
-    """The id of a new session, a UUID. Made for you if None."""
+    """The id of a new session, a UUID. Generated if None."""
     continue_last: bool = False
-    """Goes on with the newest session of the folder."""
+    """Continues the newest session of the folder."""
     resume_at: str | None = None
     """Resumes only up to the message with this uuid."""
     resume_drops_turn: str | None = None
     persist: bool = True
-    """False: no transcript is written, and the session cannot be resumed."""
+    """If false, no transcript is written and the session cannot be resumed."""
     replay: bool = True
-    """Whether the host wants to have what was said before. Claude Code repeats nothing of a
-    resumed session whatever this says; `history` reads it from the transcript."""
+    """True if the host wants the earlier conversation. Claude Code repeats nothing of a resumed
+    session in either case; `history` reads it from the transcript.
+    """
 
     # --- settings, agents, extensions
     settings: str | JsonObject | None = None
-    """A settings file's path, or the settings."""
+    """The path of a settings file, or the settings themselves."""
     setting_sources: tuple[str, ...] | None = None
-    """Of `user`, `project`, `local`; an empty tuple isolates the session from all of them."""
+    """A selection of `user`, `project` and `local`. An empty tuple isolates the session from all of
+    them.
+    """
     agents: dict[str, JsonObject] = {}
     """Sub-agents by name: `{"description", "prompt", "tools", "model", …}`."""
     agent: str | None = None
-    """Run the conversation itself as this agent."""
+    """Name of the agent that runs the conversation itself."""
     skills: tuple[str, ...] | None = None
-    """The skills to load; None: all that are found."""
+    """The skills to load. None loads all that are found."""
     plugins: tuple[str, ...] = ()
-    """Folders of plugins."""
+    """Plugin folders."""
     tool_aliases: dict[str, str] = {}
 
     # --- MCP, hooks
     sdk_servers: tuple[str, ...] = ()
-    """Names of the MCP servers that live in this process; their messages come as `mcp` requests."""
+    """Names of the MCP servers in this process. Their messages arrive as `mcp` requests."""
     sdk_server_configs: dict[str, JsonObject] = {}
-    """`{"timeout": milliseconds, "tools": [...]}` by name."""
+    """`{"timeout": milliseconds, "tools": [...]}` by server name."""
     strict_mcp: bool = False
-    """Only the servers given here, none from settings files."""
+    """Uses only the servers given here and ignores those in settings files."""
     mcp_delivery: Literal["initialize", "argv"] = "initialize"
-    """`argv` for a CLI before 2.1.261; everybody on the machine can then read what it says."""
+    """Use `argv` for a CLI before 2.1.261. The server settings are then visible to every user of
+    the machine.
+    """
     hooks: dict[str, tuple[HookMatcher, ...]] = {}
-    """By event (`HOOK_EVENTS`)."""
+    """Hooks by event (`HOOK_EVENTS`)."""
 
     # --- what it sends
     partial_messages: bool = True
-    """Text as it is written, not block by block."""
+    """Streams text as it is written, not block by block."""
     hook_events: bool = False
     forward_subagent_text: bool = True
     replay_user_messages: bool = False
     prompt_suggestions: bool = False
     agent_progress_summaries: bool = False
     spare_tasks: bool = True
-    """A cancelled turn leaves background agents running; they are stopped one by one
-    (`stop_task`). False: cancelling kills them."""
+    """True if background agents keep running when a turn is cancelled; each is stopped on its own
+    (`stop_task`). If false, cancelling a turn kills them.
+    """
 
     # --- the process
     file_checkpoints: bool = False
-    """Keeps what `rewind_files` needs."""
+    """Records the checkpoints that `rewind_files` needs."""
     client_app: str = "agentrt"
-    """What the User-Agent says."""
+    """Application name in the User-Agent."""
     env: dict[str, str] = {}
     extra_args: dict[str, str | None] = {}
-    """Further flags, by name without dashes; None: a flag without a value."""
+    """Further flags, by name without dashes. None means a flag without a value."""
     legacy: bool = False
-    """Speaks the older dialect, for a program that implements it in Claude Code's place (see the
-    guide). It has next to no options; every other one is refused."""
+    """Uses the older dialect, for a program that implements it in place of Claude Code (see the
+    guide). It has very few options; all others are refused.
+    """
 
 
 def effective(options: ClaudeOptions, opening: Opening) -> ClaudeOptions:
-    """The options of one session: the agent's, overridden by what the session was opened with.
+    """Merge the agent's options with those that the session was opened with.
 
-    `opening.options` overrides by field name; ValueError names what is not one, and
-    `LocalProtocolError` what the older dialect has not.
+    Fields in `opening.options` override fields of the same name. Raises `ValueError` naming an
+    unknown option, and `LocalProtocolError` for options that the older dialect lacks.
     """
     try:
         wanted = msgspec.convert(opening.options, ClaudeOptions)
@@ -214,8 +224,10 @@ SOURCES: Final = ("user", "project", "local")
 
 
 def check_values(options: ClaudeOptions) -> None:
-    """Raises `ValueError` for a value that Claude Code does not know. (One that is newer than this
-    goes into `extra_args`.)"""
+    """Check the values of options. Raises `ValueError` for a value that Claude Code does not know.
+
+    A value newer than this list can be passed in `extra_args`.
+    """
     for name, known in CHOICES.items():
         value = getattr(options, name)
         if value is not None and value not in known:
@@ -238,8 +250,10 @@ OLD: Final = frozenset({"legacy", "permission_mode", "session_id", "replay", "en
 
 
 def _refuse_what_is_newer(options: ClaudeOptions, opening: Opening) -> None:
-    """Raises `LocalProtocolError` for what a program of the older dialect cannot do: left out,
-    it would be missed later, or never."""
+    """Raise `LocalProtocolError` for options that the older dialect lacks.
+
+    If they were dropped silently, the failure would show later, or never.
+    """
     default = ClaudeOptions()
     wanted = [
         {"sdk_servers": "tools"}.get(name, name)
@@ -255,10 +269,10 @@ def _refuse_what_is_newer(options: ClaudeOptions, opening: Opening) -> None:
 def with_session_id(
     opening: Opening, options: ClaudeOptions, new_uuid: Callable[[], str]
 ) -> Opening:
-    """The same opening with an id for its session, if it is a new one.
+    """Return the opening with a session id in its options if it opens a new session.
 
-    Claude Code says an id of its own only with the first turn, and an id that is known from the
-    start can be resumed whatever happens. To be called before `build_command` and `start`.
+    Claude Code reports an id of its own only with the first turn. A session whose id is known from
+    the start can always be resumed. Call this before `build_command` and `start`.
     """
     given = effective(options, opening)
     goes_on = opening.resume is not None or given.continue_last

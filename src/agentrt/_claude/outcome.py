@@ -1,7 +1,8 @@
-"""How a turn ended, from its `result`.
+"""The outcome of a turn, from its `result`.
 
-`subtype` alone says little: an API error is a `success`, an interrupt an error. What counts is
-`terminal_reason` together with `is_error`, and whether a structured answer is there.
+`subtype` alone tells little: an API error is a `success`, an interrupt is an error. The outcome
+follows from `terminal_reason` together with `is_error`, and from the presence of a structured
+answer.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ ABORTED = frozenset({"aborted_streaming", "aborted_tools"})
 LIMITS = frozenset({"max_turns", "budget_exhausted"})
 LIMIT_SUBTYPES = frozenset({"error_max_turns", "error_max_budget_usd"})
 DIAGNOSTIC = "[ede_diagnostic]"
-"""Begins texts that the CLI writes for its own developers."""
+"""Prefix of texts that the CLI writes for its own developers."""
 
 
 class Verdict(Struct):
-    """A turn's end in neutral words."""
+    """The end of a turn, with neutral names."""
 
     outcome: Outcome
     stop_reason: str | None = None
@@ -39,10 +40,10 @@ def judge(
     api_error: ApiError | None = None,
     blocked: str | None = None,
 ) -> Verdict:
-    """How the turn of this result ended.
+    """Return the outcome of a result's turn.
 
-    `interrupted`: we asked to stop. `structured`: a structured answer was asked for. `blocked`:
-    what a hook said when it stopped the prompt.
+    `interrupted`: an interrupt was sent. `structured`: a structured answer was requested.
+    `blocked`: the message of a hook that stopped the prompt.
     """
     reason, stop = text(result.terminal_reason), text(result.stop_reason)
     subtype = text(result.subtype)
@@ -66,7 +67,7 @@ def judge(
 
 
 def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Error:
-    """What went wrong, as far as the CLI said: never its internal diagnostics."""
+    """Return the error that the CLI reported, without its internal diagnostics."""
     said = [e for e in texts(result.errors) if not e.startswith(DIAGNOSTIC)]
     if not said:
         said = texts([result.result])
@@ -84,9 +85,11 @@ def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Er
 
 
 def turn_usage(result: Result, total_cost: float | None, cost_before: float | None) -> Usage | None:
-    """What the turn took, with all its sub-agents. Older CLIs report only the main conversation's
-    tokens, and the cost of the whole session; `cost_before` is that of the result before, None if
-    it is not known."""
+    """Return the usage of a turn with all its sub-agents.
+
+    Older CLIs report only the main conversation's tokens, and the cost of the whole session.
+    `cost_before` is the session's cost at the previous result, None if unknown.
+    """
     usage = _turn_tokens(result, total_cost, cost_before)
     if usage is not None:
         usage.steps = whole(result.num_turns)
@@ -115,9 +118,10 @@ def _turn_tokens(result: Result, total: float | None, cost_before: float | None)
 def session_usage(
     result: Result, total_cost: float | None, context: dict[str, int], model: str | None
 ) -> Usage:
-    """What the session took so far, with all its sub-agents, and how full the context window is.
+    """Return the session's usage so far with all its sub-agents, and the fill of the context
+    window.
 
-    `context` are the API's counts of the main agent's last message.
+    `context`: the API's counts of the main agent's last message.
     """
     usage = _total(result.modelUsage)
     usage.cost = total_cost
@@ -130,7 +134,7 @@ def session_usage(
 
 
 def _total(usage: Any) -> Usage:
-    """All models', each by its name and the sum."""
+    """Return the usage of all models: the sum, and each by its name."""
     if not isinstance(usage, dict) or not usage:
         return Usage()
     models = {str(name): _of_model(row) for name, row in usage.items() if isinstance(row, dict)}
@@ -180,5 +184,5 @@ def _usage(
 
 
 def total_cost(result: Result) -> float | None:
-    """The session's cost so far, in USD."""
+    """Return the session's cost so far, in USD."""
     return number(result.total_cost_usd)

@@ -1,6 +1,6 @@
-"""The agent's plan, from the tools with which Claude keeps it.
+"""The agent's plan, from the tools with which Claude maintains it.
 
-Older versions replace the whole list with `TodoWrite`; newer ones keep single entries with
+Older versions replace the whole list with `TodoWrite`; newer ones maintain single entries with
 `TaskCreate` and `TaskUpdate`, whose ids come with their results.
 """
 
@@ -20,7 +20,7 @@ class Plan:
         self._calls: dict[str, tuple[str, JsonObject]] = {}
 
     def called(self, call: str, name: str, arguments: Any) -> list[PlanEntry] | None:
-        """A tool was called, with its whole input."""
+        """Take a tool call with its whole input."""
         if not isinstance(arguments, dict):
             return None
         if name == "TodoWrite":
@@ -30,7 +30,7 @@ class Plan:
         return None
 
     def answered(self, call: str, failed: bool, result: Any) -> list[PlanEntry] | None:
-        """A tool has its result, in the CLI's structured form."""
+        """Take a tool's result in the CLI's structured form."""
         name, arguments = self._calls.pop(call, ("", {}))
         if failed or not name or not isinstance(result, dict):
             return None

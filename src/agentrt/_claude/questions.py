@@ -1,7 +1,7 @@
-"""What Claude asks a person: permission for a tool, answers to its questions, forms of MCP servers.
+"""Claude's requests to a person: tool permissions, questions, and forms of MCP servers.
 
-Each is shown as an `Asked`; the answer is translated back into the response that the CLI wants.
-Nothing is ever allowed by default: an answer that is not understood is a refusal.
+Each is shown as an `Asked`; the answer is translated into the response that the CLI expects.
+Nothing is allowed by default: an answer that is not understood is a refusal.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ CALL = frozenset(
     {"subtype", "tool_name", "tool_use_id", "input", "title", "suppress_always_allow_rule"}
 )
 """Fields of a request that are shown as the call itself, or are not for people. All others are its
-detail: what the CLI says about the request. They may carry terminal escapes."""
+detail: the CLI's information about the request. They may contain terminal escapes."""
 
 
 def ask_permission(key: str, request: JsonObject, *, background: bool) -> Asked:
-    """`can_use_tool`. `background`: a background agent asks, whose call may not be shown yet."""
+    """Show a `can_use_tool` request.
+
+    `background`: a background agent asks; its call may not be shown yet.
+    """
     name = _str(request.get("tool_name"))
     arguments = request.get("input")
     call = request.get("tool_use_id")
     detail = {key: value for key, value in request.items() if key not in CALL}
     if detail.get("display_name") == name:
         del detail["display_name"]
-    if background:  # the call may not be there to be seen
+    if background:  # its call may not be visible
         detail |= {"tool": name, "input": arguments}
     asked = Asked(
         key=key,
@@ -69,7 +72,7 @@ def _options(name: str, request: JsonObject) -> list[PermissionOption]:
 
 
 def permission_response(request: JsonObject, answer: Answer) -> JsonObject:
-    """The response to `can_use_tool`."""
+    """Return the response to `can_use_tool`."""
     arguments = request.get("input")
     arguments = arguments if isinstance(arguments, dict) else {}
     name = request.get("tool_name")
@@ -95,7 +98,7 @@ def allows(response: JsonObject) -> bool:
 
 
 def _deny(answer: Answer, reason: str) -> JsonObject:
-    """A denial; without a message the CLI would take it for a broken answer."""
+    """Return a denial. Without a message, the CLI would treat it as a broken answer."""
     denied: JsonObject = {"behavior": "deny", "message": answer.message or reason}
     if answer.interrupt:
         denied["interrupt"] = True
@@ -103,8 +106,10 @@ def _deny(answer: Answer, reason: str) -> JsonObject:
 
 
 def _questionnaire(arguments: Any) -> JsonObject:
-    """The form of `AskUserQuestion`: one field per question, called by the question's text, which
-    is what the CLI wants the answers to be called by."""
+    """Return the form of `AskUserQuestion`: one field per question.
+
+    Each field is named by the question's text, because the CLI expects answers by that name.
+    """
     questions = arguments.get("questions") if isinstance(arguments, dict) else None
     fields = {_str(q.get("question")): _question(q) for q in objects(questions)}
     return {"type": "object", "properties": fields, "required": list(fields)}
@@ -129,7 +134,7 @@ def _joined(value: Any) -> str:
 
 
 def ask_elicitation(key: str, request: JsonObject) -> Asked:
-    """`elicitation`: an MCP server wants a form filled or a page visited."""
+    """Show an `elicitation`: an MCP server wants a form filled in or a page visited."""
     schema, url = request.get("requested_schema"), request.get("url")
     return Asked(
         key=key,
@@ -148,7 +153,7 @@ def ask_elicitation(key: str, request: JsonObject) -> Asked:
 
 
 def elicitation_response(answer: Answer) -> JsonObject:
-    """The response to `elicitation`."""
+    """Return the response to `elicitation`."""
     if answer.option == "accept":
         return {"action": "accept", "content": answer.content or {}}
     return {"action": "cancel" if answer.option is None else "decline"}

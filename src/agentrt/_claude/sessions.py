@@ -1,8 +1,8 @@
 """Claude Code's stored sessions: one transcript per session, in a folder named after the project.
 
-A transcript is `<config>/projects/<project>/<session>.jsonl`, written by the CLI only by appending.
-Its entries form a tree by `parentUuid`; the conversation is the branch that ends at the newest
-entry of the main agent. These are plain, blocking functions over such files.
+A transcript is `<config>/projects/<project>/<session>.jsonl`; the CLI only appends to it. Its
+entries form a tree by `parentUuid`; the conversation is the branch that ends at the newest entry of
+the main agent. The functions of this module are plain, blocking functions over such files.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from .blocks import from_claude
 from .speech import Translator
 
 GLANCE: Final = 64 * 1024
-"""Bytes read from each end of a transcript to list it; the whole may be hundreds of megabytes."""
+"""Bytes read from each end of a transcript to list it; the whole file may be hundreds of
+megabytes."""
 NAME: Final = 200
-"""Characters of a project's folder, before a hash that takes the place of the rest."""
+"""Characters of a project's folder name before a hash that replaces the rest."""
 ENTRIES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -47,19 +48,20 @@ class StoredSession(Struct, frozen=True, kw_only=True):
 
 
 def config_folder(env: Mapping[str, str] = os.environ) -> Path:
-    """Where Claude Code keeps its files."""
+    """Return the folder in which Claude Code keeps its files."""
     given = env.get("CLAUDE_CONFIG_DIR")
     return Path(given) if given else home_folder(env) / ".claude"
 
 
 def list_sessions(config: Path, cwd: str | None = None) -> list[StoredSession]:
-    """The sessions of a project (or of all), the newest first. Unreadable ones are left out."""
+    """Return the sessions of a project, or of all projects, newest first. Unreadable ones are
+    omitted."""
     found = [s for path in _transcripts(config, cwd) if (s := _glance(path)) is not None]
     return sorted(found, key=lambda session: session.modified, reverse=True)
 
 
 def find_session(config: Path, session: str, cwd: str | None = None) -> Path:
-    """The transcript of a session. Raises `SessionNotFound`."""
+    """Return the path of a session's transcript. Raises `SessionNotFound` if there is none."""
     if _UUID.fullmatch(session):
         for path in _transcripts(config, cwd):
             if path.stem.lower() == session.lower() and path.stat().st_size:
@@ -68,14 +70,18 @@ def find_session(config: Path, session: str, cwd: str | None = None) -> Path:
 
 
 def read_messages(transcript: Path) -> list[JsonObject]:
-    """The conversation's entries (`user`, `assistant`, `system`), from its beginning or its last
-    compaction on, in order."""
+    """Return the conversation's entries (`user`, `assistant`, `system`) in order.
+
+    They begin at the start of the conversation or at its last compaction.
+    """
     return [e for e in _conversation(transcript) if e["type"] in ("user", "assistant", "system")]
 
 
 def history(transcript: Path, *, up_to: str | None = None) -> list[Effect]:
-    """The conversation as effects, marked as a replay; only up to the entry with the uuid `up_to`,
-    if there is one."""
+    """Return the conversation as effects that are marked as a replay.
+
+    `up_to`: uuid of the last entry to include. An unknown uuid is ignored.
+    """
     translator = Translator()
     out: list[Effect] = []
     entries = read_messages(transcript)
@@ -104,8 +110,11 @@ def history(transcript: Path, *, up_to: str | None = None) -> list[Effect]:
 
 
 def end_of_turn(transcript: Path, names: Container[str]) -> str | None:
-    """The uuid of the last entry of the turn in which something has one of these names: a uuid, the
-    API's id of an answer, or that of a tool call. None if nothing in the conversation has."""
+    """Return the uuid of the last entry of the turn that contains one of these names.
+
+    A name is the uuid of an entry, the API's id of an answer, or the id of a tool call. Returns
+    None if the conversation contains none of them.
+    """
     entries = read_messages(transcript)
     named = [index for index, entry in enumerate(entries) if _names(entry, names)]
     if not named:
@@ -117,7 +126,7 @@ def end_of_turn(transcript: Path, names: Container[str]) -> str | None:
 
 
 def delete_session(transcript: Path) -> None:
-    """Remove a session and what its sub-agents left, for ever."""
+    """Remove a session and the files of its sub-agents. This cannot be undone."""
     transcript.unlink()
     shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)
 
@@ -126,7 +135,7 @@ def delete_session(transcript: Path) -> None:
 
 
 def project_name(cwd: str) -> str:
-    """What Claude Code calls the folder of a project."""
+    """Return the name of Claude Code's folder for a project."""
     return re.sub(r"[^a-zA-Z0-9]", "-", cwd)
 
 
@@ -142,7 +151,7 @@ def _transcripts(config: Path, cwd: str | None) -> Iterator[Path]:
 
 
 def _glance(path: Path) -> StoredSession | None:
-    """What the two ends of a transcript say about it; None for what is no conversation."""
+    """Describe a session from the two ends of its transcript. None if it is not a conversation."""
     try:
         with open(path, "rb") as file:
             stat = os.fstat(file.fileno())
@@ -198,7 +207,7 @@ def _text(content: Any) -> str:
 
 
 def _entries(data: bytes) -> Iterator[JsonObject]:
-    """The entries of some lines; broken ones, such as those cut at an end, are left out."""
+    """Yield the entries of some lines. Broken lines, such as those cut at an end, are omitted."""
     for line in data.split(b"\n"):
         if line.startswith(b"{"):
             try:
@@ -218,10 +227,10 @@ def _conversation(transcript: Path) -> list[JsonObject]:
 
 
 def _branch(entries: list[JsonObject]) -> list[JsonObject]:
-    """The branch of the newest message, in order.
+    """Return the branch of the newest message, in order.
 
-    Tool calls of one answer hang on each other, and each result on its own call, so that a branch
-    holds only one of several results; the others belong to it all the same.
+    Tool calls of one answer are children of each other, and each result is a child of its own call.
+    The branch by `parentUuid` therefore contains only one of several results; the others are added.
     """
     by_uuid = {entry["uuid"]: entry for entry in entries}
     leaf = next((e for e in reversed(entries) if e["type"] in ("user", "assistant")), None)
@@ -243,7 +252,7 @@ def _message(entry: JsonObject) -> JsonObject:
 
 
 def _answer(entry: JsonObject) -> str | None:
-    """The answer of the model that an entry is a block of."""
+    """The model's answer of which an entry is a block, or None."""
     id = _message(entry).get("id")
     return id if isinstance(id, str) else None
 

@@ -1,4 +1,4 @@
-"""Modes, models and slash commands: what a session can be set to, and what it is set to."""
+"""The modes, models and slash commands of a session: the choices and the current values."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ MODES = {
 
 
 class ClaudeSettings:
-    """Keeps the current values. What changes is appended to `out`."""
+    """Keeps the current values. Changes are appended to `out`."""
 
     def __init__(self) -> None:
         self.modes = Modes()
         self.model: str | None = None
-        """The model's own id, as `modelUsage` calls it."""
+        """The model's own id, as in `modelUsage`."""
         self._resolved: dict[str, str] = {}
-        """The model ids behind the choices."""
+        """Model ids by choice."""
         self._commands: list[Command] = []
 
     def initialized(self, reply: JsonObject, options: ClaudeOptions, out: list[Effect]) -> None:
-        """The reply to `initialize`."""
+        """Take the reply to `initialize`."""
         rows = [m for m in objects(reply.get("models")) if isinstance(m.get("value"), str)]
         self._resolved = {
             m["value"]: m["resolvedModel"] for m in rows if isinstance(m.get("resolvedModel"), str)
@@ -56,8 +56,8 @@ class ClaudeSettings:
             ],
         )
         out.append(ModesSet(self.modes))
-        # Claude lists the model that was asked for, too. It has no name for an unknown one, and
-        # resolves it to nothing else.
+        # Claude also lists the requested model. It has no display name for an unknown one, and does
+        # not resolve it to another id.
         unnamed = {
             m["value"]
             for m in rows
@@ -69,7 +69,7 @@ class ClaudeSettings:
         self.commands(reply.get("commands"), out)
 
     def commands(self, commands: Any, out: list[Effect]) -> None:
-        """The slash commands, with their descriptions."""
+        """Take the slash commands, with their descriptions."""
         new = [
             Command(
                 c["name"], text(c.get("description")) or "", text(c.get("argumentHint")) or None
@@ -82,7 +82,7 @@ class ClaudeSettings:
             out.append(CommandsSet(new))
 
     def turn_init(self, m: JsonObject, out: list[Effect]) -> None:
-        """`init`: what this turn runs with."""
+        """Take a turn's `init`: the settings that the turn runs with."""
         if isinstance(m.get("model"), str):
             self.model = m["model"]
             self._change(out, model=self._choice(m["model"]))
@@ -92,7 +92,7 @@ class ClaudeSettings:
             self.commands([{"name": name} for name in names], out)
 
     def _choice(self, model: str) -> str:
-        """The choice that stands for a model id; the chosen one if it does."""
+        """Return the choice for a model id, preferring the current choice."""
         current = self.modes.model
         if current is not None and self._resolved.get(current, current) == model:
             return current
@@ -103,7 +103,7 @@ class ClaudeSettings:
             self._change(out, mode=mode)
 
     def answered(self, request: JsonObject, out: list[Effect]) -> None:
-        """The CLI has carried out a request of ours."""
+        """Apply a request that the CLI has carried out."""
         match request:
             case {"subtype": "set_permission_mode", "mode": mode}:
                 self.mode(mode, out)

@@ -1,16 +1,17 @@
-"""What Claude says and does, from messages to effects: text, thoughts, tool calls, results.
+"""Claude's output as effects: text, thoughts, tool calls and results.
 
 With partial messages on, every text arrives twice: in pieces, and whole in an `assistant` message
-just before its block ends. The pieces are what is shown. The whole only adds what the pieces
-lacked, which is also how a message without pieces is handled (a sub-agent's, or an older CLI's).
-Pieces that come behind their whole are known to have been shown; a whole that comes again (its uuid
-says so) is no second one.
+just before its block ends. The pieces are shown. The whole message only adds text that the pieces
+lacked, which also handles a message without pieces (from a sub-agent or an older CLI). Pieces that
+come after their whole message are recognised as already shown. A whole message that comes again, by
+its uuid, is ignored.
 
-A stream may break off in the middle of a block. Claude asks the model again, and what was said of
-that block is no part of the answer; nor is what Claude takes back by its uuids.
+A stream may break off in the middle of a block. Claude then asks the model again, and the shown
+part of that block is not part of the answer. The same is true of text that Claude retracts by its
+uuids.
 
 The steps of a background agent are reported like those of any sub-agent, below the call that
-started it; that they belong to no turn follows from its task (`tasks.py`).
+started it. Its task tells that they belong to no turn (`tasks.py`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ CONTEXT = (
     "output_tokens",
 )
 REMEMBERED = 1024
-"""Whole messages that are known when they come again, or are taken back."""
+"""Number of whole messages that are recognised when they come again or are retracted."""
 SYNTHETIC = "<synthetic>"
 """The model's name in messages that the CLI wrote itself."""
 
@@ -57,12 +58,12 @@ class _Speech(Struct):
     said: int = 0
     """Characters shown so far."""
     ahead: str = ""
-    """What was shown already, and may come in pieces now."""
+    """Text that was already shown whole, and may now come in pieces."""
     ended: bool = False
 
 
 class _Stream(Struct):
-    """The message that one agent (the main one, or a sub-agent) writes now."""
+    """The message that one agent (the main one or a sub-agent) is writing."""
 
     message: str | None = None
     blocks: dict[int, _Speech] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class _Stream(Struct):
 
 
 class ApiError(Struct):
-    """What the CLI wrote in the model's place because the API failed."""
+    """The CLI's message in place of the model's after a failure of the API."""
 
     code: str
     message: str
@@ -81,29 +82,29 @@ class ApiError(Struct):
 
 
 class Translator:
-    """Turns the conversation's messages into effects, appended to `out`."""
+    """Converts the conversation's messages to effects, appended to `out`."""
 
     def __init__(self) -> None:
         self.background: set[str] = set()
         """Tool calls whose sub-agent works in the background, and all calls below them."""
         self.denied: set[str] = set()
-        """Tool calls that were refused, by us or by a rule."""
+        """Tool calls that were refused, by an answer or by a rule."""
         self.interrupted = False
-        """We asked to stop: what was running did not fail, and nobody refused it."""
+        """True if an interrupt was sent: running calls did not fail, and were not refused."""
         self.api_error: ApiError | None = None
         self.context: dict[str, int] = {}
         """Tokens in the main agent's context, by the API's names."""
         self.stop_reason: str | None = None
-        """Of the main agent's last message, once it is complete."""
+        """Stop reason of the main agent's last message, once it is complete."""
         self._streams: dict[str | None, _Stream] = {}
         self._wholes: OrderedDict[str, str | None] = OrderedDict()
-        """The last whole messages by their uuids, and the API's ids of what they are of."""
+        """The last whole messages: their uuids, with the API's ids of their messages."""
         self._names: dict[str, str] = {}
-        """The tools of the calls that have no result yet."""
+        """Tool names of the calls that have no result yet."""
         self._plan = Plan()
 
     def turn_ended(self) -> None:
-        """Forget what concerned the turn, except for calls of background agents."""
+        """Forget the state of the turn, except for calls of background agents."""
         self.interrupted = False
         self.api_error = None
         self.denied &= self.background
@@ -115,7 +116,7 @@ class Translator:
     def pieces(
         self, parent: str | None, index: int, thought: bool, text: str, out: list[Effect]
     ) -> None:
-        """Text of one block, perhaps of many deltas."""
+        """Take text of one block, perhaps from many deltas."""
         stream = self._streams.get(parent)
         if stream is None:
             stream = self._streams[parent] = _Stream()
@@ -133,7 +134,7 @@ class Translator:
         out.append(Spoke(text, thought, stream.message, parent))
 
     def stream_event(self, event: wire.Event, parent: str | None, out: list[Effect]) -> None:
-        """A streaming event that is no piece of text."""
+        """Take a streaming event that is not a piece of text."""
         match event.type:
             case "message_start":
                 message = event.message
@@ -153,7 +154,7 @@ class Translator:
                 pass
 
     def _start(self, parent: str | None, message: str | None, out: list[Effect]) -> None:
-        """A message begins to stream."""
+        """Note that a message begins to stream."""
         self._break_off(parent, out)
         before = self._streams.get(parent)
         stream = self._streams[parent] = _Stream(message)
@@ -161,7 +162,7 @@ class Translator:
             stream.unstreamed = before.unstreamed
 
     def _break_off(self, parent: str | None, out: list[Effect]) -> None:
-        """What was being said will never be complete."""
+        """End an incomplete message that will never be completed."""
         stream = self._streams.get(parent)
         if stream is None:
             return
@@ -191,9 +192,9 @@ class Translator:
             self.announced(block.id, block.name or "", parent, out)
 
     def announced(self, call: str, name: str, parent: str | None, out: list[Effect]) -> None:
-        """A tool call, of whose input nothing is known yet."""
+        """Report a tool call whose input is not known yet."""
         if call in self._names:
-            return  # its whole came first
+            return  # its whole message came first
         self._name(call, name, parent)
         out.append(
             ToolCalled(
@@ -248,7 +249,7 @@ class Translator:
     def _confirm(
         self, block: wire.Block, message: str | None, parent: str | None, out: list[Effect]
     ) -> None:
-        """A whole text: shows what its pieces did not."""
+        """Take a whole text and show the part that its pieces lacked."""
         text, thought = _text_of(block), block.type != "text"
         stream = self._streams.get(parent)
         speech: _Speech | None = None
@@ -296,7 +297,7 @@ class Translator:
             self.background.add(call)
 
     def _is_known(self, uuid: str, message: str | None) -> bool:
-        """Whether this whole message has come before."""
+        """Return True if this whole message has come before, else remember it."""
         if uuid in self._wholes:
             return True
         self._wholes[uuid] = message
@@ -305,13 +306,13 @@ class Translator:
         return False
 
     def retracted(self, uuids: list[str], out: list[Effect]) -> None:
-        """Claude takes back what it said."""
+        """Report that Claude has retracted messages."""
         messages = frozenset(filter(None, (self._wholes.get(uuid) for uuid in uuids)))
         if messages:
             out.append(Retracted(messages))
 
     def _api_failed(self, m: wire.Assistant, blocks: list[wire.Block]) -> None:
-        """The CLI's own words about a failed request; the turn's result says them as an error."""
+        """Keep the CLI's message about a failed request for the error of the turn's result."""
         status = m.api_error_status
         self.api_error = ApiError(
             str(m.error),
@@ -322,7 +323,8 @@ class Translator:
     # --- the other side
 
     def user(self, m: wire.User, ours: bool, out: list[Effect]) -> None:
-        """Tool results and echoes. `ours`: it repeats a prompt of ours."""
+        """Take tool results and echoes. `ours`: the message repeats a prompt sent by this
+        driver."""
         parent, content = m.parent_tool_use_id, m.message.content
         if isinstance(content, str):
             self._said(content, m, ours, out)
@@ -381,7 +383,7 @@ class Translator:
         if id in self.denied:
             return "denied" if failed else "completed"
         if unexecuted is not None:
-            # A rejection by a user that was none of ours is what Claude calls an interrupt.
+            # Claude calls it an interrupt if a user's rejection did not come from this driver.
             stopped = self.interrupted or unexecuted in ("interrupted", "user-rejected")
             return "cancelled" if stopped else "denied"
         if failed:
@@ -406,7 +408,7 @@ def _shown(block: wire.Block) -> list[Block]:
 
 
 def _unwrapped(content: Any) -> list[ToolContent]:
-    """A result's content, without the tags that mark it as an error for the model."""
+    """Return a result's content without the tags that mark it as an error for the model."""
     if isinstance(content, str):
         content = content.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
     return tool_content(content)

@@ -1,15 +1,15 @@
-"""Claude Code's suggestions: what else may be answered to a permission request.
+"""Claude Code's suggestions: further answers to a permission request.
 
-Claude sends a list of changes of its permissions with a request, and takes any of them back in the
-answer. Put together they do more than a person wants who allows one command for good: one of them
-is often the mode in which nothing is asked any more. So each has an option of its own, which names
-its effect and its scope:
+Claude sends a list of permission changes with a request, and accepts any of them in the answer.
+Together they do more than a person wants who allows one command permanently: one of them is often
+the mode that ends all asking. So each change has its own option, which names its effect and its
+scope:
 
-- rules that allow: "always", for the session, and once more where Claude would write them down;
+- rules that allow: "always", for the session, and a second option where Claude would store them;
 - a mode, if it lifts no more than questions about edits;
 - a folder.
 
-Changes that take rules away, replace them, deny, or end all asking have no option.
+Changes that remove rules, replace them, deny, or end all asking have no option.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FILES: Final = {
     "projectSettings": ("for everybody in this project", ".claude/settings.json"),
     "userSettings": ("for all your projects", "~/.claude/settings.json"),
 }
-"""The places that Claude Code writes rules to, and for whom they hold there."""
+"""The places that Claude Code writes rules to: their scope and their file."""
 _MODES: Final = {
     "acceptEdits": ACCEPT_EDITS_NAME,
     "plan": "plan from now on (mode plan)",
@@ -47,7 +47,7 @@ _PLAIN_PATH: Final = re.compile(r"/[\w./ @+=,-]+", re.ASCII)
 
 
 def suggested(request: JsonObject) -> list[tuple[PermissionOption, list[JsonObject]]]:
-    """The further options of a `can_use_tool` request, each with the updates that it stands for."""
+    """Return the further options of a `can_use_tool` request, each with its updates."""
     updates = objects(request.get("permission_suggestions"))
     found: list[tuple[PermissionOption, list[JsonObject]]] = []
     if not request.get("suppress_always_allow_rule"):
@@ -68,7 +68,8 @@ def suggested(request: JsonObject) -> list[tuple[PermissionOption, list[JsonObje
 
 
 def _always(updates: list[JsonObject]) -> list[tuple[PermissionOption, list[JsonObject]]]:
-    """Rules that allow, for the session; and where Claude would write them, if it would."""
+    """Return options for rules that allow: for the session, and for each place Claude would write
+    to."""
     words = ", ".join(filter(None, map(_in_words, updates)))
     if not words:
         return []
@@ -89,7 +90,7 @@ def _allows(update: JsonObject) -> bool:
 
 
 def _for_file(request: JsonObject) -> list[JsonObject]:
-    """A rule for the one file of an edit, for which Claude only suggests a mode."""
+    """Return a rule for the one file of an edit, for which Claude only suggests a mode."""
     arguments = request.get("input")
     key = _EDITS.get(str(request.get("tool_name")))
     if key is None or not isinstance(arguments, dict):
@@ -121,7 +122,7 @@ def _rule(rule: Any) -> str:
 def _distinct(
     found: Iterable[tuple[PermissionOption, list[JsonObject]]],
 ) -> list[tuple[PermissionOption, list[JsonObject]]]:
-    """Without an option whose id came before."""
+    """Drop each option whose id came before."""
     by_id: dict[str, tuple[PermissionOption, list[JsonObject]]] = {}
     for option, updates in found:
         by_id.setdefault(option.id, (option, updates))

@@ -1,12 +1,12 @@
-"""Background work: agents, shells and workflows that go on when the turn is over.
+"""Background work: agents, shells and workflows that continue after the end of the turn.
 
-Claude reports a task by edges (`task_started`, `task_updated`, `task_notification`), either of
-whose ends may be missing, and by the level (`background_tasks_changed`, the whole set). Both are
-believed: a task is over when one of them says so. The level does not say how it ended, and
-`task_updated` does not have the report: a `task_notification` after either adds what they lack.
+Claude reports a task by edges (`task_started`, `task_updated`, `task_notification`), any of which
+may be missing at the end, and by the level (`background_tasks_changed`, the whole set). Both count:
+a task is over when one of them reports its end. The level does not tell how the task ended, and
+`task_updated` does not carry the report: a `task_notification` after either adds the missing parts.
 Work in the foreground is announced by the same messages (any shell command of more than 3 s is) and
-is no background task, unless it becomes one. Up to 2.1.165 nothing says where a task runs: the work
-of a call that returns before it is over goes on in the background.
+is not a background task, unless it becomes one. Up to 2.1.165 no message tells where a task runs:
+the work of a call that returns before the work is over continues in the background.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ STATUS = {
     "killed": "cancelled",
     "stopped": "cancelled",
 }
-"""Claude's words, of which there are two for the same end, as the words of items."""
+"""Item statuses by Claude's status words, which include two words for the same end."""
 
 OVER = frozenset({"completed", "failed", "cancelled"})
 
 AGENTS = frozenset({"local_agent", "local_workflow"})
-"""Kinds that work in Claude's own process and make it go on by itself when they are done."""
+"""Kinds that work in Claude's own process and make it continue by itself when they are done."""
 
 
 class _Known(Struct):
@@ -44,48 +44,54 @@ class _Known(Struct):
     call: str | None = None
     """The tool call that began it."""
     shown: Task | None = None
-    """The task as it was reported last, and its call then."""
+    """The task as last reported, or None."""
     shown_call: str | None = None
+    """`call` at the last report."""
     guessed: bool = False
-    """It is over, but how it ended was not reported."""
+    """True if the task is over but how it ended was not reported."""
 
 
 class Tasks:
-    """The tasks of one process. What changes is appended to `out` as `TaskSet`."""
+    """The tasks of one process. Changes are appended to `out` as `TaskSet`."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, _Known] = {}
         self.unplaced: dict[str, _Known] = {}
-        """By their tool calls, tasks of which nothing says where they run."""
+        """Tasks by tool call for which no message has told where they run."""
 
     def _live(self) -> list[Task]:
         return [k.task for k in self._tasks.values() if k.background and k.task.status not in OVER]
 
     @property
     def hold(self) -> bool:
-        """Whether background work goes on that keeps Claude from going to rest: all but shells."""
+        """True if background work other than shells runs: such work keeps Claude from becoming
+        idle.
+        """
         return bool(self._tasks) and any(task.kind != "local_bash" for task in self._live())
 
     @property
     def live(self) -> bool:
-        """Whether background work goes on: when it ends, Claude will speak again."""
+        """True if background work runs. When it ends, Claude continues by itself."""
         return bool(self._live())
 
     def in_background(self, id: Any) -> bool:
-        """Whether this is the id of a task, such as an agent, that works in the background."""
+        """True if `id` is the id of a task, such as an agent, that works in the background."""
         known = self._tasks.get(id) if isinstance(id, str) else None
         return known is not None and known.background
 
     def call_of(self, id: str) -> str | None:
-        """The tool call that began a task."""
+        """Return the tool call that began a task, or None."""
         known = self._tasks.get(id)
         return known.call if known is not None else None
 
     def received(
         self, m: JsonObject, turn: str | None, background: set[str], out: list[Effect]
     ) -> bool:
-        """Take a `system` message about tasks. The tool call of an agent that works in the
-        background is added to `background`. Returns True if background work has ended by it."""
+        """Take a `system` message about tasks.
+
+        Adds the tool call of an agent that works in the background to `background`. Returns True
+        if the message ended background work.
+        """
         if m.get("subtype") == "background_tasks_changed":
             return self._level(m.get("tasks"), turn, background, out)
         id = m.get("task_id")
@@ -130,7 +136,7 @@ class Tasks:
             self.unplaced[call] = new
 
     def returned(self, call: str, failed: bool, background: set[str], out: list[Effect]) -> None:
-        """A tool call has its result. If its task goes on, it does so in the background."""
+        """Note the result of a tool call. If its task still runs, it runs in the background."""
         known = self.unplaced.pop(call, None)
         if known is not None and not failed and known.task.status not in OVER:
             known.background = True
@@ -154,7 +160,7 @@ class Tasks:
             known.task = replace(known.task, **new)
 
     def _notified(self, id: str, status: str | None, report: str | None) -> None:
-        """The last message about a task; its end may have been reported before."""
+        """Take the last message about a task. Its end may have been reported before."""
         known = self._tasks.get(id)
         if known is None:
             return
@@ -165,8 +171,11 @@ class Tasks:
             known.task = replace(known.task, detail=report)
 
     def _level(self, tasks: Any, turn: str | None, background: set[str], out: list[Effect]) -> bool:
-        """The whole set of live tasks: adds those that began unreported, and ends those that ended
-        unreported. Returns True if one has ended."""
+        """Take the whole set of live tasks.
+
+        Adds tasks whose begin was not reported, and ends those whose end was not reported. Returns
+        True if one has ended.
+        """
         ended = False
         if not isinstance(tasks, list):
             return ended
@@ -187,7 +196,7 @@ class Tasks:
         return ended
 
     def _report(self, known: _Known, background: set[str], out: list[Effect]) -> bool:
-        """Report a background task if it has changed. Returns True if it has ended by this."""
+        """Report a background task if it has changed. Returns True if this report ended it."""
         if not known.background:
             return False
         task, shown, call = known.task, known.shown, known.call

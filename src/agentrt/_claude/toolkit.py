@@ -1,7 +1,6 @@
-"""Claude's own tools: what kind each is, how a call is called, which files it is about.
+"""Claude's own tools: the kind of each, the title of a call, and the files it is about.
 
-This is for people who watch. No permission rule may rest on it: names and inputs come from the
-agent.
+This is for display only. No permission rule may depend on it: names and inputs come from the agent.
 """
 
 from __future__ import annotations
@@ -12,14 +11,17 @@ from typing import Any, NamedTuple
 from .._model.content import Diff, JsonObject, Text, ToolContent, ToolText
 
 TITLE = 200
-"""Characters of a title; a heredoc in a shell command makes a bad headline."""
+"""Maximum characters of a title; a heredoc in a shell command makes a bad headline."""
 
 
 class Tool(NamedTuple):
+    """The display of one of Claude's tools."""
+
     kind: str
-    """One of ACP's: `read`, `edit`, `search`, `execute`, `think`, `fetch`, `switch_mode`, …"""
+    """One of ACP's kinds: `read`, `edit`, `search`, `execute`, `think`, `fetch`, `switch_mode`,
+    …"""
     title: str
-    """With the fields of the input in braces."""
+    """Format of the title, with fields of the input in braces."""
 
 
 TOOLS: dict[str, Tool] = {
@@ -59,12 +61,13 @@ TOOLS: dict[str, Tool] = {
 
 
 def kind_of(name: str) -> str:
+    """Return the kind of a tool, `other` if it is unknown."""
     tool = TOOLS.get(name)
     return tool.kind if tool is not None else "other"
 
 
 def title_of(name: str, arguments: Any) -> str:
-    """A headline for a call. Without its input (it is still being written) the tool's name."""
+    """Return a title for a call: the tool's name if its input is still being written."""
     tool = TOOLS.get(name)
     if tool is None:
         return _mcp_title(name)
@@ -84,7 +87,7 @@ def _line(value: str) -> str:
 
 
 def _mcp_title(name: str) -> str:
-    """`mcp__server__tool` as `tool (server)`."""
+    """Return `mcp__server__tool` as `tool (server)`."""
     parts = name.split("__", 2)
     if len(parts) == 3 and parts[0] == "mcp":
         return f"{parts[2]} ({parts[1]})"
@@ -92,7 +95,7 @@ def _mcp_title(name: str) -> str:
 
 
 def locations_of(arguments: Any) -> list[JsonObject]:
-    """The files that a call is about."""
+    """Return the files that a call is about."""
     if not isinstance(arguments, dict):
         return []
     path = arguments.get("file_path") or arguments.get("notebook_path") or arguments.get("path")
@@ -105,7 +108,7 @@ def locations_of(arguments: Any) -> list[JsonObject]:
 
 
 def content_of(name: str, arguments: Any) -> list[ToolContent]:
-    """What a call shows before it has a result: the change it wants to make, the plan it made."""
+    """Return the content that a call shows before its result: its change, or its plan."""
     show = _SHOWN.get(name)
     if show is None or not isinstance(arguments, dict):
         return []
@@ -116,7 +119,7 @@ def content_of(name: str, arguments: Any) -> list[ToolContent]:
 
 
 def is_edit(name: str) -> bool:
-    """Whether a call shows its change, which says more than its result."""
+    """True if a call shows its change, which tells more than its result."""
     return name in _SHOWN and kind_of(name) == "edit"
 
 

@@ -1,6 +1,6 @@
-"""One turn of Claude's as far as Claude has shown it, and what it owes: two tables.
+"""The state of one turn of Claude's, and of the turns it owes, as two transition tables.
 
-Nothing that Claude writes is illegal at any time, so that both have an entry for every input.
+No message of Claude's is illegal at any time, so both tables have an entry for every input.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ from .outcome import Verdict
 
 
 class Progress(enum.Enum):
-    """How far a turn is, as far as Claude has shown."""
+    """The progress of a turn, as far as Claude has shown it."""
 
     __hash__ = object.__hash__
 
     SENT = "sent"
-    """Nothing that Claude does is known to belong to it."""
+    """No output of Claude's is known to belong to it."""
     RUNNING = "running"
     OPENED = "opened"
-    """It runs, and it is the prompt itself that runs, not a turn that it was taken into."""
+    """It runs, and the prompt itself runs, not a turn that it was taken into."""
     RESTED = "rested"
-    """Claude went to rest after it ran, but no result has come."""
+    """Claude became idle after it ran, but no result has come."""
     ANSWERED = "answered"
-    """Its last word was said, but its result may be held back."""
+    """Its last message has come, but its result may be held back."""
     GUESSED = "guessed"
     """A result came that may be its own."""
     EARLY = "early"
-    """It was aborted, and its result came before it ran: what it says may still come."""
+    """It was aborted, and its result came before it ran: its output may still come."""
     DONE = "done"
     """It has its result."""
 
 
 class Sign(enum.Enum):
-    """What Claude writes, as far as it says something about a turn."""
+    """A message of Claude's, by its meaning for a turn."""
 
     __hash__ = object.__hash__
 
     RUN = "run"
-    """Words, calls, the state `running`: the turn is under way."""
+    """Text, tool calls or the state `running`: the turn is under way."""
     OPEN = "open"
     """An `init` after the prompt was `started`."""
     ANSWER = "answer"
-    """The last word, said where the result may be held back."""
+    """The last message, where the result may be held back."""
     REST = "rest"
     OTHER = "other"
-    """A result of something else: Claude's going to rest says nothing about the prompt."""
+    """A result of another turn: when Claude becomes idle, that tells nothing about the prompt."""
     GUESS = "guess"
-    """A result of something else, or it is this turn's."""
+    """A result that belongs to another turn or to this one."""
     ABORT = "abort"
-    """Its result, which says that it was aborted."""
+    """Its result, which reports that it was aborted."""
     RESULT = "result"
 
 
@@ -134,28 +134,33 @@ TURNS: Final[dict[Progress, dict[Sign, Progress]]] = {
 
 
 class Owed(enum.Enum):
-    """Whether Claude will go on by itself: it makes something of background work that has ended,
-    in the running turn or in one about it. Either is over at the next `idle` behind it."""
+    """Tracks whether Claude will continue by itself because background work has ended.
+
+    Claude reacts to such an end in the running turn or in a turn about it. Either has ended by the
+    next `idle` after it.
+    """
 
     __hash__ = object.__hash__
 
     NOTHING = "nothing"
     RESULT = "result"
-    """An `idle` before the next result may have been on its way when the work ended."""
+    """An `idle` before the next result may have been sent before the work ended."""
     IDLE = "idle"
-    """The next `idle` comes behind all of it."""
+    """The next `idle` comes after all of it."""
 
 
 class OwedInput(enum.Enum):
+    """An event that changes `Owed`."""
+
     __hash__ = object.__hash__
 
     WORK = "work"
-    """Background work has ended while Claude was at something."""
+    """Background work has ended while Claude was busy."""
     WORK_AT_REST = "work_at_rest"
     RESULT = "result"
     IDLE = "idle"
     FORGET = "forget"
-    """It is not waited for any more."""
+    """The wait for it has ended."""
 
 
 OWED: Final[dict[Owed, dict[OwedInput, Owed]]] = {
@@ -188,42 +193,42 @@ LOST: Final = Verdict(
 )
 NO_WORD: Final = Verdict("completed")
 PRESUMED: Final = {"completed": NO_WORD, "cancelled": CANCELLED}
-"""How a prompt ended that has no result, by its lifecycle."""
+"""Outcome of a prompt without a result, by its lifecycle."""
 
 
 class ClaudeTurn(Struct):
-    """A turn that has not ended. `id` and `uuid` are None for one that Claude began."""
+    """A turn that has not ended. `id` and `uuid` are None for a turn that Claude began."""
 
     progress: Progress
     id: str | None = None
     uuid: str | None = None
     lifecycle: str | None = None
-    """What `command_lifecycle` said last of the prompt: `queued`, `started`, …"""
+    """The last `command_lifecycle` state of the prompt: `queued`, `started`, …"""
     verdict: Verdict | None = None
-    """How it ends, unless Claude goes on with it."""
+    """Its outcome, unless Claude continues it."""
     usage: Usage | None = None
     folded: tuple[str, ...] = ()
 
     def apply(self, sign: Sign) -> Progress:
         self.progress = progress = TURNS[self.progress][sign]
-        if progress is Progress.RUNNING:  # what was guessed was wrong
+        if progress is Progress.RUNNING:  # the guess was wrong
             self.verdict = self.usage = None
         return progress
 
     @property
     def decided(self) -> bool:
-        """Whether it has its result."""
+        """True if it has its result."""
         return self.progress is Progress.DONE or self.progress is Progress.EARLY
 
     @property
     def ran(self) -> bool:
-        """Whether some of what Claude did is known to belong to it."""
+        """True if some of Claude's output is known to belong to it."""
         return self.progress is not Progress.SENT and self.progress is not Progress.GUESSED
 
     def presumed(self, *, reports_states: bool) -> Verdict | None:
-        """How it has ended if nothing more comes; None if more must come.
+        """Return the outcome if nothing more comes, or None if more must come.
 
-        `reports_states`: this CLI says when it goes to rest, which is waited for then.
+        `reports_states`: this CLI reports when it becomes idle, so that the turn waits for that.
         """
         match self.progress:
             case Progress.SENT | Progress.RUNNING:
@@ -238,12 +243,12 @@ class ClaudeTurn(Struct):
                 return self.verdict
 
     def decide(self, verdict: Verdict) -> None:
-        """End it that way: by its result, or because none is waited for."""
+        """End the turn with this outcome, by its result or without waiting for one."""
         self.apply(Sign.RESULT)
         self.verdict = verdict
 
     def finished(self) -> TurnFinished:
-        """Raises `LookupError` for a turn that is not decided."""
+        """Return the effect that ends the turn. Raises `LookupError` if it is not decided."""
         verdict = self.verdict
         if verdict is None:
             raise LookupError(f"turn {self.id} is {self.progress.value}")

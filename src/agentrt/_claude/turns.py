@@ -1,32 +1,32 @@
-"""Which turn runs, and when it is over.
+"""Track which turn runs and when it ends.
 
-A prompt carries a uuid of ours, and the `result` that lists it ends its turn. Around that:
+A prompt carries a uuid chosen here, and the `result` that lists it ends its turn. The details:
 
-- The end is reported when Claude is at rest, by `session_state_changed: idle`, a few milliseconds
-  after the result. It does not wait for that where waiting would be wrong or for ever:
-  background agents keep the state `running` for minutes, and the next turn may begin without
-  `idle` between the two (queued prompts, and what Claude does after a background agent has
-  ended). So a result ends its turn at once while such work is live, when the next turn
-  shows itself, and with a CLI that sends no state frames. Background work is shown by its tasks,
-  and what Claude makes of it later is a turn of its own.
-- A cancel right behind its prompt may be answered by a result before the turn has shown itself: its
-  words come later, and `idle` behind them.
-- Claude also begins turns by itself. Outside a prompt such a turn begins with its `init` and ends
-  with a result of its own. While a prompt waits, such work is no turn: it is shown inside the
-  prompt's, and its result is not taken for the prompt's.
-- A prompt may be taken into a running turn, or several be merged into one; then one result lists
-  several uuids.
-- A CLI that lists no uuids: the first result that nothing else started is the prompt's. One that
-  something else started may be its, too: silence behind it says so, or what follows says that it
-  was not.
-- The oldest CLIs (they report neither states nor lifecycles) hold every result back while a
-  background agent lives, and write only the last. There a turn ends when its last word is followed
-  by the next turn or by silence.
-- The end of background work makes Claude go on: it takes that into the running turn, or begins
-  one about it. Either is over at the next `idle` behind it; until then something is *owed*.
-- Some waits could last for ever: for `idle` after a result, for a result that was lost or is held
-  back, and for a turn that is owed and never comes. `settling` is true in each, and `settle` ends
-  them; it is called by whoever keeps a clock.
+- The end is reported when Claude is idle, by `session_state_changed: idle`, a few milliseconds
+  after the result. The result ends its turn immediately where waiting would be wrong or endless:
+  background agents keep the state `running` for minutes, and the next turn may begin without an
+  `idle` in between (queued prompts, and the turn that follows the end of a background agent). So a
+  turn ends with its result while such work is live, when the next turn shows itself, and with a CLI
+  that sends no state frames. Background work is reported as tasks, and Claude's later reaction to
+  it is a separate turn.
+- A cancel directly after its prompt may be answered by a result before the turn has shown itself.
+  Its text then comes later, followed by `idle`.
+- Claude also begins turns by itself. Without a pending prompt, such a turn begins with its `init`
+  and ends with its own result. While a prompt waits, such work is not a separate turn: it is shown
+  inside the prompt's turn, and its result is not taken for the prompt's.
+- A prompt may be taken into a running turn, and several prompts may be merged into one turn. One
+  result then lists several uuids.
+- With a CLI that lists no uuids, the first result that nothing else started belongs to the prompt.
+  A result that something else started may also belong to it: silence afterwards confirms that, and
+  later output refutes it.
+- The oldest CLIs (which report neither states nor lifecycles) hold every result back while a
+  background agent lives, and write only the last one. There a turn ends when its last message is
+  followed by the next turn or by silence.
+- The end of background work makes Claude continue: it takes the outcome into the running turn, or
+  begins a turn about it. Either has ended by the next `idle`; until then a turn is *owed*.
+- Some waits could last forever: for `idle` after a result, for a result that was lost or held back,
+  and for an owed turn that never comes. `settling` is true in each case, and `settle` ends them.
+  The owner of the clock calls it.
 """
 
 from __future__ import annotations
@@ -38,33 +38,36 @@ from .turn import CANCELLED, NO_WORD, OWED, ClaudeTurn, Owed, OwedInput, Progres
 
 
 class Turns:
-    """The turns of one process. What ends or begins is appended to `out`."""
+    """The turns of one process. Methods append begins and ends of turns to `out`."""
 
     def __init__(self) -> None:
         self.user: ClaudeTurn | None = None
         self.agent: ClaudeTurn | None = None
         self.state: str | None = None
-        """Claude's own word for it; None until it has spoken, for ever if it is too old to."""
+        """The state that Claude reported last. None until the first report; an old CLI never
+        reports it.
+        """
         self.steered: set[str] = set()
         """The uuids of prompts that were sent into a running turn."""
         self.used: dict[str, str] = {}
-        """Every uuid sent so far, and its prompt's id: the CLI ignores a second prompt of the same
-        uuid, for ever."""
+        """Every uuid sent so far, with the id of its prompt. The CLI permanently ignores a second
+        prompt with the same uuid.
+        """
         self._lifecycles = False
-        """This CLI reports the lifecycle of each prompt."""
+        """True if this CLI reports the lifecycle of each prompt."""
         self._held = False
-        """A turn has ended whose result was held back; it may come yet."""
+        """True if a turn has ended whose result was held back and may still come."""
         self._owed = Owed.NOTHING
 
     @property
     def running(self) -> bool:
-        """Whether a turn runs that has no result yet."""
+        """True if a turn runs that has no result yet."""
         user, agent = self.user, self.agent
         return (user is not None and not user.decided) or (agent is not None and not agent.decided)
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing runs or is owed, and Claude does not say otherwise."""
+        """True if nothing runs or is owed, and Claude does not report otherwise."""
         return self._quiet and self._owed is Owed.NOTHING
 
     @property
@@ -73,7 +76,7 @@ class Turns:
 
     @property
     def current(self) -> str | None:
-        """The id of the prompt's turn, if there is one."""
+        """The id of the prompt's turn, or None."""
         return self.user.id if self.user is not None else None
 
     def prompted(self, id: str, uuid: str) -> None:
@@ -85,7 +88,7 @@ class Turns:
         self.steered.add(uuid)
 
     def unsent(self, id: str) -> None:
-        """This prompt was never written."""
+        """Forget a prompt that was never written."""
         uuid = self.uuid_of(id)
         if uuid is not None:
             del self.used[uuid]
@@ -94,13 +97,13 @@ class Turns:
             self.user = None
 
     def uuid_of(self, id: str) -> str | None:
-        """What Claude calls the prompt of a turn, or a steered one."""
+        """Return Claude's uuid of a turn's prompt or of a steered prompt, or None."""
         return next((uuid for uuid, known in self.used.items() if known == id), None)
 
     # --- what Claude reports
 
     def initialized(self, out: list[Effect]) -> None:
-        """A turn's `init`. It could mean less where no turn is under way."""
+        """Take the `init` of a turn. Without a turn under way it may not begin one."""
         user = self.user
         for turn in (self.agent, user):
             if turn is not None and turn.progress is Progress.ANSWERED:
@@ -110,7 +113,7 @@ class Turns:
         self._shown(out, sure=self.state == "running")
 
     def began(self, out: list[Effect]) -> None:
-        """The main agent says something: a turn is under way."""
+        """Take output of the main agent: a turn is under way."""
         self._shown(out, sure=True)
 
     def _shown(self, out: list[Effect], *, sure: bool) -> None:
@@ -123,8 +126,10 @@ class Turns:
             out.append(TurnBegan(explicit=True))
 
     def answered(self, *, held: bool) -> None:
-        """The main agent has said its last word. `held`: a background agent lives, for whose end
-        the oldest CLIs hold the result back."""
+        """Note that the main agent has sent its last message.
+
+        `held`: a background agent lives, and the oldest CLIs hold the result back until it ends.
+        """
         turn = self.user or self.agent
         if held and turn is not None and not self._reports_more:
             turn.apply(Sign.ANSWER)
@@ -143,17 +148,17 @@ class Turns:
             self.user.apply(Sign.REST)
 
     def work_ended(self) -> None:
-        """Background work has ended."""
+        """Note that background work has ended."""
         ended = OwedInput.WORK_AT_REST if self.state == "idle" else OwedInput.WORK
         self._owed = OWED[self._owed][ended]
 
     def lifecycle(self, uuid: str, lifecycle: str, out: list[Effect]) -> None:
-        """`command_lifecycle`: the lifecycle of one prompt."""
+        """Take a `command_lifecycle` message: the lifecycle of one prompt."""
         self._lifecycles = True
         user = self.user
         if user is not None and user.uuid == uuid:
             if lifecycle == "started":
-                self._flush(out)  # whatever ran before it
+                self._flush(out)  # for a turn that ran before it
                 user.apply(Sign.RUN)
             never = lifecycle == "cancelled" and user.lifecycle in (None, "queued")
             user.lifecycle = lifecycle
@@ -175,7 +180,10 @@ class Turns:
         resting: bool,
         out: list[Effect],
     ) -> bool:
-        """A result. `resting`: its turn is not to wait for `idle`. False: it is nobody's."""
+        """Take a result. Returns False if it belongs to no turn.
+
+        `resting`: its turn ends without waiting for `idle`.
+        """
         self._owed = OWED[self._owed][OwedInput.RESULT]
         held, self._held = self._held, False
         turn = self._meant(uuids, unsolicited, held)
@@ -203,12 +211,16 @@ class Turns:
 
     @property
     def _reports_more(self) -> bool:
-        """This CLI reports states or lifecycles: then the end of a turn need not be guessed."""
+        """True if this CLI reports states or lifecycles, so that the end of a turn need not be
+        guessed.
+        """
         return self.state is not None or self._lifecycles
 
     def _meant(self, uuids: list[str], unsolicited: bool, held: bool) -> ClaudeTurn | None:
-        """The turn that a result ends. `held`: it may be one that was held back, of a turn that is
-        over."""
+        """Return the turn that a result ends.
+
+        `held`: the result may be one that was held back, of a turn that is over.
+        """
         user = self.user
         if user is not None and not user.decided:
             if user.uuid in uuids:
@@ -225,8 +237,9 @@ class Turns:
 
     @property
     def settling(self) -> bool:
-        """Whether a turn has its result but no `idle`, or `idle` but no result; or whether a turn
-        that is owed has not begun."""
+        """True if a turn has its result but no `idle`, or `idle` but no result, or if an owed turn
+        has not begun.
+        """
         user, agent = self.user, self.agent
         if user is None and agent is None:
             return self._owed is not Owed.NOTHING and self._quiet
@@ -237,11 +250,11 @@ class Turns:
 
     @property
     def guesses(self) -> bool:
-        """Whether the prompt's turn would end by a result that may be of something else."""
+        """True if the prompt's turn would end by a result that may belong to something else."""
         return self.user is not None and self.user.progress is Progress.GUESSED
 
     def settle(self, out: list[Effect]) -> None:
-        """What `settling` waits for is not waited for any more."""
+        """End the waits for which `settling` is true."""
         if self._quiet:
             self._owed = OWED[self._owed][OwedInput.FORGET]
         for turn in (self.user, self.agent):
@@ -250,19 +263,21 @@ class Turns:
         self._flush(out, early=True)
 
     def closed(self, out: list[Effect]) -> None:
-        """Claude's output has ended: what has its result is over."""
+        """Note the end of Claude's output, and end the turns that have a result."""
         self._flush(out, early=True)
 
     def _presume(self, turn: ClaudeTurn) -> None:
-        """Wait no longer for its result, if it can do without."""
+        """Stop waiting for the turn's result if the turn can end without it."""
         verdict = turn.presumed(reports_states=self.state is not None)
         if verdict is not None:
             self._held = self._held or turn.progress is Progress.ANSWERED
             turn.decide(verdict)
 
     def _flush(self, out: list[Effect], *, early: bool = False) -> None:
-        """End every turn that has its result, the agent's own one first. `early`: also one that
-        may not have run yet."""
+        """End every turn that has its result, the agent's own turn first.
+
+        `early`: also end a turn that may not have run yet.
+        """
         agent, user = self.agent, self.user
         if agent is not None and agent.progress is Progress.DONE:
             self.agent = None

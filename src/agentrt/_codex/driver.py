@@ -1,8 +1,9 @@
-"""The driver of `codex app-server`: its messages in, effects out, and the other way round. No I/O,
-no clock.
+"""The driver of `codex app-server`: messages in, effects out, and commands in the other direction.
+No I/O, no clock.
 
-The parts are elsewhere: how a thread comes about (`opening.py`), which turn runs (`turn.py`), what
-codex says and does (`speech.py`), what it asks (`requests.py`), what can be set (`settings.py`).
+The parts are in other modules: opening a thread (`opening.py`), the running turn (`turn.py`),
+codex's output and tool calls (`speech.py`), its requests (`requests.py`), and settings
+(`settings.py`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from .speech import Speech, user_input
 from .turn import CodexTurn, TurnInput, Turns
 
 PLAN: Final = {"inProgress": "in_progress"}
-"""Codex's words for the state of a step, where they are not ours."""
+"""Codex's names for the state of a step, where they differ from ours."""
 
 OWN: Final = {
     "initialize": "start",
@@ -61,11 +62,11 @@ OWN: Final = {
     "turn/interrupt": "cancel",
     "thread/settings/update": "set_mode, set_model or set_option",
 }
-"""Methods that the driver keeps account of: they have a command of their own."""
+"""Methods whose state the driver tracks; each has its own command, named here."""
 
 
 class Frame(Struct):
-    """A message whose insides are not read yet."""
+    """A message whose contents are not decoded yet."""
 
     method: str | UnsetType = UNSET
     id: Any = UNSET
@@ -80,8 +81,8 @@ _frames: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)
 class CodexDriver:
     """The state machine of one `codex app-server` with one thread. Implements `Driver`, `Steers`.
 
-    `tools` are those of the program, which codex calls over this same channel; a thread has those
-    that it was started with.
+    `tools` are the program's tools, which codex calls over this same channel. A thread keeps the
+    tools that it was started with.
     """
 
     def __init__(
@@ -94,8 +95,13 @@ class CodexDriver:
         config: JsonObject | None = None,
         line_limit: int = Limits().line,
     ) -> None:
-        """`config`: settings of each thread, as codex's configuration file has them; those that the
-        session was opened with win."""
+        """Create a driver; call `start` to open its thread.
+
+        `config`: settings of each thread, as in codex's configuration file. Values from the
+        session's opening win.
+
+        Raises `LocalProtocolError` if `extensions` contains a method that the driver itself serves.
+        """
         self._client = client
         self._tools = tools
         self._config = config or {}
@@ -214,7 +220,7 @@ class CodexDriver:
     def _resolve(
         self, thread: str, method: str, params: JsonObject
     ) -> tuple[str, Struct | JsonObject, Callable[[Any], Any] | None]:
-        """The request that a command stands for, and what makes its value of the answer."""
+        """Return the request for a command, and a function that converts its result, or None."""
         change = "thread/settings/update"
         roots = [self._opening.cwd, *self._opening.roots]
         match method:
@@ -250,7 +256,7 @@ class CodexDriver:
         return self._channel.take()
 
     def goodbye(self) -> list[Effect]:
-        return []  # the end of its input is one
+        return []  # the end of its input is the shutdown message
 
     @property
     def idle(self) -> bool:
@@ -260,7 +266,7 @@ class CodexDriver:
 
     def receive(self, data: bytes) -> list[Effect]:
         lines = self._lines.feed(data)
-        if self._lines.oversized:  # longer than a read: it ended before the lines of this one
+        if self._lines.oversized:  # longer than a read: it ended before the lines of this read
             self._channel.oversized(self._lines)
         if self._lines.long:
             self._receive_long()
@@ -290,7 +296,9 @@ class CodexDriver:
         self._receive_frames(frames)
 
     def _receive_frames(self, frames: list[Frame]) -> None:
-        """The hot path. Neighbouring pieces of one message become one effect."""
+        """Take frames and merge adjacent pieces of one message into one effect. This is the hot
+        path.
+        """
         item = ""
         thought = False
         pieces: list[str] = []
@@ -305,7 +313,7 @@ class CodexDriver:
                 try:
                     piece = _piece.decode(frame.params)
                 except DECODE_ERRORS:
-                    pass  # leniently, below
+                    pass  # decoded leniently below
                 else:
                     if self._is_ours(piece.thread_id, piece.turn_id):
                         thinks = _PIECES[method]
@@ -331,14 +339,14 @@ class CodexDriver:
                 try:
                     message = known[1].decode(params)
                 except DECODE_ERRORS:
-                    pass  # leniently, below
+                    pass  # decoded leniently below
                 else:
                     known[2](message)
                     return
         self._receive_message(msgspec.json.encode(frame))
 
     def _receive_message(self, line: bytes | LongLine) -> None:
-        """Whatever is no well-made notification."""
+        """Take any message except a well-formed notification."""
         try:
             self._dispatch(parse(self._channel.decoded(line)))
         except (RemoteProtocolError, *DECODE_ERRORS) as error:
@@ -360,7 +368,7 @@ class CodexDriver:
         known = self._take.get(message.method)
         if known is None:
             self._requests.notified(message)
-            return  # there are dozens that say nothing to anybody here
+            return  # dozens of notifications have no meaning here
         params = message.params if isinstance(message.params, dict) else {}
         if message.method in ("item/started", "item/completed") and self._unknown_item(
             params, over=message.method == "item/completed"
@@ -401,7 +409,7 @@ class CodexDriver:
         return self._thread
 
     def _turn_taken(self, sent: CodexTurn, response: Response) -> None:
-        """The answer to `turn/start`."""
+        """Take the response to `turn/start`."""
         if self._turns.prompt is not sent:
             return  # it is over already, or was never written
         if response.error is not None:
@@ -429,7 +437,7 @@ class CodexDriver:
             self._begin(message.turn.id)
 
     def _begin(self, id: str) -> bool:
-        """A turn runs. False if it is one that is over."""
+        """Note that a turn runs. Returns False if the turn is already over."""
         began = self._turns.began(id)
         if began is None:
             return False
@@ -453,9 +461,9 @@ class CodexDriver:
             self._channel.notice("info", "stale", "the end of no turn that runs", data)
             return
         if self._speech.commands and message.turn.status == "interrupted":
-            self._end_commands()  # one may have begun behind the first
+            self._end_commands()  # one may have begun after the first interrupt
         if turn.prompt is None and not reported:
-            return  # it was shown within a prompt's
+            return  # it was shown within a prompt's turn
         out = self._channel.out
         out.append(finished(turn, message.turn, self._spent.turn()))
         if self._turns.current is None:
@@ -470,8 +478,10 @@ class CodexDriver:
             self._end_commands()
 
     def _end_commands(self) -> None:
-        """Codex leaves the commands of a turn running that it has interrupted. End them: those that
-        it knows as this turn's, and no other."""
+        """End the commands of an interrupted turn, which codex leaves running.
+
+        Only commands that codex lists and that belong to this turn are ended.
+        """
         thread, commands = self._ready(), frozenset(self._speech.commands)
 
         def listed(response: Response) -> None:
@@ -508,13 +518,16 @@ class CodexDriver:
         self._channel.request("turn/steer", request, answered, urgent=False)
 
     def _is_ours(self, thread: str, turn: str) -> bool:
-        """Whether something is said within what runs. A turn that was not announced begins with
-        it; one that is over says no more."""
+        """Return True if a message belongs to a running turn of this thread.
+
+        A turn that was not announced begins with its first message. Messages of a turn that is over
+        are ignored.
+        """
         if thread != self._thread:
             return False
         return self._turns.live(turn) or self._begin(turn)
 
-    # --- what it says, one method each
+    # --- one method for each notification
 
     def _item_started(self, message: wire.ItemStartedNotification) -> None:
         if self._is_ours(message.thread_id, message.turn_id):
@@ -570,7 +583,7 @@ class CodexDriver:
 
 
 class _Piece(Struct, rename="camel", gc=False):
-    """What all pieces of text have."""
+    """The common fields of all pieces of text."""
 
     thread_id: str
     turn_id: str
@@ -586,7 +599,7 @@ _PIECES: Final = {
     "item/reasoning/summaryTextDelta": True,
     "item/reasoning/textDelta": True,
 }
-"""Pieces of text, and whether they are thoughts."""
+"""Pieces of text by method; True for thoughts."""
 
 _ITEMS: Final = frozenset(
     str(kind.__struct_config__.tag) for kind in msgspec.json.Decoder(wire.ThreadItem).type.__args__
@@ -598,7 +611,7 @@ _Taken = tuple[type[Any], msgspec.json.Decoder[Any], Callable[[Any], None]]
 
 
 def _table(driver: CodexDriver) -> dict[str, _Taken]:
-    """What is done with each notification."""
+    """Return the handler of each notification."""
 
     def say(message: Any) -> None:
         driver._piece(message, thought=False)
@@ -657,7 +670,7 @@ def _input(content: Sequence[Block]) -> list[wire.UserInput]:
 
 
 def _ignore(response: Response) -> None:
-    """Whether a turn ended is said by the turn; a refusal means that it was over."""
+    """Ignore the response: the turn reports its own end, and a refusal means that it was over."""
 
 
 def _text(params: JsonObject, name: str) -> str:
@@ -668,7 +681,7 @@ def _text(params: JsonObject, name: str) -> str:
 
 
 def _listed(result: Any) -> JsonObject:
-    """A list of threads as the list of sessions that every protocol gives."""
+    """Convert a list of threads to the list of sessions that every protocol returns."""
     page = lenient(result if isinstance(result, dict) else {}, wire.ThreadListResponse, [])
     sessions = [
         {
