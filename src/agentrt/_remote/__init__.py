@@ -1,1 +1,1 @@
-"""Sessions of a server, from another process: a client of `agentrt.v1`."""
+"""A client of `agentrt.v1`: sessions of a server, from another process."""

@@ -1,4 +1,4 @@
-"""What a server of `agentrt.v1` says, as far as a client of agentrt's own needs it."""
+"""The frames of an `agentrt.v1` server, as far as agentrt's own client needs them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Ready(Struct, tag_field="type", tag="ready", kw_only=True):
 
 
 class SnapshotFrame(Snapshot, tag_field="type", tag="snapshot", kw_only=True):
-    """A session as it is."""
+    """The current state of a session."""
 
 
 class EventFrame(Struct, tag_field="type", tag="event", gc=False):
@@ -40,6 +40,8 @@ class EventFrame(Struct, tag_field="type", tag="event", gc=False):
 
 
 class Problem(Struct):
+    """The error of a refused command."""
+
     code: str
     message: str
 
@@ -53,7 +55,7 @@ class Ack(Struct, tag_field="type", tag="ack"):
 
 
 class Sessions(Struct, tag_field="type", tag="sessions"):
-    """The list is another one."""
+    """The list of sessions has changed."""
 
     sessions: list[SessionInfo]
 
@@ -65,7 +67,7 @@ class Closing(Struct, tag_field="type", tag="closing"):
 
 
 class _Head(Struct):
-    """A frame that is not known, or of which something is not."""
+    """The head of a frame that could not be decoded completely."""
 
     type: str
     session: str = ""
@@ -74,7 +76,7 @@ class _Head(Struct):
 
 
 class Unknown(Struct):
-    """An event that a newer server has and this client does not know."""
+    """An event from a newer server that this client does not know."""
 
     session: str
     epoch: str
@@ -90,8 +92,11 @@ _fields: Final[msgspec.json.Decoder[dict[str, Any]]] = msgspec.json.Decoder(dict
 
 
 def frames_of(message: str) -> Iterator[tuple[Frame | Unknown, Raw]]:
-    """What is in a message, in its order, each also as it came. What is nothing to this client is
-    left out. Raises `msgspec.DecodeError` for what is no message."""
+    """Yield the frames of a message in their order, each also undecoded.
+
+    Frames that mean nothing to this client are left out. Raises `msgspec.DecodeError` if the text
+    is not a message.
+    """
     text = message.encode()
     for part in _parts.decode(text) if text.startswith(b"[") else [Raw(text)]:
         try:
@@ -103,5 +108,5 @@ def frames_of(message: str) -> Iterator[tuple[Frame | Unknown, Raw]]:
 
 
 def fields_of(answer: Raw) -> JsonObject:
-    """All that an answer says."""
+    """Return all fields of an answer."""
     return _fields.decode(answer)

@@ -1,4 +1,4 @@
-"""What a server tells of the time before a snapshot."""
+"""The history that a server returns for the time before a snapshot."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .._model.state import History, Snapshot
 
 
 def earlier_of(answer: JsonObject) -> History:
-    """The page that the answer to `history` has. Raises `msgspec.ValidationError`."""
+    """Return the page in the answer to `history`. Raises `msgspec.ValidationError`."""
     return msgspec.convert(answer, History)
 
 
 def with_earlier(now: Snapshot, page: History) -> Snapshot:
-    """The snapshot, which begins with that page: what was ahead of its first item."""
+    """Return the snapshot with that page in front: the items before its first one."""
     shown = {item.id: item for item in now.items}
     older = {item.id: shown.get(item.id, item) for item in page.items}
     items: list[Item] = []

@@ -1,9 +1,8 @@
-"""The line to a server: one connection after the other, over which nothing is lost and nothing is
-said twice.
+"""The client's line to a server: successive connections, without losing or repeating anything.
 
-Each command has an id and stays open until it is answered: what a cut line has swallowed is sent
-again by the next one, under the same id, and the server carries it out once. Each session that is
-followed has a cursor: the next connection goes on behind it.
+Each command has an id and stays open until it is answered. If a connection is cut, the next one
+sends the open commands again with the same ids, and the server carries out each of them once. Each
+followed session has a cursor, from which the next connection continues.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ from .frames import (
 
 PAUSE: Final = 0.2
 LONGEST: Final = 5.0
-"""Seconds ahead of another try: at first, and at the most, where it doubles each time."""
+"""Seconds before another try: the first pause and the maximum; it doubles each time."""
 
 SILENCE: Final = 2.5
-"""Beats of the server that may be missing before the line is taken for cut."""
+"""Number of server beats that may be missing before the connection counts as cut."""
 
 Where: TypeAlias = Callable[[], tuple[Address, str]]
-"""Says where the server is, and its token: both may be others when it has been started anew."""
+"""Returns the server's address and its token; both may change when the server is restarted."""
 Done: TypeAlias = Callable[[JsonObject], None]
 Fail: TypeAlias = Callable[[AgentrtError], None]
 
@@ -69,7 +68,7 @@ _ERRORS: Final[dict[str, type[AgentrtError]]] = {
     "agent_failed": AgentrtError,
     "internal": AgentrtError,
 }
-"""What a refused command raises; for all other codes `LocalProtocolError`."""
+"""Exceptions for the codes of refused commands; `LocalProtocolError` for all other codes."""
 
 
 class Follower(Protocol):
@@ -77,34 +76,38 @@ class Follower(Protocol):
 
     @property
     def cursor(self) -> c.Known:
-        """The session, and up to where it is known."""
+        """The session, and the position up to which it is known."""
         ...
 
     def attached(self, answer: str) -> None:
-        """The server has been asked for it: `replay`, `snapshot` or `unknown_session`."""
+        """Handle the answer to attaching: `replay`, `snapshot` or `unknown_session`."""
         ...
 
     def refused(self, error: AgentrtError) -> None:
-        """The server does not show it. Raises the error if another connection should be tried."""
+        """Handle the server's refusal to show the session. Raises the error if another connection
+        should be tried.
+        """
         ...
 
     def take_snapshot(self, snapshot: Snapshot) -> None: ...
 
     def take_event(self, epoch: str, seq: int, event: Event | None) -> None:
-        """The next event; None: one that nobody here knows. Raises `OutOfOrder`."""
+        """Take the next event; None stands for an event that this client does not know. Raises
+        `OutOfOrder`.
+        """
         ...
 
     def cut(self, why: str) -> None:
-        """There is no connection any more; once until there is one again."""
+        """Handle the loss of the connection. Called once until there is a connection again."""
         ...
 
     async def room(self) -> None:
-        """Wait until what has come has been read, more or less."""
+        """Wait until most of the received events have been read."""
         ...
 
 
 class OutOfOrder(Exception):
-    """Something is missing between what is known and what came."""
+    """Something is missing between the known events and those received."""
 
 
 class _Said(Struct):
@@ -114,21 +117,23 @@ class _Said(Struct):
     done: Done
     fail: Fail
     again: bool = True
-    """It is said again by the next connection, unless that one's greeting says it."""
+    """True if the next connection sends it again; false if that connection's `hello` replaces
+    it.
+    """
 
 
 class Line:
-    """One client's connections to a server, the next one behind the last. Run `run` as a task."""
+    """One client's successive connections to a server. Start `run` as a task."""
 
     def __init__(self, where: Where, limits: Limits) -> None:
         self.server: Address | None = None
-        """Where it is, or was when it could be reached last."""
+        """The server's current address, or the last one at which it could be reached."""
         self.ready: Ready | None = None
-        """How the server has greeted; None until it has."""
+        """The server's `ready` frame; None before the first one."""
         self.sessions: list[SessionInfo] = []
-        """Those that the server has, as far as it lists them by itself, the newest last."""
+        """The sessions that the server lists by itself, the newest last."""
         self.trouble = ""
-        """Why there is no connection now; empty if there is one."""
+        """The reason why there is no connection; empty if there is one."""
         self._where = where
         self._limits = limits
         self._name = secrets.token_hex(16)
@@ -138,11 +143,15 @@ class Line:
         self._out: trio.MemorySendChannel[bytes] | None = None
         self._reason = ""
 
-    # --- what is said
+    # --- commands
 
     def send(self, command: c.Command, done: Done, fail: Fail, *, again: bool = True) -> None:
-        """Have a command carried out, on this connection or a later one; its id is made here.
-        `done` gets what the server answers, `fail` what keeps it from that."""
+        """Send a command, on this connection or a later one, with a new id.
+
+        `done` gets the server's answer, `fail` the error if the command is refused. `again`: if
+        false, it is not sent again on a later connection. Raises `LimitExceeded` if it is longer
+        than the server accepts.
+        """
         self._ids += 1
         command.id = f"{self._ids}"
         frame = encode_line(command)[:-1]
@@ -154,8 +163,10 @@ class Line:
             self._out.send_nowait(frame)
 
     async def ask(self, command: c.Command) -> JsonObject:
-        """The same, and wait for the answer; while there is no connection, for that. Raises what
-        the server has refused it for. Cancelling it leaves the outcome open."""
+        """Send a command and wait for the answer, if necessary until there is a connection again.
+
+        Raises the error with which the server refused it. Cancelling it leaves the outcome open.
+        """
         answered = trio.Event()
         answer: JsonObject = {}
         problem: AgentrtError | None = None
@@ -176,7 +187,7 @@ class Line:
         return answer
 
     def follow(self, session: str, follower: Follower) -> None:
-        """Receive what happens in a session from now on."""
+        """Receive the events of a session from now on."""
         self._followers[session] = follower
         if self._out is not None:
             known = follower.cursor
@@ -189,14 +200,18 @@ class Line:
             )
 
     def unfollow(self, session: str) -> None:
+        """Stop receiving the events of a session."""
         if self._followers.pop(session, None) is not None and self._out is not None:
             self.send(c.Detach(id="", session=session), _nothing, _nothing, again=False)
 
-    # --- one connection after the other
+    # --- successive connections
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep up the line until cancelled; started when the server has greeted. Raises
-        `AgentrtError` if it does not do so the first time."""
+        """Keep up the line until cancelled.
+
+        It counts as started when the server has sent `ready`. Raises `AgentrtError` if the first
+        connection does not get that far.
+        """
         pause = PAUSE
         while True:
             self._reason = ""
@@ -217,14 +232,14 @@ class Line:
                 self.trouble = self._reason or "the connection is cut"
                 for follower in list(self._followers.values()):
                     follower.cut(self.trouble)
-            await trio.sleep(pause * random.uniform(0.5, 1.0))  # not all at once
+            await trio.sleep(pause * random.uniform(0.5, 1.0))  # spreads the clients' retries
             pause = min(2 * pause, LONGEST)
 
     async def _talk(
         self, server: Address, socket: WebSocketConnection, greeted: Callable[[], None]
     ) -> None:
         """Use a connection until it is cut."""
-        send, out = trio.open_memory_channel[bytes](float("inf"))  # what is open bounds it
+        send, out = trio.open_memory_channel[bytes](float("inf"))  # bounded by the open commands
         hello = c.Hello(
             id=f"hello-{secrets.token_hex(4)}",
             client=self._name,
@@ -243,7 +258,7 @@ class Line:
                 async for frame in out:
                     await socket.send_message(frame.decode())
             except ConnectionClosed:
-                pass  # the reader sees it, too
+                pass  # the reader notices it, too
 
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
@@ -310,7 +325,7 @@ class Line:
             said.fail(_ERRORS.get(ack.error.code, LocalProtocolError)(ack.error.message))
 
     def _attached(self, fields: JsonObject) -> None:
-        """The answer to `hello`."""
+        """Handle the answer to `hello`."""
         answers = fields.get("sessions")
         for session, answer in answers.items() if isinstance(answers, dict) else ():
             if (follower := self._followers.get(session)) is not None:

@@ -1,4 +1,4 @@
-"""A session of a server, as if it were one of this process."""
+"""A session on a server, with the interface of one in this process."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ from .history import earlier_of, with_earlier
 from .line import Line, OutOfOrder
 
 UNREAD: Final = 4000
-"""Events that may wait to be read, before the server is kept waiting."""
+"""Maximum number of unread events before the client stops reading from the server."""
 
 
 class Sent:
-    """A prompt that was sent. `id`: its turn's, once that is known. `failure`: why there will be
-    none."""
+    """A prompt that was sent. `id`: the id of its turn, once known. `failure`: the reason why it
+    will not have a turn.
+    """
 
     def __init__(self, entry: str, content: list[Block]) -> None:
         self.id = ""
@@ -45,22 +46,26 @@ class Sent:
         self.entry = entry
         self.content = content
         self.seq: int | None = None
-        """Up to there the session must be known for it to be seen; None: it is not answered."""
+        """Once the session is known up to this number, the prompt is visible in it. None: not
+        answered.
+        """
         self.unwanted = False
-        """It is to be taken back, once the server says what it is called there."""
+        """True if it must be taken back once the server has named it."""
         self.stopped = False
-        """Its turn is to be cancelled, once that is known."""
+        """True if its turn must be cancelled once that is known."""
         self.left = False
-        """It does not wait any more: its turn begins now, or never."""
+        """True if it has left the queue: its turn begins now, or never."""
 
 
 class RemoteSession:
-    """What the terminal needs of a session. What is asked of it is said to the server, which
-    answers by events; what cannot be done is a `Notice` among them, where a method does not raise
-    it.
+    """The part of a session that the terminal needs.
 
-    An async iterator of the events behind the first snapshot. They have no gap and none comes
-    twice: what a cut line has kept from us is given later, as it was, or as what came of it.
+    Its methods send commands to the server, which answers with events. If a command fails, either
+    the method raises or a `Notice` is among the events.
+
+    It is an async iterator of the events after the first snapshot, without gaps or repetitions.
+    After a cut connection, the missed events follow later, either as they were or as events with
+    the same effect.
     """
 
     def __init__(self, line: Line, session: str) -> None:
@@ -76,55 +81,63 @@ class RemoteSession:
         self._closed = False
         self._begun = trio.Event()
         self._gone = False
-        self._refused: AgentrtError | None = None  # why it did not begin
+        self._refused: AgentrtError | None = None  # the reason why it did not begin
         self._cut = False
-        self._behind: Snapshot | None = None  # a snapshot, and what follows it, ahead of which
-        self._held: list[Event] = []  # there is more to be asked for
+        self._behind: Snapshot | None = None  # a snapshot while the history before it
+        self._held: list[Event] = []  # is requested, and the events after it
         self._sent: list[Sent] = []
-        self._waiting: list[Sent] = []  # their turns have not begun, as far as that is known here
+        self._waiting: list[Sent] = []  # their turns are not known to have begun
         self._unqueued: set[str] = set()
         self._sends = 0
         self.answered: Callable[[], None] = lambda: None
-        """Called when a prompt was answered: another one waits then, or none, and no event says
-        so where the turn has begun, or even ended, before."""
+        """Called when a prompt was answered. The waiting prompts have changed then, and no event
+        reports it if the turn began or even ended earlier.
+        """
         self.seq = 0
-        """Up to which number of the server's log the iterator has given it. The notice of a gap has
-        the number behind it."""
+        """The number of the server's event up to which the iterator has returned events. The notice
+        of a gap has the number after it.
+        """
 
-    # --- what it is
+    # --- state
 
     @property
     def state(self) -> State:
+        """The session's state, as far as it is known here."""
         return self._state.state
 
     @property
     def agent(self) -> AgentState:
+        """The state of the agent."""
         return self.state.agent
 
     @property
     def agent_session(self) -> None:
-        """The agent's own id is the server's affair."""
+        """Always None: the server does not send the agent's own id."""
         return
 
     @property
     def title(self) -> str | None:
+        """The title, if there is one."""
         return self._state.title
 
     @property
     def modes(self) -> Modes | None:
+        """The modes, models and options, if known."""
         return self._state.modes
 
     @property
     def tasks(self) -> dict[str, Task]:
+        """The background tasks, by id."""
         return dict(self._state.tasks)
 
     @property
     def permissions(self) -> dict[str, PermissionOpened]:
+        """The open permission requests, by id."""
         return dict(self._state.permissions)
 
     @property
     def queue(self) -> list[QueueEntry]:
-        """The prompts that wait; those too that are on their way, and may not have to wait."""
+        """The queued prompts, including those that were sent and may not have to wait."""
         there = [entry for entry in self._state.queue if entry.id not in self._unqueued]
         known = {entry.id for entry in there}
         coming = [
@@ -137,21 +150,23 @@ class RemoteSession:
 
     @property
     def unconfirmed(self) -> list[list[Block]]:
-        """Prompts that the server has not confirmed, oldest first: they may not have reached it."""
+        """Prompts that the server has not confirmed, oldest first. They may not have reached it."""
         return [sent.content for sent in self._sent if sent.seq is None and not sent.unwanted]
 
     @property
     def capabilities(self) -> JsonObject:
-        """What the agent can do is not said to clients: they are notified when it cannot."""
+        """Always empty: clients do not get the agent's capabilities, but notices when it lacks
+        one.
+        """
         return {}
 
     def snapshot(self) -> Snapshot:
-        """As far as it is known here: `whole` has all."""
+        """Return the part of the session that is known here. `whole` returns everything."""
         now = self._state.snapshot(self.id, self._epoch or "", self._seq or 0)
         return structs.replace(now, earlier=self._earlier)
 
     async def whole(self) -> Snapshot:
-        """All that there is. Cancelling it changes nothing."""
+        """Return the complete session. Cancelling it changes nothing."""
         now = self.snapshot()
         while now.earlier is not None:
             now = with_earlier(now, await self._history(now.earlier))
@@ -161,7 +176,7 @@ class RemoteSession:
         look = c.LookBack(id="", session=self.id, before=before)
         return earlier_of(await self._line.ask(look))
 
-    # --- what is asked of it
+    # --- commands
 
     def submit(
         self,
@@ -169,7 +184,7 @@ class RemoteSession:
         *,
         when: Literal["queue", "interrupt"] = "queue",
     ) -> Sent:
-        """Send a prompt. Raises `LimitExceeded` for one that is too long."""
+        """Send a prompt. Raises `LimitExceeded` if it is too long."""
         self._sends += 1
         sent = Sent(f"sent-{self._sends}", blocks(content))
 
@@ -203,7 +218,7 @@ class RemoteSession:
         return sent
 
     def stop(self, sent: Sent) -> None:
-        """Cancel the turn of a prompt, wherever it stands; one that waits is taken back."""
+        """Cancel the turn of a prompt, whatever its state; a queued prompt is removed."""
         sent.stopped = True
         if sent.id:
             cancel = c.Cancel(id="", session=self.id, turn=sent.id)
@@ -216,23 +231,27 @@ class RemoteSession:
                 self._tell("info", "taken_back", "the prompt was taken back")
 
             remove = c.QueueRemove(id="", session=self.id, entry=sent.entry)
-            self._line.send(remove, done, _nothing)  # refused where its turn has begun
+            self._line.send(remove, done, _nothing)  # refused if its turn has begun
 
     def steer(self, content: Prompt) -> None:
-        """Send a prompt into the running turn. Raises `LocalProtocolError` if none is known to run
-        here; that the agent cannot take one is reported."""
+        """Send a prompt into the running turn.
+
+        Raises `LocalProtocolError` if no turn is known to run. If the agent cannot take a prompt
+        then, a notice reports it.
+        """
         if self.state.turn is None:
             raise LocalProtocolError("no turn runs that could be steered")
         prompt = c.Prompt(id="", session=self.id, content=blocks(content), when="steer")
         self._say(prompt, "the turn was not steered")
 
     def retell(self) -> None:
-        """Tell an agent that does not remember it what was said."""
+        """Repeat the conversation to an agent that does not remember it."""
         self._say(c.Retell(id="", session=self.id), "it could not be told what was said")
 
     def cancel(self, *, now: bool = False) -> None:
-        """A user's Stop of the turn that runs here, by what is known; `now`: do not wait for the
-        agent to end it."""
+        """Stop the running turn for the user, as far as it is known here. `now`: do not wait for
+        the agent to end it.
+        """
         turn = self.state.turn
         self._say(
             c.Cancel(id="", session=self.id, turn=turn.id if turn is not None else None, now=now),
@@ -240,10 +259,11 @@ class RemoteSession:
         )
 
     def resume_queue(self) -> None:
+        """Resume a paused queue."""
         self._say(c.QueueResume(id="", session=self.id), "the queue stays as it is")
 
     def unqueue(self, entry: str) -> None:
-        """Take a waiting prompt back, if it still waits when the server hears of it."""
+        """Take back a queued prompt, if it is still queued when the command reaches the server."""
         for sent in self._sent:
             if sent.entry == entry and sent.seq is None:
                 sent.unwanted = True
@@ -257,16 +277,21 @@ class RemoteSession:
         self._line.send(c.QueueRemove(id="", session=self.id, entry=entry), _nothing, fail)
 
     def answer(self, request: str, option: str, *, note: str = "") -> None:
-        """Answer a permission request. Raises `LocalProtocolError` if it is not open by what is
-        known here; where somebody was faster, that is reported."""
+        """Answer a permission request.
+
+        Raises `LocalProtocolError` if it is not known to be open. If another client was faster, a
+        notice reports it.
+        """
         self._answer(
             c.Permission(id="", session=self.id, request=request, option=option, note=note)
         )
 
     def fill(self, request: str, content: JsonObject) -> None:
+        """Answer the form of an elicitation."""
         self._answer(c.Permission(id="", session=self.id, request=request, content=content))
 
     def dismiss(self, request: str, message: str = "") -> None:
+        """Dismiss a request without an answer."""
         self._answer(
             c.Permission(id="", session=self.id, request=request, cancel=True, note=message)
         )
@@ -277,13 +302,15 @@ class RemoteSession:
         self._say(command, "the answer does not count")
 
     async def set_mode(self, mode: str) -> None:
-        """Change the agent's mode. Raises what the server refuses it for."""
+        """Change the agent's mode. Raises the error with which the server refuses it."""
         await self._line.ask(c.SetMode(id="", session=self.id, mode=mode))
 
     async def set_model(self, model: str) -> None:
+        """Change the agent's model. Raises the error with which the server refuses it."""
         await self._line.ask(c.SetModel(id="", session=self.id, model=model))
 
     async def stop_task(self, task: str) -> None:
+        """Stop a background task. Raises the error with which the server refuses it."""
         await self._line.ask(c.StopTask(id="", session=self.id, task=task))
 
     def _say(self, command: c.Command, otherwise: str) -> None:
@@ -292,13 +319,13 @@ class RemoteSession:
 
         self._line.send(command, _nothing, fail)
 
-    # --- what comes of it
+    # --- events
 
     def __aiter__(self) -> RemoteSession:
         return self
 
     async def __anext__(self) -> Event:
-        """The next event. Cancelling it loses none."""
+        """Return the next event. Cancelling it loses none."""
         await trio.lowlevel.checkpoint_if_cancelled()
         while not self._events:
             if self._closed:
@@ -312,8 +339,9 @@ class RemoteSession:
         return event
 
     async def begun(self) -> None:
-        """Wait until it is known here. Raises what keeps the server from showing it, as
-        `SessionNotFound` and `StoreUnavailable`."""
+        """Wait until the session is known here. Raises the error that keeps the server from showing
+        it, such as `SessionNotFound` or `StoreUnavailable`.
+        """
         await self._begun.wait()
         if self._refused is not None:
             raise self._refused
@@ -321,17 +349,18 @@ class RemoteSession:
             raise SessionNotFound(f"the server has no session {self.id!r}")
 
     def close(self) -> None:
-        """Follow it no more. It goes on."""
+        """Stop following the session. It continues on the server."""
         self._line.unfollow(self.id)
         self._closed = True
         self._news.set()
         self._read.set()
 
     async def aclose(self) -> None:
+        """Call `close`, as a coroutine."""
         self.close()
         await trio.lowlevel.checkpoint()
 
-    # --- the line's side
+    # --- called by the line
 
     @property
     def cursor(self) -> c.Known:
@@ -376,7 +405,7 @@ class RemoteSession:
 
     def take_event(self, epoch: str, seq: int, event: Event | None) -> None:
         if self._seq is None:
-            return  # of an earlier time; the snapshot that was asked for comes behind it
+            return  # from an earlier attachment; the requested snapshot follows
         if epoch != self._epoch or seq > self._seq + 1:
             raise OutOfOrder(f"event {seq} behind {self._seq}")
         if seq <= self._seq:
@@ -396,7 +425,7 @@ class RemoteSession:
             self._look_back(snapshot)
 
     def _look_back(self, snapshot: Snapshot) -> None:
-        """More has happened than a snapshot has: ask for what was ahead of it."""
+        """The session has advanced further than the snapshot reaches back: request its history."""
         assert snapshot.earlier is not None
 
         def done(fields: JsonObject) -> None:
@@ -431,7 +460,9 @@ class RemoteSession:
         self._settle()
 
     def _give(self, events: Sequence[Event], *, gap: bool = False) -> None:
-        """Fold events, and give them to the reader; `gap`: they stand for what was missed."""
+        """Apply events and queue them for the reader. `gap`: they stand for events that were
+        missed.
+        """
         if self._behind is not None:
             self._held += events
             return
@@ -443,8 +474,9 @@ class RemoteSession:
         self._news.set()
 
     def _follow_sent(self, event: Event, *, gap: bool) -> None:
-        """What becomes of the prompts whose turns have not begun. A turn may begin before its
-        prompt is answered; that of one that waits does so right behind its leaving the queue."""
+        """Follow the prompts whose turns have not begun. A turn may begin before its prompt is
+        answered; the turn of a queued prompt begins right after the prompt has left the queue.
+        """
         queued = {entry.id for entry in self._state.queue} if not gap else set()
         for sent in list(self._waiting):
             match event:
@@ -472,7 +504,7 @@ class RemoteSession:
         sent.failure = AgentrtError(why)
 
     def _settle(self) -> None:
-        """What was sent is no longer on its way once it is seen."""
+        """Forget sent prompts and removals that are now visible in the session."""
         seq = self._seq or 0
         if self._behind is None:
             self._sent = [sent for sent in self._sent if sent.seq is None or sent.seq > seq]
@@ -490,7 +522,7 @@ class RemoteSession:
 
 
 def _reaches(known: SessionState, snapshot: Snapshot) -> bool:
-    """Whether nothing is missing between what is known and the snapshot's first item."""
+    """True if nothing is missing between the known state and the snapshot's first item."""
     if snapshot.earlier is None or not known.items:
         return True
     there = {item.id for item in snapshot.items}
@@ -500,7 +532,7 @@ def _reaches(known: SessionState, snapshot: Snapshot) -> bool:
 
 
 def _place(snapshot: Snapshot) -> int:
-    """Where the items without a gap begin: ahead of them are those that are still open."""
+    """Return the index of the first item of the gapless part. Items before it are still open."""
     for place, item in enumerate(snapshot.items):
         if item.id == snapshot.earlier:
             return place

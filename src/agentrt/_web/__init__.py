@@ -1,1 +1,1 @@
-"""The web frontend: many viewers, one log."""
+"""The web frontend: many viewers of one log."""

@@ -1,8 +1,8 @@
 """One session's events as frames, encoded once for all viewers.
 
-The feed keeps the newest frames, up to the size of a viewer's outbox; a viewer has no queue of its
-own but a place in the feed. So a viewer that does not read costs a number, and one that falls
-behind what is kept starts again from a snapshot.
+The feed keeps the newest frames, up to the size of a viewer's outbox. A viewer has no queue of its
+own, only a position in the feed. So a viewer that does not read costs one number, and a viewer that
+falls behind the kept frames starts again from a snapshot.
 """
 
 from __future__ import annotations
@@ -20,64 +20,73 @@ from .answers import pack
 from .transcript import Transcript
 
 FRESH: Final = 100
-"""How many events old the snapshot may be that one gets who was overtaken. The events after it
-follow in one frame."""
+"""Maximum age, in events, of a snapshot for an overtaken viewer. The later events follow in one
+frame.
+"""
 
 EVENT: Final = 64
 FRAME: Final = 200
-"""What an event adds to a snapshot, and what it takes as a frame: its bytes, as far as one knows
-without making them."""
+"""Bytes that an event adds to a snapshot, and bytes of its frame, as estimated without encoding
+it.
+"""
 
 
 STALE: Final = 20_000
-"""Events after which the weight of a snapshot is no longer guessed: it does not grow with them."""
+"""Events after which the size of a snapshot is measured again, because it does not grow with
+them.
+"""
 
 COUNT: Final = 100
 SIZE: Final = 32 * 1024
-"""How many events, and of how many bytes, are sent together: batches are eight times cheaper, and
-larger ones gain nothing."""
+"""Maximum events and bytes of one batch: batches are eight times cheaper than single events, and
+larger ones gain nothing.
+"""
 
 FRAME_COST: Final = 1e-5
 BYTE_COST: Final = 1e-9
-"""Seconds that a frame takes to be sent, and each of its bytes."""
+"""Seconds that sending takes, per frame and per byte."""
 
 SHARE: Final = 10
 LEAST: Final = 0.004
 MOST: Final = 0.5
 GRACE: Final = 0.02
-"""A session's viewers rest ten times as long as notifying them takes, within these bounds in
-seconds: so that takes an eleventh of the time, however small the agent's words are. Words that come
-more rarely than that are sent at once, also if they come a little together."""
+"""Pacing of notifications, in seconds except `SHARE`.
+
+A session's viewers pause for ten times the duration of notifying them, within `LEAST` and `MOST`,
+so notifying takes at most an eleventh of the time, however small the agent's messages are. Messages
+that are rarer than that are sent immediately, even if they come up to `GRACE` early.
+"""
 
 HOLD: Final = 10.0
 PAUSE: Final = 0.02
-"""The longest that an overtaken viewer waits for a pause, however large the session; and a pause
-that is long enough for a small one."""
+"""Seconds: the maximum time that an overtaken viewer waits for a pause, however large the session;
+and the length of a pause that suffices for a small session.
+"""
 
 Schedule: TypeAlias = Callable[[Callable[[float], None], float], None]
-"""Has a function called at a time, with the time."""
+"""Schedules a call of a function at a time; the function gets the time."""
 
 
 class Follower(Protocol):
-    """Who follows sessions, as far as their feeds know it."""
+    """A follower of sessions, as their feeds see it."""
 
     def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
-        """There is more of a session. `overtaken`: also for one that is far behind."""
+        """Note new events of a session. `overtaken`: also send them if the viewer is far behind."""
 
 
 class Feed:
-    """The frames of one session, and who follows it."""
+    """The frames of one session, and its followers."""
 
     def __init__(self, log: Log, keep: int, schedule: Schedule) -> None:
         self.log = log
         self.viewers: set[Follower] = set()
         self.waiting: set[Follower] = set()
-        """Those that know all that has been sent, and wait for more."""
+        """Viewers that know everything that was sent, and wait for more."""
         self.overtaken: set[Follower] = set()
-        """Those that are far behind, and wait for a pause of the agent."""
+        """Viewers that are far behind, and wait for the agent to pause."""
         self.changed_at = self.left_at = -math.inf
         self.over = False
-        """True when the session is closed: nothing will come behind what there is."""
+        """True when the session is closed: no more events follow."""
         self._keep = keep
         self._schedule = schedule
         self._due = self._notified_at = -math.inf
@@ -85,25 +94,26 @@ class Feed:
         self._frames: list[bytes] = []
         self._first = log.seq + 1
         self._size = 0
-        self._snapshot: tuple[int, float, bytes] | None = None  # its number, when it was made
+        self._snapshot: tuple[int, float, bytes] | None = None  # number, time, frame
         self._weight = (0, 0)
         self._common: tuple[int | None, int, bytes] = (None, 0, b"")
         self._head = pack(type="event", session=log.session, epoch=log.epoch)[:-1] + b',"seq":'
 
     @cached_property
     def transcript(self) -> Transcript:
-        """For those who send it in words of their own."""
+        """The session's items, for viewers of other protocols."""
         return Transcript(self.log)
 
     def go_on(self, log: Log) -> None:
-        """The session is another object from now on: the one that is read was only stored, and is
-        open now. Its log begins where the one before has ended, or earlier."""
+        """Switch to another log object of the session: it was only stored and is open now, or the
+        reverse. The new log begins where the old one ended, or earlier.
+        """
         self.log = self.transcript.log = log
 
-    # --- who is notified, and when
+    # --- notifications and their timing
 
     def publish(self, now: float) -> None:
-        """There is more: notify those that wait for it, now or when all have rested."""
+        """Note new events: notify waiting viewers, immediately or after their common pause."""
         self.changed_at = now
         if not self.waiting:
             return
@@ -114,7 +124,7 @@ class Feed:
             self._schedule(self.notify, due)
 
     def notify(self, now: float) -> None:
-        """Tell those that wait that there is more."""
+        """Notify the waiting viewers."""
         waiting, self.waiting = self.waiting, set()
         self._notified_at = now
         self._due = max(self._due, now)
@@ -122,13 +132,14 @@ class Feed:
             viewer.changed(self)
 
     def charge(self, size: int, now: float) -> None:
-        """A viewer is sent a frame with so many bytes of this session."""
+        """Account for a frame of `size` bytes sent to a viewer."""
         cost = (FRAME_COST + size * BYTE_COST) * SHARE
         self._due = min(now + MOST, max(self._due, now) + cost)
 
     def has_to_wait(self, viewer: Follower, now: float) -> bool:
-        """Whether a viewer for whom there was more than a frame rests before the next one. It need
-        not where the agent pauses."""
+        """True if a viewer that did not get everything in one frame must pause before the next. It
+        need not while the agent pauses.
+        """
         if now - self.changed_at >= PAUSE:
             return False
         self.waiting.add(viewer)
@@ -136,8 +147,9 @@ class Feed:
         return True
 
     def overtake(self, viewer: Follower, now: float) -> None:
-        """A viewer is far behind: notify it in the agent's next pause, or when it has waited for as
-        long as is right for what a snapshot costs."""
+        """Note that a viewer is far behind. It is notified in the agent's next pause, or after a
+        wait that is reasonable for the cost of a snapshot.
+        """
         if not self.overtaken:
             if self.log.seq - self._weight[0] > STALE:
                 self.snapshot(None, now)
@@ -146,7 +158,7 @@ class Feed:
         self.overtaken.add(viewer)
 
     def drop(self, viewer: Follower, now: float) -> None:
-        """A viewer follows no more."""
+        """Remove a viewer."""
         self.left_at = now
         for each in (self.viewers, self.waiting, self.overtaken):
             each.discard(viewer)
@@ -157,22 +169,23 @@ class Feed:
             overtaken, self.overtaken = self.overtaken, set()
             for viewer in overtaken:
                 viewer.changed(self, overtaken=True)
-        elif self.overtaken:  # seldom, if the agent has been going on for long
+        elif self.overtaken:  # look less often if the agent has been active for long
             self._schedule(self._look_for_pause, now + max(2 * self._pause(), waited))
 
     def _hold(self) -> float:
-        """For how long it is right to wait rather than to send a snapshot to every viewer. (One
-        viewer alone takes as long to understand it as ten take to be sent it.)"""
+        """Seconds to wait rather than send a snapshot to every viewer. (One viewer needs as long to
+        process a snapshot as sending it to ten takes.)
+        """
         return min(HOLD, self.weight * BYTE_COST * 10 * max(10, len(self.viewers)))
 
     def _pause(self) -> float:
-        """How long the session must be silent for its viewers to be sent a snapshot."""
+        """Seconds for which the session must be silent before its viewers get a snapshot."""
         return max(PAUSE, self._hold() / 50)
 
-    # --- what is sent
+    # --- frames
 
     def reaches(self, epoch: str | None, seq: int | None) -> bool:
-        """Whether a viewer that knows the session up to there can be given just what follows."""
+        """True if a viewer that knows the session up to `seq` can get only the events after it."""
         if epoch != self.log.epoch or seq is None or seq > self.log.seq:
             return False
         self._catch_up()
@@ -180,22 +193,25 @@ class Feed:
 
     @property
     def weight(self) -> int:
-        """About the bytes of a snapshot."""
+        """The approximate size of a snapshot in bytes."""
         seq, size = self._weight
         return size + (self.log.seq - seq) * EVENT
 
     def long(self, seq: int) -> bool:
-        """Whether a snapshot would say in fewer bytes what happened behind `seq`."""
+        """True if a snapshot would be smaller than the events after `seq`."""
         return self.weight < (self.log.seq - seq) * FRAME
 
     def keeps(self, seq: int) -> bool:
-        """Whether what follows `seq` is still there."""
+        """True if the events after `seq` are still kept."""
         self._catch_up()
         return seq >= self._first - 1
 
     def take(self, seq: int, frames: list[bytes], count: int, size: int) -> tuple[int, int]:
-        """Add what follows `seq`, which must be kept, to `frames`: up to `count` events of `size`
-        bytes together, at least one. Returns the number of the last one, and the bytes added."""
+        """Append the frames of the events after `seq`, which must be kept, to `frames`.
+
+        Adds up to `count` events of `size` bytes together, but at least one. Returns the number of
+        the last one, and the bytes added.
+        """
         start = index = seq - self._first + 1
         end = min(len(self._frames), start + count)
         added = 0
@@ -206,8 +222,9 @@ class Feed:
         return seq + index - start, added
 
     def all_after(self, seq: int | None) -> bytes | None:
-        """What follows `seq` as one frame, if there is a little, and not yet to be said that the
-        session is over."""
+        """Return the events after `seq` as one frame. None if they are too many, or the viewers
+        must still learn that the session is over.
+        """
         if self.over:
             return None
         if seq != self._common[0] or self._common[1] != self.log.seq:
@@ -224,9 +241,11 @@ class Feed:
         return text
 
     def snapshot(self, seq: int | None, now: float) -> tuple[int, bytes]:
-        """The last turns, as a frame, and its number. For a viewer that was overtaken at `seq`,
-        it may be some events old, or have been made a moment ago: many are overtaken at once, and
-        all get the same bytes."""
+        """Return the last turns as a frame, and its number.
+
+        For a viewer that was overtaken at `seq` it may be some events old, or have been made a
+        moment ago: many viewers are overtaken at the same time, and all get the same bytes.
+        """
         if self._snapshot is not None and seq is not None:
             known, made, frame = self._snapshot
             fresh = known >= max(self.log.seq - FRESH, self._first - 1)
@@ -240,13 +259,13 @@ class Feed:
         return self.log.seq, frame
 
     def _catch_up(self) -> None:
-        """Encode what was logged since the last time."""
+        """Encode the events logged since the last call."""
         last = self._first + len(self._frames) - 1
         if last == self.log.seq:
             return
         try:
             events = self.log.since(last)
-        except Overrun:  # nobody has read for long
+        except Overrun:  # no viewer has read for long
             self._frames.clear()
             self._size = 0
             self._first = self.log.seq + 1
@@ -259,7 +278,7 @@ class Feed:
             self._cut()
 
     def _cut(self) -> None:
-        """Drop the oldest frames, down to three quarters so that it is rare; never the last."""
+        """Drop the oldest frames, down to three quarters so that it is rare; never the last one."""
         drop = 0
         while self._size > self._keep * 3 // 4 and drop < len(self._frames) - 1:
             self._size -= len(self._frames[drop])
@@ -268,7 +287,7 @@ class Feed:
         self._first += drop
 
     def _go_back(self, seq: int) -> bool:
-        """Keep frames from further back again, if the log has them and they are not too much."""
+        """Keep older frames again, if the log has their events and they are not too large."""
         try:
             events = self.log.since(seq)
         except Overrun:

@@ -1,4 +1,4 @@
-"""`agentrt.v1`: a client's greeting and commands, and how much of what waits makes a frame."""
+"""`agentrt.v1`: a client's greeting and commands, and the composition of frames."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from .viewer import Outlet, Viewer
 logger = get_logger("server")
 
 FAR: Final = 2000
-"""Events by which the log may be ahead of a viewer. Beyond that the viewer is *overtaken*: what it
-has missed is better sent as a snapshot, and that best when the agent pauses, since it would be old
-before it was sent."""
+"""Events by which a viewer may be behind the log. A viewer further behind is *overtaken*: it is
+better sent a snapshot than the missed events, and best when the agent pauses, because otherwise the
+snapshot would be outdated before it is sent.
+"""
 
 
 class NativeViewer(Viewer):
@@ -39,11 +40,11 @@ class NativeViewer(Viewer):
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(role, hub.limits, hub.forget)
         self._hub = hub
-        self._client: Client | None = None  # once it has said hello
+        self._client: Client | None = None  # set once it has sent `hello`
         self._outlet: Outlet | None = None
         self._list_changed = False
-        # Who asks for what was before has to know all that has come since, or its answer would
-        # tell of things whose events are still to come.
+        # A client that requests history must know all newer events first, or the answer would
+        # mention items whose events are still to come.
         self._looks_back: dict[Feed, c.LookBack] = {}
         self._receiving = False
         self._beat_at = trio.current_time() + hub.limits.beat
@@ -51,10 +52,10 @@ class NativeViewer(Viewer):
     def connect(self, outlet: Outlet) -> None:
         self._outlet = outlet
 
-    # --- what arrives
+    # --- received frames
 
     def _receive(self, text: str) -> None:
-        self._receiving = True  # so that its answer goes ahead of all that comes of it
+        self._receiving = True  # its answer goes before the resulting events
         try:
             command = decode(text, self.role)
             if isinstance(command, Hello):
@@ -68,7 +69,7 @@ class NativeViewer(Viewer):
             self._push()
 
     def _welcome(self, hello: Hello) -> None:
-        """The first frame: who the client is, what it offers, and what it wants to see."""
+        """Handle the first frame: the client's name, its tools, and the sessions it views."""
         if self._client is not None:
             raise Malformed(hello.id, "bad_request", "`hello` was said already")
         if hello.tools and self.role == "viewer":
@@ -110,18 +111,18 @@ class NativeViewer(Viewer):
                 await self._catch_up(known.session, known.epoch, known.seq)
             except AgentrtError as error:  # the others are there
                 logger.warning("the session %s cannot be read: %s", known.session, error)
-                if as_refusal(error).code == "unavailable":  # it may well be there
+                if as_refusal(error).code == "unavailable":  # it may well exist
                     given[known.session] = "unavailable"
                     continue
                 if self._hub.is_behind(known.session, known.epoch, known.seq):
                     given[known.session] = "unknown_session"
                     continue
-            # In the same step: what nobody looks at is forgotten when the next one is read.
+            # Without a checkpoint: sessions without viewers are dropped when the next one is read.
             self._follow_known(known, given)
         return {}
 
     def _is_late(self, session: str, epoch: str | None, seq: int | None) -> bool:
-        """Whether what the client wants to see has not come here yet."""
+        """True if this server does not have what the client wants to see yet."""
         return self._hub.is_unread(session) or self._hub.is_behind(session, epoch, seq)
 
     async def _catch_up(self, session: str, epoch: str | None, seq: int | None) -> Fields:
@@ -133,7 +134,7 @@ class NativeViewer(Viewer):
         return {}
 
     def _ready(self) -> bytes:
-        """The answer to `hello`."""
+        """Return the answer to `hello`."""
         return pack(
             type="ready",
             server=f"agentrt/{__version__}",
@@ -146,8 +147,9 @@ class NativeViewer(Viewer):
         )
 
     def _look(self, client: Client, command: c.Command) -> bool:
-        """Do what is of no other connection's concern, and done again on another one. False: it is
-        something else. Raises `Refused`."""
+        """Carry out a command that concerns only this connection and is repeated on another one.
+        Returns False for any other command. Raises `Refused`.
+        """
         id = command.id
 
         def refused(error: Refused) -> None:
@@ -183,7 +185,7 @@ class NativeViewer(Viewer):
         return True
 
     def _perform(self, command: c.Command) -> None:
-        """Carry out a command, if it was not yet, and answer."""
+        """Carry out a command, unless it was carried out before, and answer it."""
         id, client = command.id, self._client
         if client is None:
             raise Malformed(id, "bad_request", "the first frame is `hello`")
@@ -202,7 +204,7 @@ class NativeViewer(Viewer):
             )
 
     def _look_back(self, command: c.LookBack, feed: Feed) -> None:
-        """Answer at the number up to which the client knows the session."""
+        """Answer once the client knows the session up to the log's current number."""
         if feed in self._looks_back:
             raise Refused("limit", "another `history` of this session waits for its answer")
         if self._places.get(feed, feed.log.seq) == feed.log.seq:
@@ -220,14 +222,17 @@ class NativeViewer(Viewer):
         about = {"session": log.session, "epoch": log.epoch, "seq": log.seq, "before": before}
         return ack(command.id, {**about, **asdict(page)})
 
-    # --- what is to be sent
+    # --- sent frames
 
     def follow(self, feed: Feed, epoch: str | None, seq: int | None) -> bool:
-        """Send a session from now on; True if the client gets just what it has missed, False if a
-        snapshot. In the same step as `Feed.reaches`, so that nothing comes between."""
-        if self._closed or self._ended is not None:  # gone while the session was read
+        """Send a session from now on.
+
+        Returns True if the client gets only the events that it missed, False if it gets a snapshot.
+        Nothing can happen between this check and `Feed.reaches`, as there is no checkpoint.
+        """
+        if self._closed or self._ended is not None:  # it left while the session was read
             return False
-        # Followed already, it may have events under way that it does not know of yet.
+        # If followed already, events may be under way that the client does not know yet.
         replay = feed not in self._places and feed.reaches(epoch, seq)
         self._places[feed] = seq if replay else None
         feed.viewers.add(self)
@@ -263,7 +268,9 @@ class NativeViewer(Viewer):
             self.reply(frame)
 
     def _push_events(self, feed: Feed) -> bool:
-        """What `_push` does in the commonest case: many viewers that know the same get the same."""
+        """Do the work of `_push` in the most common case: viewers that know the same get the same
+        bytes.
+        """
         outlet = self._outlet
         if (
             self._receiving
@@ -283,8 +290,9 @@ class NativeViewer(Viewer):
         return True
 
     def _push(self) -> None:
-        """Send what is due at once if the network takes it: waking a task costs more. What cannot
-        be sent, or is more than a frame, is the task's that asks for frames."""
+        """Send a due frame immediately if the network takes it, because waking a task costs more.
+        The rest is left to the task that calls `next_frame`.
+        """
         if self._receiving:
             return
         outlet = self._outlet
@@ -301,10 +309,11 @@ class NativeViewer(Viewer):
             super()._push()
 
     def _frame(self) -> bytes | None:
-        """An object, or an array of up to 100 events or 32 KiB. When nothing waits for
-        `limits.beat`, a beat."""
+        """Return an object, or an array of up to 100 events or 32 KiB; a beat if nothing was due
+        for `limits.beat`.
+        """
         parts: list[bytes] = []
-        if self._replies:  # what came of a command goes with its answer
+        if self._replies:  # a command's events go with its answer
             for feed, seq in self._places.items():
                 if seq != feed.log.seq and self in feed.waiting:
                     self._changed.setdefault(feed, False)
@@ -324,7 +333,7 @@ class NativeViewer(Viewer):
         return parts[0] if parts else None
 
     def _take_events(self, parts: list[bytes]) -> None:
-        """Events of one session after the other, until the frame is full."""
+        """Add events, session by session, until the frame is full."""
         now = trio.current_time()
         size = sum(map(len, parts))
         for feed, overtaken in list(self._changed.items()):
@@ -354,15 +363,17 @@ class NativeViewer(Viewer):
     def _take(
         self, feed: Feed, seq: int | None, parts: list[bytes], size: int, now: float, far: bool
     ) -> int | None:
-        """Add what follows `seq` in a session, so far as there is room; returns up to where that
-        goes. `far`: the viewer was overtaken there."""
+        """Append the frames that follow `seq` in a session, as far as there is room.
+
+        Returns the number that the client knows then. `far`: the viewer was overtaken there.
+        """
         if seq is not None and feed.keeps(seq) and not (far and feed.long(seq)):
             known, size = feed.take(seq, parts, COUNT - len(parts), SIZE - size)
         else:
             known, frame = feed.snapshot(seq, now)
             size = len(frame)
             if parts and size > SIZE:
-                return seq  # alone in the next frame: nobody copies it
+                return seq  # alone in the next frame, so that it is not copied
             parts.append(frame)
         feed.charge(size, now)
         return known

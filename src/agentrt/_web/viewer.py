@@ -1,7 +1,8 @@
-"""What the viewers of all dialects share: places in the sessions, answers, bounds, and the end.
+"""The common part of the viewers of all dialects: positions, answers, limits, and the end.
 
-A viewer has no socket. Whoever has one hands in each frame that arrives (`receive`, which never
-waits) and sends what `next_frame` gives, until that raises the `Refusal` that ends the connection.
+A viewer has no socket. The connection passes each frame that arrives to `receive`, which never
+waits, and sends the result of `next_frame`, until that raises the `Refusal` that ends the
+connection.
 """
 
 from __future__ import annotations
@@ -21,25 +22,27 @@ from .refusal import Code, Refusal
 from .security import Role
 
 NAME_CHARS: Final = 100
-"""Characters of a client's own name that are kept."""
+"""Maximum characters of a client's own name."""
 
 
 class Outlet(Protocol):
-    """Where a viewer's frames go."""
+    """The destination of a viewer's frames."""
 
     def put(self, text: bytes) -> None:
-        """Have a text sent as one frame behind all others. Never waits."""
+        """Queue a text to be sent as one frame. Never waits."""
         ...
 
     @property
     def written(self) -> bool:
-        """Whether the network has taken everything."""
+        """True if the network has taken everything."""
         ...
 
 
 class Viewer(ABC):
-    """Made by `Hub.attach_viewer`. Close it when its socket is gone, or use it as a block; `gone`
-    is called then."""
+    """One connection's view of the sessions, made by `Hub.attach_viewer`.
+
+    Close it when its socket is gone, or use it as a context manager; `gone` is called then.
+    """
 
     protocol: ClassVar[str] = ""
     """The protocol that its client speaks."""
@@ -50,8 +53,8 @@ class Viewer(ABC):
         """The name that the client gave itself."""
         self._limits = limits
         self._gone = gone
-        self._places: dict[Feed, int | None] = {}  # up to where each session is known
-        # Those that have more; whether for an overtaken viewer.
+        self._places: dict[Feed, int | None] = {}  # the position up to which each session is known
+        # Sessions with new events; true if an overtaken viewer is notified.
         self._changed: dict[Feed, bool] = {}
         self._replies: deque[bytes] = deque()
         self._unsent = 0
@@ -59,38 +62,42 @@ class Viewer(ABC):
         self._ended: Refusal | None = None
         self._closed = False
         self._beat_at = math.inf
-        self._at_once = False  # whether the last frame was there without a wait
+        self._at_once = False  # true if the last frame was ready without waiting
         self._lot = trio.lowlevel.ParkingLot()
 
     @property
     def via(self) -> str:
-        """Where its client's answers come from, for the log."""
+        """The origin of its client's answers, for the log."""
         name = cut(self.client_name, NAME_CHARS)
         return f"{self.protocol} ({name})" if name else self.protocol
 
     def connect(self, outlet: Outlet) -> None:  # noqa: B027 - most make each frame when asked
-        """Where frames may go that can be sent at once; the others wait for `next_frame`."""
+        """Set the outlet for frames that can be sent immediately; other frames wait for
+        `next_frame`.
+        """
 
     def receive(self, text: str) -> None:
-        """Take one text frame of the client. Whatever is wrong with it is answered; it never
-        raises."""
+        """Take one text frame of the client. Errors in it are answered; it never raises."""
         if self._ended is None and not self._closed:
             self._receive(text)
 
     @abstractmethod
     def _receive(self, text: str) -> None:
-        """As `receive`, of a connection that has not ended."""
+        """Take one text frame, on a connection that has not ended."""
 
     def list_changed(self) -> None:  # noqa: B027 - most protocols do not send it
-        """The list of sessions is another one."""
+        """Handle a change of the list of sessions."""
 
     def store_changed(self, frame: bytes) -> None:  # noqa: B027 - most protocols do not send it
-        """The store does better or worse; `frame` says it in `agentrt.v1`."""
+        """Handle a change of the store's state; `frame` reports it in `agentrt.v1`."""
 
     async def next_frame(self) -> bytes:
-        """What waits, as one frame. Raises `Refusal` behind the last one, and
-        `trio.ClosedResourceError` after `close`. Cancelling it loses nothing."""
-        if self._at_once:  # the others' turn
+        """Return the next frame to send, waiting for it if necessary.
+
+        Raises `Refusal` after the last one, and `trio.ClosedResourceError` after `close`.
+        Cancelling it loses nothing.
+        """
+        if self._at_once:  # let other viewers run
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -107,10 +114,10 @@ class Viewer(ABC):
 
     @abstractmethod
     def _frame(self) -> bytes | None:
-        """What is due now, as far as it makes one frame."""
+        """Return one frame that is due now, or None."""
 
     def reply(self, frame: bytes) -> None:
-        """Send this ahead of all events."""
+        """Send this before all events."""
         if self._ended is not None:
             return
         self._replies.append(frame)
@@ -118,36 +125,38 @@ class Viewer(ABC):
         self._push()
 
     async def caught_up(self) -> None:
-        """Wait while more answers are unsent than `limits.viewer_outbox`, before the next frame of
-        the client is taken. A client that reads none at all loses its connection meanwhile."""
+        """Wait while more answers are unsent than `limits.viewer_outbox`, before the client's next
+        frame is taken. A client that reads none of them loses its connection in the meantime.
+        """
         while self._unsent > self._limits.viewer_outbox:
             await self._sent.park()
 
     def next_reply(self) -> bytes:
-        """Take the oldest answer that is unsent; there must be one."""
+        """Take the oldest unsent answer. There must be one."""
         frame = self._replies.popleft()
         self._unsent -= len(frame)
         self._sent.unpark_all()
         return frame
 
     def unfollow(self, feed: Feed) -> None:
+        """Stop sending a session."""
         self._places.pop(feed, None)
         self._changed.pop(feed, None)
         feed.drop(self, trio.current_time())
 
     def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
-        """There is more of a session. `overtaken`: also for a viewer that is far behind."""
+        """Note new events of a session. `overtaken`: also send them if the viewer is far behind."""
         self._changed[feed] = overtaken
         self._push()
 
     def end(self, code: Code, reason: str) -> None:
-        """Have the connection ended when what is answered already is sent. Idempotent."""
+        """End the connection once the answers already given are sent. Idempotent."""
         if self._ended is None:
             self._ended = Refusal(code, reason)
             self._leave()
 
     def close(self) -> None:
-        """The socket is gone. No turn ends by that; the calls of its client's tools do."""
+        """Handle the end of the socket. It ends no turn, but the calls of the client's tools."""
         self._closed = True
         self._leave()
         self._gone(self)
@@ -159,7 +168,7 @@ class Viewer(ABC):
         self.close()
 
     def _push(self) -> None:
-        """There is something to be sent."""
+        """Wake the task that sends."""
         self._lot.unpark_all()
 
     def _leave(self) -> None:
