@@ -1,7 +1,7 @@
-"""Content blocks: what prompts, answers and tool results are made of.
+"""Content blocks of prompts, answers and tool results.
 
-The shapes are ACP's (`ContentBlock`, `ToolCallContent` of the protocol's version 1) and are used
-unchanged towards browsers; camelCase is theirs.
+The shapes are those of ACP (`ContentBlock` and `ToolCallContent` in version 1 of the protocol) and
+go to browsers unchanged; this is the reason for camelCase.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._errors import LocalProtocolError
 from .media import LARGEST, check_media, check_name, check_size, media_type, read_file, read_media
 
 JsonObject: TypeAlias = dict[str, Any]
-"""A JSON object whose shape is somebody else's business."""
+"""A JSON object whose shape agentrt does not define."""
 
 
 class Text(Struct, tag_field="type", tag="text", rename="camel", gc=False):
@@ -31,7 +31,7 @@ class Text(Struct, tag_field="type", tag="text", rename="camel", gc=False):
 
 
 class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
-    """An image; `data` is base64."""
+    """An image. `data` is base64."""
 
     data: str
     mime_type: str
@@ -47,11 +47,12 @@ class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
         mime_type: str | None = None,
         largest: int = LARGEST,
     ) -> Image:
-        """An image of a file, which is read now. Its MIME type is said by how it begins, else by
-        its name.
+        """Read an image file.
 
-        Raises `OSError`, or `LocalProtocolError` for a file above `largest` bytes, or that is no
-        image. (So do all that follow: they block as long as the disk takes.)
+        The MIME type is detected from the first bytes, or else from the file name. Blocks until the
+        disk has answered, like the other `from_path` methods that read a file. Raises `OSError` if
+        the file cannot be read, and `LocalProtocolError` if it is larger than `largest` bytes or
+        not an image.
         """
         data, kind = read_media(path, "image", mime_type, largest)
         return cls(b64encode(data).decode(), kind)
@@ -60,14 +61,14 @@ class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
     def from_bytes(
         cls, data: bytes, *, mime_type: str | None = None, largest: int = LARGEST
     ) -> Image:
-        """An image of these bytes; as `from_path`."""
+        """Make an image block from bytes; see `from_path`."""
         kind = check_media(data, "image", mime_type)
         check_size(len(data), largest, "the image")
         return cls(b64encode(data).decode(), kind)
 
 
 class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
-    """Sound; `data` is base64."""
+    """Sound. `data` is base64."""
 
     data: str
     mime_type: str
@@ -82,7 +83,7 @@ class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
         mime_type: str | None = None,
         largest: int = LARGEST,
     ) -> Audio:
-        """The sound of a file; as `Image.from_path`."""
+        """Read a sound file; see `Image.from_path`."""
         data, kind = read_media(path, "audio", mime_type, largest)
         return cls(b64encode(data).decode(), kind)
 
@@ -90,7 +91,7 @@ class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
     def from_bytes(
         cls, data: bytes, *, mime_type: str | None = None, largest: int = LARGEST
     ) -> Audio:
-        """The sound of these bytes; as `Image.from_path`."""
+        """Make a sound block from bytes; see `Image.from_path`."""
         kind = check_media(data, "audio", mime_type)
         check_size(len(data), largest, "the sound")
         return cls(b64encode(data).decode(), kind)
@@ -112,8 +113,10 @@ class ResourceLink(Struct, tag_field="type", tag="resource_link", rename="camel"
     def from_path(
         cls, path: str | os.PathLike[str], *, mime_type: str | None = None
     ) -> ResourceLink:
-        """A link to a file, which the agent opens by itself: nothing of it is read here. Raises
-        `OSError` if there is none."""
+        """Link to a file without reading its content; the agent opens it.
+
+        Raises `OSError` if the file does not exist.
+        """
         file = Path(path).absolute()
         size = file.stat().st_size
         check_name(mime_type)
@@ -136,8 +139,10 @@ class Resource(Struct, tag_field="type", tag="resource"):
         mime_type: str | None = None,
         largest: int = LARGEST,
     ) -> Resource:
-        """A file with its content: as text if it is UTF-8, else as `blob`. Raises as
-        `Image.from_path`."""
+        """Read a file: as `text` if it is UTF-8, else as `blob`.
+
+        Raises the same errors as `Image.from_path`.
+        """
         file = Path(path).absolute()
         data = read_file(file, largest)
         resource: JsonObject = {"uri": file.as_uri()}
@@ -151,7 +156,7 @@ class Resource(Struct, tag_field="type", tag="resource"):
 
     @classmethod
     def from_text(cls, uri: str, text: str, *, mime_type: str | None = None) -> Resource:
-        """Text with a name of its own (`uri`), such as a buffer that is not saved."""
+        """Make a resource of text under a URI of your choice, such as an unsaved buffer."""
         resource: JsonObject = {"uri": uri, "text": text}
         if mime_type is not None:
             resource["mimeType"] = mime_type
@@ -165,14 +170,14 @@ Block: TypeAlias = Text | Image | Audio | ResourceLink | Resource
 
 
 class ToolText(Struct, tag_field="type", tag="content"):
-    """A content block as part of a tool call's result."""
+    """A content block in a tool call's result."""
 
     content: Block
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
 
 class Diff(Struct, tag_field="type", tag="diff", rename="camel", gc=False):
-    """A file before and after; `old_text` is None for a new file."""
+    """A file before and after a change. `old_text` is None for a new file."""
 
     path: str
     new_text: str
@@ -181,22 +186,23 @@ class Diff(Struct, tag_field="type", tag="diff", rename="camel", gc=False):
 
 
 class TerminalRef(Struct, tag_field="type", tag="terminal", rename="camel", gc=False):
-    """A terminal whose live output belongs to the tool call."""
+    """A reference to a terminal whose live output belongs to the tool call."""
 
     terminal_id: str
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
 
 ToolContent: TypeAlias = ToolText | Diff | TerminalRef
+"""The content of a tool call's result."""
 
 Prompt: TypeAlias = str | Block | JsonObject | Iterable[Block | JsonObject | str]
-"""What a prompt may be given as; `blocks` makes a list of blocks of it."""
+"""The accepted types of a prompt; `blocks` converts each to a list of blocks."""
 
 
 def blocks(prompt: Prompt) -> list[Block]:
-    """The content blocks of a prompt. A string is one text block, a dict a block in ACP's shape.
+    """Convert a prompt to content blocks. A string becomes a text block; a dict has ACP's shape.
 
-    Raises `LocalProtocolError` for what is no content, and for a prompt without any.
+    Raises `LocalProtocolError` for an invalid or an empty prompt.
     """
     if isinstance(prompt, str):
         return [Text(prompt) if prompt.isascii() else _text(prompt)]
@@ -227,7 +233,7 @@ def _text(text: str) -> Text:
 
 
 class _Words(Struct, rename="camel"):
-    """What the resource of a block has at least, as text."""
+    """The required fields of a text resource."""
 
     uri: str
     text: str
@@ -235,7 +241,7 @@ class _Words(Struct, rename="camel"):
 
 
 class _Blob(Struct, rename="camel"):
-    """The same, as base64."""
+    """The required fields of a base64 resource."""
 
     uri: str
     blob: str
@@ -243,7 +249,7 @@ class _Blob(Struct, rename="camel"):
 
 
 def _block(value: object) -> Block:
-    """A block with its fields checked: a wrong one would reach the agent, and every viewer."""
+    """Validate a block: an invalid one would reach the agent and every viewer."""
     if not isinstance(value, Text | Image | Audio | ResourceLink | Resource | dict):
         raise LocalProtocolError(f"a part of a prompt is {_named(value)}; it takes {_WANTED}")
     try:
@@ -261,7 +267,7 @@ def _block(value: object) -> Block:
 
 
 def plain_text(content: Iterable[Block]) -> str:
-    """The text of some blocks, for titles and logs; anything else is named in brackets."""
+    """Return the text of blocks, for titles and logs. Other blocks appear as a name in brackets."""
     parts: list[str] = []
     for block in content:
         match block:

@@ -1,12 +1,12 @@
-"""What a protocol driver is: the neutral contract between one protocol and the runtime.
+"""The interface between a protocol driver and the runtime, independent of the protocol.
 
-A driver is sans-I/O: bytes and commands go in, effects come out, in order. It knows the wire and
-its ids, and nothing of processes, clocks, tasks or the log. It never raises on what an agent sent
-(`receive` turns every defect into a `Notice`); illegal commands raise `LocalProtocolError` and
-change nothing.
+A driver is sans-I/O: bytes and commands go in, effects come out, in order. It knows the wire format
+and its ids, but no processes, clocks, tasks or the log. It never raises because of input from an
+agent (`receive` turns every defect into a `Notice`). Illegal commands raise `LocalProtocolError`
+and change nothing.
 
-The agent's requests are known to the runtime by a `key` that the driver makes, unique within the
-session (`new_key` is given to it), so that neither side's id space leaks.
+The runtime refers to the agent's requests by a `key` that the driver makes with a `new_key`
+function given to it. Keys are unique within the session, so neither side's id space leaks.
 """
 
 from __future__ import annotations
@@ -34,49 +34,52 @@ from .fork_point import ForkPoint
 
 
 class Opening(Struct, frozen=True, kw_only=True):
-    """What a session is opened with. Paths are absolute."""
+    """The parameters for opening a session. Paths are absolute."""
 
     cwd: str
     roots: tuple[str, ...] = ()
-    """Further folders, beside `cwd`."""
+    """Further folders in addition to `cwd`."""
     resume: str | None = None
-    """The agent's own id of an earlier session, to be loaded or resumed."""
+    """The agent's id of an earlier session to load or resume."""
     fork: bool = False
-    """Go on with a copy of it, which leaves it as it is."""
+    """Continue with a copy of that session and leave the original unchanged."""
     fork_at: ForkPoint | None = None
-    """Where the copy ends; default: with all of it."""
+    """The end of the copy; None copies all of it."""
     mcp_servers: tuple[JsonObject, ...] = ()
     """Entries in ACP's shape (`McpServer`)."""
     model: str | None = None
     mode: str | None = None
     options: JsonObject = {}
-    """Protocol's own extras, e.g. `system_prompt`, `json_schema` (Claude)."""
+    """Options specific to a protocol, such as `system_prompt` and `json_schema` (Claude)."""
     tenant: str = ""
-    """The name of the tenant whose session it is; empty: of none. No agent is told."""
+    """The name of the tenant that owns the session, or empty. It is not sent to the agent."""
 
 
 # --- effects: what a driver reports to the runtime
 
 
 class Write(Struct, gc=False):
-    """Send these bytes (whole lines). `urgent`: ahead of prompts that still wait."""
+    """Send these bytes, which are whole lines. `urgent`: before prompts that still wait."""
 
     data: bytes
     urgent: bool = True
 
 
 class Signal(Struct, gc=False):
-    """Send the process this signal: the protocol has no message for what it does."""
+    """Send this signal to the process, because the protocol has no message for its purpose."""
 
     name: Literal["interrupt"]
 
 
 class Started(Struct, kw_only=True):
-    """The handshake is over and prompts may be sent. It comes again when the agent's session has
-    become another one (`/clear`, a fork) or can be resumed from now on."""
+    """The handshake has finished and prompts may be sent.
+
+    Reported again when the agent's session has been replaced by another (`/clear`, a fork) or has
+    become resumable.
+    """
 
     session: str
-    """The agent's own session id, for a later resume."""
+    """The agent's own session id, for resuming later."""
     agent_version: str | None = None
     resumed: bool = False
     repeated: bool = False
@@ -89,14 +92,16 @@ class Started(Struct, kw_only=True):
 
 
 class StartFailed(Struct):
-    """The handshake ended in an error. `code`: `auth_required`, `version`, `session_not_found`,
-    `rejected` or `protocol`."""
+    """The handshake ended in an error.
+
+    Its `code` is `auth_required`, `version`, `session_not_found`, `rejected` or `protocol`.
+    """
 
     error: Error
 
 
 class Said(Struct, kw_only=True):
-    """User content that the agent repeats (history, or an echo of the running prompt)."""
+    """User content that the agent repeats: history, or an echo of the running prompt."""
 
     content: list[Block]
     message: str | None = None
@@ -104,8 +109,10 @@ class Said(Struct, kw_only=True):
 
 
 class Spoke(Struct, gc=False):
-    """A piece of the answer, or of the agent's thinking. Pieces of one `message` (and `parent`)
-    that follow each other are one item."""
+    """A piece of the answer's text or of the agent's thinking.
+
+    Consecutive pieces with the same `message` and `parent` form one item.
+    """
 
     text: str
     thought: bool = False
@@ -125,23 +132,28 @@ class Showed(Struct, kw_only=True):
 
 
 class SpeechEnded(Struct, kw_only=True):
-    """The running text or thought item is complete (Claude's blocks have an end on the wire), or
-    `broken` off: the agent will say it again."""
+    """The current text or thought item is complete (Claude marks the end of a block).
+
+    `broken`: it was interrupted and the agent will send it again.
+    """
 
     parent: str | None = None
     broken: bool = False
 
 
 class Retracted(Struct):
-    """The agent takes back what it said in these messages of the running turn."""
+    """The agent retracts its output in these messages of the running turn."""
 
     messages: frozenset[str]
 
 
 class ToolCalled(Struct, kw_only=True):
-    """A tool call exists or changed: an upsert by `id`. Lists replace; `append` adds text to the
-    live output. A terminal `status` closes the item. `opens`: the wire said that this is a new call
-    (an update that comes after its turn's end is late, a new call of the same id is not)."""
+    """A tool call is new or has changed: an upsert by `id`.
+
+    Lists replace the earlier values; `append` adds text to the live output. A terminal `status`
+    closes the item. `opens`: according to the wire this is a new call. After the end of the turn,
+    an update is late, but a new call with the same id is not.
+    """
 
     id: str
     opens: bool = False
@@ -160,29 +172,41 @@ class ToolCalled(Struct, kw_only=True):
 
 
 class PlanSet(Struct):
+    """The agent's plan."""
+
     entries: list[PlanEntry]
 
 
 class UsageSet(Struct):
+    """Usage figures of the session."""
+
     usage: Usage
 
 
 class ModesSet(Struct):
+    """The session's mode, model and options."""
+
     modes: Modes
 
 
 class CommandsSet(Struct):
+    """The agent's slash commands."""
+
     commands: list[Command]
 
 
 class TitleSet(Struct):
+    """The agent's title for the session."""
+
     title: str | None
 
 
 class TaskSet(Struct):
-    """Background work exists or changed. `call` is the tool call that started it. If `detaches`,
-    what the agent reports below that call are steps of this work: they belong to no turn, and what
-    they leave open is closed with the task."""
+    """Background work is new or has changed.
+
+    `call` is the tool call that started it. If `detaches` is true, reports below that call are
+    steps of this work: they belong to no turn, and items they leave open are closed with the task.
+    """
 
     task: Task
     call: str | None = None
@@ -190,10 +214,10 @@ class TaskSet(Struct):
 
 
 class Asked(Struct, kw_only=True):
-    """The agent asks for a person's decision; answered by `Driver.answer`.
+    """The agent requests a decision by a person; answer it with `Driver.answer`.
 
-    `kind` is `permission` (pick one of `options`) or `elicitation` (fill `form`, visit `url`).
-    `tool_call`, `name`, `input` say what it is about, as far as the agent said.
+    `kind` is `permission` (choose one of `options`) or `elicitation` (fill in `form` or visit
+    `url`). `tool_call`, `name` and `input` describe the subject, as far as the agent reported it.
     """
 
     key: str
@@ -205,57 +229,62 @@ class Asked(Struct, kw_only=True):
     tool_kind: str | None = None
     input: Any = None
     changes: list[str] = []
-    """The files of the changes that it shows."""
+    """The files of the changes that the request shows."""
     created: list[str] = []
-    """Those of them that it writes as a whole: no old text is shown."""
+    """Those `changes` that write a whole file: no old text is shown."""
     locations: list[str] = []
-    """The files that the agent says it is about."""
+    """The files that the request is about, according to the agent."""
     detail: Any = None
     form: JsonObject | None = None
     url: str | None = None
     raw: Any = None
     background: bool = False
-    """Background work asks: the question belongs to no turn, whichever runs."""
+    """True if background work asks: the question belongs to no turn, even if one is running."""
 
 
 class Checking(Struct, kw_only=True):
-    """The agent is about to run a tool call, whether or not it will ask for permission.
+    """The agent is about to run a tool call, with or without asking for permission.
 
     It waits for `Driver.answer`: the option `DENY` keeps the call from running, `ASK` makes the
-    agent ask for permission, and no option leaves the call to the agent's own rules.
+    agent ask for permission, and no option leaves the decision to the agent's own rules.
     """
 
     call: Asked
-    """The call. It has a key of its own, and no options."""
+    """The call. It has its own key and no options."""
     ran: bool = False
-    """True if the call has run already: the answer changes nothing."""
+    """True if the call has already run, so the answer has no effect."""
 
 
 DENY: Final = "deny"
 ASK: Final = "ask"
+"""The options that answer a `Checking`."""
 
 
 class Requested(Struct, kw_only=True):
-    """The agent asks the host for a service; answered by `Driver.reply` or `Driver.refuse`.
+    """The agent requests a service from the host; answer with `Driver.reply` or `Driver.refuse`.
 
-    `method`: `fs/read_text_file` and the like (ACP's words), `mcp` (a message for an in-process
-    tool server: `params = {"server", "message"}`), `hook` (Claude), `extension` (a method of the
-    agent's own that the driver knows of: `params = {"method", "params"}`).
+    `method` is `fs/read_text_file` or another ACP name, `mcp` (a message for an in-process tool
+    server: `params = {"server", "message"}`), `hook` (Claude) or `extension` (an agent-specific
+    method that the driver knows: `params = {"method", "params"}`).
     """
 
     key: str
     method: str
     params: JsonObject
     background: bool = False
-    """Background work asks: its handler belongs to no turn, whichever runs."""
+    """True if background work asks: its handler belongs to no turn, even if one is running."""
     unawaited: bool = False
-    """The agent may end its turn without the answer: the handler may run on behind that end."""
+    """True if the agent may end its turn without the answer. The handler may then
+    outlive the turn.
+    """
     notification: bool = False
-    """No answer is owed: its handlers run one after the other, in the order of arrival."""
+    """True if no answer is expected. Handlers of notifications run one at a time, in
+    arrival order.
+    """
 
 
 def extended(key: str, method: str, params: Any, *, notification: bool = False) -> Requested:
-    """The agent asks for, or tells, something of its own."""
+    """Make the effect of an agent-specific request or notification."""
     return Requested(
         key=key,
         method="extension",
@@ -266,22 +295,31 @@ def extended(key: str, method: str, params: Any, *, notification: bool = False) 
 
 
 class Withdrawn(Struct, gc=False):
-    """The agent took back its request: stop its handler. Whether an answer is still owed is the
-    driver's business: `answer`, `reply` and `refuse` of a withdrawn key are no-ops."""
+    """The agent withdrew its request: stop the handler.
+
+    The driver knows whether an answer is still required: `answer`, `reply` and `refuse` do nothing
+    for a withdrawn key.
+    """
 
     key: str
 
 
 class TurnBegan(Struct, gc=False):
-    """The agent began to work by itself. `explicit`: its end will be a `TurnFinished`;
-    otherwise the wire has no such thing and silence must do."""
+    """The agent began to work by itself.
+
+    `explicit`: the end will be reported by a `TurnFinished`. Otherwise the wire has no such message
+    and the runtime infers the end from silence.
+    """
 
     explicit: bool = True
 
 
 class TurnFinished(Struct, kw_only=True):
-    """A turn is over, by the agent's word. `turn` is the id given to `prompt`, or None for a turn
-    that the agent began. `outcome` ignores that we may have cancelled: the runtime knows that."""
+    """The agent has reported the end of a turn.
+
+    `turn` is the id given to `prompt`, or None for a turn that the agent began. `outcome` ignores a
+    cancellation by agentrt, which the runtime knows about.
+    """
 
     turn: str | None
     outcome: Outcome
@@ -290,11 +328,11 @@ class TurnFinished(Struct, kw_only=True):
     error: Error | None = None
     structured_output: Any = None
     folded: tuple[str, ...] = ()
-    """Further prompts (their ids) that this same end belongs to."""
+    """The ids of further prompts that end with this turn."""
 
 
 class Returned(Struct):
-    """The result of `call`: a value in the protocol's own shape, or an error."""
+    """The result of `Driver.call`: a value in the protocol's own shape, or an error."""
 
     call: str
     value: Any = None
@@ -327,60 +365,69 @@ Effect: TypeAlias = (
     | Returned
     | Notice
 )
+"""Any effect that a driver reports."""
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """A decision on an `Asked`. Without `option` and `content` it is a refusal to decide
-    (`cancelled`)."""
+    """The answer to an `Asked`. Without `option` and `content` it declines to decide
+    (`cancelled`).
+    """
 
     option: str | None = None
     """The id of the chosen `PermissionOption`."""
     content: JsonObject | None = None
-    """The filled form of an elicitation (with `option="accept"`)."""
+    """The filled-in form of an elicitation (with `option="accept"`)."""
     message: str = ""
-    """What the agent gets about a rejection, where its protocol can carry it."""
+    """The reason for a rejection, sent to the agent if its protocol supports that."""
     updated_input: JsonObject | None = None
     interrupt: bool = False
 
 
 class Driver(Protocol):
-    """The state machine of one agent process. Every method returns what is to be done, in order.
+    """The state machine of one agent process. Methods return effects to carry out in order.
 
-    One prompt at a time is in flight; `prompt` while one is raises `LocalProtocolError`.
+    One prompt at a time is in flight: `prompt` raises `LocalProtocolError` while one is.
     """
 
     def start(self, opening: Opening) -> list[Effect]:
-        """Begin the handshake; it ends with `Started` or `StartFailed`."""
+        """Begin the handshake, which ends with `Started` or `StartFailed`."""
         ...
 
     def receive(self, data: bytes) -> list[Effect]:
-        """Take what the agent wrote, cut anywhere."""
+        """Process output of the agent, split at any position."""
         ...
 
     def receive_eof(self) -> list[Effect]:
-        """The agent's stdout has ended: takes a last line without its newline."""
+        """Process the end of the agent's stdout, including a last line without a newline."""
         ...
 
     def prompt(
         self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
     ) -> list[Effect]:
-        """Send a prompt; `TurnFinished(turn)` will answer it. `meta` travels with it, where the
-        protocol has a place for that."""
+        """Send a prompt, to be answered by `TurnFinished(turn)`.
+
+        `meta` is sent along if the protocol has a field for it.
+        """
         ...
 
     def unsent(self, turn: str) -> None:
-        """What `prompt` or `steer` made for `turn` was never written, and will not be: nothing
-        answers it."""
+        """Forget the message of `prompt` or `steer` for `turn`: it was not and will not
+        be written.
+        """
         ...
 
     def cancel(self) -> list[Effect]:
-        """Tell the agent to stop the running turn. May be called again to repeat it. Nothing is
-        sent when no turn runs: a late cancel would hit the next one. Open `Asked` and `Requested`
-        keys stay the runtime's to answer."""
+        """Ask the agent to stop the running turn. Call again to repeat the request.
+
+        Sends nothing if no turn runs, because a late cancel would hit the next one. The runtime
+        must still answer open `Asked` and `Requested` keys.
+        """
         ...
 
     def answer(self, key: str, answer: Answer) -> list[Effect]:
-        """Answer an `Asked` or a `Checking`. Unknown, withdrawn or answered keys are a no-op."""
+        """Answer an `Asked` or a `Checking`. Does nothing if the key is unknown or
+        already closed.
+        """
         ...
 
     def reply(self, key: str, result: Any) -> list[Effect]:
@@ -392,54 +439,68 @@ class Driver(Protocol):
         ...
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
-        """A request of ours outside the turn, answered by `Returned(call)`. Neutral methods:
-        `set_mode {"mode"}`, `set_model {"model"}`, `set_option {"option", "value"}`,
-        `stop_task {"task"}`, `list_sessions {"cursor"?}`, `delete_session {"session"}`,
-        `logout`; else the protocol's own name. What the agent did not advertise is answered at
-        once by an error with code `unsupported`."""
+        """Send a request outside the turn, to be answered by `Returned(call)`.
+
+        Neutral methods are `set_mode {"mode"}`, `set_model {"model"}`, `set_option {"option",
+        "value"}`, `stop_task {"task"}`, `list_sessions {"cursor"?}`, `delete_session {"session"}`
+        and `logout`; other names are the protocol's own. A method that the agent did not advertise
+        is answered immediately by an error with code `unsupported`.
+        """
         ...
 
     def uncall(self, call: str) -> list[Effect]:
-        """Nobody waits for this call any more; notify the agent where the protocol can."""
+        """Abandon a call, and notify the agent if the protocol supports it."""
         ...
 
     def goodbye(self) -> list[Effect]:
-        """What to say before stdin is closed (`session/close`, `end_session`), if anything."""
+        """Return the message to send before stdin is closed (`session/close`, `end_session`), if
+        any.
+        """
         ...
 
     @property
     def idle(self) -> bool:
-        """True when, by its own word, the agent has nothing left to do (Claude's state frames);
-        True outside turns where the protocol has no such word. Any `receive` may change it, also
-        one without effects."""
+        """True if the agent has reported that it has nothing left to do (Claude's state frames).
+
+        In protocols without such a report, true outside turns. Any `receive` may change it, even
+        one without effects.
+        """
         ...
 
 
 @runtime_checkable
 class Settles(Protocol):
-    """A driver whose turns end in two steps: the agent's result, and its word that it rests; and
-    whose agent goes on by itself when its background work has ended."""
+    """A driver whose turns end in two steps: the agent's result and its report that it is idle.
+
+    Its agent also continues by itself when its background work has ended.
+    """
 
     @property
     def settling(self) -> bool:
-        """True when only that word is missing (or, after it, only the result), or when nothing
-        runs and the agent should go on. It follows within milliseconds, or never: whoever keeps a
-        clock calls `settle` after a short silence."""
+        """True if one of the two is still missing, or if nothing runs but the agent should
+        continue.
+
+        The missing message follows within milliseconds or never, so the runtime calls `settle`
+        after a short silence.
+        """
         ...
 
     def settle(self) -> list[Effect]:
-        """Wait no longer: a turn that is `settling` ends now. `settling` is False afterwards."""
+        """Stop waiting: end a `settling` turn now. `settling` is False afterwards."""
         ...
 
 
 @runtime_checkable
 class Steers(Protocol):
-    """A driver whose agent takes a prompt into the turn that runs."""
+    """A driver whose agent accepts a prompt during a running turn."""
 
     def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
-        """Send a prompt into the running turn. `turn` comes back in `TurnFinished.folded` of the
-        turn that took it: the running one, or one of the agent's own that follows it. If the agent
-        drops it, `TurnFinished(turn, "cancelled")` says so."""
+        """Send a prompt into the running turn.
+
+        `turn` is returned in `TurnFinished.folded` of the turn that took it: the running one, or a
+        following one begun by the agent. If the agent drops the prompt, `TurnFinished(turn,
+        "cancelled")` reports it.
+        """
         ...
 
 

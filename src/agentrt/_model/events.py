@@ -1,9 +1,10 @@
-"""The vocabulary of the log: what viewers in Python, browsers and terminals see.
+"""The events of the log, as seen by viewers in Python, browsers and terminals.
 
-One struct per `kind` of the browser protocol (`agentrt.v1`); they encode to exactly the `event`
-field of its frames. Instants are seconds since the Unix epoch.
+One struct per `kind` of the browser protocol (`agentrt.v1`). Each encodes to exactly the `event`
+field of that protocol's frames. Times are seconds since the Unix epoch.
 
-The commonest are kept from the cyclic garbage collector (`gc=False`): they hold plain data.
+The most frequent structs are exempt from cyclic garbage collection (`gc=False`), because they hold
+plain data.
 """
 
 from __future__ import annotations
@@ -16,35 +17,42 @@ from .causes import Cause, cause_of
 from .content import Block, JsonObject, ToolContent
 
 Phase: TypeAlias = Literal["starting", "idle", "running", "waiting", "cancelling", "closed", "dead"]
-"""What a session is doing. `waiting`: a person must answer. `dead`: the process is gone and the
-next prompt starts another one. `closed` is final."""
+"""The current activity of a session. `waiting`: a person must answer. `dead`: the process has ended
+and the next prompt starts a new one. `closed` is final.
+"""
 
 Origin: TypeAlias = Literal["user", "agent"]
-"""Who started a turn: a prompt, or the agent by itself."""
+"""The starter of a turn: the user with a prompt, or the agent by itself."""
 
 Outcome: TypeAlias = Literal[
     "completed", "cancelled", "refused", "limit", "failed", "timed_out", "agent_died"
 ]
-"""How a turn ended, by agentrt's own knowledge; the agent's word is the `stop_reason`."""
+"""The end of a turn as determined by agentrt; the agent's own value is the `stop_reason`."""
 
 CancelledBy: TypeAlias = Literal["user", "caller", "agent"]
+"""The party that cancelled a turn."""
 
 ItemType: TypeAlias = Literal["user", "text", "thought", "tool", "notice", "task"]
+"""The type of an item."""
 
 ItemStatus: TypeAlias = Literal[
     "pending", "waiting", "running", "completed", "failed", "denied", "cancelled", "orphaned"
 ]
-"""`orphaned`: the process died and nobody knows. The last five are terminal."""
+"""The status of an item. `orphaned`: the process died and the result is unknown. The last five
+values are terminal.
+"""
 
 TERMINAL: frozenset[str] = frozenset({"completed", "failed", "denied", "cancelled", "orphaned"})
+"""The terminal values of `ItemStatus`."""
 
 
 class Error(Struct, omit_defaults=True):
-    """What went wrong, for people (`message`) and programs (`cause`; `code`, `data`).
+    """An error, for people (`message`) and for programs (`cause`, `code`, `data`).
 
-    `code` and `data` are the agent's or agentrt's own. `cause` is the same for every agent
-    (`auth`, `rate_limit`, `overloaded`, `quota`, `context_too_large`, `model_unknown`, `network`,
-    `agent_bug` or `refused`), None if it is not known."""
+    `code` and `data` come from the agent or from agentrt. `cause` has the same meaning for every
+    agent: `auth`, `rate_limit`, `overloaded`, `quota`, `context_too_large`, `model_unknown`,
+    `network`, `agent_bug` or `refused`, or None if it is unknown.
+    """
 
     code: str
     message: str
@@ -57,10 +65,12 @@ class Error(Struct, omit_defaults=True):
 
 
 class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):
-    """Tokens and money. `used` of `size` tokens are in the context window now; the rest counts
-    the turn (in `turn.ended`) or the session (in `usage`). `cost` is in `currency` (USD), `steps`
-    are the agent's own count of its rounds with the model, and `models` has the same for each
-    model, by its name."""
+    """Token counts and cost.
+
+    `used` of `size` tokens are in the context window now. The other counts are for the turn (in
+    `turn.ended`) or for the session (in `usage`). `cost` is in `currency` (USD). `steps` is the
+    agent's own count of its rounds with the model. `models` has the same figures per model name.
+    """
 
     used: int | None = None
     size: int | None = None
@@ -77,8 +87,10 @@ class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):
 
 
 class Tool(Struct, omit_defaults=True, kw_only=True):
-    """A tool call. `call` is the agent's own id for it. Only `owner: "client"` calls are a
-    viewer's to complete."""
+    """A tool call.
+
+    `call` is the agent's id for it. Viewers may complete only calls with `owner: "client"`.
+    """
 
     call: str = ""
     name: str = ""
@@ -92,8 +104,11 @@ class Tool(Struct, omit_defaults=True, kw_only=True):
 
 
 class Item(Struct, omit_defaults=True, kw_only=True, gc=False):
-    """One thing shown. `parent` is the tool call (a sub-agent's) that it belongs to. `turn` is None
-    for a step of a sub-agent that works in the background, and for repeated history."""
+    """An entry of the transcript.
+
+    `parent` is the (sub-agent's) tool call that it belongs to. `turn` is None for repeated history
+    and for a step of a sub-agent that works in the background.
+    """
 
     id: str
     type: ItemType
@@ -105,29 +120,32 @@ class Item(Struct, omit_defaults=True, kw_only=True, gc=False):
     tool: Tool | None = None
     message: str | None = None
     replay: bool = False
-    """True for what the agent repeats of an earlier process's conversation."""
+    """True if the agent repeats this item from the conversation of an earlier process."""
 
 
 class PermissionOption(Struct, omit_defaults=True):
-    """One answer to a permission request. Choose by `kind`, show `name`."""
+    """A possible answer to a permission request. Choose by `kind`, display `name`."""
 
     id: str
     name: str
     kind: str
     """`allow_once`, `allow_always`, `reject_once` or `reject_always`."""
     effect: str = ""
-    """A further effect of choosing it: `mode` (the session's mode changes) or `folder` (the agent
-    may work in another folder). Such an option is chosen by its id, never by its kind alone."""
+    """A further effect of this choice: `mode` (changes the session's mode) or `folder` (lets the
+    agent work in another folder). Choose such an option by its id, never by its kind alone.
+    """
 
 
 class PlanEntry(Struct, omit_defaults=True):
+    """A step of the agent's plan."""
+
     content: str
     status: str = "pending"
     priority: str = "medium"
 
 
 class Choice(Struct, omit_defaults=True):
-    """One value of a mode or of an option."""
+    """A possible value of a mode or of an option."""
 
     id: str
     name: str
@@ -135,7 +153,7 @@ class Choice(Struct, omit_defaults=True):
 
 
 class Option(Struct, omit_defaults=True, kw_only=True):
-    """A setting of the session, such as its model: a choice or, without `choices`, a switch."""
+    """A setting of the session, such as its model: a choice, or a switch if `choices` is empty."""
 
     id: str
     name: str
@@ -146,11 +164,11 @@ class Option(Struct, omit_defaults=True, kw_only=True):
 
 
 class Modes(Struct, omit_defaults=True, kw_only=True):
-    """The session's mode, model and other options, each with what it can be set to.
+    """The session's mode, model and other options, each with its possible values.
 
-    `unconfirmed`: the settings (`mode`, `model`, or the id of an option) that somebody has asked
-    the agent to change and that it has not answered, although nobody waits for that any more. The
-    values shown for them may not be the agent's.
+    `unconfirmed` lists the settings (`mode`, `model`, or the id of an option) with a change request
+    that the agent has not answered and that no caller waits for any more. The values shown for them
+    may differ from the agent's.
     """
 
     mode: str | None = None
@@ -173,8 +191,9 @@ class Task(Struct, omit_defaults=True, kw_only=True):
     """Background work that the agent reports. It outlives turns and never makes a session busy.
 
     `item` is the tool call that started it; the steps of a background sub-agent are items below
-    that one, without a turn. `detail` is the latest progress, and the final report once `status` is
-    terminal, as far as the agent gives one."""
+    that one, without a turn. `detail` is the latest progress or, once `status` is terminal, the
+    final report, if the agent gives one.
+    """
 
     id: str
     title: str = ""
@@ -186,7 +205,7 @@ class Task(Struct, omit_defaults=True, kw_only=True):
 
 
 class QueueEntry(Struct, omit_defaults=True):
-    """A prompt that waits for its turn. `paused`: it is not sent until the queue is resumed."""
+    """A queued prompt. A `paused` prompt is not sent until the queue is resumed."""
 
     id: str
     content: list[Block]
@@ -194,7 +213,7 @@ class QueueEntry(Struct, omit_defaults=True):
 
 
 class TurnState(Struct, gc=False):
-    """The running turn, as far as a viewer needs it. `deadline` is the hard limit's."""
+    """The running turn, as far as viewers need it. `deadline` is that of the hard limit."""
 
     id: str
     origin: Origin
@@ -204,6 +223,8 @@ class TurnState(Struct, gc=False):
 
 
 class AgentState(Struct, frozen=True, gc=False):
+    """The agent of a session. `alive` is true while its process runs."""
+
     name: str
     protocol: Literal["acp", "claude", "codex"]
     version: str | None = None
@@ -212,7 +233,7 @@ class AgentState(Struct, frozen=True, gc=False):
 
 
 class State(Struct, gc=False):
-    """The session's state. Busy means `turn is not None`, by definition."""
+    """The session's state. By definition the session is busy if `turn` is not None."""
 
     phase: Phase
     turn: TurnState | None
@@ -224,12 +245,14 @@ class State(Struct, gc=False):
 
 
 class StateChanged(Struct, tag_field="kind", tag="state", gc=False):
-    """The session's state is another one."""
+    """The session's state has changed."""
 
     state: State
 
 
 class TurnStarted(Struct, tag_field="kind", tag="turn.started", omit_defaults=True, gc=False):
+    """A turn has started."""
+
     turn: str
     origin: Origin
     prompt: list[Block] | None = None
@@ -238,7 +261,9 @@ class TurnStarted(Struct, tag_field="kind", tag="turn.started", omit_defaults=Tr
 class TurnEnded(
     Struct, tag_field="kind", tag="turn.ended", omit_defaults=True, kw_only=True, gc=False
 ):
-    """Exactly one per turn, after every item and permission request of it is closed."""
+    """A turn has ended. Emitted exactly once per turn, after its items and permission requests
+    close.
+    """
 
     turn: str
     outcome: Outcome
@@ -250,18 +275,20 @@ class TurnEnded(
 
 
 class ItemOpened(Struct, tag_field="kind", tag="item.opened", gc=False):
+    """An item was added to the transcript."""
+
     item: Item
 
 
 class ItemDelta(Struct, tag_field="kind", tag="item.delta", gc=False):
-    """`text` was appended to an item. `TextDelta` and `ThoughtDelta` say which kind of item."""
+    """`text` was appended to an item. `TextDelta` and `ThoughtDelta` tell the item's type."""
 
     item: str
     text: str
 
 
 class TextDelta(ItemDelta, tag_field="kind", tag="item.delta", gc=False):
-    """A piece of the answer."""
+    """A piece of the answer's text."""
 
 
 class ThoughtDelta(ItemDelta, tag_field="kind", tag="item.delta", gc=False):
@@ -269,14 +296,18 @@ class ThoughtDelta(ItemDelta, tag_field="kind", tag="item.delta", gc=False):
 
 
 class ItemUpdated(Struct, tag_field="kind", tag="item.updated"):
-    """Fields of an item were replaced; `patch` holds their new values. `tool` is merged: only the
-    fields of it that are named are replaced."""
+    """Fields of an item were replaced. `patch` holds their new values.
+
+    `tool` is merged: only the fields present in the patch are replaced.
+    """
 
     item: str
     patch: JsonObject
 
 
 class ItemClosed(Struct, tag_field="kind", tag="item.closed", gc=False):
+    """An item reached a terminal status."""
+
     item: str
     status: ItemStatus
 
@@ -284,8 +315,11 @@ class ItemClosed(Struct, tag_field="kind", tag="item.closed", gc=False):
 class PermissionOpened(
     Struct, tag_field="kind", tag="permission.opened", omit_defaults=True, kw_only=True
 ):
-    """The agent asks. Also used for elicitations: `form` is then the JSON schema of the wanted
-    answer, or `url` a page to visit."""
+    """The agent requests a permission or an answer.
+
+    Also used for elicitations: `form` is then the JSON schema of the requested answer, or `url` a
+    page to visit.
+    """
 
     request: str
     title: str
@@ -296,29 +330,38 @@ class PermissionOpened(
     form: JsonObject | None = None
     url: str | None = None
     background: bool = False
-    """Work in the background asks: no turn waits for the answer, or ends the question."""
+    """True if background work asks: no turn waits for the answer, and no turn's end closes the
+    request.
+    """
     orphaned: bool = False
-    """The process that asked is gone, and its own question closed. The answer goes to the agent in
-    a prompt of agentrt's own, which begins with `[agentrt]`; a dismissal only closes this."""
+    """True if the process that asked has ended and its own request is closed. The answer goes to
+    the agent in a prompt written by agentrt, which begins with `[agentrt]`. A dismissal only closes
+    this request.
+    """
 
 
 class PermissionClosed(
     Struct, tag_field="kind", tag="permission.closed", omit_defaults=True, kw_only=True
 ):
+    """A permission request was answered, withdrawn or expired."""
+
     request: str
     outcome: Literal["selected", "cancelled", "expired"]
     option: str | None = None
     by: str = "agent"
-    """`user` (a viewer), `policy`, `unattended` (nobody was there to answer, or the turn's reader
-    went on without an answer), `turn` (it ended), `agent` (it withdrew) or `timeout`."""
+    """`user` (a viewer), `policy`, `unattended` (no one was present to answer, or the turn's reader
+    continued without answering), `turn` (it ended), `agent` (it withdrew the request) or `timeout`.
+    """
     reason: str = ""
-    """Why it was denied, if that was said: by a rule, a policy or a person."""
+    """The reason for a denial, if a rule, a policy or a person gave one."""
     who: str = ""
-    """The one who answered, as far as it is known: a tenant or the holder of a token, such as
-    `tenant alice` or `the server's token`; empty for a policy and for a program's own code."""
+    """The party that answered, if known: a tenant or the holder of a token, such as `tenant alice`
+    or `the server's token`. Empty for a policy and for the program's own code.
+    """
     via: str = ""
-    """Where the answer came from: `program`, `terminal`, or a client's protocol with the name that
-    it gave itself, such as `agentrt.v1 (page)` or `acp (zed)`."""
+    """The source of the answer: `program`, `terminal`, or a client's protocol with the name that
+    the client reported, such as `agentrt.v1 (page)` or `acp (zed)`.
+    """
     rule: str = ""
     """The rule that decided, such as `deny Bash(rm:*)`, or the name of the policy."""
 
@@ -331,41 +374,54 @@ class AnswerOrigin(Struct, frozen=True):
 
 
 NO_ORIGIN = AnswerOrigin()
+"""The origin of an answer about which nothing is known."""
 
 
 class QueueChanged(Struct, tag_field="kind", tag="queue"):
-    """The waiting prompts, in the order in which they are sent. `paused`: some of them are."""
+    """The queued prompts, in sending order. `paused` is true if any of them is paused."""
 
     queue: list[QueueEntry]
     paused: bool = False
 
 
 class PlanChanged(Struct, tag_field="kind", tag="plan"):
+    """The agent's plan has changed."""
+
     plan: list[PlanEntry]
 
 
 class UsageChanged(Struct, tag_field="kind", tag="usage", gc=False):
+    """The usage figures of the session have changed."""
+
     usage: Usage
 
 
 class ModesChanged(Struct, tag_field="kind", tag="modes"):
+    """The session's mode, model or options have changed."""
+
     modes: Modes
 
 
 class CommandsChanged(Struct, tag_field="kind", tag="commands"):
+    """The agent's slash commands have changed."""
+
     commands: list[Command]
 
 
 class TitleChanged(Struct, tag_field="kind", tag="title"):
+    """The session's title has changed."""
+
     title: str | None
 
 
 class TaskChanged(Struct, tag_field="kind", tag="task"):
+    """Background work started, progressed or ended."""
+
     task: Task
 
 
 class Notice(Struct, tag_field="kind", tag="notice", omit_defaults=True):
-    """Something a person may want to know and no program needs to act on."""
+    """Information for people; no program needs to act on it."""
 
     level: Literal["info", "warning", "error"]
     code: str
@@ -392,3 +448,4 @@ Event: TypeAlias = (
     | TaskChanged
     | Notice
 )
+"""Any event of the log."""

@@ -1,9 +1,9 @@
-"""The numbered log of one session, and the cursors through which everybody reads it.
+"""The numbered log of one session, and the cursors that read it.
 
-Appending is synchronous and never waits. The log keeps a ring of recent events; the state, which
-is their fold, keeps the content. A reader that falls behind the ring is either *lossless* (a
-turn's Python iterator: what it has not read is kept for it, neighbours joined and their text only
-in the state) or has to start again from a snapshot (a browser).
+Appending is synchronous and never waits. The log keeps a ring of recent events; their fold, the
+state, keeps the content. A reader that is too slow for the ring is either *lossless* or must start
+again from a snapshot (a browser). Lossless is a turn's Python iterator: its unread events are kept
+for it, with neighbours joined and their text only in the state.
 """
 
 from __future__ import annotations
@@ -31,89 +31,99 @@ from .events import (
 from .state import History, SessionState, Snapshot, patched
 
 JOIN: Final = 256 * 1024
-"""Characters of text from which on a slow lossless reader gets the rest as another event."""
+"""Characters of joined text after which a slow lossless reader gets the rest as another event."""
 
 EVENT: Final = 256
-"""Roughly the bytes of an event beyond its content."""
+"""Approximate size of an event without its content, in bytes."""
 
 AHEAD: Final = 16
-"""Events that a reader has in hand at a time: to find where it is costs as much as to read two."""
+"""Events that a reader fetches at a time: finding its position costs as much as reading two."""
 
 
 FAR: Final = sys.maxsize
-"""Where a reader is that is given nothing."""
+"""The position of a paused reader."""
 
 
 class Overrun(Exception):
-    """The events asked for are no longer kept: start again from a snapshot."""
+    """The requested events are no longer kept; start again from a snapshot."""
 
 
 class Keeper(Protocol):
-    """Keeps the batches of a log before anybody sees them."""
+    """Stores the batches of a log before readers see them."""
 
     def put(self, first: int, events: list[Event], size: int) -> None:
-        """Take the events `first…`, which are made of messages of `size` bytes. Never waits, and
-        never raises. What is kept goes to `Log.shown`, in order."""
+        """Take the events from number `first`, made of messages of `size` bytes.
+
+        Never waits and never raises. Stored events go to `Log.shown`, in order.
+        """
         ...
 
     def check(self) -> None:
-        """Raises `StoreUnavailable` while nothing new should be begun."""
+        """Raise `StoreUnavailable` while no new work may start."""
         ...
 
     def hurry(self) -> None:
-        """Something waits for the next batch: it must survive the loss of power, too."""
+        """Make the next batch survive a loss of power as well, because something waits for it."""
         ...
 
     @property
     def unread(self) -> bool:
-        """Whether the agent is not read, because there is no room for what it says."""
+        """True if reading from the agent has stopped, because there is no room for its messages."""
         ...
 
     @property
     def over(self) -> bool:
-        """Whether nobody waits any more for what is not kept."""
+        """True if nothing waits any more for events that are not stored."""
         ...
 
 
 class Log:
-    """`append` takes an event, `publish` gives what was appended to the readers, and wakes them.
+    """The event log of a session.
 
-    The two are apart so that a batch of events costs one wake-up, and is numbered, folded into the
-    state and kept in one go. Whoever looks at the state sooner sees them in it, too.
+    `append` takes an event; `publish` gives the appended events to the readers and wakes them. They
+    are separate so that a batch of events is numbered, folded into the state and kept in one step,
+    and wakes readers once. Code that reads the state before `publish` already sees the appended
+    events in it.
     """
 
     def __init__(
         self, session: str, epoch: str, limits: Limits, state: SessionState, *, seq: int = 0
     ) -> None:
-        """`state` is that at event `seq`: what was logged before is not kept here."""
+        """Start a log after event `seq`, with `state` as the state at that event.
+
+        Earlier events are not kept here.
+        """
         self.session = session
         self.epoch = epoch
         self.shown = self
-        """The log that is read: this one or, where a keeper takes the batches, the one that it
-        gives them to."""
+        """The log to read from: this one or, if a keeper takes the batches, the one it forwards
+        them to.
+        """
         self._source = self
         self.keeper: Keeper | None = None
-        """What takes the batches, if anything does."""
+        """Takes the batches, if set."""
         self.observer: Callable[[list[Event], int], None] | None = None
-        """Called with each batch and its size before anybody sees it, also where it is not kept
-        yet. It must not block, raise or append."""
+        """Called with each batch and its size before readers see it, even if it is not stored yet.
+        Must not block, raise or append.
+        """
         self._new: list[Event] = []
-        """What is not in the state yet."""
+        """Events that are not in the state yet."""
         self.append: Final[Callable[[Event], None]] = self._new.append
-        """Take the next event."""
+        """Append the next event."""
         self._state = state
         self._seq = seq
-        """The number of the last event that is in the state."""
+        """The number of the last event in the state."""
         self._events: list[Event] = []
         self._first = seq + 1
         self._limits = limits
         self._ring_events, self._ring_bytes = limits.ring_events, limits.ring_bytes
         self._batches: deque[tuple[int, int]] = deque()  # (events, bytes) of each `publish`
-        self._weighed = 0  # how many of `_events` are in `_batches`
+        self._weighed = 0  # the number of `_events` that are in `_batches`
         self._bytes = 0
         self.arrived = 0
-        """Bytes of the messages that the next events are made of, if they are of any. That bounds
-        what the events hold, and is known without looking into each of them."""
+        """Bytes of the messages that the next events are made of, or 0. This bounds the size of the
+        events without a look into each of them.
+        """
         self._lossless: set[Cursor] = set()
         self._wakers: tuple[Callable[[], None], ...] = ()
 
@@ -138,7 +148,7 @@ class Log:
         new.clear()
 
     def publish(self) -> None:
-        """Wake whoever waits for events, and keep the ring within its bounds."""
+        """Wake the waiting readers and keep the ring within its bounds."""
         if self._new:
             self._fold()
         arrived = self.arrived
@@ -164,8 +174,10 @@ class Log:
             self._cut(self._ring_events, self._ring_bytes)
 
     def keep(self, keeper: Keeper, shown: Log) -> None:
-        """Give all batches to `keeper` from now on, behind those that are published. What it keeps
-        goes to `shown`, a log that is equal to this one and is read in its stead."""
+        """Give all later batches to `keeper`.
+
+        Stored batches go to `shown`, a log equal to this one, which is read instead of it.
+        """
         self._fold()
         self.keeper = keeper
         self._events, self._first = [], self._seq + 1
@@ -175,19 +187,21 @@ class Log:
         shown._source = self
 
     def extend(self, events: list[Event], size: int) -> None:
-        """Append a whole batch, made of messages of so many bytes, and publish it."""
+        """Append a whole batch, made of messages of `size` bytes, and publish it."""
         self._new += events
         self.arrived = size
         self.publish()
 
     @property
     def behind(self) -> bool:
-        """Whether there are events that are not shown yet."""
+        """True if there are events that are not shown yet."""
         return self.shown.seq != self.seq
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have `wake` called after each batch; returns the function that ends it. `wake` must not
-        block, raise or append."""
+        """Call `wake` after each batch. Returns the function that unsubscribes it.
+
+        `wake` must not block, raise or append.
+        """
         self._wakers = (*self._wakers, wake)
 
         def leave() -> None:
@@ -196,21 +210,24 @@ class Log:
         return leave
 
     def snapshot(self) -> Snapshot:
-        """All of it."""
+        """Return a snapshot of the whole session."""
         return self.state.snapshot(self.session, self.epoch, self.seq)
 
     def recent(self) -> Snapshot:
-        """The last turns, in a time that does not depend on how many there are."""
+        """Return a snapshot of the last turns, in a time independent of their total number."""
         limits = self._limits
         turns, items = limits.snapshot_turns, limits.snapshot_items
         return self.state.snapshot(self.session, self.epoch, self.seq, turns=turns, items=items)
 
     def history(self, before: str, turns: int | None = None) -> History:
-        """The turns ahead of an item, so many or as a snapshot has. Raises `KeyError`."""
+        """Return up to `turns` turns before an item (default: as many as in a snapshot).
+
+        Raises `KeyError` if the item does not exist.
+        """
         return self.state.history(before, self._most(turns), self._limits.snapshot_items)
 
     def lacks(self, before: str | None, turns: int | None = None) -> bool:
-        """Whether something of that is left in a store; None: of all."""
+        """Return True if part of that history is only in a store. None means the whole history."""
         return self.state.lacks(before, self._most(turns), self._limits.snapshot_items)
 
     def _most(self, turns: int | None) -> int:
@@ -218,7 +235,7 @@ class Log:
         return most if turns is None else min(turns, most)
 
     def since(self, seq: int) -> list[Event]:
-        """The events after `seq`, which may be merged by the caller. Raises `Overrun`."""
+        """Return the events after `seq`; the caller may merge them. Raises `Overrun`."""
         self._fold()
         if seq < self._first - 1 or seq > self._seq:
             raise Overrun(seq)
@@ -226,12 +243,15 @@ class Log:
 
     @property
     def kept_after(self) -> int:
-        """The events behind this number are still kept."""
+        """The events after this number are still kept."""
         return self._first - 1
 
     def cursor(self, after: int | None = None, *, lossless: bool = False) -> Cursor:
-        """A reader that starts behind event `after` (default: behind the last one, shown yet or
-        not)."""
+        """Return a reader that starts after event `after`.
+
+        The default is the last event, whether or not it is shown yet. Raises `Overrun` if that
+        position is not kept.
+        """
         newest = self._source.seq
         start = newest if after is None else after
         if start < self._first - 1 or start > newest:
@@ -242,8 +262,10 @@ class Log:
         return cursor
 
     def _cut(self, count: int, size: int) -> None:
-        """Drop the oldest batches down to three quarters of the bounds (so that it is rare), but
-        never the newest one."""
+        """Drop the oldest batches down to three quarters of the bounds, but never the newest one.
+
+        Three quarters makes cuts rare.
+        """
         batches = self._batches
         drop = 0
         while len(batches) > 1 and (
@@ -262,7 +284,7 @@ class Log:
         self._first += drop
 
     def _placed(self, count: int) -> list[Event | _Slice]:
-        """The oldest events, their text as places in the state's."""
+        """Return the `count` oldest events, with their text as positions in the state's text."""
         ends: dict[str, int | None] = {}
         placed: list[Event | _Slice] = []
         for event in reversed(self._events):  # the state has the text of all of them
@@ -280,7 +302,7 @@ class Log:
 
 
 class _Slice(Struct):
-    """A piece of an item's text, as a place in it: the state keeps the text, once for all."""
+    """A piece of an item's text, by its position: the state keeps the text only once."""
 
     kind: type[ItemDelta]
     item: str
@@ -289,9 +311,9 @@ class _Slice(Struct):
 
 
 class Cursor:
-    """One reader's place in the log.
+    """A reader's position in the log.
 
-    What comes next is in hand: who reads much takes it from `ready`, and calls `more` when that is
+    Events are fetched into `ready`. Fast readers take them from there and call `more` when it is
     empty.
     """
 
@@ -299,23 +321,27 @@ class Cursor:
 
     def __init__(self, log: Log, seq: int) -> None:
         self._log = log
-        self._end = seq  # the number of the last event in hand
+        self._end = seq  # the number of the last fetched event
         self._kept: deque[tuple[int, Event | _Slice]] | None = None
         self.ready: list[Event] = []
-        """The events in hand, the next one last. Always the same list."""
+        """The fetched events, the next one last. Always the same list object."""
 
     @property
     def seq(self) -> int:
-        """The number of the last event it has given or passed over."""
+        """The number of the last event that was returned or skipped."""
         return self._log.seq if self._end == FAR else self._end - len(self.ready)
 
     def pop(self) -> Event | None:
-        """The next event, or None when there is none yet. Raises `Overrun` (never if lossless)."""
+        """Return the next event, or None if there is none yet. Raises `Overrun` (never if
+        lossless).
+        """
         return self.ready.pop() if self.ready or self.more() else None
 
     def more(self) -> bool:
-        """Take the next events in hand, where there are any: `ready` must be empty. Raises as
-        `pop`."""
+        """Fetch the next events; `ready` must be empty. Returns True if there were any.
+
+        Raises `Overrun`, unless lossless.
+        """
         log, end = self._log, self._end
         if self._kept:
             self._end, kept = self._kept.popleft()
@@ -339,26 +365,28 @@ class Cursor:
         return True
 
     def pause(self) -> None:
-        """Give nothing, whatever comes, until `skip` says what to go on behind."""
+        """Return no events until `skip` sets the position to continue after."""
         self.skip(FAR)
 
     def skip(self, seq: int) -> None:
-        """Give nothing up to event `seq` any more."""
+        """Continue after event `seq`."""
         self._kept = None
         self.ready.clear()
         self._end = seq
 
     def close(self) -> None:
-        """Stop keeping what this reader has not read."""
+        """Stop keeping the unread events of this reader."""
         self._log._lossless.discard(self)
         self.skip(self.seq)
 
     def _keep(self, events: list[Event | _Slice], first: int) -> None:
-        """Events `first…` are about to leave the ring: keep the unread ones, neighbours joined."""
+        """Keep the unread ones of the events `first…`, which are leaving the ring, neighbours
+        joined.
+        """
         if self._kept is None:
             self._kept = deque()
         kept = self._kept
-        if self._end < first:  # what is in hand, if anything is, was kept before
+        if self._end < first:  # fetched events, if any, were kept before
             kept.extendleft((self._end, event) for event in self.ready)
         self._end = self.seq
         self.ready.clear()
@@ -372,7 +400,7 @@ class Cursor:
 
 
 def _both(last: Event | _Slice, event: Event | _Slice) -> Event | _Slice | None:
-    """One for two neighbours, where there is one of reasonable size."""
+    """Merge two neighbours, if the result has a reasonable size; else return None."""
     if isinstance(event, _Slice):
         if (
             isinstance(last, _Slice)
@@ -393,11 +421,11 @@ _WHOLE: Final = (
     TitleChanged,
     UsageChanged,
 )
-"""Events that carry the whole new value: the later one says it all."""
+"""Events that carry a complete new value, so that the later one replaces the earlier."""
 
 
 def joined(last: Event, event: Event) -> Event | None:
-    """One event with the effect of two neighbours that are no text, where there is one."""
+    """Merge two neighbours that are not text, if possible; else return None."""
     if isinstance(event, ItemUpdated):
         if isinstance(last, ItemUpdated) and last.item == event.item:
             return ItemUpdated(event.item, patched(last.patch, event.patch))

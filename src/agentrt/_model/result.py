@@ -1,4 +1,4 @@
-"""How a turn ended: as a value, and as the exceptions of those who want one."""
+"""The result of a turn, as a value and as exceptions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Denial(Struct, frozen=True, kw_only=True):
     by: str
     """As in `PermissionClosed`: `user`, `policy`, `unattended` or `timeout`."""
     reason: str = ""
-    """Why, if that was said: by a rule, a policy or a person."""
+    """The reason, if a rule, a policy or a person gave one."""
     item: str | None = None
-    """The tool call that it was about, if it was about one."""
+    """The tool call that the request was about, if any."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """An exception that code of the program raised while a turn called it.
+    """An exception raised by the program's own code during a turn.
 
     Such code is a tool, a hook, a permission policy or another handler. The agent got an error
     instead of an answer, and the exception is logged with its traceback.
@@ -36,11 +36,10 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 class TurnResult(Struct, frozen=True, kw_only=True):
-    """The end of a turn.
+    """The result of a turn.
 
-    `text` is the whole answer (not the thoughts), its parts separated by blank lines;
-    `stop_reason` the agent's own word, kept beside `outcome`, which agentrt decides; `duration` is
-    in seconds.
+    `text` is the whole answer (without thoughts), its parts separated by blank lines. `outcome` is
+    determined by agentrt; `stop_reason` is the agent's own value. `duration` is in seconds.
     """
 
     turn: str
@@ -53,20 +52,20 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     structured_output: Any = None
     duration: float = 0.0
     denials: tuple[Denial, ...] = ()
-    """What was rejected in the turn, in that order."""
+    """The permission requests that were rejected in the turn, in order."""
     failures: tuple[Failure, ...] = ()
-    """Exceptions of the program's own tools and handlers in the turn, in that order."""
+    """Exceptions of the program's own tools and handlers in the turn, in order."""
 
     @property
     def cost(self) -> float | None:
-        """What the turn cost, if the agent reported it (see `usage.currency`)."""
+        """The cost of the turn, or None if the agent did not report it (see `usage.currency`)."""
         return self.usage.cost if self.usage is not None else None
 
 
 class TurnFailed(AgentrtError):
-    """A turn ended badly; `result` says how."""
+    """A turn ended unsuccessfully; see `result`."""
 
-    __module__ = "agentrt"  # as a program imports it, and reads it in a traceback
+    __module__ = "agentrt"  # the name programs import it by, as shown in tracebacks
 
     def __init__(self, message: str, result: TurnResult) -> None:
         super().__init__(message)
@@ -80,8 +79,11 @@ class AgentFailed(TurnFailed):
 
 
 class AgentDied(TurnFailed):
-    """The agent's process ended in the middle of the turn. The prompt is not sent again. The text
-    ends with the last lines of its standard error."""
+    """The agent's process ended in the middle of the turn.
+
+    The prompt is not sent again. The message ends with the last lines of the process's standard
+    error.
+    """
 
     __module__ = "agentrt"
 
@@ -92,6 +94,6 @@ class AgentDied(TurnFailed):
 
 
 class TurnTimedOut(TurnFailed):
-    """The idle or the hard limit ended the turn."""
+    """The idle limit or the hard limit ended the turn."""
 
     __module__ = "agentrt"

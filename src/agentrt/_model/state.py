@@ -1,7 +1,7 @@
-"""The state of a session, as the fold of its events, and the snapshot that viewers start from.
+"""The state of a session as the fold of its events, and the snapshot that viewers start from.
 
 `SessionState` over events `1..n` gives the snapshot at `n`, for every `n`; the page's `reduce.js`
-does the same. Nothing here decides: it only applies.
+does the same. The code here makes no decisions: it only applies events.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from .events import (
 from .growing import Growing
 
 TASKS: Final = 100
-"""Background tasks that are over, of which a snapshot of the last turns shows the newest."""
+"""The number of finished background tasks in a snapshot of the last turns, newest first."""
 
 
 class TurnRecord(Struct, omit_defaults=True, kw_only=True, gc=False):
-    """A turn in the snapshot; without an `outcome` it is running."""
+    """A turn in the snapshot. A turn without an `outcome` is running."""
 
     id: str
     origin: Origin
@@ -71,8 +71,11 @@ class TurnRecord(Struct, omit_defaults=True, kw_only=True, gc=False):
 
 
 class Ahead(Struct, frozen=True):
-    """What was shown ahead of the first item of a state, and is left in a store: the turns of so
-    many records, and the beginning of the first prompt."""
+    """The part of the history before a state's first item that is only in a store.
+
+    `records` is its number of records, `turns` its number of turns, and `prompt` the start of the
+    first prompt.
+    """
 
     records: int
     turns: int
@@ -80,9 +83,9 @@ class Ahead(Struct, frozen=True):
 
 
 class History(Struct, kw_only=True):
-    """What was shown before something else, in its order, and the turns that it was shown in.
+    """A page of earlier items, in order, with their turns.
 
-    `earlier`: the id of the first of it, if there is more ahead of that; else None.
+    `earlier` is the id of the first item if there is more before it, else None.
     """
 
     turns: list[TurnRecord]
@@ -91,10 +94,10 @@ class History(Struct, kw_only=True):
 
 
 class Snapshot(Struct, kw_only=True):
-    """All that a viewer shows, at event number `seq` of `epoch`.
+    """Everything a viewer shows, at event number `seq` of `epoch`.
 
-    `earlier` is None if that is everything. Else it is the id of the first of the last items, all
-    of which are there; of what was shown ahead of it, only what is still open is.
+    `earlier` is None if the snapshot is complete. Otherwise it is the id of the first of the latest
+    items, all of which are included; of the items before it, only the open ones are.
     """
 
     session: str
@@ -119,8 +122,10 @@ _Apply: TypeAlias = Callable[[Any], None]
 
 
 class SessionState:
-    """The fold. `apply` is total: an event about an unknown item is ignored, as a viewer that
-    joined late would."""
+    """The fold of a session's events.
+
+    `apply` is total: it ignores an event about an unknown item, as a viewer that joined late would.
+    """
 
     def __init__(self, agent: AgentState | None = None) -> None:
         agent = AgentState("", "acp") if agent is None else msgspec.structs.replace(agent)
@@ -128,7 +133,7 @@ class SessionState:
         self.ahead: Ahead | None = None
         self.turns: dict[str, TurnRecord] = {}
         self._items: dict[str, Item] = {}
-        self._loose: list[str] = []  # closed items whose text is still in its pieces
+        self._loose: list[str] = []  # closed items with their text still in pieces
         self._open: dict[str, None] = {}  # items that are not closed
         self._open_tasks: dict[str, None] = {}
         self.permissions: dict[str, PermissionOpened] = {}
@@ -164,19 +169,20 @@ class SessionState:
         }
 
     def apply(self, event: Event) -> None:
+        """Apply one event."""
         self.table[type(event)](event)
 
     @property
     def items(self) -> dict[str, Item]:
-        """By id; `text` is that of an item that is closed."""
-        while self._loose:  # a long text is put together when somebody looks at it
+        """The items by id. `text` is complete for closed items."""
+        while self._loose:  # join a long text only when it is read
             id = self._loose.pop()
             if (growing := self._growing.pop(id, None)) is not None:
                 self._items[id] = msgspec.structs.replace(self._items[id], text=str(growing))
         return self._items
 
     def text(self, item: str) -> str:
-        """The whole text of an item, so far."""
+        """Return the text of an item so far."""
         growing = self._growing.get(item)
         if growing is not None:
             return str(growing)
@@ -184,12 +190,12 @@ class SessionState:
         return known.text if known is not None else ""
 
     def part(self, item: str, start: int, end: int) -> str:
-        """That text's characters from `start` to `end`."""
+        """Return the characters from `start` to `end` of an item's text."""
         growing = self._growing.get(item)
         return growing.part(start, end) if growing is not None else self.text(item)[start:end]
 
     def length(self, item: str) -> int | None:
-        """Characters of that text; None of an item that is not known."""
+        """Return the length of an item's text, or None if the item is unknown."""
         growing = self._growing.get(item)
         if growing is not None:
             return growing.size
@@ -197,7 +203,7 @@ class SessionState:
         return len(known.text) if known is not None else None
 
     def add_items(self, items: Iterable[Item]) -> None:
-        """Take items as they are, behind those that there are."""
+        """Append items unchanged after the existing ones."""
         for item in items:
             self._items[item.id] = item
             if item.status not in TERMINAL:
@@ -206,14 +212,18 @@ class SessionState:
     def put_ahead(
         self, turns: Iterable[TurnRecord], items: Iterable[Item], left: Ahead | None
     ) -> None:
-        """Take turns and items, all closed, ahead of those that there are; `left`: what is ahead of
-        them."""
+        """Insert closed turns and items before the existing ones. `left` describes what precedes
+        them.
+        """
         self.turns = {turn.id: turn for turn in turns} | self.turns
         self._items = {item.id: item for item in items} | self._items
         self.ahead = left
 
     def lacks(self, before: str | None, turns: int, items: int) -> bool:
-        """Whether something is not here of what `history` is asked for, or of all (None)."""
+        """Return True if part of the requested `history` page is only in a store.
+
+        `before=None` means the whole history.
+        """
         if self.ahead is None:
             return False
         if before is None or before not in self._items:
@@ -223,14 +233,17 @@ class SessionState:
 
     @property
     def turn_count(self) -> int:
-        """All there have been."""
+        """The number of turns so far, including those that are only in a store."""
         return len(self.turns) + (self.ahead.turns if self.ahead is not None else 0)
 
     def snapshot(
         self, session: str, epoch: str, seq: int, *, turns: int | None = None, items: int = 0
     ) -> Snapshot:
-        """A copy that later events do not change. `turns`: only that many, the last ones, with at
-        most about `items` items; that takes no longer for what it leaves out."""
+        """Return a copy that later events do not change.
+
+        `turns`: include only that many of the last turns, with at most about `items` items. The
+        time taken then does not depend on the turns left out.
+        """
         tasks: Iterable[Task] = self.tasks.values()
         if turns is None:
             page = History(
@@ -267,8 +280,11 @@ class SessionState:
         )
 
     def history(self, before: str, turns: int, items: int) -> History:
-        """A copy of the `turns` turns ahead of the item `before`, with at most about `items` items.
-        Raises `KeyError` if there is no such item."""
+        """Return a copy of the `turns` turns before the item `before`, with at most about `items`
+        items.
+
+        Raises `KeyError` if the item does not exist.
+        """
         item = self._items[before]
         ids = reversed(self._items)
         while next(ids) != before:
@@ -276,15 +292,15 @@ class SessionState:
         return self._page(ids, turns, items, item)
 
     def _page(self, ids: Iterator[str], turns: int, items: int, before: Item | None) -> History:
-        """The last turns of `ids`, which are all that were opened before that item, or all, the
-        newest first.
+        """Return the page of the last turns in `ids`.
 
-        What the agent has repeated of another process's conversation has no turns: there each
-        prompt stands for one. What was said between two turns goes with the first of them.
+        `ids` are the items opened before `before` (all items if None), newest first. History that
+        the agent repeated from another process has no turns: each of its prompts counts as one. An
+        item between two turns goes with the first of them.
         """
         found: list[Item] = []
-        whole = begun = 0  # how many items may be a page, and how many turns they are of
-        last: Item | None = None  # the oldest that is of a turn, or stands for one
+        whole = begun = 0  # items that may form a page, and the number of their turns
+        last: Item | None = None  # the oldest item that has a turn or counts as one
         more = False
         for id in ids:
             item = self._items[id]
@@ -318,7 +334,9 @@ class SessionState:
         )
 
     def _turns(self, first: str | None, last: str | None) -> list[TurnRecord]:
-        """Copies of the turns from `first` (by default the oldest) to `last` (the newest)."""
+        """Return copies of the turns from `first` (default: the oldest) to `last` (default: the
+        newest).
+        """
         found: list[TurnRecord] = []
         for turn in reversed(self.turns.values()):
             if found or last is None or turn.id == last:
@@ -329,12 +347,12 @@ class SessionState:
         return found
 
     def _complete(self, item: Item) -> Item:
-        """An item with its text so far."""
+        """Return an item with its text so far."""
         if item.id not in self._growing:
             return item
         return msgspec.structs.replace(item, text=self.text(item.id))
 
-    # --- one method an event
+    # --- one method per event
 
     def _state(self, event: StateChanged) -> None:
         self.state = event.state
@@ -353,7 +371,7 @@ class SessionState:
             turn.structured_output = event.structured_output
 
     def _item_opened(self, event: ItemOpened) -> None:
-        # The event's own object, which is never changed: a change makes another one.
+        # This is the event's own object. It is never changed: an update replaces it.
         item = event.item
         self._items[item.id] = item
         if item.status not in TERMINAL:
@@ -435,9 +453,10 @@ class SessionState:
 
 
 def left_open(state: SessionState) -> list[Event]:
-    """The events that close what is open, where nobody will ever report how it went on: behind
-    the end of the process that logged it. `leftOpen` of the page's `reduce.js` says the same of
-    a session that is gone."""
+    """Return the events that close everything still open after the logging process has ended.
+
+    `leftOpen` in the page's `reduce.js` does the same for a session whose process has ended.
+    """
     asked = [
         PermissionClosed(request=request, outcome="cancelled", by="turn")
         for request in state.permissions
@@ -461,7 +480,7 @@ def left_open(state: SessionState) -> list[Event]:
 
 
 def patched(patch: JsonObject, later: JsonObject) -> JsonObject:
-    """One patch of an item with the effect of two."""
+    """Merge two consecutive patches of an item."""
     both = {**patch, **later}
     if "tool" in patch and "tool" in later:
         both["tool"] = {**patch["tool"], **later["tool"]}
@@ -469,7 +488,7 @@ def patched(patch: JsonObject, later: JsonObject) -> JsonObject:
 
 
 def _typed(patch: JsonObject) -> JsonObject:
-    """A patch of a tool that came as JSON has plain objects where structs belong."""
+    """Convert a tool patch that came as JSON: replace plain objects with structs where needed."""
     content = patch.get("content")
     if content and isinstance(content[0], dict):
         return {**patch, "content": msgspec.convert(content, list[ToolContent])}

@@ -1,7 +1,7 @@
-"""THE turn: its states, the one table that moves it, and its record.
+"""The turn: its states, its transition table and its record.
 
-Whatever decides whether a turn waits for its place, runs, waits for an answer, is being cancelled
-or is over lives here; no other room keeps a flag for it.
+All state that decides whether a turn is queued, running, waiting for an answer, being cancelled or
+over is here; no other module keeps a flag for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 class TurnState(enum.Enum):
-    __hash__ = object.__hash__  # in C; members are singletons
+    """The state of a turn."""
+
+    __hash__ = object.__hash__  # implemented in C; members are singletons
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -37,20 +39,22 @@ class TurnState(enum.Enum):
 
 
 class TurnInput(enum.Enum):
+    """An input of the turn's state machine."""
+
     __hash__ = object.__hash__
 
     START = "start"
-    """Its prompt is sent, or the agent has begun it by itself."""
+    """The prompt is sent, or the agent has begun the turn by itself."""
     DROP = "drop"
-    """Its prompt is taken back, or cannot be sent."""
+    """The prompt is withdrawn or cannot be sent."""
     ASK = "ask"
     """The agent asks something that a person or a policy must answer."""
     RESOLVE = "resolve"
     """The last open question is answered, withdrawn or expired."""
     CANCEL = "cancel"
-    """Somebody wants the turn to stop."""
+    """A request to stop the turn."""
     END = "end"
-    """It is over: by the agent's word, its death, or because nobody waits any longer."""
+    """The turn is over: reported by the agent, because it died, or because waiting has ended."""
 
 
 TABLE: Final[dict[TurnState, dict[TurnInput, TurnState]]] = {
@@ -76,18 +80,20 @@ TABLE: Final[dict[TurnState, dict[TurnInput, TurnState]]] = {
     TurnState.ENDED: {},
     TurnState.DROPPED: {},
 }
+"""The transitions: the next state by current state and input. Other inputs are illegal."""
 
 PHASES: Final[dict[TurnState, Phase]] = {
     TurnState.RUNNING: "running",
     TurnState.WAITING: "waiting",
     TurnState.CANCELLING: "cancelling",
 }
+"""The session's phase for each state of a running turn."""
 
 _DEFAULTS: Final = Limits()
 
 
 class Deadline(Protocol):
-    """What can be moved by others: on the session's monotonic clock."""
+    """A deadline that others can move, on the session's monotonic clock."""
 
     @property
     def deadline(self) -> float: ...
@@ -97,10 +103,10 @@ class Deadline(Protocol):
 
 
 class TurnMachine(Struct, eq=False):
-    """One turn from the moment it is wanted to its one end.
+    """One turn, from the request for it to its end.
 
-    An illegal input raises `LocalProtocolError` and changes nothing. Instants named `…_at` are on
-    the monotonic clock of the session, `since` and the two deadlines on the wall's.
+    An illegal input raises `LocalProtocolError` and changes nothing. Times named `…_at` are on the
+    session's monotonic clock; `since` and the two deadlines are wall-clock times.
     """
 
     origin: Origin
@@ -108,54 +114,54 @@ class TurnMachine(Struct, eq=False):
     content: list[Block] | None = None
     """The prompt; None for a turn that the agent began."""
     explicit: bool = True
-    """False for a turn of the agent's own that has no end on the wire."""
+    """False for a turn that the agent began and whose end the wire does not report."""
     attended: bool = False
-    """Whether somebody iterates over it, and may answer its questions."""
+    """True if a reader iterates over it and may answer its questions."""
     unstarted: bool = False
-    """The prompt was dropped because no agent could be started for it."""
+    """True if the prompt was dropped because no agent could be started for it."""
 
     id: str = ""
-    """Its id in the log; empty until it has started."""
+    """The turn's id in the log; empty until it has started."""
     state: TurnState = TurnState.QUEUED
     entry: str = ""
-    """Its id in the queue; empty if it did not have to wait."""
+    """The prompt's id in the queue; empty if it did not have to wait."""
     cursor: Cursor | None = None
-    """Where its reader is; made when it starts, if it is attended."""
+    """The position of its reader; made when the turn starts, if it is attended."""
     context: contextvars.Context | None = None
-    """What its handlers run in."""
+    """The context in which its handlers run."""
     handle: Callable[[], object | None] | None = None
-    """Gives what its owner holds of it, as long as it is held."""
+    """Returns the owner's handle of the turn, as long as the owner keeps it."""
     unused: bool = False
     """True until the block of a prompt is entered, which sends it."""
     awaited: bool = False
-    """Whether somebody is in its block, and gets what goes wrong."""
+    """True if a task is inside its block and receives its errors."""
 
-    # --- its clocks
+    # --- clocks
     since: float = 0.0
     deadline: float | None = None
-    """When the hard limit is reached; None while there is none, or a person is asked."""
+    """The time of the hard limit; None if there is none or while a person is asked."""
     cancel_deadline: float | None = None
     began_at: float = 0.0
     hard_at: float = math.inf
     grace_at: float = math.inf
-    """When the agent has had its time to end the cancelled turn."""
+    """The end of the agent's grace period for ending a cancelled turn."""
     resend_at: float = math.inf
     hard_left: float | None = None
-    """What is left to `hard_at` while a person is asked, whose time is not the turn's."""
+    """The time left until `hard_at` while a person is asked: that time does not count."""
     moved: bool = False
-    """Whether the program has moved `hard_at`, which is not `limits.hard` any more."""
+    """True if the program has moved `hard_at`, which then differs from `limits.hard`."""
     scope: Deadline | None = None
-    """The cancel scope whose deadline is the hard limit, once somebody has looked at it."""
+    """The cancel scope whose deadline is the hard limit, once it has been accessed."""
 
-    # --- how it ends
+    # --- the end
     by: CancelledBy | None = None
-    """Who cancelled first."""
+    """The party that cancelled first."""
     verdict: Outcome | None = None
-    """What agentrt decided about its end; it wins over what the agent calls it."""
+    """The outcome decided by agentrt; it overrides the agent's."""
     timeout: Error | None = None
-    """Which limit it has reached."""
+    """The limit that was reached."""
     denied: tuple[Denial, ...] = ()
-    """What the agent asked for and was rejected."""
+    """The agent's requests that were rejected."""
     failures: tuple[Failure, ...] = ()
     """Exceptions of the program's own tools and handlers."""
     ended: TurnEnded | None = None
@@ -163,11 +169,11 @@ class TurnMachine(Struct, eq=False):
     ended_seq: int = 0
     """The number of the event `ended` in the log."""
     answer: Callable[[], str] | None = None
-    """Puts its answer together, which may be long; what it is does not change any more."""
+    """Joins the text of the answer, which may be long and no longer changes."""
     failure: AgentrtError | None = None
-    """Why it was dropped."""
+    """The reason why the prompt was dropped."""
     error: BaseException | None = None
-    """What a task of the program's in its nursery has raised."""
+    """The exception raised by a task of the program in the turn's nursery."""
     _result: TurnResult | None = None
 
     def __del__(self) -> None:
@@ -180,6 +186,9 @@ class TurnMachine(Struct, eq=False):
             )
 
     def apply(self, input: TurnInput) -> TurnState:
+        """Move to the next state and return it. Raises `LocalProtocolError` if `input`
+        is illegal.
+        """
         try:
             self.state = TABLE[self.state][input]
         except KeyError:
@@ -190,7 +199,7 @@ class TurnMachine(Struct, eq=False):
 
     @property
     def result(self) -> TurnResult | None:
-        """How it ended; None while it has not. Made when somebody asks."""
+        """The result, or None while the turn has not ended. Built on first access."""
         ended = self.ended
         if self._result is None and ended is not None:
             self._result = TurnResult(
@@ -210,9 +219,10 @@ class TurnMachine(Struct, eq=False):
 
     @property
     def cancelling(self) -> bool:
+        """True if the turn is being cancelled."""
         return self.state is TurnState.CANCELLING
 
     @property
     def over(self) -> bool:
-        """Whether nothing will come of it any more."""
+        """True if the turn is in a final state: ended or dropped."""
         return not TABLE[self.state]

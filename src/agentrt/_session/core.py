@@ -1,8 +1,8 @@
-"""The session as a machine: commands, the agent's effects and the clock go in; events go into the
-log, and what has to be done goes out to the `Host`.
+"""The session as a state machine.
 
-Nothing here waits, and nothing here knows Trio. Each command and each batch of effects is one step;
-its end says the state if it changed, and wakes whoever reads.
+Its inputs are commands, the agent's effects and the clock; its outputs are events for the log and
+actions for the `Host`. It never waits and does not use Trio. Each command and each batch of effects
+is one step. The end of a step logs a changed state and wakes the readers.
 """
 
 from __future__ import annotations
@@ -68,16 +68,17 @@ from .tripwire import Tripwire
 from .withheld import Withheld
 
 When = Literal["queue", "interrupt", "reject"]
+"""The behaviour of a new prompt while a turn is running; see `Session.prompt`."""
 
 
 _logger: Final = get_logger("session")
 _LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-"""How notices are logged."""
+"""The logging levels of notices."""
 _BAD_ENDS: Final = frozenset({"failed", "timed_out", "agent_died"})
 
 
 def unsendable(error: Exception) -> AgentrtError:
-    """What a prompt raises that its driver cannot put into words for the agent."""
+    """Return the exception for a prompt that its driver cannot encode."""
     if isinstance(error, AgentrtError):
         return error
     return LocalProtocolError(f"the prompt cannot be sent: {type(error).__name__}: {error}")
@@ -95,7 +96,7 @@ KEPT: Final = (
     "the session ended while the prompt waited; it stays in the stored queue, paused, until the"
     " session is opened again and its queue resumed"
 )
-"""Why a submitted prompt was not sent by this process."""
+"""The reason why a submitted prompt was not sent by this process."""
 
 
 _UNEXPECTED: Final = Notice(
@@ -125,11 +126,11 @@ _STUCK: Final = Notice(
 
 
 class TakenBack(AgentrtError):
-    """Why a prompt was never sent: somebody has taken it out of the queue."""
+    """The prompt was never sent, because it was removed from the queue."""
 
 
 class SessionCore:
-    """One session: its turns, its queue, its questions and its process's life."""
+    """A session: its turns, its queue, its questions and the life cycle of its process."""
 
     def __init__(
         self,
@@ -145,10 +146,10 @@ class SessionCore:
         clock: Callable[[], float],
         env: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        """`env`: what the agent is given, some of which is secret."""
+        """`env` returns the agent's environment, parts of which are secret."""
         self.conversation = conversation
         self.scope = LogScope(conversation.log, conversation.agent.name, env)
-        """What its log records are about."""
+        """The context of the session's log records."""
         self.log = conversation.log
         self.queue = conversation.queue
         self.limits = limits
@@ -159,36 +160,38 @@ class SessionCore:
         self.capabilities: JsonObject = {}
         self.start_failed: StartFailed | None = None
         self.observer: Observer | None = None
-        """For telemetry, if there is any."""
+        """Telemetry, if enabled."""
         self.active_at = clock()
-        """When the agent last wrote something, or was last answered."""
+        """The time of the agent's last output or of the last answer to it."""
         self._host = host
         self._wall = wall
         self._clock = clock
         self._settles: Settles | None = None
         self._depth = 0
-        """How many steps are under way, one inside the other."""
+        """The number of nested steps in progress."""
         self._moved = False
-        """Whether something has moved that the next deadline, or the host, depends on."""
+        """True if a change affects the next deadline or the host."""
         self._stepped: TurnMachine | None = None
         """The turn that ran at the end of the last step."""
         self._discards = False
-        """Whether the session's end drops what a store would keep."""
+        """True if closing drops prompts that a store would keep."""
         self._asked: list[PermissionOpened] = []
-        """Questions that were open when the session was closed, and that the store keeps."""
+        """Questions that were open when the session was closed and that the store keeps."""
         self._steered: set[str] = set()
         """Prompts sent into a running turn that no turn's end has accounted for."""
         self._repeated = RepeatedPrompts()
         """The prompts that the agent repeats before the handshake is over."""
         self._prompted = False
-        """True once this process was sent a prompt, or was found to repeat one unasked."""
+        """True once this process was sent a prompt, or was found to repeat one without
+        being asked.
+        """
         self._cancelled = False
-        """Whether the last prompt's turn was cancelled."""
+        """True if the turn of the last prompt was cancelled."""
         self._withheld = Withheld(self.log)
         self.standing = standing
-        """The refusals that hold although the agent does not ask."""
+        """The refusals that apply even if the agent does not ask."""
         self._mode: str | None = None
-        """The agent's mode, as it last said."""
+        """The mode that the agent last reported."""
         self.tripwire = Tripwire(self, conversation, standing, cwd=opening.cwd)
         self.questions = Questions(
             self,
@@ -233,7 +236,9 @@ class SessionCore:
     # --- steps
 
     def receive(self, effects: list[Effect], size: int = 0) -> None:
-        """Take what a driver reports; `size`: the bytes of the lines that it was made of."""
+        """Apply effects from a driver. `size` is the byte count of the lines they were
+        made from.
+        """
         depth, take = self._depth, self._take
         if not depth:
             self.log.arrived = size
@@ -261,7 +266,7 @@ class SessionCore:
             self._end_step()
 
     def __enter__(self) -> None:
-        """A step of commands, as a block: several of them make one batch of events."""
+        """Begin a step of commands: the commands in the block make one batch of events."""
         self._depth += 1
 
     def __exit__(self, *exc: object) -> None:
@@ -280,7 +285,7 @@ class SessionCore:
                 turn.hard_left = None
                 turn.moved = True
             if turn.hard_left is not None and not conversation.items.waits:
-                self._set_hard(turn, self._clock() + turn.hard_left)  # nobody is asked any more
+                self._set_hard(turn, self._clock() + turn.hard_left)  # no person is asked any more
                 turn.hard_left = None
         settles, self._stepped = self._settles, turn
         if conversation.sync() or self._moved or (settles is not None and settles.settling):
@@ -289,9 +294,9 @@ class SessionCore:
         self.log.publish()
 
     def _release(self) -> None:
-        """What the conversation closed by itself is answered to the agent."""
+        """Answer the agent's requests that the conversation closed by itself."""
         released = self.conversation.items.released
-        self._depth += 1  # one batch, however many there are
+        self._depth += 1  # one batch for all of them
         try:
             while released:
                 self.questions.drop(released.pop())
@@ -299,14 +304,14 @@ class SessionCore:
             self._depth -= 1
 
     def repeat(self, items: Iterable[Item]) -> None:
-        """Show what was said in another conversation, of which this one is a copy."""
+        """Show the history of the conversation that this one is a copy of."""
         with self:
             for effect in repeated(items):
                 self.conversation.handled[type(effect)](effect)
             self.conversation.items.replayed()
 
     def say(self, notice: Notice) -> None:
-        """Put a notice into the log."""
+        """Append a notice to the log."""
         with self:
             self._noticed(notice)
 
@@ -326,28 +331,28 @@ class SessionCore:
 
     @property
     def ready(self) -> bool:
-        """Whether the process takes prompts; one that has died unnoticed does not."""
+        """True if the process accepts prompts. False if it has died without a report yet."""
         return self.conversation.life is Life.READY and self._host.alive
 
     @property
     def resumes(self) -> bool:
-        """Whether the agent, in another process, can take its conversation up again."""
+        """True if another process of the agent can resume the conversation."""
         return self.agent_session is not None and bool(self.capabilities.get("resume"))
 
     @property
     def serving(self) -> bool:
-        """Whether the agent may wait for a handler or a program of the host's, or for the store."""
+        """True if the agent may be waiting for a handler, a host program or the store."""
         keeper = self.log.keeper
         waits = keeper is not None and (keeper.unread or bool(self._withheld))
         return waits or self._host.serving
 
     @property
     def idle(self) -> bool:
-        """Whether the agent has nothing left to do, and no hook of ours runs that it left alone."""
+        """True if the agent has no work left and no hook runs that it did not wait for."""
         return (self.driver is None or self.driver.idle) and not self._host.finishing
 
     def start(self, driver: Driver, opening: Opening) -> None:
-        """A process is being started."""
+        """Record that a process is being started."""
         with self:
             self.conversation.live(LifeInput.START)
             self.conversation.error = None
@@ -359,7 +364,7 @@ class SessionCore:
             self._settles = driver if isinstance(driver, Settles) else None
 
     def spawned(self, pid: int | None) -> None:
-        """The process runs: shake hands."""
+        """Record that the process runs, and start the handshake."""
         assert self.driver is not None
         self.scope.say(logging.INFO, "the agent runs as process %s", pid, pid=pid)
         conversation = self.conversation
@@ -368,15 +373,18 @@ class SessionCore:
         self.receive(self.driver.start(self.opening))
 
     def exited(self, pid: int | None) -> None:
-        """A process is gone that is being replaced; what it has started may not be."""
+        """Record that a process being replaced has exited. Its child processes may still run."""
         conversation = self.conversation
         if conversation.agent.pid == pid:
             with self:
                 conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
 
     def process_ended(self, how: str, data: Any = None, *, wanted: bool = False) -> None:
-        """The process is gone, or did not come about. `how`, in words; `wanted`: it was ended
-        because it is not needed any more, which is no error."""
+        """Record that the process has ended or could not be started.
+
+        `how` describes it in words. `wanted`: it was ended because it is no longer needed, which is
+        not an error.
+        """
         conversation = self.conversation
         self.scope.say(
             *(logging.INFO if wanted else logging.WARNING, "%s", how),
@@ -395,15 +403,15 @@ class SessionCore:
             self._moved = True
 
     def cannot_start(self, error: AgentrtError) -> None:
-        """No process could be started: it is said why."""
+        """Record the reason why no process could be started."""
         with self:
             self.conversation.error = Error("agent_failed", str(error))
 
     def replace(self) -> None:
-        """The process is of no use any more: have it ended. The next prompt starts another one."""
+        """Have an unusable process ended. The next prompt starts another one."""
         with self:
             self.conversation.live(LifeInput.REPLACE)
-            self._forget_driver()  # what it still says is nobody's
+            self._forget_driver()  # its remaining output is ignored
             self._moved = True
 
     def _forget_driver(self) -> None:
@@ -413,26 +421,30 @@ class SessionCore:
         self._withheld.clear()
 
     def retire(self) -> bool:
-        """End the process, on which nothing runs. False, and nothing happens, if a turn runs or
-        waits or there is no process."""
+        """End the process if it is idle.
+
+        Returns False and does nothing if a turn runs or waits, or if there is no process.
+        """
         if not self.free or self.queue.flows or not self.ready:
             return False
         self.replace()
         return True
 
     def discard(self) -> int:
-        """Drop what a store would keep beyond the end of this session: a person or a program closes
-        or deletes the session itself. The end is to follow. Returns how many prompts it costs."""
+        """Drop the prompts that a store would keep; the session must be closed next.
+
+        Used if a person or a program closes or deletes the session itself. Returns the number of
+        prompts affected.
+        """
         self._discards = True
         return len(self.queue)
 
     def close(self) -> None:
-        """Take no prompt any more, and cancel the turn.
+        """Accept no more prompts, and cancel the turn.
 
-        What waits is kept if there is a store: prompts in the queue, which are paused, and open
-        questions, as far as the agent's conversation can be resumed. Whoever waits for a prompt of
-        its own learns that it is not sent, so that one is dropped. Without a store, or after
-        `discard`, everything is dropped.
+        With a store, queued prompts are kept, paused, and open questions are kept if the agent's
+        conversation can be resumed. A prompt with a waiting caller is dropped, because the caller
+        gets an error. Without a store, or after `discard`, everything is dropped.
         """
         keeps = self.log.keeper is not None and not self._discards
         with self:
@@ -452,13 +464,13 @@ class SessionCore:
                 self.cancel_turn(self.turn, "cancelled", by="caller")
 
     def closed(self) -> None:
-        """The process is gone, or given up on: the end."""
+        """Enter the final state, after the process has ended or was given up on."""
         with self:
             if self.turn is not None:
                 self.end_turn("cancelled")
             conversation = self.conversation
             conversation.ask_again(self._asked)
-            if not self._host.alive:  # given up on before it went, so that nobody has reported it
+            if not self._host.alive:  # given up on before it ended, so its end was not reported
                 conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
             conversation.live(LifeInput.END)
 
@@ -466,8 +478,10 @@ class SessionCore:
 
     @property
     def free(self) -> bool:
-        """Whether the next turn may start: the last one has ended, its tasks are over, and no
-        process is being ended."""
+        """True if the next turn may start.
+
+        That is: the last turn has ended, its tasks are over, and no process is being ended.
+        """
         return (
             self.conversation.turn is None
             and not self._host.occupied
@@ -476,7 +490,7 @@ class SessionCore:
 
     @property
     def waits(self) -> bool:
-        """Whether the next prompt can be brought on its way now."""
+        """True if the next prompt can be processed now."""
         queue = self.queue
         keeper = self.log.keeper
         return (
@@ -488,10 +502,10 @@ class SessionCore:
         )
 
     def place(self, turn: TurnMachine, when: When) -> None:
-        """Send a prompt now, or let it wait in the queue.
+        """Send a prompt now or put it into the queue.
 
-        Raises `Busy`, `LimitExceeded`, `SessionClosed`, `StoreUnavailable` or, if the agent cannot
-        take such a prompt, `LocalProtocolError`; then nothing has changed.
+        Raises `Busy`, `LimitExceeded`, `SessionClosed`, `StoreUnavailable` or, if the agent does
+        not support such a prompt, `LocalProtocolError`; in each case nothing has changed.
         """
         if self.conversation.ended:
             raise SessionClosed("the session is closed")
@@ -512,7 +526,7 @@ class SessionCore:
                 self._enqueue(turn, when)
 
     def tell(self, words: str) -> TurnMachine:
-        """Prompt the agent in words of agentrt's own. Raises as `place`."""
+        """Send the agent a prompt written by agentrt. Raises the same errors as `place`."""
         turn = TurnMachine("user", self.limits, [Text(f"[agentrt] {words}")])
         self.place(turn, "queue")
         return turn
@@ -527,7 +541,9 @@ class SessionCore:
             self.cancel_turn(self.turn, "cancelled", by="caller")
 
     def _begin(self, turn: TurnMachine) -> None:
-        """Send the prompt. Raises, and changes nothing, if the agent cannot take such a one."""
+        """Send the prompt. If the agent does not support such a prompt, raise and
+        change nothing.
+        """
         assert self.driver is not None
         conversation = self.conversation
         id = conversation.new_id("t")
@@ -570,7 +586,7 @@ class SessionCore:
             self.driver.unsent(id)
 
     def stored(self, seq: int) -> None:
-        """All up to event `seq` is stored: what waited for that goes to the agent."""
+        """Send the messages that waited for the events up to `seq` to be stored."""
         if self._withheld.due(seq):
             with self:
                 self.touch()
@@ -579,7 +595,7 @@ class SessionCore:
             self._host.look()
 
     def begin_next(self) -> None:
-        """Send the first prompt that waits, if it can be sent; one that cannot is dropped."""
+        """Send the first queued prompt, or drop it if it cannot be sent."""
         with self:
             turn = self.queue.next
             assert turn is not None
@@ -587,12 +603,12 @@ class SessionCore:
             self._queue_changed()
             try:
                 self._begin(turn)
-            except Exception as error:  # whatever a prompt holds, the session lives
+            except Exception as error:  # the session survives any prompt content
                 self._fail(turn, unsendable(error))
                 self._say_dropped(turn)
 
     def fail(self, turn: TurnMachine, failure: AgentrtError) -> None:
-        """Drop a waiting prompt that cannot be sent, because the agent does not start."""
+        """Drop a queued prompt that cannot be sent, because the agent does not start."""
         if self._is_waiting(turn):
             turn.unstarted = True
             with self:
@@ -600,38 +616,40 @@ class SessionCore:
                 self._say_dropped(turn)
 
     def withdraw(self, turn: TurnMachine) -> None:
-        """Take a prompt back if it waits; who waits with it gets an `AgentrtError`."""
+        """Remove a prompt if it is queued; a task waiting for it gets an `AgentrtError`."""
         if self._is_waiting(turn):
             with self:
                 self._remove(turn, TakenBack("the prompt was taken out of the queue"))
 
     def remove(self, entry: str) -> None:
-        """Take a waiting prompt back; who waits for it gets an `AgentrtError`. Raises
-        `LocalProtocolError` if it does not wait (any more)."""
+        """Remove a queued prompt; a task waiting for it gets an `AgentrtError`.
+
+        Raises `LocalProtocolError` if the prompt is not queued (any more).
+        """
         self.withdraw(self.queue.find(entry))
 
     def edit(self, entry: str, content: list[Block]) -> None:
-        """Replace what a waiting prompt says; as `remove`."""
+        """Replace the content of a queued prompt. Raises the same errors as `remove`."""
         turn = self.queue.find(entry)
         with self:
             self.queue.edit(turn, content)
             self._queue_changed()
 
     def promote(self, entry: str) -> None:
-        """Let a waiting prompt be the next one; as `remove`."""
+        """Make a queued prompt the next one. Raises the same errors as `remove`."""
         turn = self.queue.find(entry)
         with self:
             self.queue.promote(turn)
             self._queue_changed()
 
     def resume_queue(self) -> None:
-        """Let the paused prompts continue."""
+        """Resume the paused prompts."""
         with self:
             self.queue.resume()
             self._queue_changed()
 
     def _is_waiting(self, turn: TurnMachine) -> bool:
-        """True if a prompt waits to be sent by this process: not if it is kept for another one."""
+        """Return True if this process will send the prompt; False if it is kept for another one."""
         return turn.state is TurnState.QUEUED and turn in self.queue
 
     def _remove(self, turn: TurnMachine, failure: AgentrtError) -> None:
@@ -644,7 +662,7 @@ class SessionCore:
         turn.apply(TurnInput.DROP)
 
     def _say_dropped(self, turn: TurnMachine) -> None:
-        """If nobody waits for a prompt that will never be sent, the log says so."""
+        """Log that a prompt will never be sent, unless a task waits for it."""
         if not turn.awaited:
             data = {"entry": turn.entry}
             self._noticed(Notice("error", "prompt_dropped", str(turn.failure), data))
@@ -654,7 +672,10 @@ class SessionCore:
         self._moved = True
 
     def steer(self, content: list[Block]) -> None:
-        """Send a prompt into the running turn, where the agent can take one."""
+        """Send a prompt into the running turn, if the agent supports it.
+
+        Raises `LocalProtocolError` otherwise, or if no turn runs.
+        """
         turn, driver = self.turn, self.driver
         if driver is None or turn is None or turn.verdict is not None:
             raise LocalProtocolError("no turn runs that could be steered")
@@ -670,26 +691,26 @@ class SessionCore:
     # --- turns
 
     def cancel(self, by: CancelledBy) -> None:
-        """Cancel the running turn. A user's Stop also pauses the prompts that wait."""
+        """Cancel the running turn. A user's Stop also pauses the queued prompts."""
         with self:
-            if by == "user":  # also if the turn is being cancelled already, or none runs yet
+            if by == "user":  # also if the turn is already being cancelled or none runs yet
                 self.queue.pause()
                 self._queue_changed()
             if self.turn is not None:
                 self.cancel_turn(self.turn, "cancelled", by=by)
 
     def cancel_turn(self, turn: TurnMachine, verdict: Outcome, *, by: CancelledBy | None) -> None:
-        """Phase one of a cancel: the agent is notified, everything open is closed. Idempotent."""
+        """Start cancelling a turn: notify the agent and close everything open. Idempotent."""
         if turn is not self.turn or turn.verdict is not None:
             return
         with self:
             turn.verdict = verdict
-            if turn.cursor is not None:  # of a cancelled turn only the end is given
+            if turn.cursor is not None:  # a cancelled turn yields only its end
                 turn.cursor.pause()
             if self._withheld.has_prompt_of(turn):
                 self._end_unsent(turn, by)
                 return
-            self._send_cancel()  # before anything that grows with the answer
+            self._send_cancel()  # before work whose cost grows with the answer
             self._withheld.drop(turn)
             now = self._clock()
             grace = turn.limits.cancel_grace if turn.explicit else self.limits.settle
@@ -702,14 +723,16 @@ class SessionCore:
             self.scope.say(logging.INFO, "the turn is being cancelled %s", words, turn=turn.id)
 
     def _end_unsent(self, turn: TurnMachine, by: CancelledBy | None) -> None:
-        """Cancel a turn that the agent knows nothing of: it is over."""
+        """End a cancelled turn whose prompt the agent never got."""
         self.conversation.cancel(by, None)
         self._host.turn_cancelled()
         self.end_turn("cancelled")
 
     def time_out(self, turn: TurnMachine, which: str, limit: float | None) -> None:
-        """Cancel a turn that has reached one of its limits; the error names it. `limit`: None if
-        it is the deadline that the program has given."""
+        """Cancel a turn that has reached one of its limits, which the error names.
+
+        `limit` is None for a deadline set by the program.
+        """
         what = f"{which} limit of {limit:g} s (limits.{which})" if limit else f"{which} limit"
         turn.timeout = Error("timed_out", f"the turn reached its {what}", {"limit": which})
         self.scope.say(logging.WARNING, "the turn reached its %s", what, turn=turn.id, limit=which)
@@ -719,13 +742,13 @@ class SessionCore:
         self.time_out(turn, "hard", None if turn.moved else turn.limits.hard)
 
     def store_lost(self, error: AgentrtError) -> None:
-        """What happens cannot be stored, and has not been for longer than anybody waits."""
+        """Fail the turn, because its events could not be stored within the maximum wait."""
         if self.turn is not None and self.turn.verdict is None:
             self.turn.timeout = Error("store_unavailable", str(error))
             self.cancel_turn(self.turn, "failed", by=None)
 
     def scope_cancelled(self, turn: TurnMachine) -> None:
-        """Somebody has cancelled the turn's cancel scope, or its deadline is over."""
+        """Handle a cancelled or expired cancel scope of the turn."""
         assert turn.scope is not None
         if turn.scope.deadline <= self._clock():
             turn.moved |= turn.scope.deadline != turn.hard_at
@@ -746,7 +769,7 @@ class SessionCore:
         error: Error | None = None,
         structured_output: Any = None,
     ) -> None:
-        """Phase two: the turn is over. What agentrt decided wins over what the agent called it."""
+        """End the turn. An outcome decided by agentrt overrides the agent's."""
         conversation = self.conversation
         turn = conversation.turn
         assert turn is not None
@@ -754,7 +777,7 @@ class SessionCore:
             outcome = turn.verdict
             error = turn.timeout
         elif outcome == "cancelled" and turn.denied:
-            outcome = "completed"  # some agents call a turn so in which something was denied
+            outcome = "completed"  # some agents report a turn with a denial as cancelled
         if self.log.keeper is not None:
             self._withheld.drop(turn, ended=True)
         self.tripwire.turn_ended()
@@ -788,7 +811,7 @@ class SessionCore:
 
     @property
     def stopped(self) -> bool:
-        """True from a turn's cancel until the agent has ended it, or is gone."""
+        """True from a turn's cancel until the agent has ended the turn or its process has ended."""
         turn = self.turn
         if turn is None:
             return self.conversation.life is Life.REPLACING
@@ -797,13 +820,13 @@ class SessionCore:
     # --- clocks
 
     def alarm(self) -> Alarm:
-        """The clock that rings first."""
+        """The next clock to ring, with its time."""
         settles, limits = self._settles, self.limits
         rest = limits.settle if settles is not None and settles.settling else None
         turn = self.conversation.turn
         if turn is None and rest is None:
             return NEVER
-        # Only silence asks for it, and most turns have no such limit.
+        # Only silence needs it, and most turns have no such limit.
         silent = turn is not None and (turn.limits.idle is not None or not turn.explicit)
         return next_alarm(
             turn,
@@ -815,13 +838,13 @@ class SessionCore:
         )
 
     def retire_silent(self, level: Literal["info", "warning"], code: str, limit_s: float) -> None:
-        """End the process of an agent that was silent for so long; a notice tells."""
+        """End the process of an agent that was silent for `limit_s` seconds, and log a notice."""
         if self.retire():
             message = f"the agent was silent for {limit_s:g} s: its process is ended"
             self.say(Notice(level, code, f"{message}, and started again by the next prompt"))
 
     def end_hung(self, limit_s: float) -> None:
-        """End what an agent says it is at work on, if it has been silent for so long."""
+        """End the agent's current work if it has been silent for `limit_s` seconds."""
         turn = self.turn
         if not self.ready or self.serving or self._clock() - self.active_at < limit_s:
             return
@@ -831,8 +854,10 @@ class SessionCore:
             self.time_out(turn, "hang", limit_s)
 
     def stood_still(self, gap_s: float) -> None:
-        """Move the limits by the seconds in which this program did not run. A deadline that the
-        program has set stays where it is."""
+        """Move the limits by the seconds during which this program did not run.
+
+        A deadline set by the program is not moved.
+        """
         self.active_at += gap_s
         turn = self.conversation.turn
         if turn is None or turn.over:
@@ -850,7 +875,7 @@ class SessionCore:
             self._noticed(Notice("info", "stood_still", message))
 
     def ring(self) -> None:
-        """A clock is due: do what it asks for."""
+        """Carry out the action of a clock that is due."""
         _, ring = self.alarm()
         turn = self.turn
         with self:
@@ -866,7 +891,7 @@ class SessionCore:
                     self.scope.say(logging.INFO, "the cancel is sent once more", turn=turn.id)
                     self._send_cancel()
                 case Ring.GRACE if not turn.explicit:
-                    self.end_turn("cancelled")  # no message could have said its end
+                    self.end_turn("cancelled")  # no message could have reported its end
                 case Ring.GRACE:
                     self._give_up(_ignored(turn.limits.cancel_grace))
                 case Ring.SILENCE:
@@ -877,25 +902,25 @@ class SessionCore:
                     self.time_out(turn, "idle", turn.limits.idle)
 
     def _give_up(self, why: Notice) -> None:
-        """Nobody waits for the agent to end its cancelled turn: agentrt ends it, and the agent."""
+        """Give up on the agent's end of a cancelled turn: end the turn and the process."""
         self._noticed(why)
         self.end_turn("cancelled")
         self.replace()
 
     def end_now(self) -> None:
-        """End the process under the turn that is being cancelled, without giving it its time."""
+        """End the process and its cancelled turn, without waiting for the grace period."""
         if self.turn is not None:
             with self:
                 words = "the agent is being ended, as a user asked"
                 self._give_up(Notice("info", "agent_ended", words))
 
     def touch(self) -> None:
-        """The agent was answered, or is not waited for any more: its silence begins anew."""
+        """Restart the silence clock: the agent was answered or is not waited for any more."""
         self.active_at = self._clock()
         with self:
             self._moved = True
 
-    # --- what a driver reports, one method an effect
+    # --- effects of a driver, one method per effect
 
     def _modes_set(self, effect: ModesSet) -> None:
         mode = effect.modes.mode
@@ -922,7 +947,7 @@ class SessionCore:
 
     def _signal(self, effect: Signal) -> None:
         self._host.interrupt()
-        self.active_at = self._clock()  # its silence counts from here: that may be an answer
+        self.active_at = self._clock()  # the silence counts from here: the signal may be an answer
 
     def _withdrawn(self, effect: Withdrawn) -> None:
         self._host.stop(effect.key)
@@ -964,8 +989,11 @@ class SessionCore:
             )
 
     def _stuck(self, turn: TurnMachine, effect: TurnFinished) -> bool:
-        """True if the agent still cancels: right after a cancelled prompt, it ends one as cancelled
-        that nobody cancelled, without an answer."""
+        """Return True if the agent is stuck in cancelling.
+
+        That is: it ended a prompt as cancelled, without an answer, that was not cancelled, right
+        after one that was.
+        """
         return (
             turn.origin == "user"
             and turn.verdict is None
@@ -1002,11 +1030,11 @@ class SessionCore:
             turn = self.turn.id
             self.turn.failures += (Failure(what=what, error=words),)
         self.scope.say(logging.ERROR, "%s failed", what, turn=turn, exc_info=error)
-        with self:  # as the session's log has it
+        with self:  # as in the session's log
             self.log.append(Notice("error", "handler_failed", message))
 
     def pause(self, turn: TurnMachine) -> None:
-        """Somebody is asked, whose time is not the turn's: the hard limit stands still."""
+        """Stop the hard limit's clock while a person is asked."""
         turn.hard_left = turn.hard_at - self._clock()
         self._set_hard(turn, math.inf)
 

@@ -1,7 +1,7 @@
-"""The one task of a session that owns its nurseries, and carries out what the core decides.
+"""The task of a session that owns its nurseries and carries out the core's decisions.
 
-It sleeps under one cancel scope whose deadline is the session's next clock: a turn that needs no
-handler and meets no deadline begins and ends without waking it.
+It sleeps under a cancel scope whose deadline is the session's next clock. A turn that needs no
+handler and reaches no deadline starts and ends without waking it.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from .._journal.keeper import StoreKeeper
 
 Service: TypeAlias = Callable[[Requested], Awaitable[Any]]
-"""Answers one kind of request; an exception is an error answer."""
+"""Answers one kind of request; an exception becomes an error answer."""
 
 TurnService: TypeAlias = Callable[[Requested, TurnMachine | None], Awaitable[Any]]
-"""Answers hooks. They get the turn in which they were asked, which may be over by then."""
+"""Answers hooks. Gets the turn during which the agent asked, which may be over."""
 
 
 class SessionHost:
-    """The inside of a `Session`: the core, the process it talks to, and the tasks of both."""
+    """The internals of a `Session`: the core, the agent's process, and the tasks of both."""
 
     def __init__(
         self,
@@ -67,8 +67,9 @@ class SessionHost:
         keeper: StoreKeeper | None = None,
         tap: Tap | None = None,
     ) -> None:
-        """`keeper`: what the conversation's log is kept by, if it is. `tap`: what the process's
-        start reports to, too."""
+        """`keeper` stores the conversation's log, if given. `tap` also gets the reports of the
+        process's start.
+        """
         self.tap = Tap() if tap is None else tap
         self.tap.agent = conversation.agent.name
         self.tap.protocol = conversation.agent.protocol
@@ -77,29 +78,34 @@ class SessionHost:
         self.own_tools = own_tools
         self.wall_time = wall
         self.clock = clock
-        """The time of the program's Trio, in seconds."""
+        """The current time of Trio's clock, in seconds."""
         self.readers = Readers()
-        """Readers of the log wait here; woken once a batch."""
+        """Tasks waiting for new log events; woken once per batch."""
         self.closed = trio.Event()
         self.services: dict[str, Service] = {}
-        """Who serves what, by method or by the part before its slash."""
+        """The services, by method or by the part before its slash."""
         self.turn_services: dict[str, TurnService] = {}
-        """The same for those who also want to know which turn ran when the agent asked."""
+        """Services that also get the turn that ran when the agent asked."""
         self.clients: list[ClientServices] = []
-        """Clients whose files and programs are the agent's. The last one is asked first."""
+        """Clients that provide their files and terminals to the agent. The last one is
+        asked first.
+        """
         self._notified = ""
         """The key of the last notification that was served."""
         self.when_gone: list[Callable[[], None]] = []
+        """Called when the agent's process has ended, so that its leftovers here are of no use any
+        more.
+        """
         self.after_turn: list[Callable[[], None]] = []
-        """Called when a turn of a prompt is completed."""
-        """Called when the agent's process is gone: what it left here is of no use any more."""
+        """Called when the turn of a prompt has completed."""
         self.like: partial[Any] | None = None
-        """Opens another session with the same agent, by all that this one was opened with but its
-        folder, settings and journal. None: nobody here knows."""
+        """Opens another session of the same agent with the same arguments, except for its folder,
+        settings and journal. None if unknown.
+        """
         self.programs: Callable[[], int] = lambda: 0
-        """How many programs run here that the agent has had started."""
+        """Returns the number of running programs that the agent has had started here."""
         self.nursery: ServiceNursery
-        """Of the tasks that outlive turns."""
+        """The nursery of the tasks that outlive turns."""
         self.link: Link | None = None
         self.core = SessionCore(
             conversation,
@@ -124,31 +130,30 @@ class SessionHost:
             keeper.read_on = self.core.touch
         self.handlers = Handlers(self._handler_ended)
         self.pace: Pace | None = None
-        """How fast it may go on, together with others."""
+        """Limits the rate of reading, shared with other sessions."""
         self.held = False
-        """Whether the agent is not read, because of that."""
+        """True if reading from the agent is paused by `pace`."""
         self._charged = self.log.seq
-        self._rest = Readers()  # who waits for the agent's rest: it may come without an event
+        self._rest = Readers()  # tasks waiting for an idle agent, which may come without an event
         self.unloaded = False
-        """Whether its end is none of the session's, which is at rest and stored: the log says
-        nothing of it."""
+        """True if this object ends but the stored session does not: its end is not logged."""
         self._make_driver = make_driver
         self._connect = connect
         self._spare: TurnTasks | None = None  # for the next turn that needs one
         self._tasks: list[TurnTasks] = []  # those that belong to a turn
         self._restart = trio.CancelScope()
-        self._restarted: trio.Event | None = None  # of the restart that is under way
+        self._restarted: trio.Event | None = None  # of the restart in progress
         self._replaced: trio.Event | None = None  # of the process that is being ended
         self._asleep: trio.CancelScope | None = None
         self._wakes_at = math.inf
         self._poke = trio.Event()
 
     def observe(self, observer: Observer) -> None:
-        """Have telemetry see the session; before it is started."""
+        """Attach telemetry to the session. Must be called before it starts."""
         self.core.observer = observer
         self.log.observer = observer.events
 
-    # --- what the core wants done
+    # --- actions requested by the core
 
     def write(self, lines: Write) -> None:
         if self.link is not None:
@@ -169,7 +174,7 @@ class SessionHost:
     async def _serve_turn(
         self, service: TurnService, turn: TurnMachine | None, asked: Requested
     ) -> Any:
-        # No turn runs yet if it begins in the batch that the agent asks in.
+        # A turn may begin in the same batch as the request; none runs yet in that case.
         return await service(asked, None if asked.background else turn or self.core.turn)
 
     def serve(self, request: Requested, until: Lifetime) -> None:
@@ -267,10 +272,10 @@ class SessionHost:
         if (core.queue.waiting or core.conversation.life is Life.REPLACING) and self._work():
             self._poke.set()
         elif self._asleep is not None:
-            # A deadline later than before is left alone: moving it costs more than to wake once in
-            # vain, and turns are many while limits are long.
+            # A deadline later than before is not moved: that costs more than one spurious wake-up,
+            # and turns are frequent while limits are long.
             alarm, wakes_at = core.alarm(), self._wakes_at
-            # A finite deadline is at most a tick away already: only the alarm can be sooner.
+            # A finite deadline is at most a tick away already: only the alarm can be earlier.
             if alarm[0] < wakes_at or (wakes_at == math.inf and alarm is not NEVER):
                 self._asleep.deadline = self._wakes_at = self._soonest(alarm)
         if self._rest.tasks:
@@ -287,8 +292,10 @@ class SessionHost:
         on_error: Callable[[Exception], None],
         until: Lifetime,
     ) -> None:
-        """Start a handler where it belongs: in the turn's nursery and context, or the session's.
-        What only looks at a turn that is being cancelled has no place in its nursery any more."""
+        """Start a handler in the nursery and context of the turn or of the session.
+
+        A handler that only watches a turn being cancelled does not run in the turn's nursery.
+        """
         turn = self.core.turn
         nursery: trio.Nursery | ServiceNursery = self.nursery
         context, scope = None, self.scope.of(None)
@@ -305,7 +312,10 @@ class SessionHost:
         )
 
     def tasks_of(self, turn: TurnMachine) -> TurnTasks | None:
-        """The running turn's nursery and scope; None only while the next ones are being opened."""
+        """Return the nursery and scope of the running turn.
+
+        Returns None only while the next ones are being opened.
+        """
         for tasks in self._tasks:
             if tasks.turn is turn:
                 return tasks
@@ -317,10 +327,10 @@ class SessionHost:
         return spare
 
     def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
-        """Run a tool call, which answers by itself. Raises `RequestError` if none may be made.
+        """Run a tool call, which sends its own answer. Raises `RequestError` if none is allowed.
 
-        It comes over a channel of its own: nobody knows whether it was made before the turn's end
-        or behind it, or in the background. So only a cancel of the turn ends it.
+        The call comes over a separate channel. Whether it was made before or after the turn's end,
+        or in the background, is unknown. For this reason only a cancel of the turn ends it.
         """
         self.begin_tool()
         until: Lifetime = "session" if self.core.turn is None else "cancel"
@@ -329,41 +339,43 @@ class SessionHost:
         self._start(key, lambda: call(*args), _nothing, _nothing, failed, until)
 
     def begin_tool(self) -> None:
-        """Raises `RequestError` if no tool may be called any more."""
+        """Raise `RequestError` if tools may not be called any more."""
         if self.core.stopped:
             raise RequestError(CANCELLED, "the turn was cancelled")
 
     def handler_failed(self, what: str, error: Exception) -> None:
-        """Its caller gets an error answer; the log says so."""
+        """Log a failed handler; its caller gets an error answer."""
         self.core.handler_failed(what, error)
 
     def _handler_ended(self) -> None:
-        self.core.touch()  # the agent has waited for it, and the end of the session may
+        self.core.touch()  # the agent has waited for it, and the end of the session may have
 
     def program_ended(self) -> None:
-        """A program of the agent's, in a terminal of the host's, has ended."""
+        """Record the end of a program in a terminal that the agent started here."""
         self.core.touch()
 
     def terminal_output(self, terminal: str, text: str) -> None:
-        """Show what a program writes that the agent had us run."""
+        """Show output of a program that the agent had started here."""
         with self.core:
             self.log.arrived = len(text)
             self.core.conversation.items.append_output(terminal, text)
 
     async def wait_until_stored(self) -> None:
-        """Until all that has happened so far is stored. Raises `StoreUnavailable` if nobody waits
-        for that any more."""
+        """Wait until everything that has happened so far is stored.
+
+        Raises `StoreUnavailable` if the store has been given up on.
+        """
         keeper = self.keeper
         if keeper is not None and not await keeper.wait_until_kept(self.log.seq):
             keeper.check()
 
     async def wait_read(self) -> None:
-        """Until the agent takes a large answer."""
+        """Wait until the agent can take a large answer."""
         if self.link is not None:
             await self.link.wait_read()
 
     async def _wait_for_room(self) -> None:
-        """Until more may be read from the agent. No checkpoint if it may be now."""
+        """Wait until more may be read from the agent. Not a checkpoint if it may be read now."""
         if self.keeper is not None:
             await self.keeper.wait_for_room()
         if self.pace is None:
@@ -375,7 +387,7 @@ class SessionHost:
             return
         self.held = True
         try:
-            # A turn that is to end is not held up: its last words are bounded.
+            # A turn that must end is not delayed: its remaining output is bounded.
             while not self.core.stopped and (left := self.pace.owed(self.clock())) > 0:
                 step = min(left, LOOK)
                 await trio.sleep(step)
@@ -387,11 +399,13 @@ class SessionHost:
     # --- the process
 
     async def start(self, nursery: ServiceNursery, opening: Opening) -> None:
-        """Start a process and shake hands, within `limits.handshake`. Raises `AgentStartError`.
-        Being cancelled, or failing, ends the process again."""
+        """Start a process and complete the handshake within `limits.handshake`.
+
+        Raises `AgentStartError`. Cancellation or an error ends the process again.
+        """
         self.nursery = nursery
         if self.keeper is not None and self.keeper.moved is not None:
-            raise self.keeper.moved  # since it was opened
+            raise self.keeper.moved  # moved since it was opened
         core = self.core
         wait = None if self.keeper is None else self.keeper.wait_for_room
         link = self.link = Link(
@@ -427,8 +441,10 @@ class SessionHost:
         agent_session: str | None,
         capabilities: JsonObject,
     ) -> None:
-        """Go on with a conversation that an earlier process of ours has had, instead of `start`:
-        the next prompt starts an agent."""
+        """Continue a conversation of an earlier process without starting an agent.
+
+        Call it instead of `start`. The next prompt starts an agent.
+        """
         self.nursery = nursery
         core = self.core
         core.opening = opening
@@ -450,13 +466,13 @@ class SessionHost:
     def _tasks_ended(self) -> None:
         self._tasks = [tasks for tasks in self._tasks if not tasks.finished]
         self.look()
-        self.readers.wake()  # who is in the turn's block waits for them
+        self.readers.wake()  # the turn's block waits for them
 
     def received(
         self, link: Link, effects: list[Effect], size: int = 0, *, alive: bool = True
     ) -> None:
         core = self.core
-        if link.driver is core.driver:  # else it is the word of a process that was given up on
+        if link.driver is core.driver:  # else it is output of a process that was given up on
             if alive:
                 core.active_at = self.clock()
             if effects or size:  # else the end of a line has not come
@@ -473,7 +489,7 @@ class SessionHost:
 
     def gone(self, link: Link) -> None:
         if link.driver is not self.core.driver:
-            self.core.exited(link.pid)  # it was given up on, and what it started may live
+            self.core.exited(link.pid)  # it was given up on, and its child processes may still run
             return
         how = link.unreachable or f"the agent's process ended ({exit_words(link.returncode)})"
         data = {"returncode": link.returncode, "stderr": link.stderr[-4096:]}
@@ -487,7 +503,7 @@ class SessionHost:
         self._rest.wake()
 
     async def _replace(self) -> None:
-        """End a process that is of no use any more."""
+        """End an unusable process."""
         link, self.link = self.link, None
         self._replaced = over = trio.Event()
         try:
@@ -499,12 +515,12 @@ class SessionHost:
             over.set()
 
     async def restart(self) -> None:
-        """Start the agent once more, and resume its conversation if it can.
+        """Start the agent again and resume its conversation if possible.
 
-        Only an agent that says that it does not know the conversation begins an empty one, and the
-        log says so; any other refusal is an error for whoever prompted, since the conversation may
-        still be there. Raises `AgentStartError`, or `SessionClosed` if the session is closed
-        meanwhile. Being cancelled ends what was started.
+        An empty conversation begins only if the agent reports that it does not know the old one,
+        and this is logged. Any other refusal is an error for the prompt's caller, since the
+        conversation may still exist. Raises `AgentStartError`, or `SessionClosed` if the session is
+        closed in the meantime. Cancellation ends the started process.
         """
         self._restarted = over = trio.Event()
         try:
@@ -519,7 +535,7 @@ class SessionHost:
     async def _start_again(self) -> None:
         core = self.core
         if self.link is not None:
-            await self.link.close()  # what it left behind
+            await self.link.close()  # its leftovers
         core.conversation.keep_replay = False
         resume = core.agent_session if core.resumes else None
         try:
@@ -547,8 +563,10 @@ class SessionHost:
         await self.start(self.nursery, again)
 
     async def restarted(self) -> None:
-        """Wait for the end of the restart that is under way, if any. A checkpoint; cancelling it
-        changes nothing."""
+        """Wait for the end of the restart in progress, if any.
+
+        Always a checkpoint. Cancelling it changes nothing.
+        """
         await trio.lowlevel.checkpoint()
         while self._restarted is not None:
             await self._restarted.wait()
@@ -556,7 +574,9 @@ class SessionHost:
     # --- the task
 
     async def run(self) -> None:
-        """Host turns for as long as the session lives. To be run once, in its service nursery."""
+        """Serve turns for as long as the session lives. Run it once, in the session's service
+        nursery.
+        """
         core = self.core
         with on_standstill(core.stood_still):
             while True:
@@ -577,12 +597,12 @@ class SessionHost:
                     await self._sleep()
 
     def _work(self) -> bool:
-        """Whether there is something that only the task can do."""
+        """Return True if there is work that only this task can do."""
         core = self.core
         return core.waits or core.conversation.life is Life.REPLACING
 
     async def _sleep(self) -> None:
-        """Until somebody pokes, or a clock has rung and was seen to."""
+        """Wait until the task is woken or a clock that is due has been handled."""
         core = self.core
         self._wakes_at = self._soonest(core.alarm())
         with trio.CancelScope(deadline=self._wakes_at) as self._asleep:
@@ -591,63 +611,71 @@ class SessionHost:
         self._poke = trio.Event()
         due = core.alarm()
         if trio.current_time() >= due[0]:
-            # The whole program may have been too busy to read in time what the agent said: let the
-            # pipes be looked at, and the reader have its turn.
+            # The whole program may have been too busy to read the agent's output in time: let the
+            # pipes be read and the reader run first.
             for _ in range(2):
                 await trio.lowlevel.checkpoint()
             if core.alarm() == due:
                 core.ring()
 
     async def end_when_hung(self) -> None:
-        """End what the agent works on whenever it is silent for longer than `limits.hang`, until
-        this is cancelled."""
+        """End the agent's work each time it is silent for longer than `limits.hang`.
+
+        Runs until cancelled.
+        """
         limit_s = self.limits.hang
         while limit_s is not None:
-            soonest = self.clock() + limit_s / 8  # what cannot be ended is left alone for a while
+            soonest = (
+                self.clock() + limit_s / 8
+            )  # do not retry immediately if nothing could be ended
             await trio.sleep_until(max(self.core.active_at + limit_s, soonest))
             self.core.end_hung(limit_s)
 
     def _soonest(self, alarm: Alarm) -> float:
-        """The time of the alarm, or of a check whether the program stood still."""
+        """Return the time of the alarm, or of the next check for a standstill of the program."""
         return alarm[0] if alarm is NEVER else min(alarm[0], self.clock() + TICK_S)
 
     async def drained(self) -> None:
-        """Until no turn runs or waits and, by its own word, the agent has nothing left to do. A
-        checkpoint."""
+        """Wait until no turn runs or waits and the agent reports no remaining work.
+
+        Always a checkpoint.
+        """
         core = self.core
         await trio.lowlevel.checkpoint()
         while not (core.free and not core.queue.flows and core.idle):
             await self._rest.wait()
 
     def over(self, turn: TurnMachine) -> bool:
-        """Whether a turn has ended, its tasks are over, and its end is shown or nobody waits for
-        that any more."""
+        """Return True if a turn and its tasks have ended and its end is shown.
+
+        Also true if the end is not shown but is not waited for any more.
+        """
         if self._tasks and any(tasks.turn is turn for tasks in self._tasks):
             return False
         return turn.over and (self.keeper is None or self.shows(turn) or self.keeper.over)
 
     def shows(self, turn: TurnMachine) -> bool:
-        """Whether the end of a turn is shown: where the log is kept, when it is stored."""
+        """Return True if the end of a turn is shown; with a store, if it is stored."""
         return self.log.shown.seq >= turn.ended_seq
 
     def lacks_its_end(self, turn: TurnMachine) -> bool:
-        """Whether a turn is over whose last events nobody will see."""
+        """Return True if a turn is over and its last events will never be shown."""
         return self.over(turn) and not self.shows(turn)
 
     def _store_lost(self, error: AgentrtError) -> None:
         self.core.store_lost(error)
         self.readers.wake()
-        nursery: ServiceNursery | None = getattr(self, "nursery", None)  # none before the start
+        nursery: ServiceNursery | None = getattr(self, "nursery", None)  # not set before the start
         if isinstance(error, SessionMoved) and nursery is not None and not self.closed.is_set():
             nursery.start_soon(self._end)
 
     async def _end(self) -> None:
-        with trio.CancelScope(shield=True):  # bounded by the ladder
+        with trio.CancelScope(shield=True):  # bounded by the shutdown ladder
             await self.finish()
 
     @property
     def rests(self) -> bool:
-        """Whether the session is as its store has it, with nothing open and nobody who waits."""
+        """True if the session matches its stored form, with nothing open and no waiting tasks."""
         core, state = self.core, self.log.state
         return (
             core.conversation.life is Life.DEAD
@@ -663,17 +691,19 @@ class SessionHost:
 
     @property
     def complete(self) -> bool:
-        """Whether all that happened is shown, or nobody waits for that any more."""
+        """True if all events are shown, or are not waited for any more."""
         return self.keeper is None or not self.log.behind or self.keeper.over
 
     async def wait_for_end(self, turn: TurnMachine) -> None:
-        """Until a turn is over, and so are its tasks."""
+        """Wait until a turn and its tasks are over."""
         while not self.over(turn):
             await self.readers.wait(partial(self.over, turn))
 
     async def finish(self) -> None:
-        """The end: the turn is cancelled, the process ended, the state `closed`. Bounded; a second
-        call waits for the first."""
+        """End the session: cancel the turn, end the process and set the state to `closed`.
+
+        Bounded. A second call waits for the first.
+        """
         if self.core.conversation.ended:
             await self.closed.wait()
             return
@@ -686,11 +716,11 @@ class SessionHost:
                 self._restart.cancel()
                 await self.restarted()
             if self._replaced is not None:
-                with trio.CancelScope(shield=True):  # bounded by the ladder
+                with trio.CancelScope(shield=True):  # bounded by the shutdown ladder
                     await self._replaced.wait()
             if self.link is not None:
                 await self.link.close()
-        finally:  # whatever went wrong, somebody may wait for the end
+        finally:  # tasks may wait for the end, even after an error
             if not self.unloaded:
                 self.core.closed()
             self.closed.set()

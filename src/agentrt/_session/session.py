@@ -1,4 +1,4 @@
-"""A session: one conversation with one agent process, as a program uses it."""
+"""A session: one conversation with one agent process, as used by a program."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _WHENS: Final = get_args(When)
 
 
 class OfferedTool(Protocol):
-    """An in-process tool, as a session knows it: an `agentrt.Tool`."""
+    """The interface of an in-process tool that a session needs; see `agentrt.Tool`."""
 
     @property
     def info(self) -> ToolInfo: ...
@@ -60,8 +60,8 @@ class OfferedTool(Protocol):
 class Session:
     """One conversation with one agent process. Made by `open_session`.
 
-    One turn runs at a time; further prompts wait in a queue that every viewer sees. A dead agent
-    is started again, and its conversation resumed where it can, by the next prompt.
+    One turn runs at a time; further prompts wait in a queue that every viewer sees. If the agent
+    has died, the next prompt starts it again and resumes the conversation if possible.
     """
 
     def __init__(self, host: SessionHost) -> None:
@@ -71,74 +71,83 @@ class Session:
         self._settings = SessionSettings(host)
         self._kept: AgentSessions = AskedSessions(host.core)
 
-    # --- what it is
+    # --- properties
 
     @property
     def id(self) -> str:
-        """agentrt's id of the session."""
+        """The session's id in agentrt."""
         return self.log.session
 
     @property
     def agent_session(self) -> str | None:
-        """The agent's own id of the conversation: what `resume` of `open_session` takes."""
+        """The agent's own id of the conversation, as taken by `resume` of `open_session`."""
         return self._core.agent_session
 
     @property
     def log(self) -> Log:
-        """The numbered log of its events, which every viewer reads: for frontends. Where a store
-        keeps it, an event comes into it when it is stored."""
+        """The numbered event log that every viewer reads, for frontends.
+
+        If a store keeps the session, an event appears here once it is stored.
+        """
         return self._host.log.shown
 
     @property
     def state(self) -> State:
-        """What it is doing now. Busy means `state.turn is not None`. (This, `title`, `modes`,
-        `tasks`, `permissions` and `queue` are what the session knows, stored yet or not.)"""
+        """The current state. The session is busy if `state.turn is not None`.
+
+        This, `title`, `modes`, `tasks`, `permissions` and `queue` include events that are not
+        stored yet.
+        """
         return self._known.state
 
     @property
     def agent(self) -> AgentState:
-        """Who the agent is and whether its process lives."""
+        """The agent's name, version and process state."""
         return self.state.agent
 
     @property
     def limits(self) -> Limits:
-        """The bounds that it was opened with."""
+        """The limits that the session was opened with."""
         return self._host.limits
 
     @property
     def title(self) -> str | None:
-        """What a person or the agent called it."""
+        """The title given by a person or the agent."""
         return self._known.title
 
     @property
     def modes(self) -> Modes | None:
-        """The agent's mode, model and options, and what they can be set to."""
+        """The agent's mode, model and options, with their possible values."""
         return self._known.modes
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """Background work by id, also what is over."""
+        """Background work by id, including finished work."""
         return dict(self._known.tasks)
 
     @property
     def permissions(self) -> dict[str, PermissionOpened]:
-        """The questions that are open now, by their request."""
+        """The open permission requests and questions, by request id."""
         return dict(self._known.permissions)
 
     @property
     def queue(self) -> list[QueueEntry]:
-        """The prompts that wait, the next one first."""
+        """The queued prompts, the next one first."""
         return list(self._known.queue)
 
     @property
     def capabilities(self) -> JsonObject:
-        """What the agent can do, as it said when it was started; what is in it differs between
-        the protocols."""
+        """The capabilities that the agent reported at its start. The keys depend on the
+        protocol.
+        """
         return dict(self._core.capabilities)
 
     def snapshot(self) -> Snapshot:
-        """All that there is to show, at this moment: follow it with `subscribe(snapshot.seq)`. It
-        has every turn, where viewers of `agentrt.v1` begin with the last ones."""
+        """Return everything there is to show at this moment, including every turn.
+
+        Follow it with `subscribe(snapshot.seq)`. Viewers of `agentrt.v1`, in contrast, start with
+        the last turns only.
+        """
         return self.log.snapshot()
 
     @property
@@ -155,11 +164,12 @@ class Session:
         limits: Limits | None = None,
         check: bool = True,
     ) -> Turn:
-        """A turn to be entered with `async with`; see `Turn`.
+        """Make a turn for a prompt, to be entered with `async with`; see `Turn`.
 
-        `when` says what a running turn means: `queue` waits behind it, `interrupt` cancels it and
-        goes first, `reject` raises `Busy`. `limits` replaces the session's for this turn (`hard`,
-        `idle`, `cancel_grace`, `cancel_resend`).
+        `when` sets the behaviour during a running turn: `queue` waits for its end, `interrupt`
+        cancels it and sends this prompt next, `reject` raises `Busy`. `limits` replaces the
+        session's limits for this turn (`hard`, `idle`, `cancel_grace`, `cancel_resend`). `check`:
+        raise when a turn has failed.
         """
         return self._turn(content, when, limits, check=check, attended=True)
 
@@ -171,12 +181,13 @@ class Session:
         limits: Limits | None = None,
         check: bool = True,
     ) -> TurnResult:
-        """Prompt, wait for the end, and return it. The arguments are those of `prompt`.
+        """Send a prompt, wait for the end of the turn and return its result.
 
-        If `check` is false, an agent that cannot be started again does not raise either: the
-        result has the outcome `agent_died`, no `turn`, and the reason as its `error`.
+        The arguments are those of `prompt`. If `check` is false, failure to restart the agent does
+        not raise either: the result then has the outcome `agent_died`, no `turn`, and the reason in
+        `error`.
 
-        Cancelling it cancels the turn; the session stays usable.
+        Cancelling this call cancels the turn; the session stays usable.
         """
         turn = self._turn(content, when, limits, check=check, attended=False)
         try:
@@ -198,15 +209,15 @@ class Session:
     ) -> Turn:
         """Send or queue a prompt and return immediately, without waiting for its turn.
 
-        The arguments are those of `prompt`. The returned `Turn` has its `id` as soon as it has
-        started, its `entry` while it waits in the queue and, once it has `ended`, its `result`.
-        Nothing iterates over it, so permission requests go to the session's policy and viewers.
+        The arguments are those of `prompt`. The returned `Turn` has an `entry` while it waits in
+        the queue, an `id` as soon as it has started and a `result` once it has `ended`. Nothing
+        iterates over it, so permission requests go to the session's policy and viewers.
 
         If a store keeps the session, a prompt that still waits when the block of the session, the
         runtime or the process ends stays in the stored queue, paused; see `resume_queue`.
 
         Raises `Busy`, `LimitExceeded`, `SessionClosed`, `StoreUnavailable` or `LocalProtocolError`;
-        in each case nothing was queued. If the agent cannot be started for it later, the log has a
+        in each case nothing was queued. If the agent cannot be started for it later, the log gets a
         `Notice` (`prompt_dropped`).
         """
         turn = self._turn(content, when, limits, check=False, attended=False)
@@ -234,26 +245,33 @@ class Session:
         return Turn(self._host, machine, check=check, when=when)
 
     def steer(self, content: Prompt) -> None:
-        """Send a prompt into the running turn. Raises `LocalProtocolError` if none runs or the
-        agent cannot take one (`capabilities["steer"]`)."""
+        """Send a prompt into the running turn.
+
+        Raises `LocalProtocolError` if no turn runs or the agent does not support it
+        (`capabilities["steer"]`).
+        """
         self._core.steer(blocks(content))
 
     def fork_point(self, at: str) -> ForkPoint:
-        """The end of a turn, for a copy of this session that ends there (`fork_at` of
-        `open_session`). `at`: the id of the turn, or of an item that was shown in it; of what an
-        agent has repeated of an earlier process, of an item.
+        """Return the end of a turn, at which a copy of this session can end.
 
-        Raises `LocalProtocolError` if there is no such thing, the turn still runs, or the agent has
-        no name for anything in it.
+        Pass it to `open_session` as `fork_at`. `at` is the id of the turn or of an item in it. For
+        history that an agent repeated from an earlier process, give the id of an item.
+
+        Raises `LocalProtocolError` if the id is unknown, the turn still runs, or the agent has no
+        id for anything in it.
         """
         return fork_point(self.log.state, at)
 
     def retell(self, *, most: int = 50_000) -> Turn:
-        """Tell an agent what was said in this conversation, of which it does not remember anything:
-        in another process, if it cannot resume. That is a prompt in agentrt's own words (it begins
-        with `[agentrt]`), with the last `most` characters; as with `submit`, nobody has to wait.
+        """Repeat this conversation to an agent that does not remember it.
 
-        Raises as `submit`; also `LocalProtocolError` if nothing was said yet.
+        Use it if another process could not resume the conversation. Sends a prompt written by
+        agentrt (it begins with `[agentrt]`) with the last `most` characters, and returns
+        immediately, like `submit`.
+
+        Raises the same errors as `submit`, and `LocalProtocolError` if the conversation is still
+        empty.
         """
         words = retold(self._known, most)
         if not words:
@@ -261,51 +279,59 @@ class Session:
         return Turn(self._host, self._core.tell(words), check=False)
 
     def set_tools(self, tools: Iterable[OfferedTool]) -> None:
-        """Replace the in-process tools; agents that listen are notified. The session must have been
-        opened with at least one."""
+        """Replace the in-process tools and notify agents that listen for changes.
+
+        Raises `LocalProtocolError` unless the session was opened with at least one tool.
+        """
         if self._set_tools is None:
             raise LocalProtocolError("the session was opened without tools")
         self._set_tools(tools)
 
     def offer_tools(self, set_tools: Callable[[Iterable[OfferedTool]], None]) -> None:
-        """The session has a tool server, whose tools this replaces."""
+        """Set the function that replaces the tools of the session's tool server."""
         self._set_tools = set_tools
 
     def cancel(self, *, now: bool = False) -> None:
-        """Cancel the running turn, as a user's Stop, and pause all prompts that wait.
+        """Cancel the running turn, like a user's Stop, and pause all queued prompts.
 
-        The agent is notified. Paused prompts stay in the queue until `resume_queue`; a prompt that
-        is sent in the meantime goes first and leaves them paused. `now`: do not wait for the agent
-        to end the turn; its process is ended and the next prompt starts another one. Returns
-        immediately; idempotent."""
+        The agent is notified. Paused prompts stay in the queue until `resume_queue`; a prompt sent
+        in the meantime goes first and leaves them paused. `now`: do not wait for the agent to end
+        the turn; end its process instead. The next prompt then starts a new one. Returns
+        immediately; idempotent.
+        """
         self._core.cancel("user")
         if now:
             self._core.end_now()
 
     def resume_queue(self) -> None:
-        """Let the prompts continue that a `cancel`, or the end of an earlier process, paused."""
+        """Resume the prompts that were paused by `cancel` or by the end of an earlier process."""
         self._core.resume_queue()
 
     def unqueue(self, entry: str) -> None:
-        """Take a waiting prompt back (an id of `snapshot().queue`); whoever waits for it gets an
-        `AgentrtError`. Raises `LocalProtocolError` if it does not wait any more."""
+        """Remove a prompt from the queue. `entry` is an id in `snapshot().queue`.
+
+        A task waiting for the prompt gets an `AgentrtError`. Raises `LocalProtocolError` if the
+        prompt is not in the queue any more.
+        """
         self._core.remove(entry)
 
     def edit_queued(self, entry: str, content: Prompt) -> None:
-        """Replace what a waiting prompt says; as `unqueue`."""
+        """Replace the content of a queued prompt. Raises the same errors as `unqueue`."""
         self._core.edit(entry, blocks(content))
 
     def promote(self, entry: str) -> None:
-        """Move a waiting prompt to the front, one that is paused to the front of those that are;
-        as `unqueue`."""
+        """Move a queued prompt to the front, or a paused one to the front of the paused ones.
+
+        Raises the same errors as `unqueue`.
+        """
         self._core.promote(entry)
 
     def answer(self, request: PermissionOpened | str, option: str, *, note: str = "") -> None:
         """Answer a permission request, given as its event or its id.
 
         `option` is the id of an option, or a kind such as `"allow_once"`. `note` is sent to agents
-        that take one. Raises `LocalProtocolError` if the request is not open or has no such option;
-        nothing has happened then.
+        that accept one. Raises `LocalProtocolError` if the request is not open or has no such
+        option; in that case nothing has happened.
         """
         self._core.questions.answer(request_id(request), option, note=note)
 
@@ -314,109 +340,126 @@ class Session:
         self._core.questions.fill(request_id(request), content)
 
     def dismiss(self, request: PermissionOpened | str, message: str = "") -> None:
-        """Answer a question with neither yes nor no; agents take that as a rejection. `message` is
-        sent to agents that take one."""
+        """Answer a question with neither yes nor no, which agents treat as a rejection.
+
+        `message` is sent to agents that accept one.
+        """
         self._core.questions.dismiss(request_id(request), message)
 
     # --- settings
 
     def rename(self, title: str) -> None:
-        """Give the session a title; the agent's own ones are not shown any more."""
+        """Set the session's title. Titles from the agent are not shown any more."""
         if not isinstance(title, str):
             raise LocalProtocolError(f"title must be given as text, not {title!r}")
         with self._core:
             self._core.conversation.rename(title)
 
     async def set_mode(self, mode: str) -> None:
-        """Change the agent's mode (an id of `modes.modes`), also for the processes that come after
-        this one. While none runs, it is noted for the next one.
+        """Change the agent's mode (an id in `modes.modes`), for this process and later ones.
 
-        Raises `RequestError` if the agent refuses. Cancelling it leaves the outcome open: until the
-        agent answers, `modes.unconfirmed` names the setting, and a late answer is applied. The
-        session stays usable.
+        If no process runs, the mode is set when the next one starts.
+
+        Raises `RequestError` if the agent refuses. Cancelling this call leaves the outcome open:
+        until the agent answers, `modes.unconfirmed` names the setting, and a late answer is
+        applied. The session stays usable.
         """
         await self._settings.set_mode(mode)
 
     async def set_model(self, model: str) -> None:
-        """Change the agent's model; as `set_mode`."""
+        """Change the agent's model; see `set_mode`."""
         await self._settings.set_model(model)
 
     async def set_option(self, option: str, value: str | bool) -> None:
-        """Change one of the agent's options (`modes.options`); as `set_mode`."""
+        """Change one of the agent's options (`modes.options`); see `set_mode`."""
         await self._settings.set_option(option, value)
 
     async def stop_task(self, task: str) -> None:
-        """Stop one background task; as `set_mode`."""
+        """Stop a background task; see `set_mode`."""
         await self.call("stop_task", task=task)
 
     async def list_sessions(self, cwd: str | os.PathLike[str] | None = None) -> list[AgentSession]:
-        """The sessions that the agent keeps itself, of a folder (None: of all), the newest first.
-        See `agentrt.list_sessions` for an agent that does not run.
+        """Return the sessions that the agent itself has stored, the newest first.
 
-        Raises `RequestError` if it keeps no list (`capabilities["list_sessions"]`) or does not give
-        it, `RemoteProtocolError` if its answer is none, `SessionClosed` if it does not run.
+        `cwd` limits them to one folder; None means all. Use `agentrt.list_sessions` for an agent
+        that is not running.
+
+        Raises `RequestError` if the agent has no list (`capabilities["list_sessions"]`) or refuses,
+        `RemoteProtocolError` if its answer is invalid, and `SessionClosed` if it is not running.
         """
         return await self._kept.list(checked_folder(cwd))
 
     async def delete_session(self, session: str) -> None:
-        """Have the agent forget another session, by its own id of it (`AgentSession.id`).
+        """Have the agent delete another session, given by the agent's own id (`AgentSession.id`).
 
-        Raises as `list_sessions` (`capabilities["delete_session"]`); also `LocalProtocolError` for
-        this one, which is open, and `SessionNotFound` where that is known.
+        Raises the same errors as `list_sessions` (with `capabilities["delete_session"]`),
+        `LocalProtocolError` for this session, which is open, and `SessionNotFound` if the agent
+        reports that.
         """
         check_id(session)
         check_other(session, self.agent_session)
         await self._kept.delete(session)
 
     async def logout(self) -> None:
-        """Have the agent forget who is logged in with it; new sessions need a login.
+        """Log the user out of the agent; new sessions need a login.
 
-        Raises `RequestError` if it cannot (`capabilities["logout"]`) or refuses, `SessionClosed` if
-        it does not run.
+        Raises `RequestError` if the agent does not support it (`capabilities["logout"]`) or
+        refuses, and `SessionClosed` if it is not running.
         """
         await self.call("logout")
 
     def keep_sessions(self, kept: AgentSessions) -> None:
-        """The agent's sessions are elsewhere than with the agent."""
+        """Use another source than the agent process for the agent's stored sessions."""
         self._kept = kept
 
     async def call(self, method: str, **params: Any) -> Any:
-        """Any request of the agent's own protocol, by its name there; the result as it came. For
-        what has no method, here or in `ClaudeControl`.
+        """Send any request of the agent's own protocol, by its protocol name, and return the
+        result.
 
-        Raises `RequestError`. Cancelling it notifies the agent, where the protocol can; the session
-        stays usable.
+        Use it for requests without a method here or in `ClaudeControl`. The result is not
+        converted.
+
+        Raises `RequestError`. Cancelling this call notifies the agent if the protocol supports it;
+        the session stays usable.
         """
         if not isinstance(method, str) or not method:
             raise LocalProtocolError(f"a method is called by its name, not by {method!r}")
         return await call(self._core, method, params)
 
     async def drained(self) -> None:
-        """Wait until no turn runs or waits, the agent has by its own word nothing left to do in the
-        background, and no hook runs that it did not wait for. Without a limit of its own.
-        Cancelling it changes nothing."""
+        """Wait until all work of the session has ended.
+
+        That is: no turn runs or waits, the agent reports no remaining background work, and no hook
+        runs that the agent did not wait for. There is no time limit. Cancelling this call changes
+        nothing.
+        """
         await self._host.drained()
 
     # --- the log
 
     def subscribe(self, after: int | None = None) -> Subscription:
-        """Every event behind number `after` (default: from now on), as an async iterator.
+        """Return an async iterator over every event after number `after` (default: from now on).
 
-        Raises `Overrun` if those events are no longer kept: start from `snapshot()` then.
+        Raises `Overrun` if those events are no longer kept; start from `snapshot()` in that case.
         """
         return Subscription(self._host, self.log.cursor(after, lossless=True))
 
     def subscribe_all(self) -> Subscription:
-        """Every event from the session's first one on; or, behind a long history that a resumed
-        agent has repeated, from the first one that is still kept."""
+        """Subscribe from the session's first event on.
+
+        After a long history that a resumed agent has repeated, it starts at the first event that is
+        still kept.
+        """
         return self.subscribe(after=self.log.kept_after)
 
     def trace(
         self, *, secrets: Iterable[str] = (), redact: Callable[[str], str] | None = None
     ) -> TraceSubscription:
-        """What goes over the wire from now on, as an async iterator of `TraceRecord`: each line of
-        either direction, and what becomes of the process. Secrets are taken out of it; `secrets`
-        and `redact` are those of `open_trace`."""
+        """Return an async iterator of `TraceRecord` over the wire traffic from now on.
+
+        It yields each line in either direction and events of the process. Secrets are removed;
+        `secrets` and `redact` are those of `open_trace`.
+        """
         from .._trace.subscription import TraceSubscription
 
         return TraceSubscription(self._host.tap, secrets, redact)
@@ -424,21 +467,21 @@ class Session:
     # --- the end
 
     async def aclose(self, *, discard: bool = False) -> None:
-        """End the session now: the turn is cancelled and the process ended.
+        """End the session now: cancel the turn and end the process.
 
-        If a store keeps the session, prompts that wait stay in its queue, paused, for whoever opens
-        it again. `discard`: drop them; each is reported by a `Notice` (`prompt_dropped`).
+        If a store keeps the session, queued prompts stay in its queue, paused, for the next
+        opening. `discard`: drop them instead; each is reported by a `Notice` (`prompt_dropped`).
 
-        Bounded; cancelling it does not shorten it. The session is over afterwards, whether it
-        returns or raises `trio.Cancelled`.
+        The time is bounded, and cancelling this call does not shorten it. The session is over
+        afterwards, whether this returns or raises `trio.Cancelled`.
         """
         if discard:
             self._core.discard()
-        with trio.CancelScope(shield=True):  # bounded by the ladder
+        with trio.CancelScope(shield=True):  # bounded by the shutdown ladder
             await self._host.finish()
         await trio.lowlevel.checkpoint()
 
 
 def host_of(session: Session) -> SessionHost:
-    """The inside of a session, for the rest of agentrt."""
+    """Return the host of a session, for the rest of agentrt."""
     return session._host

@@ -1,4 +1,4 @@
-"""A turn as its owner sees it: a block, an iterator of events, and at its end a value."""
+"""A turn as its owner sees it: a block, an iterator of events, and finally a result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .readers import Pace
 from .turn_tasks import TurnTasks
 
 _NOTABLE: Final = frozenset((TurnEnded, PermissionOpened))
-"""Events behind which iterating does not simply go on."""
+"""Events after which iterating needs an extra step."""
 
 _FAILURES: Final[dict[Outcome, type[TurnFailed]]] = {
     "failed": AgentFailed,
@@ -45,17 +45,18 @@ class Turn:
                 ...
         print(turn.result.outcome)
 
-    Entering waits until the prompt's turn has come and sends it. Iterating gives the log's events
-    from `TurnStarted` to `TurnEnded`; after a cancel only the end, not the backlog. Leaving the
-    block waits for the end; leaving it by an exception cancels the turn first. With `check`,
-    leaving it normally raises `AgentFailed`, `AgentDied` or `TurnTimedOut` when it ended so.
+    Entering the block waits until it is the prompt's turn and sends it. Iterating yields the log's
+    events from `TurnStarted` to `TurnEnded`; after a cancel it yields only the end, not the
+    backlog. Leaving the block waits for the end; leaving it by an exception cancels the turn first.
+    With `check`, leaving it normally raises `AgentFailed`, `AgentDied` or `TurnTimedOut` if the
+    turn ended that way.
 
-    Cancelling the task that is inside the block cancels the turn: the agent is notified, and the
-    block is left when the turn has ended, at the latest `limits.cancel_grace` later. The session
-    stays usable.
+    Cancelling the task inside the block cancels the turn: the agent is notified, and the block is
+    left when the turn has ended, at most `limits.cancel_grace` seconds later. The session stays
+    usable.
     """
 
-    _offered: str | None = None  # the question that iterating gave last
+    _offered: str | None = None  # the question that was yielded last
     _over = False
     _exhausted = False  # and the iteration has ended
 
@@ -74,12 +75,12 @@ class Turn:
         self._when: When = when
         self._clock = host.clock
         self._pace = Pace(host.clock)
-        self._ready: list[Event] = []  # what the cursor has in hand, while iterating just goes on
+        self._ready: list[Event] = []  # the cursor's fetched events, unless a step needs more
         machine.handle = weakref.ref(self)  # it holds the machine: no cycle for the collector
 
     @classmethod
     def of(cls, host: SessionHost, machine: TurnMachine | None) -> Turn | None:
-        """The handle of a turn, also of one that the agent began."""
+        """Return the handle of a turn, including one that the agent began."""
         if machine is None:
             return None
         handle = machine.handle() if machine.handle is not None else None
@@ -92,12 +93,12 @@ class Turn:
 
     @property
     def limits(self) -> Limits:
-        """Its bounds."""
+        """The turn's limits."""
         return self._machine.limits
 
     @property
     def result(self) -> TurnResult:
-        """How it ended. Raises `LocalProtocolError` while it runs."""
+        """The result of the turn. Raises `LocalProtocolError` while it runs."""
         result = self._machine.result
         if result is None:
             raise LocalProtocolError("the turn has not ended yet")
@@ -105,16 +106,17 @@ class Turn:
 
     @property
     def entry(self) -> str:
-        """Its id in the queue; empty if it did not have to wait."""
+        """The prompt's id in the queue; empty if it did not have to wait."""
         return self._machine.entry
 
     @property
     def ended(self) -> bool:
+        """True if the turn has ended."""
         return self._machine.ended is not None
 
     @property
     def failure(self) -> AgentrtError | None:
-        """Why its prompt was never sent; None if it was, or still waits."""
+        """The reason why the prompt was never sent; None if it was sent or is still queued."""
         return self._machine.failure
 
     @property
@@ -124,21 +126,27 @@ class Turn:
 
     @property
     def seq(self) -> int:
-        """The number of the last event that the iterator gave."""
+        """The number of the last event that the iterator yielded."""
         cursor = self._machine.cursor
         return cursor.seq if cursor is not None else 0
 
     @property
     def nursery(self) -> trio.Nursery:
-        """Tasks that live with the turn: started here, they are cancelled with it, and are over
-        before the next one starts. Its handlers run here, too. An error of one cancels the turn
-        and is raised by its block. Raises `LocalProtocolError` unless the turn runs."""
+        """A nursery for tasks that live as long as the turn.
+
+        Its tasks are cancelled with the turn and have ended before the next turn starts. The turn's
+        handlers also run in it. An error in a task cancels the turn and is raised by its block.
+        Raises `LocalProtocolError` unless the turn is running.
+        """
         return self._tasks().nursery
 
     @property
     def cancel_scope(self) -> trio.CancelScope:
-        """The scope of `nursery`. Its deadline is the turn's hard limit: move it, and the turn may
-        take so long; cancel it, and the turn is cancelled, as by `cancel`."""
+        """The cancel scope of `nursery`.
+
+        Its deadline is the turn's hard limit: move it to change that limit. Cancelling the scope
+        cancels the turn, like `cancel`.
+        """
         return self._tasks().cancel_scope
 
     def _tasks(self) -> TurnTasks:
@@ -149,13 +157,15 @@ class Turn:
         return tasks
 
     def place(self) -> None:
-        """Send the prompt now, or let it wait in the queue, without staying. As
-        `Session.submit`."""
+        """Send or queue the prompt and return immediately, like `Session.submit`."""
         self._core.place(self._machine, self._when)
 
     def cancel(self) -> None:
-        """Ask the turn to stop, and return at once; its end is a `TurnEnded`. One that still
-        waits for its place is taken back, and never begins. Idempotent, harmless after the end."""
+        """Ask the turn to stop and return immediately; its end is a `TurnEnded`.
+
+        A turn that is still queued is removed and never starts. Idempotent; does nothing after the
+        end.
+        """
         self._core.withdraw(self._machine)
         self._core.cancel_turn(self._machine, "cancelled", by="caller")
 
@@ -229,11 +239,11 @@ class Turn:
         return moved or StoreUnavailable("the turn is over, but could not be stored")
 
     async def _stop(self) -> None:
-        """Cancel the turn unless it is over, and see it end."""
+        """Cancel the turn unless it is over, and wait for its end."""
         machine = self._machine
         self._core.cancel_turn(machine, "cancelled", by="caller")
-        # Bounded by the session, which gives up on the agent after `cancel_grace`; the extra
-        # second is for a session that is being closed itself.
+        # The session bounds this wait: it gives up on the agent after `cancel_grace`. The extra
+        # second is for a session that is being closed.
         with trio.move_on_after(machine.limits.cancel_grace + 1, shield=True):
             await self._host.wait_for_end(machine)
 
@@ -244,7 +254,7 @@ class Turn:
             machine.cursor.close()
 
     def raise_for_outcome(self) -> None:
-        """Raise the `TurnFailed` that fits the outcome, if it is a failure."""
+        """Raise the `TurnFailed` subclass for the outcome, if it is a failure."""
         result = self.result
         failure = _FAILURES.get(result.outcome)
         if failure is not None:
@@ -263,7 +273,7 @@ class Turn:
         elif self._over:
             if self._exhausted or not pace.waited:
                 await checkpoint()
-            else:  # others had their turn while the agent was waited for
+            else:  # other tasks ran while this one waited for the agent
                 await checkpoint_if_cancelled()
             self._exhausted = True
             raise StopAsyncIteration
@@ -275,7 +285,7 @@ class Turn:
             found = bool(ready) or cursor.more()
             if found:
                 await pace.step()
-                found = bool(ready) or cursor.more()  # others may have run
+                found = bool(ready) or cursor.more()  # other tasks may have run
             while not found:
                 if self._host.keeper is not None:
                     self._check_stored()
@@ -287,7 +297,7 @@ class Turn:
         return event
 
     def poll(self) -> Event | None:
-        """The next event, as iterating gives it; None if there is none yet."""
+        """Return the next event as iterating yields it, or None if there is none yet."""
         if self._over:
             raise StopAsyncIteration
         event = self._begin_step().pop()
@@ -312,7 +322,7 @@ class Turn:
             raise self._unstored()
 
     def _note(self, event: Event) -> None:
-        self._ready = []  # the next step is more than to take what is in hand
+        self._ready = []  # the next step must do more than take a fetched event
         if isinstance(event, PermissionOpened):
             self._offered = event.request
         else:
