@@ -1,1 +1,1 @@
-"""agentrt in a terminal: one-shot, a line-by-line conversation, and the agents' check."""
+"""agentrt in a terminal: one-shot mode, interactive sessions, and the other commands."""

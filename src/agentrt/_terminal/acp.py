@@ -1,4 +1,4 @@
-"""`agentrt acp`: the agent that an editor starts: any agent is behind it, or a server."""
+"""`agentrt acp`: an ACP agent for editors, backed by any agent or by a server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ from .tracing import command_trace
 
 
 async def serve_editor(setup: Setup) -> int:
-    """Be an agent on standard streams until standard input ends; returns the exit status."""
+    """Act as an agent on the standard streams until standard input ends; returns the exit
+    status.
+    """
     config = pages_config(setup)
     policy = setup.policy(setup.config.permissions.mode or "ask", attended=True)
     defaults = Meta(agent=setup.agent.name, model=setup.model, mode=setup.mode)
@@ -66,7 +68,10 @@ async def serve_editor(setup: Setup) -> int:
 
 
 async def attach_editor(server: Address, token: str, defaults: Meta) -> int:
-    """The same with a server's sessions, which go on without the editor."""
+    """Act as an agent with a server's sessions, which continue without the editor.
+
+    Returns the exit status.
+    """
     limits = Limits()
     try:
         if defaults.session is not None:
@@ -83,9 +88,12 @@ async def attach_editor(server: Address, token: str, defaults: Meta) -> int:
 
 
 async def _session_named(server: Address, token: str, prefix: str, limits: Limits) -> str:
-    """The id that begins so. What the server does not list may be there all the same: another
-    server's, of the same database. Raises `Unreachable` where no answer comes in time: the line
-    alone would wait for the server's next start."""
+    """Return the session id with this prefix, or the prefix itself if the server lists none.
+
+    The prefix may be the id of a session on another server of the same database. Raises
+    `Unreachable` if no answer arrives in time: the line alone would wait for the server's next
+    start.
+    """
     session = prefix
     with trio.move_on_after(limits.ws_handshake + limits.ws_write) as waiting:
         async with bare_errors(), trio.open_nursery() as nursery:
@@ -111,7 +119,7 @@ async def _talk(
 
 @asynccontextmanager
 async def _streams() -> AsyncIterator[tuple[trio.abc.ReceiveStream, trio.abc.SendStream]]:
-    """Standard input and output as streams. Whatever else is printed goes to standard error."""
+    """Open standard input and output as streams; further output is redirected to standard error."""
     async with AsyncExitStack() as stack:
         source = await stack.enter_async_context(trio.lowlevel.FdStream(os.dup(0)))
         sink = await stack.enter_async_context(trio.lowlevel.FdStream(os.dup(1)))
@@ -120,8 +128,7 @@ async def _streams() -> AsyncIterator[tuple[trio.abc.ReceiveStream, trio.abc.Sen
 
 
 class _OtherStores:
-    """What conversations in terminals and earlier editors have left, and servers that do not run:
-    `Elsewhere` for the hub."""
+    """Sessions of terminals, earlier editors and stopped servers, as `Elsewhere` for the hub."""
 
     def __init__(self, runtime: Runtime, own: OwnStore, setup: Setup) -> None:
         self._runtime = runtime
@@ -159,7 +166,7 @@ class _OtherStores:
         try:
             kept = await trio.to_thread.run_sync(look)
         except SessionNotFound:
-            return {}  # whoever asks for it says so
+            return {}  # the caller reports it
         if kept.entry.session == session:
             await self._own.fetch(kept)
             self._runtime.add_stored(kept.entry)

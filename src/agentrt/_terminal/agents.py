@@ -1,4 +1,4 @@
-"""`agentrt agents`: which agents are known, which are installed, how to get the rest."""
+"""`agentrt agents`: the known agents, and how to install the missing ones."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _as_object(found: FoundAgent, version: str | None) -> dict[str, object]:
 
 
 def print_table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
-    """Columns as wide as their widest cell; the last one may be as long as it likes."""
+    """Print columns as wide as their widest cell; the last one may have any width."""
     cells = [head, *(tuple(one_line(str(cell), 1000) for cell in row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:

@@ -1,4 +1,4 @@
-"""The options of every command."""
+"""The options of all commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import manual
 
 SHELLS = ("bash", "zsh", "fish")
 LISTED = 50
-"""Sessions that a list shows."""
+"""The number of sessions that a list shows."""
 
 
 class WrongArguments(Exception):
@@ -34,7 +34,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line. Raises `WrongArguments`, with the names that may have been meant."""
+    """Parse a command line.
+
+    Raises `WrongArguments`, with suggestions for misspelt names.
+    """
     try:
         return parser.parse_args(arguments)
     except WrongArguments as wrong:
@@ -43,10 +46,10 @@ def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse
 
 
 def _explained(parser: argparse.ArgumentParser, arguments: Sequence[str], message: str) -> str:
-    """Say what is wrong with arguments that argparse has refused with `message`.
+    """Explain an error for which argparse has refused the arguments with `message`.
 
-    argparse takes the value of an option that it does not know for the command, so unknown options
-    are looked for first.
+    argparse takes the value of an unknown option for the command, so unknown options are looked for
+    first.
     """
     commands = _commands(parser)
     chosen = next((commands[each] for each in arguments if each in commands), None)
@@ -67,9 +70,9 @@ def _explained(parser: argparse.ArgumentParser, arguments: Sequence[str], messag
 
 
 def one_shot_format(arguments: Sequence[str]) -> Literal["json", "stream-json"] | None:
-    """Return the structured output format that a one-shot command line asks for, if any.
+    """Return the structured output format that a one-shot command line requests, if any.
 
-    Reads arguments that could not be parsed, so it goes by their words alone.
+    It reads arguments that could not be parsed, so it only compares their text.
     """
     for name, value in zip(arguments, [*arguments[1:], ""], strict=True):
         if name in ("conformance", "--"):
@@ -94,6 +97,7 @@ def _meant(word: str, known: Sequence[str]) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = _Parser(
         prog="agentrt", usage=manual.USAGE, description=manual.MAIN, epilog=manual.MAIN_MORE
     )
@@ -117,7 +121,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
 
     def command(name: str, description: str, more: str) -> argparse.ArgumentParser:
-        # What is not said behind a command keeps what was said before it.
+        # Options that are not given after a command keep their value from before it.
         parser = commands.add_parser(
             name, description=description, epilog=more, argument_default=argparse.SUPPRESS
         )
@@ -607,7 +611,7 @@ def _speed(text: str) -> float:
 
 
 def _seconds(text: str) -> float | str:
-    """A positive number of seconds, or `none`."""
+    """Parse a positive number of seconds, or `none`."""
     if text == "none":
         return text
     try:
@@ -620,7 +624,7 @@ def _seconds(text: str) -> float | str:
 
 
 def _count(text: str) -> int:
-    """A whole number from 1 on."""
+    """Parse a whole number of 1 or more."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)

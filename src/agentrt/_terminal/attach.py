@@ -112,9 +112,7 @@ class ServerPlace(Place):
         self._wanted = wanted
         self._config = config
         self._offered: list[SessionInfo] = []
-        self._heard: set[str] = (
-            set()
-        )  # the sessions whose protocol messages the server records for us
+        self._heard: set[str] = set()  # sessions whose messages the server records for us
         self._folder = self._own_folder()
         here = (
             Command("agent", "list the server's agents, or start a session", self._agent, "[NAME]"),
@@ -182,9 +180,7 @@ class ServerPlace(Place):
         ready, note = self.line.ready, f"on {self.line.server}; it goes on when you leave"
         if ready is not None and ready.role != "controller":
             note = f"on {self.line.server}; with this token you only look on"
-        known = Agent(
-            name=agent, command=("agentrt", "attach")
-        )  # the agent runs where the server is
+        known = Agent(name=agent, command=("agentrt", "attach"))  # it runs on the server
         return Setup(agent=known, config=self._config, note=note)
 
     @asynccontextmanager

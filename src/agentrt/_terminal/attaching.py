@@ -1,4 +1,4 @@
-"""What a prompt's text names: files behind `@` go with it as links, as in the page."""
+"""Files that a prompt names after `@`, attached as links, as in the page."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from .._model.content import Block, ResourceLink, Text, plain_text
 
 _NAMED: Final = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|([^\s@"][^\s]*))')
 _BEHIND: Final = ".,:;!?)]}'\""
-"""What may stand behind a name in a sentence."""
+"""Characters that may follow a name in a sentence."""
 
 
 def prompt_of(text: str, cwd: str) -> list[Block]:
-    """The blocks of a prompt: its text, and a link for each file or folder that it names as `@path`
-    or `@"a path"`. What is not there is no file: a person, or a package."""
+    """Return the blocks of a prompt: its text, and a link for each named file or directory.
+
+    Names have the form `@path` or `@"a path"`. A name without an existing file is left as text: it
+    may be a person or a package.
+    """
     links: dict[str, ResourceLink] = {}
-    if not text.startswith("/"):  # a command of the agent's reads its text by itself
+    if not text.startswith("/"):  # a command of the agent parses its text itself
         for quoted, bare in _NAMED.findall(text):
             for name in (quoted,) if quoted else (bare, bare.rstrip(_BEHIND)):
                 if (found := _found(name, cwd)) is not None:
@@ -29,7 +32,7 @@ def prompt_of(text: str, cwd: str) -> list[Block]:
 
 
 def text_of(content: Iterable[Block]) -> str:
-    """What was typed of a prompt, and what else is in it that its text does not name."""
+    """Return the typed text of a prompt, followed by other content that the text does not name."""
     blocks = list(content)
     text = plain_text(block for block in blocks if isinstance(block, Text))
     others = [

@@ -1,11 +1,11 @@
 """The output of a command as a terminal would have left it: colours dropped, lines overwritten.
 
 Commands draw progress bars by returning to the start of a line, moving the cursor up and erasing.
-Shown as they came, such bytes are noise; executed by the person's terminal, they have power over
-it. So the few that move within the output are applied here, and all others are dropped.
+Printed unchanged, such bytes are noise or control the user's terminal. So the sequences that move
+within the output are applied here, and all others are dropped.
 
-Time is linear in the length of the output: parameters are clamped, and an erased cell was written
-before.
+The time is linear in the length of the output: parameters are clamped, and an erased cell was
+written before.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _TOKEN: Final = re.compile(
 
 
 def laid_out(output: str) -> str:
-    """Return the text that is left of a command's output once its control sequences are applied.
+    """Return the text of a command's output after applying its control sequences.
 
     Cursor movements within the last `ROWS` rows, erasing, carriage returns and backspaces are
-    applied; colours and everything else are dropped. Other control characters stay, for the caller
-    to make visible.
+    applied; colours and everything else are dropped. Other control characters stay, and the caller
+    makes them visible.
     """
     output = output.replace("\r\n", "\n")
     if not _MOVES.search(output):

@@ -1,4 +1,4 @@
-"""What can be typed in the conversation that is no prompt."""
+"""The slash commands of an interactive session."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ async def _help(repl: Repl, argument: str) -> None:
 
 
 def agent_commands(repl: Repl) -> list[tuple[str, str]]:
-    """The agent's commands: how each is typed, and what it does."""
+    """Return the agent's commands, each as it is typed and with its description."""
     return [(_name(repl, c), c.description) for c in repl.view.commands]
 
 
 def _name(repl: Repl, command: AgentCommand) -> str:
-    """How a command of the agent is typed."""
+    """Return a command of the agent as it is typed."""
     slash = "//" if command.name in repl.commands else "/"
     return slash + one_line(command.name)
 

@@ -1,4 +1,6 @@
-"""Completion of the command line in a shell: `agentrt completion SHELL`, and what a shell asks."""
+"""Shell completion of the command line: `agentrt completion SHELL`, and the answers to the
+shell.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ MISSING = 'agentrt: completion needs argcomplete: pip install "agentrt[repl]"'
 
 
 async def print_script(shell: str) -> int:
-    """Print what a shell is to run."""
+    """Print the completion script of a shell; returns the exit status."""
     try:
         from argcomplete.shell_integration import shellcode
     except ModuleNotFoundError:
@@ -48,7 +50,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
 
 
 def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    """The parser and those of its commands, all the way down."""
+    """Return the parser and, recursively, those of its commands."""
     found = [parser]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -58,7 +60,7 @@ def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
 
 
 def _agents(**asked: Any) -> dict[str, str]:
-    """The names of the agents, the installed ones only."""
+    """Return the names of the installed agents."""
     from .._agents import find_agents
     from .._config import load_config
 
@@ -70,5 +72,5 @@ def _agents(**asked: Any) -> dict[str, str]:
 
 
 def _nothing(**asked: Any) -> list[str]:
-    """Where file names would be wrong."""
+    """Complete nothing, because file names would be wrong."""
     return []

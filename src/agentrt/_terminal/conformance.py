@@ -1,4 +1,4 @@
-"""`agentrt conformance`: what an agent does with what a client may send it, as a table."""
+"""`agentrt conformance`: tests of an agent against its protocol, as a table."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ MARKS: Final[dict[Verdict, str]] = {
     "not provoked": "?",
 }
 OF_THE_DEMO: Final = ConformancePrompts(text="hello", long="/slow 20")
-"""It has no model, and knows its own sentences."""
+"""Prompts for the demo agent, which has no model and only knows its own sentences."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What is to be checked, and how."""
+    """The checks to run, and their settings."""
 
     config: Config
     prompts: ConformancePrompts
@@ -54,7 +54,10 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> Request:
-    """Of a command line. Raises `UsageError`."""
+    """Create a request from the command line.
+
+    Raises `UsageError`.
+    """
     only: list[str] = getattr(options, "only", None) or []
     known = [check.name for check in CHECKS[agent.protocol]]
     if strange := [name for name in only if name not in known]:
@@ -84,8 +87,10 @@ def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> R
 
 
 async def check_agent(agent: Agent, request: Request) -> int:
-    """Run the checks, and print what came of them; returns the exit status, which is 1 if a must is
-    broken."""
+    """Run the checks and print their results.
+
+    Returns the exit status, which is 1 if a mandatory requirement is not met.
+    """
     agent = structs.replace(agent, command=_found_from_anywhere(agent.command))
 
     def connect(cwd: Path, tap: ProcessTap) -> AbstractAsyncContextManager[Transport]:
@@ -116,8 +121,11 @@ async def check_agent(agent: Agent, request: Request) -> int:
 
 
 def _found_from_anywhere(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command with the files that it names from here by their whole paths: each check runs it
-    in another folder. A program without a slash is one of PATH's."""
+    """Make relative file names in a command absolute, because each check runs it in another
+    directory.
+
+    A program without a slash is looked up in PATH.
+    """
     return tuple(
         os.path.abspath(word) if (place or os.sep in word) and os.path.isfile(word) else word
         for place, word in enumerate(command)
@@ -140,7 +148,7 @@ def _start(
 
 
 def _row(finding: ConformanceFinding) -> list[str]:
-    """One finding for people."""
+    """Return one finding as lines."""
     level = "" if finding.level == "open" else f" ({finding.level})"
     verdict = "" if finding.verdict == "passes" else f"{finding.verdict}: "
     rows = [

@@ -1,4 +1,4 @@
-"""Standard output for the answer, standard error for all the rest, and what the two share."""
+"""The console: standard output for the answer, standard error for everything else."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ TAIL: Final = 12
 """Lines of an agent's standard error that are quoted."""
 
 PARTING: Final = 1.0
-"""Seconds that a reader of our output still has when we are to hurry."""
+"""Seconds that a reader of the output still has when the program must exit."""
 
 
 class Console:
-    """`out` and `err`; the same object if both are the same terminal, so that lines stay whole."""
+    """Standard output and standard error.
+
+    `out` and `err` are the same object if both are the same terminal, so that lines stay whole.
+    """
 
     def __init__(self, out: Output, err: Output) -> None:
         self.out = out
@@ -34,23 +37,23 @@ class Console:
         return self.out is self.err
 
     def interrupted(self) -> None:
-        """Ctrl-C: the terminal has written `^C` into the line."""
+        """Handle Ctrl-C: the terminal has written `^C` into the line."""
         self.err.at_line_start &= not self.err.is_terminal
 
     def end(self) -> None:
-        """End the line, so that a shell's prompt gets one of its own."""
+        """End the current line, so that a shell's prompt starts on a new one."""
         for output in (self.out, self.err):
             if output.is_terminal and not output.at_line_start:
                 output.write("\n")
 
     def report(self, text: str, stderr: str = "") -> None:
-        """A line of ours for the person, with the end of what an agent wrote below it."""
+        """Show a line for the user, followed by the end of the agent's standard error."""
         self.err.line(f"agentrt: {plain(text)}")
         for line in quoted(stderr):
             self.err.line(line)
 
     def report_error(self, error: AgentrtError) -> None:
-        """An error in one line, and what the agent said."""
+        """Show an error in one line, with the agent's standard error if it did not start."""
         if isinstance(error, AgentStartError):
             self.report(str(error).partition("\n---")[0], error.stderr)
         else:
@@ -58,12 +61,12 @@ class Console:
 
 
 def quoted(stderr: str) -> list[str]:
-    """The end of what an agent wrote to its standard error, marked as its words."""
+    """Return the end of an agent's standard error, marked as its output."""
     return [f"  │ {line}" for line in plain(laid_out(stderr)).strip().splitlines()[-TAIL:]]
 
 
 def stderr_of(data: object) -> str:
-    """The end of a dead agent's standard error, out of the data of its error."""
+    """Return the end of a dead agent's standard error from the data of its error."""
     fields: JsonObject = data if isinstance(data, dict) else {}
     return str(fields.get("stderr") or "")
 
@@ -72,8 +75,11 @@ def stderr_of(data: object) -> str:
 async def open_console(
     on_closed: Callable[[OSError], None], color: ColorChoice = "auto"
 ) -> AsyncIterator[Console]:
-    """The console of this process. `on_closed` is called when standard output cannot be written any
-    more; standard error may be closed without anybody minding."""
+    """Open the console of this process.
+
+    `on_closed` is called when standard output cannot be written any more; a closed standard error
+    is ignored.
+    """
     encoding = encoding_of(sys.stdout)
     async with open_output(1, encoding=encoding, color=color, on_closed=on_closed) as out:
         if out.is_terminal and os.isatty(2) and os.fstat(1).st_rdev == os.fstat(2).st_rdev:
@@ -85,8 +91,10 @@ async def open_console(
 
 @contextmanager
 def open_terminal() -> Iterator[int | None]:
-    """The terminal this process belongs to, for questions when the standard streams lead
-    elsewhere; None if there is none."""
+    """Open the terminal of this process, for questions when the standard streams are redirected.
+
+    Yields None if there is none.
+    """
     try:
         fd = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError:

@@ -1,4 +1,4 @@
-"""Changes of files, as a person wants to see them before allowing one."""
+"""Changes of files, as text for a person who has to allow them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from .._model.content import Diff
 from .._model.reveal import reveal
 
 LARGE: Final = 2000
-"""Lines from which on a line-by-line comparison could take seconds."""
+"""Lines above which a line-by-line comparison could take seconds."""
 
 
 NO_NEWLINE: Final = "  ⟨no newline at the end⟩"
-"""Stands after a last line that does not end, if that of the other version does."""
+"""Follows a last line without a newline, if the last line of the other version has one."""
 SMALL: Final = 40
-"""Lines up to which a question shows also those that do not change."""
+"""Lines up to which a question also shows the unchanged ones."""
 
 
 def changes(diff: Diff) -> list[str]:
-    """The lines of a unified diff behind its head, each with its mark. The agent's own text."""
+    """Return the lines of a unified diff after its head, each with its mark.
+
+    They are the agent's own text.
+    """
     return _compared(diff.old_text, diff.new_text, around=2)
 
 
@@ -38,8 +41,9 @@ def _compared(old_text: str | None, new_text: str, *, around: int) -> list[str]:
 
 
 def show_diff(path: str, new: str, old: str | None) -> list[str]:
-    """A change for somebody who decides on it: its file and its lines, with every character
-    visible."""
+    """Return a change for a person who decides on it: its file and lines, with all characters
+    visible.
+    """
     small = len(_split(new)) + len(_split(old or "")) <= SMALL
     lines = _compared(old, new, around=SMALL if small else 2)
     if not lines and new:
@@ -51,12 +55,14 @@ def show_diff(path: str, new: str, old: str | None) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    """The lines of a text. Only a newline ends one: what else Python takes for the end of a line
-    would be lost."""
+    """Return the lines of a text.
+
+    Only a newline ends a line; splitting at Python's other line ends would lose those characters.
+    """
     return text.removesuffix("\n").split("\n") if text else []
 
 
 def _common(one: list[str], other: list[str]) -> int:
-    """How many lines both begin with."""
+    """Return the number of lines with which both begin."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,4 +1,4 @@
-"""`agentrt doctor`: starts agents, shakes hands with them, and says what works."""
+"""`agentrt doctor`: start agents, perform the handshake, and report problems."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ AT_ONCE = 2
 
 
 class Finding(Struct, kw_only=True):
-    """What was found out about one agent."""
+    """The result of the check of one agent."""
 
     name: str
     ok: bool = False
     seconds: float = 0.0
-    """From its start to a session that takes prompts."""
+    """Seconds from its start to a session that takes prompts."""
     protocol: str = ""
     program: str = ""
     version: str | None = None
@@ -48,10 +48,10 @@ class Finding(Struct, kw_only=True):
     models: list[str] = []
     notices: list[str] = []
     rules: list[str] = []
-    """Permission rules of the settings that never apply to it, and why."""
+    """Permission rules of the settings that never apply to it, with the reasons."""
     error: str | None = None
     timed_out: bool = False
-    """The time for the whole command was over."""
+    """True if the time limit of the whole command was reached."""
     stderr: str = ""
     note: str = ""
     docs: str = ""
@@ -65,16 +65,19 @@ async def examine(
     timeout: float | None = None,
     stores: list[Address] | None = None,
 ) -> int:
-    """Start each agent in an empty folder, without a prompt, within `timeout` for all, and look
-    into the stores, for people (None: into none). 3 if the time was too short, 1 if one of them
-    does not work."""
+    """Start each agent in an empty directory, without a prompt, and read the stores.
+
+    `timeout` is the time for all agents, in seconds. `stores`: the stores to report on, in text
+    output; None to skip them. Returns the exit status: 3 if the time was too short, 1 if an agent
+    or a store does not work.
+    """
     bound = Bound(timeout)
     findings: dict[str, Finding] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
     shown = 0
 
     def show() -> None:
-        """What is known, in order."""
+        """Print the known results, in order."""
         nonlocal shown
         while shown < len(agents) and agents[shown].name in findings:
             print("\n".join(_report(findings[agents[shown].name])), flush=True)
@@ -104,7 +107,7 @@ async def examine(
 
 
 def _show_stores(files: list[Address]) -> bool:
-    """Say where sessions are kept; False if one of the stores cannot be used."""
+    """Print the state of the stores; returns False if one of them cannot be used."""
     print("\nSessions are kept in")
     if not files:
         print(f"  {plain(str(home_file()))}, where there are none yet")
@@ -126,7 +129,7 @@ def _show_stores(files: list[Address]) -> bool:
 
 
 def installed(config: Config) -> list[Agent]:
-    """The agents that can be examined on this machine."""
+    """Return the agents that can be checked on this machine."""
     return [each.agent for each in find_agents(config) if each.available]
 
 
@@ -145,7 +148,7 @@ async def _examine(agent: Agent, config: Config, bound: Bound) -> Finding:
         finding.rules = [str(error)]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="agentrt-doctor-") as folder:
-        # The folder is our own: some agents start in trusted ones only.
+        # The directory is our own: some agents start in trusted ones only.
         trusting = structs.replace(config, trusted=(*config.trusted, folder))
         setup = structs.replace(setup, cwd=folder, config=trusting)
         try:
@@ -181,7 +184,7 @@ async def _look(setup: Setup, limits: Limits, finding: Finding, began: float) ->
 
 
 def _report(finding: Finding) -> list[str]:
-    """One agent's finding for people."""
+    """Return the report on one agent as lines."""
     if not finding.ok:
         lines = [f"✗ {finding.name}: {one_line(finding.error or '', 1000)} ({finding.seconds} s)"]
         lines.append(f"    program       {finding.program}")

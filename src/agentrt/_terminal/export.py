@@ -1,7 +1,7 @@
-"""A conversation as a document: Markdown for people, or the snapshot with all there is.
+"""A conversation as a document: Markdown for people, or the complete snapshot as JSON.
 
-In Markdown, every text of the conversation is a block quote: no heading, fence or comment in it can
-pass for a part of the document, such as the next prompt.
+In Markdown, every text of the conversation is a block quote, so that no heading, fence or comment
+in it can look like a part of the document, such as the next prompt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ExportFormat: TypeAlias = Literal["markdown", "json"]
 
 
 def exported(snapshot: Snapshot, format: ExportFormat) -> str:
-    """The conversation as a text that ends with a newline."""
+    """Return the conversation as a text that ends with a newline."""
     if format == "json":
         return msgspec.json.format(msgspec.json.encode(snapshot)).decode() + "\n"
     return "\n\n".join(_sections(snapshot)) + "\n"
@@ -56,14 +56,14 @@ def _sections(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _end(turn: TurnRecord | None) -> Iterator[str]:
-    """How a turn ended, if not as one expects."""
+    """Yield the unexpected end of a turn."""
     words = how_it_ended(turn) if turn is not None and turn.outcome is not None else None
     if words is not None:
         yield f"*{one_line(words, 1000)}*"
 
 
 def _call(item: Item, tool: Tool) -> Iterator[str]:
-    """A tool call as a list entry's worth of text, and what came of it."""
+    """Yield a tool call as a list entry, and its results."""
     yield f"- **{one_line(tool.kind)}** {_code(one_line(tool.title or tool.name))}: {item.status}"
     for part in tool.content:
         if isinstance(part, Diff):
@@ -87,7 +87,7 @@ def _code(text: str) -> str:
 
 
 def _block(text: str, language: str = "") -> str:
-    """A code block that the text cannot end."""
+    """Return a code block that the text cannot end."""
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{without_controls(text)}\n{fence}"
 

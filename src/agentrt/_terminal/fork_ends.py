@@ -1,4 +1,4 @@
-"""Where a copy of a conversation may end."""
+"""The points at which a copy of a conversation may end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .attaching import text_of
 
 
 def fork_ends(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """The turns that are shown, the newest first: an item of each, and its prompt's words."""
+    """Return the shown turns, newest first: the id of an item of each, and its prompt."""
     found: dict[str, tuple[str, str]] = {}
     for item in snapshot.items:
         if item.type == "user" and item.parent is None:

@@ -1,5 +1,4 @@
-"""What one-shot mode writes to standard output: the answer as it comes, one object at the end, or
-every event."""
+"""The output formats of one-shot mode: streamed text, one object at the end, or every event."""
 
 from __future__ import annotations
 
@@ -25,17 +24,19 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Format(Protocol):
+    """An output format for the events of one prompt."""
+
     def take(self, event: Event, seq: int) -> None:
-        """Take the next event of the session."""
+        """Handle the next event of the session."""
         ...
 
     def end(self, result: TurnResult) -> None:
-        """Everything has come."""
+        """Write the end; all events have arrived."""
         ...
 
 
 class Answer:
-    """The answer as one text: its items, with an empty line between two."""
+    """The answer as one text: its items, separated by an empty line."""
 
     def __init__(self) -> None:
         self._items: set[str] = set()
@@ -43,7 +44,7 @@ class Answer:
         self._tail = ""
 
     def take(self, event: Event) -> str:
-        """What the event adds to the text."""
+        """Return the text that the event adds."""
         if isinstance(event, ItemDelta):
             return self._piece(event.item, event.text) if event.item in self._items else ""
         if isinstance(event, ItemOpened):
@@ -65,7 +66,7 @@ class Answer:
 
 
 class TextFormat:
-    """The answer while it comes, with a newline at its end."""
+    """The answer as it streams, with a newline at its end."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
@@ -80,8 +81,11 @@ class TextFormat:
 
 
 class JsonFormat:
-    """One object when it is over: the fields of `TurnResult`; `text` is what the text format
-    writes. `id`: what the session is called, where that is not the agent's own id of it."""
+    """One object at the end: the fields of `TurnResult`.
+
+    Its `text` is the output of the text format. `id`: the session's id, if it is not the agent's
+    own one.
+    """
 
     def __init__(self, out: Output, session: HeldSession, id: str | None = None) -> None:
         self._out = out
@@ -106,7 +110,7 @@ class JsonFormat:
 
 
 class StreamFormat:
-    """One event a line, each with its number."""
+    """One event per line, each with its number."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
@@ -119,7 +123,7 @@ class StreamFormat:
 
 
 class ValueFormat:
-    """The value that was asked for by a JSON schema, and nothing else."""
+    """The value that a JSON schema requested, and nothing else."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
@@ -140,8 +144,10 @@ def failure(
     outcome: Outcome = "failed",
     seq: int = 1,
 ) -> bytes:
-    """The line that a format ends with where there was no turn: what a turn's end would have said,
-    without its id. Empty for `text`."""
+    """Return the last line of a format if there was no turn.
+
+    It has the content of a turn's end, without an id. Empty for `text`.
+    """
     if format == "text":
         return b""
     if format == "stream-json":
@@ -153,7 +159,7 @@ def failure(
 
 
 def error_of(error: AgentrtError) -> Error:
-    """An error as an object: its class, its message, and what the agent wrote to stderr."""
+    """Return an error as an object: its class, its message, and the agent's standard error."""
     code = _CODES.get(type(error), "failed")
     message, _, _ = str(error).partition("\n---")
     stderr = getattr(error, "stderr", "")
@@ -172,7 +178,7 @@ _CODES: Final[dict[type[AgentrtError], str]] = {
 
 
 class LastMessage:
-    """The agent's last message, or the value that was asked for; for a file."""
+    """The agent's last message, or the requested value; for a file."""
 
     def __init__(self) -> None:
         self._item = ""
@@ -196,7 +202,7 @@ class LastMessage:
 
 
 class Nothing:
-    """Where the answer is fields together with all the rest, by the transcript."""
+    """Writes nothing, because the transcript shows the answer together with everything else."""
 
     def take(self, event: Event, seq: int) -> None:
         pass
@@ -206,10 +212,12 @@ class Nothing:
 
 
 def _is_answer(item: Item) -> bool:
-    """What a sub-agent says is said to the agent; what is replayed was said before."""
+    """Return True for a text of the agent; sub-agents address the agent, and replayed texts are
+    old.
+    """
     return item.type == "text" and item.parent is None and not item.replay
 
 
 def shown(out: Output, lines: bytes) -> bytes:
-    """Lines of JSON; on a terminal, what has power over it is escaped."""
+    """Return lines of JSON; on a terminal, characters that could control it are escaped."""
     return escaped(lines.decode()).encode() if out.is_terminal else lines

@@ -1,4 +1,4 @@
-"""`/tasks`, `/export`, `/debug`: what is behind a conversation."""
+"""`/tasks`, `/export`, `/debug`: background work, files and internals of an interactive session."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .text import as_json, one_line, plain
 from .tracing import row_text
 
 ROWS: Final = 30
-"""Of the wire, unless somebody wants more."""
+"""The default number of protocol messages."""
 DEBUG: Final = "/debug says what is behind it, /debug wire [N] what goes over the wire"
 NAME: Final = 40
-"""Characters of a title that go into a file's name."""
+"""Characters of a title that are used in a file's name."""
 
 
 async def tasks(repl: Repl, argument: str) -> None:
-    """`/tasks [stop N]`: the background work that the agent reports."""
+    """Run `/tasks [stop N]`: list the background work that the agent reports, or stop some."""
     session = repl.session
     if session is None:
         return
@@ -45,7 +45,9 @@ async def tasks(repl: Repl, argument: str) -> None:
 
 
 async def export(repl: Repl, argument: str) -> None:
-    """`/export [FILE]`: write the conversation as Markdown, or as JSON if the name says so."""
+    """Run `/export [FILE]`: write the conversation as Markdown, or as JSON for a name in
+    `.json`.
+    """
     session = repl.session
     if session is None:
         return
@@ -65,7 +67,10 @@ async def export(repl: Repl, argument: str) -> None:
 
 
 def _wire(repl: Repl, most: int) -> None:
-    """The first time, this listens from then on, as long as the session lasts."""
+    """Show recent protocol messages.
+
+    The first call starts recording them, until the session ends.
+    """
     session = repl.session
     if session is None:
         return
@@ -85,7 +90,7 @@ def _wire(repl: Repl, most: int) -> None:
 
 
 async def debug(repl: Repl, argument: str) -> None:
-    """`/debug [wire [N]]`: who is talked to, and how it is; or what is said."""
+    """Run `/debug [wire [N]]`: show the agent's process and the session, or protocol messages."""
     word, _, number = argument.partition(" ")
     if word == "wire" and (not number or number.isdecimal()):
         _wire(repl, int(number or ROWS))

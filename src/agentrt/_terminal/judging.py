@@ -1,4 +1,4 @@
-"""`agentrt rules check`: what a rule would do, and why."""
+"""`agentrt rules check`: the effect of a rule on a call, with the reason."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ _WORDS: Final = {
 def check_rule(
     rule: str, call: str, agents: Mapping[str, Agent], *, cwd: str, as_json: bool
 ) -> Callable[[], Awaitable[int]]:
-    """What prints what a rule would do about a call, if it allowed and if it denied; 1 if it
-    neither allows nor denies it. Raises `UsageError` for what is no rule."""
+    """Return a function that prints the effect of a rule on a call, as an allow and as a deny rule.
+
+    Its exit status is 1 if the rule neither allows nor denies the call. Raises `UsageError` for an
+    invalid rule.
+    """
     request = _request(call, os.path.abspath(cwd))
     seen = Seen(request)
     allows, why_not = False, ""
@@ -84,8 +87,11 @@ def check_rule(
 
 
 def _request(call: str, cwd: str) -> PermissionRequest:
-    """What an agent would ask: a tool call such as `Edit(a.py)`, one as JSON (`{"tool", "input"}`),
-    or else a shell command."""
+    """Return the permission request of a call.
+
+    A call is a tool call such as `Edit(a.py)`, one as JSON (`{"tool", "input"}`), or else a shell
+    command.
+    """
     if call.lstrip().startswith("{"):
         try:
             given: Any = msgspec.json.decode(call)

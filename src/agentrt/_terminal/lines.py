@@ -1,4 +1,4 @@
-"""Reading standard input, or the terminal, so that a wait for it can be cancelled."""
+"""Reading lines from standard input or a terminal, with cancellation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import trio
 
 
 class LineReader:
-    """Lines of a descriptor, one at a time; None at its end.
+    """Reads the lines of a descriptor.
 
-    A terminal or a pipe is waited for by the event loop. Ctrl-C is the signals' business.
+    The event loop waits for a terminal or a pipe. Ctrl-C is left to the signals.
     """
 
     def __init__(self, fd: int) -> None:
@@ -21,8 +21,10 @@ class LineReader:
         self._waits = not self._regular
 
     async def readline(self) -> str | None:
-        """The next line, without its newline. Behind the end of a terminal's input (Ctrl-D) there
-        may be more of it. Cancelling it loses nothing."""
+        """Return the next line without its newline, or None at the end of the input.
+
+        On a terminal more input may follow the end (Ctrl-D). Cancelling this loses nothing.
+        """
         while (cut := self._buffer.find(b"\n")) < 0:
             data = await self._read()
             if not data:
@@ -52,9 +54,9 @@ class LineReader:
         if self._waits:
             try:
                 await trio.lowlevel.wait_readable(self._fd)
-            except PermissionError:  # the null device is always ready, and cannot be waited for
+            except PermissionError:  # the null device is always readable, and cannot be waited for
                 self._waits = False
         try:
             return os.read(self._fd, 65536)
-        except OSError:  # a terminal that is gone
+        except OSError:  # a terminal that disappeared
             return b""

@@ -1,4 +1,4 @@
-"""What `--log-level` prints on standard error: a line for each record."""
+"""The log lines of `--log-level` on standard error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ORDINARY: Final = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))
 
 
 def start_logging(level: LogLevel, format: LogFormat) -> None:
-    """Have agentrt's records of this level, and of those above it, printed from now on."""
+    """Print agentrt's records of this level and above from now on."""
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonLines() if format == "json" else _TextLines())
     logger = logging.getLogger("agentrt")
@@ -28,14 +28,14 @@ def start_logging(level: LogLevel, format: LogFormat) -> None:
 
 
 def _more(record: logging.LogRecord) -> dict[str, object]:
-    """What a record is about, and what else it has, in this order."""
+    """Return the additional fields of a record, starting with those that identify its subject."""
     more = {name: value for name, value in vars(record).items() if name not in _ORDINARY}
     about = {name: more.pop(name) for name in FIELDS if name in more}
     return about | more
 
 
 def _traceback(record: logging.LogRecord) -> str:
-    """agentrt's own records bring it without secrets."""
+    """Return the traceback of a record; agentrt's own records contain it without secrets."""
     if record.exc_text or not record.exc_info:
         return record.exc_text or ""
     return logging.Formatter().formatException(record.exc_info)

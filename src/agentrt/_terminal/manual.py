@@ -1,4 +1,4 @@
-"""The texts of `--help` around the options: one for each command."""
+"""The texts of `--help` around the options, one for each command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agentrt nodes`: the servers that share a store in PostgreSQL, and how one is taken out."""
+"""`agentrt nodes`: list the servers that share a store in PostgreSQL, or drain one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 async def show_list(store: Server, *, as_json: bool) -> int:
-    """Print who is there."""
+    """Print the running servers; returns the exit status."""
     nodes = await _with(store, lambda leases: leases.nodes())
     if nodes is None:
         return 2
@@ -43,7 +43,10 @@ async def show_list(store: Server, *, as_json: bool) -> int:
 
 
 async def drain(store: Server, name: str) -> int:
-    """Have the servers of that name take no more sessions, end what they have begun, and leave."""
+    """Have the servers of that name finish their work, take no new sessions, and exit.
+
+    Returns the exit status.
+    """
     found = await _with(store, lambda leases: leases.drain(name))
     if not found:
         if found is not None:

@@ -1,7 +1,7 @@
-"""Writing to standard output and standard error without ever holding up the conversation.
+"""Writing to standard output and standard error without blocking the event loop.
 
 The reader of a pipe may be slow, and a plain `write` would wait for it in the middle of the event
-loop. Here text is collected, and a worker thread writes what has come meanwhile.
+loop. So the text is buffered, and a worker thread writes it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .._nesting import bare_errors
 from .text import safe, without_controls, wrapped
 
 ROOM: Final = 1024 * 1024
-"""Bytes that may wait before `room` does: beyond, the log merges for us what is not read."""
+"""Bytes in the buffer above which `room` waits; then the log merges the unread events for us."""
 
 
 class Output:
-    """A stream that takes text at once. Made by `open_output`.
+    """A stream that buffers text immediately. Create one with `open_output`.
 
-    When nobody reads it any more, what is written goes nowhere.
+    Text is discarded once the stream has no reader.
     """
 
     def __init__(self, fd: int, encoding: str, color: ColorChoice) -> None:
@@ -33,9 +33,9 @@ class Output:
         self.colour = wants_colour(fd, color)
         self.at_line_start = True
         self.count = 0
-        """How many times something was written."""
+        """The number of writes."""
         self.closed = False
-        """True when nobody reads it any more."""
+        """True once the stream has no reader."""
         self._fd = fd
         self._encoding = encoding
         self._waiting: list[bytes] = []
@@ -46,11 +46,11 @@ class Output:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows of the terminal; of what is none, the usual ones."""
+        """Columns and rows of the terminal; the usual values if it is not a terminal."""
         return terminal_size(self._fd)
 
     def data(self, data: bytes) -> None:
-        """Have bytes written soon; whole lines of them."""
+        """Queue bytes for writing, as complete lines."""
         if data and not self.closed:
             self.count += 1
             self._waiting.append(data)
@@ -58,17 +58,17 @@ class Output:
             self._more.set()
 
     def write(self, text: str) -> None:
-        """Have text of our own written soon. Never waits."""
+        """Queue agentrt's own text for writing. Never waits."""
         if text:
             self.data(text.encode(self._encoding, "replace"))
             self.at_line_start = text.endswith("\n")
 
     def say(self, text: str) -> None:
-        """The same for running text of an agent, which has no power here."""
+        """Queue running text of an agent, without control characters on a terminal."""
         self.write(safe(text) if self.is_terminal or self.colour else without_controls(text))
 
     def line(self, text: str = "", *, dim: bool = False) -> None:
-        """A line of its own, of our own words; on a terminal broken at spaces."""
+        """Queue agentrt's own text as a separate line; on a terminal it is wrapped at spaces."""
         if self.is_terminal:
             text = wrapped(text, self.size[0])
         if dim:
@@ -76,7 +76,7 @@ class Output:
         self.write(f"{text}\n" if self.at_line_start else f"\n{text}\n")
 
     def dim(self, text: str) -> str:
-        """Text that matters less."""
+        """Return the text as less important, if colours are used."""
         return f"\x1b[2m{text}\x1b[0m" if self.colour else text
 
     def bold(self, text: str) -> str:
@@ -84,11 +84,11 @@ class Output:
 
     @property
     def full(self) -> bool:
-        """Whether so much waits that one should wait, too."""
+        """True if the buffer is so large that the caller should wait."""
         return self._size > ROOM
 
     async def room(self) -> None:
-        """Wait until it is not full any more. Cancelling it changes nothing."""
+        """Wait until it is not full any more. Cancelling this changes nothing."""
         while self.full and not self.closed:
             self._room = trio.Event()
             await self._room.wait()
@@ -102,9 +102,9 @@ class Output:
             if not data:
                 continue
             try:
-                # Left to itself when cancelled: a reader who never reads must not keep us here.
+                # Abandoned when cancelled, so that a reader that never reads cannot block the exit.
                 await trio.to_thread.run_sync(self._write, data, abandon_on_cancel=True)
-            except OSError as error:  # a broken pipe, a terminal that is gone, a full disk
+            except OSError as error:  # a broken pipe, a terminal that disappeared, a full disk
                 self.closed = True
                 self._waiting.clear()
                 self._room.set()
@@ -115,7 +115,7 @@ class Output:
                 self._room.set()
 
     def _write(self, data: bytes) -> None:
-        # Not through `sys.stdout`: its lock would hang the interpreter's end.
+        # Not through `sys.stdout`: its lock would block the end of the interpreter.
         view = memoryview(data)
         while view:
             view = view[os.write(self._fd, view) :]
@@ -133,9 +133,11 @@ async def open_output(
     color: ColorChoice = "auto",
     on_closed: Callable[[OSError], None] = lambda error: None,
 ) -> AsyncIterator[Output]:
-    """An `Output` on a descriptor. Leaving the block normally writes out what waits; by an error
-    or a cancellation it gives up what waits. `on_closed` gets the reason for
-    it, where nothing can be written any more."""
+    """Open an `Output` on a descriptor.
+
+    Leaving the block normally writes the buffer; an error or a cancellation discards it.
+    `on_closed` is called with the error if the stream cannot be written any more.
+    """
     output = Output(fd, encoding, color)
     async with bare_errors(), trio.open_nursery() as nursery:
         nursery.start_soon(output._run, on_closed)
@@ -144,7 +146,7 @@ async def open_output(
 
 
 def terminal_size(fd: int) -> tuple[int, int]:
-    """Columns and rows of the terminal on a descriptor, or the usual ones."""
+    """Return the columns and rows of the terminal on a descriptor, or the usual values."""
     try:
         columns, rows = os.get_terminal_size(fd)
     except OSError:
@@ -153,19 +155,21 @@ def terminal_size(fd: int) -> tuple[int, int]:
 
 
 def encoding_of(stream: object) -> str:
-    """The encoding that a standard stream was set to."""
+    """Return the encoding of a standard stream."""
     return getattr(stream, "encoding", None) or "utf-8"
 
 
 def forget_stdout() -> None:
-    """After a broken pipe: keep the interpreter from complaining about it at its end."""
+    """Redirect standard output after a broken pipe, so that the interpreter's exit reports no
+    error.
+    """
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
     os.close(null)
 
 
 def wants_colour(fd: int, color: ColorChoice) -> bool:
-    """Whether there are to be colours on a descriptor."""
+    """Return True if a descriptor gets colours."""
     if color == "auto":
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         return os.isatty(fd) and not plain

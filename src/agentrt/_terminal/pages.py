@@ -1,4 +1,4 @@
-"""Text that must have been read before an answer counts: its ends first, then page by page."""
+"""Text that must have been shown before an answer counts: its ends first, then page by page."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from .text import broken
 
 BAR = "  │ "
-"""Stands before each row that the agent had a part in, so that none can look like one of ours."""
+"""Precedes each row with text from the agent, so that none can look like one of agentrt's."""
 
 
 class Pages:
-    """Some lines, in rows of `width` columns. They are shown at once if there are at most `room` of
-    them; else both ends in `page` rows, and then all of it, `page` rows at a time."""
+    """Some lines, in rows of `width` columns.
+
+    They are shown immediately if they have at most `room` rows; otherwise both ends are shown in
+    `page` rows, and then everything, `page` rows at a time.
+    """
 
     def __init__(self, lines: Sequence[str], *, width: int, room: int, page: int) -> None:
         columns = max(8, width - len(BAR) - 1)
@@ -22,11 +25,11 @@ class Pages:
 
     @property
     def left(self) -> int:
-        """Rows that have not been shown yet."""
+        """The number of rows that have not been shown yet."""
         return len(self._rows) - self._seen
 
     def first(self) -> list[str]:
-        """What to show first."""
+        """Return the rows to show first."""
         if not self.left:
             return self._rows
         end = self._page // 3
@@ -38,11 +41,11 @@ class Pages:
         return [*self._rows[: self._seen], f"  … {hidden} more …", *tail] if hidden else self.rest()
 
     def more(self) -> list[str]:
-        """The next page."""
+        """Return the next page."""
         start, self._seen = self._seen, min(self._seen + self._page, len(self._rows))
         return self._rows[start : self._seen]
 
     def rest(self) -> list[str]:
-        """All of it."""
+        """Return all rows."""
         self._seen = len(self._rows)
         return self._rows

@@ -1,7 +1,7 @@
-"""Earlier sessions of this folder, in a conversation: `/sessions`, `/resume`.
+"""Earlier sessions of this directory in an interactive session: `/sessions`, `/resume`.
 
-First those that are stored, whatever their agent. Of others an agent's own list counts; for those
-that keep none, and for the other agents, agentrt's own notes say which sessions there were.
+Stored sessions of all agents come first. For other sessions the agent's own list counts; for agents
+without a list, and for agents other than the current one, agentrt's own notes are used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .stores import listed as kept_sessions
 from .text import one_line
 
 SHOWN: Final = 20
-"""Sessions that are offered."""
+"""The number of sessions that are offered."""
 
 
 async def past_sessions(repl: Repl) -> list[Past]:
@@ -54,7 +54,7 @@ async def _past_sessions(setup: Setup, session: HeldSession | None, *, stored: b
 
 
 async def pick_session(setup: Setup, own: OwnStore | None) -> Setup | None:
-    """Let the person choose an earlier session of this folder before any agent is started.
+    """Let the user choose an earlier session of this folder before any agent is started.
 
     Returns the setup that resumes it, the given one for a new session, or None to leave. Raises
     `AgentrtError` if the chosen session cannot be resumed.
@@ -111,7 +111,7 @@ def _past(kept: Kept) -> Past:
 
 
 async def _others(setup: Setup, session: HeldSession | None) -> list[AgentSession]:
-    """List the sessions that the agent of `session` lists, and for others those that were noted."""
+    """Return the sessions that the agent of `session` lists, and the noted ones of other agents."""
     known = {
         (each.agent, each.id): each for each in await trio.to_thread.run_sync(remembered, setup.cwd)
     }
@@ -121,7 +121,7 @@ async def _others(setup: Setup, session: HeldSession | None) -> list[AgentSessio
             if isinstance(session, Session):
                 found = await session.list_sessions(setup.cwd)
         except AgentrtError:
-            pass  # it keeps no list
+            pass  # the agent has no list
         else:
             known = {key: each for key, each in known.items() if key[0] != setup.agent.name}
             known |= {(setup.agent.name, each.id): each for each in found}
@@ -132,13 +132,13 @@ async def _others(setup: Setup, session: HeldSession | None) -> list[AgentSessio
 
 
 def described(stored: AgentSession, now: float) -> str:
-    """What a session is, in a few words."""
+    """Return a short description of a session."""
     title = one_line(stored.title, TITLE) or "(no title)"
     return f"{title} · {stored.agent} · {_ago(stored.updated, now)}"
 
 
 async def show_sessions(repl: Repl, argument: str) -> None:
-    """`/sessions`: the earlier ones."""
+    """Run `/sessions`: list the earlier sessions."""
     found = repl.offered = (await past_sessions(repl))[:SHOWN]
     now = time.time()
     for number, stored in enumerate(found, 1):
@@ -147,7 +147,7 @@ async def show_sessions(repl: Repl, argument: str) -> None:
 
 
 async def resume(repl: Repl, argument: str) -> None:
-    """`/resume [N | ID]`: go on with an earlier one."""
+    """Run `/resume [N | ID]`: resume an earlier session, or list those that can be resumed."""
     if not argument:
         found = repl.offered = (await past_sessions(repl))[:SHOWN]
         now = time.time()
@@ -175,7 +175,7 @@ async def resume(repl: Repl, argument: str) -> None:
 
 
 def _named(setup: Setup, prefix: str) -> list[Past]:
-    """The stored session whose id begins so, wherever it was."""
+    """Return the stored session with this id prefix, from any directory; empty if there is none."""
     try:
         return [_past(find(store_files(setup.store, setup.config), prefix))]
     except SessionNotFound:

@@ -1,4 +1,4 @@
-"""`/permissions`: who decides in this conversation, and by which rules."""
+"""`/permissions`: the permission mode and rules of an interactive session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MODES: Final = {
 
 
 async def permissions(repl: Repl, argument: str) -> None:
-    """`/permissions [ask | deny | allow-all | allow RULE | deny RULE | forget RULE]`."""
+    """Run `/permissions [ask | deny | allow-all | allow RULE | deny RULE | forget RULE]`."""
     now = repl.setup.config.permissions
     word, _, rule = argument.partition(" ")
     rule = rule.strip()

@@ -1,5 +1,6 @@
-"""`agentrt doctor --project`: the files of a folder that agents would act on, and what agentrt does
-about them."""
+"""`agentrt doctor --project`: the files of a directory that agents would act on, and the measures
+of agentrt against them.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +31,11 @@ WORDS: Final[Mapping[Outcome, str]] = {
 
 
 class FileReport(Struct, kw_only=True):
-    """A file of the folder, or of one above it."""
+    """A file of the directory, or of one above it."""
 
     path: str
     effect: str
-    """The effect that it has on the agent, unless something keeps the agent from it."""
+    """The effect on the agent, if agentrt does not prevent it."""
     outcome: Outcome
 
 
@@ -44,18 +45,18 @@ class AgentReport(Struct, kw_only=True):
     name: str
     starts: bool
     reason: str = ""
-    """Why it is not started."""
+    """The reason why it is not started; empty if it is."""
     measures: list[str] = []
-    """How agentrt keeps it from the files, in Markdown."""
+    """The measures of agentrt that keep it from the files, in Markdown."""
     lost: str = ""
-    """What is missing in the folder as long as it is not trusted."""
+    """The functions that are missing in the directory while it is not trusted."""
     residue: str = ""
-    """What agentrt cannot keep the agent from."""
+    """The effects that agentrt cannot prevent."""
     files: list[FileReport] = []
 
 
 class ProjectReport(Struct, kw_only=True):
-    """What the files of a folder would make agents do."""
+    """The effects of a directory's files on agents."""
 
     folder: str
     trusted: bool
@@ -65,7 +66,7 @@ class ProjectReport(Struct, kw_only=True):
 async def examine_project(
     agents: Sequence[Agent], config: Config, folder: str, *, as_json: bool
 ) -> int:
-    """Report what the files of a folder would make each agent do. Starts nothing."""
+    """Report the effects of a directory's files on each agent. Starts nothing."""
     report = await trio.to_thread.run_sync(report_project, agents, config, folder)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(report)).decode())
@@ -75,7 +76,7 @@ async def examine_project(
 
 
 def report_project(agents: Sequence[Agent], config: Config, folder: str) -> ProjectReport:
-    """Look at a folder. Blocks."""
+    """Examine a directory. Blocks."""
     real = os.path.realpath(folder)
     base = agents_environment(config)
     reports = [_report(agent, config, real, base) for agent in agents]

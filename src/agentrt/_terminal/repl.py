@@ -232,9 +232,7 @@ class LineRepl(Repl):
             if line is None:
                 if not self.place.lasting and asker.answer(None):
                     continue
-                if (
-                    not self.busy or self.place.lasting
-                ):  # open questions there are left to other clients
+                if not self.busy or self.place.lasting:  # other clients can answer there
                     self.leave()
                     return
                 self.say("(leaving when this is done; Ctrl-C stops it)")

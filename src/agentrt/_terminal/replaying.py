@@ -1,4 +1,4 @@
-"""`agentrt replay --page`: a recorded session on the page, at the pace at which it happened."""
+"""`agentrt replay --page`: a recorded session on the page, at its original pace."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ from ..testing.replay import Departed, Replay, replay
 from .text import plain
 
 PATIENT = Limits(hard=None)
-"""A turn may take as long as it did then, at any speed."""
+"""A turn may take as long as the original one, at any speed."""
 
 
 async def replay_on_page(file: str, *, session: str, speed: float, port: int) -> int:
-    """Serve a recorded session to who may look on, until cancelled. It begins when the first
-    browser has come: the recorded agent and its host do again what they did, in memory."""
+    """Serve a recorded session, read-only, until cancelled; returns the exit status.
+
+    It starts when the first browser has connected. The recorded agent and host repeat their actions
+    in memory.
+    """
     try:
         read = partial(replay, file, session=session, speed=speed, patience=math.inf)
         recorded = await trio.to_thread.run_sync(read)

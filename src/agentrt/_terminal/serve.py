@@ -1,4 +1,4 @@
-"""`agentrt serve`: sessions for browsers, and links to them on standard output."""
+"""`agentrt serve`: a server with sessions for browsers, which prints links to its page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ AGAIN: Final = 1.0
 
 
 def make_security(setup: Setup) -> Security:
-    """The rules that the settings ask for. Raises `UsageError`."""
+    """Return the access rules of the settings.
+
+    Raises `UsageError`.
+    """
     said = setup.config.serve
     tables = [(each, each.tenant(name)) for name, each in said.tenants.items()]
     tenants = [(token, tenant) for each, tenant in tables for token in _each(each.token)]
@@ -67,15 +70,19 @@ def _each(tokens: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def pages_config(setup: Setup) -> Config:
-    """The settings of what pages open. An agent that was given by its command is one that they can
-    open sessions with."""
+    """Return the settings for sessions of pages.
+
+    An agent that was given by its command is available to them.
+    """
     agents = {**setup.config.agents, setup.agent.name: setup.agent}
     return structs.replace(setup.attended.config, agents=agents)
 
 
 async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
-    """Serve until cancelled, and print a new link whenever one was used. `start`: open a session
-    with the agent at once."""
+    """Serve until cancelled, and print a new link whenever one was used; returns the exit status.
+
+    `start`: open a session with the agent immediately.
+    """
     said, mode = setup.config.serve, setup.config.permissions.mode or "ask"
     config = pages_config(setup)
     policy = setup.policy(mode, attended=True)
@@ -94,7 +101,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 telemetry=[each for each in (tracing, metrics) if each is not None] or None,
                 trace=trace,
             ) as runtime,
-            AsyncExitStack() as stack,  # left behind the nursery: as long as it serves
+            AsyncExitStack() as stack,  # left after the nursery, so valid while it serves
             trio.open_nursery() as nursery,
         ):
             site = await nursery.start(
@@ -112,7 +119,8 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
             )
             if store is not None and store.membership is not None:
                 nursery.start_soon(drain, runtime, store.membership, nursery.cancel_scope)
-            # Before anybody can come: who does is to find this session, not to open another one.
+            # Before the first client connects: it must find this session instead of opening
+            # another.
             agent, cwd, model = setup.agent, setup.cwd, setup.model
             if setup.resume is not None and runtime.stored(setup.resume) is not None:
                 await runtime.reopen(setup.resume, cwd=None if cwd == "." else cwd)
@@ -121,7 +129,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
             elif start:
                 await runtime.create(agent, cwd=cwd, model=model, mode=setup.mode)
             if site.shows and said.node is not None and said.url is not None:
-                # A balancer may lead a link to another gateway, which does not know its ticket.
+                # A balancer may send a link to another gateway, which does not know its ticket.
                 print(f"agentrt: a gateway of {site.url}; sign in with its token", flush=True)
             elif site.shows:
                 stack.enter_context(announced(site.direct_url, security.token))
@@ -131,7 +139,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 print(f"agentrt: a worker for gateways; {site.direct_url}readyz", flush=True)
     except AgentrtError as error:
         return _failed(str(error), exit_code(error))
-    except ValueError as error:  # an address that may not be listened on
+    except ValueError as error:  # not an address to listen on
         return _failed(str(error), 2)
     except OSError as error:
         return _failed(f"cannot serve on {said.host} port {said.port}: {error}", 1)
@@ -140,8 +148,10 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
 
 @asynccontextmanager
 async def _open_store(config: Config, security: Security) -> AsyncIterator[Store | None]:
-    """The store that the settings ask for. A database that is away is waited for, for
-    `limits.store_start`. Raises `StoreError`."""
+    """Open the store of the settings; yields None without one.
+
+    If the database cannot be reached, it waits up to `limits.store_start`. Raises `StoreError`.
+    """
     path = store_path(config.serve.store)
     if path is None:
         yield None
@@ -164,14 +174,16 @@ async def _open_store(config: Config, security: Security) -> AsyncIterator[Store
 
 
 async def _wait_for(path: Address, config: Config, security: Security, deadline: float) -> None:
-    """Until a database can be reached; whoever asks meanwhile is answered that this is not ready.
-    Raises the last `StoreError` at the deadline."""
+    """Wait until a database can be reached, and answer requests that the server is not ready.
+
+    Raises the last `StoreError` at the deadline.
+    """
     said, limits = config.serve, config.bound(Limits())
     left = max(0.0, deadline - trio.current_time())
     words = f"agentrt: waiting for the database, for {left:.0f} s at the most (limits.store_start)"
     print(words, file=sys.stderr, flush=True)
     async with AsyncExitStack() as stack:
-        if said.port:  # else nobody knows which it will be
+        if said.port:  # otherwise the port is not known yet
             why = "waiting for the database"
             waits = not_ready(said.host, said.port, security, limits, why)
             await stack.enter_async_context(waits)
@@ -187,8 +199,11 @@ async def _wait_for(path: Address, config: Config, security: Security, deadline:
 
 
 async def drain(runtime: Runtime, membership: Membership, scope: trio.CancelScope) -> None:
-    """When a SIGTERM comes, or somebody says so by the store, take no more sessions, and end when
-    what was begun is over. A second SIGTERM ends it now."""
+    """Stop taking sessions after a SIGTERM or a request in the store, and exit when all work has
+    ended.
+
+    A second SIGTERM ends it immediately.
+    """
 
     async def obey(signals: AsyncIterator[int]) -> None:
         async for _ in signals:
@@ -209,7 +224,10 @@ async def drain(runtime: Runtime, membership: Membership, scope: trio.CancelScop
 
 @asynccontextmanager
 async def _open_tracing(config: Config) -> AsyncIterator[OpenTelemetry | None]:
-    """What the settings ask for. Raises `AgentrtError` if it is not installed."""
+    """Open the tracing that the settings request; yields None without one.
+
+    Raises `AgentrtError` if it is not installed.
+    """
     if not config.serve.otel:
         yield None
         return
@@ -220,7 +238,10 @@ async def _open_tracing(config: Config) -> AsyncIterator[OpenTelemetry | None]:
 
 
 def store_path(said: str | None) -> Address | None:
-    """Where a server keeps its sessions, if it does. Raises `UsageError`."""
+    """Return the store of a server; None if it stores no sessions.
+
+    Raises `UsageError`.
+    """
     return named_store(said or "sqlite")
 
 
@@ -230,7 +251,7 @@ async def _print_links(site: Site, viewers: bool, life_s: float | None) -> None:
         print(f"{words} {site.link()}", flush=True)
         if viewers:
             print(f"agentrt: to look on only: {site.link('viewer')}", flush=True)
-        # Where no person reads it, a link that expired is not replaced: the log would fill.
+        # Without a terminal, an expired link is not replaced: the log would fill up.
         wait_s = life_s if life_s is not None and sys.stdout.isatty() else math.inf
         with trio.move_on_after(wait_s) as expired:
             await site.link_used()

@@ -1,4 +1,4 @@
-"""The sessions of a server, and the one that somebody means."""
+"""The sessions of a server, and the search for one by its id."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from .setup import UsageError
 from .text import one_line
 
 PAGE: Final = 1000
-"""Stored sessions that are asked for at a time, when one is looked for among all."""
+"""Stored sessions per request when all are searched."""
 
 
 async def newest_sessions(line: Line) -> list[SessionInfo]:
-    """Those that the server lists by itself: the open ones first, of each kind the newest first.
-    Raises `AgentrtError`."""
+    """Return the sessions that the server lists by default.
+
+    Open ones come first, each group newest first. Raises `AgentrtError`.
+    """
     return (await _page(line, c.ListSessions(id="")))[0]
 
 
 async def find_session(line: Line, prefix: str) -> SessionInfo:
-    """The one session whose id that is, or begins so. Raises `SessionNotFound`, `UsageError` if
-    there are several, or what keeps the server from answering."""
+    """Return the one session with this id or id prefix.
+
+    Raises `SessionNotFound`, `UsageError` if several sessions match, or the server's error.
+    """
     sessions, more = await _page(line, c.ListSessions(id=""))
     matching = {each.session: each for each in sessions if each.session.startswith(prefix)}
-    # The first list may leave some out between the old ones that it has: begin behind the newest.
+    # The first list may have gaps among its old sessions: start after the newest stored one.
     before = next((each.session for each in sessions if each.phase == "stored"), None)
     while more and before is not None and prefix not in matching:
         sessions, more = await _page(line, c.ListSessions(id="", before=before, limit=PAGE))
@@ -45,6 +49,6 @@ async def find_session(line: Line, prefix: str) -> SessionInfo:
 
 
 async def _page(line: Line, command: c.ListSessions) -> tuple[list[SessionInfo], bool]:
-    """The newest first; whether there are older ones."""
+    """Return a page of sessions, newest first, and True if there are older ones."""
     answer = await line.ask(command)
     return convert(answer.get("sessions"), list[SessionInfo])[::-1], answer.get("more") is True

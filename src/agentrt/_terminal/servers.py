@@ -1,5 +1,7 @@
-"""The servers of this user that run: each writes down where it is and its token, for this user
-alone, so that programs of theirs can come in.
+"""The running servers of this user.
+
+Each writes its URL and its token to a file that only this user can read, so that the user's
+programs can connect.
 """
 
 from __future__ import annotations
@@ -20,15 +22,15 @@ from .state import state_folder
 from .text import one_line
 
 TOKEN = "AGENTRT_SERVE_TOKEN"
-"""The variable that a token may be in."""
+"""The environment variable for a token."""
 
 
 class ServerNotFound(AgentrtError):
-    """No server is known that could be meant."""
+    """No known server matches the request."""
 
 
 class Server(Struct, frozen=True):
-    """`url`: as other programs of this machine reach it."""
+    """A running server. `url` is the one for other programs of this machine."""
 
     url: str
     token: str
@@ -40,18 +42,21 @@ _decode = msgspec.json.Decoder(Server).decode
 
 
 def servers_folder() -> Path:
+    """Return the directory with the files of running servers."""
     return state_folder() / "servers"
 
 
 @contextmanager
 def announced(url: str, token: str) -> Iterator[None]:
-    """This process serves there while the block runs. Where it cannot be written down, the token is
-    to be given."""
+    """Announce a server of this process while the block runs.
+
+    If the file cannot be written, a warning is printed, and clients need the URL and the token.
+    """
     path = servers_folder() / f"{os.getpid()}-{address(url).place.rpartition(':')[2]}.json"
     server = Server(url, token, os.getpid(), os.getcwd())
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.unlink(missing_ok=True)  # of a process that had the number before
+        path.unlink(missing_ok=True)  # left by a process with the same id
         with open(path, "xb", opener=_private) as file:
             file.write(msgspec.json.encode(server))
     except OSError as error:
@@ -67,7 +72,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def running() -> list[Server]:
-    """The servers of this user that run."""
+    """Return the running servers of this user."""
     found = []
     for path in sorted(servers_folder().glob("*.json")):
         try:
@@ -76,15 +81,17 @@ def running() -> list[Server]:
                 os.kill(server.pid, 0)
                 found.append(server)
         except (OSError, msgspec.DecodeError):
-            continue  # killed, or half written
+            continue  # killed, or not completely written
     return found
 
 
 def find_server(url: str | None, *, insecure: bool = False) -> tuple[Address, str]:
-    """The server that is meant, and its token: of a URL, or, if there is none, the one that runs.
-    `insecure`: the token may be sent over a network in clear. Raises `UsageError` or
-    `ServerNotFound`."""
-    if url == "":  # a variable that is not set, say, and not a wish for any server
+    """Return the address and the token of a server.
+
+    `url`: the server; None for the user's only running one. `insecure`: the token may be sent
+    unencrypted over a network. Raises `UsageError` or `ServerNotFound`.
+    """
+    if url == "":  # for example an unset variable, not a request for any server
         raise UsageError("the server's URL is empty: leave it out for the one of yours that runs")
     given = os.environ.get(TOKEN)
     known = {address(server.url): server for server in running()}

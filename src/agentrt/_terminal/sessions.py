@@ -1,4 +1,4 @@
-"""`agentrt sessions`: earlier sessions, as the agents themselves keep them."""
+"""`agentrt sessions`: earlier sessions in the agents' own storage."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ AT_ONCE = 2
 
 
 async def show_list(agents: list[Agent], config: Config, cwd: str | None, *, as_json: bool) -> int:
-    """Print the sessions of these agents, or of all that keep a list. 1 if one that was named
-    cannot list them."""
+    """Print the sessions of these agents, or of all that have a list; returns the exit status.
+
+    The status is not 0 if one of the given agents cannot list its sessions.
+    """
     try:
         found, failures = await _ask_all(agents, config, cwd)
     except TraceError as why:
@@ -63,7 +65,10 @@ async def show_list(agents: list[Agent], config: Config, cwd: str | None, *, as_
 async def export(
     agents: list[Agent], config: Config, cwd: str, id: str, format: ExportFormat
 ) -> int:
-    """Print one session. It is loaded by its agent, to which no prompt is sent."""
+    """Print one session; returns the exit status.
+
+    Its agent loads it and gets no prompt.
+    """
     try:
         agent = await _agent_of(agents, config, cwd, id)
         setup = Setup(agent=agent, config=config, cwd=cwd, resume=id)
@@ -77,7 +82,7 @@ async def export(
 
 
 async def delete(agents: list[Agent], config: Config, cwd: str, id: str) -> int:
-    """Have one deleted by its agent."""
+    """Have the agent delete a session; returns the exit status."""
     try:
         agent = await _agent_of(agents, config, cwd, id)
         limits = Setup(agent=agent, config=config).limits
@@ -94,7 +99,10 @@ async def delete(agents: list[Agent], config: Config, cwd: str, id: str) -> int:
 
 
 async def _agent_of(agents: list[Agent], config: Config, cwd: str, id: str) -> Agent:
-    """The agent that has the session: the one that was named, or the one that lists it."""
+    """Return the agent of a session: the given one, or the one that lists the session.
+
+    Raises `SessionNotFound`.
+    """
     if len(agents) == 1:
         return agents[0]
     found, _ = await _ask_all(agents, config, None)
@@ -111,7 +119,9 @@ async def _agent_of(agents: list[Agent], config: Config, cwd: str, id: str) -> A
 async def _ask_all(
     agents: list[Agent], config: Config, cwd: str | None
 ) -> tuple[list[AgentSession], dict[str, AgentrtError]]:
-    """The sessions of all, the newest first, and why some agents could not list theirs."""
+    """Return the sessions of all agents, newest first, and the errors of agents that cannot list
+    them.
+    """
     found: list[AgentSession] = []
     failures: dict[str, AgentrtError] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
@@ -134,14 +144,14 @@ async def _ask_all(
 
 
 def print_document(text: str, format: ExportFormat) -> None:
-    """To a terminal without any power over it."""
+    """Print a document, without control characters on a terminal."""
     if os.isatty(1):
         text = escaped(text) if format == "json" else plain(text)
     sys.stdout.write(text)
 
 
 def when(seconds: float | None) -> str:
-    """A point in time, for people."""
+    """Return a point in time as text."""
     if seconds is None:
         return "?"
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
@@ -152,6 +162,6 @@ def _short(error: AgentrtError) -> str:
 
 
 def failed(error: AgentrtError) -> int:
-    """Say why it failed; returns the exit status."""
+    """Report an error; returns the exit status."""
     print(f"agentrt: {_short(error)}", file=sys.stderr)
     return exit_code(error)

@@ -1,4 +1,4 @@
-"""`agentrt config`: the settings in force, and where each was made; as a file that makes them."""
+"""`agentrt config`: the effective settings and their origins, as a file that sets them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .._limits import Limits
 from .text import escaped, one_line
 
 SECRET: Final = "(set)"
-"""What stands for a token, or the value of a variable: a listing is easily shown around."""
+"""Replaces a token or the value of a variable, because listings are easily passed on."""
 DEFAULT: Final = "default"
 
 
 async def show_config(config: Config, *, as_json: bool) -> int:
-    """Print the settings: as TOML with comments, or as one object."""
+    """Print the settings, as TOML with comments or as one JSON object; returns the exit status."""
     tables = {
         "limits": _given(Limits()) | config.limits,
         "permissions": _given(config.permissions),
@@ -73,7 +73,7 @@ def _setting(name: str, value: Any, origin: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as TOML writes it; its strings, numbers and lists are JSON's."""
+    """Return a value as TOML; strings, numbers and lists are written as in JSON."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{_value(k)} = {_value(v)}' for k, v in value.items())} }}"
     if isinstance(value, list | tuple):
@@ -82,7 +82,7 @@ def _value(value: Any) -> str:
 
 
 def _served(serve: Serve) -> dict[str, Any]:
-    """The server's settings, without tokens."""
+    """Return the server's settings, without tokens."""
     shown = _stored(_hidden(_given(serve), "token", "viewer_token", "metrics_token"))
     if shown["tenants"]:
         tenants = {name: _changes(each, TenantTable()) for name, each in serve.tenants.items()}
@@ -92,7 +92,7 @@ def _served(serve: Serve) -> dict[str, Any]:
 
 
 def _given(settings: Struct) -> dict[str, Any]:
-    """The settings of a table; of those whose absence says nothing, the given ones."""
+    """Return the settings of a table, without those that are None, except for limits."""
     return {
         name: value
         for name, value in structs.asdict(settings).items()
@@ -101,7 +101,7 @@ def _given(settings: Struct) -> dict[str, Any]:
 
 
 def _agent(agent: Agent) -> dict[str, Any]:
-    """What makes an agent differ from a built-in one of its name, or from one without settings."""
+    """Return the differences between an agent and the built-in one, or one without settings."""
     usual = BUILT_IN.get(agent.name) or Agent(name=agent.name, command=())
     shown = {
         name: value
@@ -126,7 +126,9 @@ def _changes(settings: Struct | None, usual: Struct | None) -> dict[str, Any]:
 
 
 def _stored(settings: dict[str, Any]) -> dict[str, Any]:
-    """The store without its password; all of a URL that is none, which may have one anywhere."""
+    """Hide the password of the store; an invalid URL is hidden completely, as it may be
+    anywhere.
+    """
     store = settings.get("store")
     if store is not None and is_server(store):
         try:

@@ -1,4 +1,4 @@
-"""`agentrt --serve`: the conversation in a terminal, for browsers and other clients as well."""
+"""`agentrt --serve`: an interactive session that browsers and other clients can join."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUIET = 2
 
 
 class Share:
-    """A server of this process, and what it shows. Made by `open_share`."""
+    """A server in this process, which shows its sessions. Create one with `open_share`."""
 
     def __init__(self, runtime: Runtime, site: Site) -> None:
         self._runtime = runtime
@@ -34,7 +34,7 @@ class Share:
 
     @contextmanager
     def showing(self, session: Session) -> Iterator[None]:
-        """Whoever comes in sees this session while the block runs."""
+        """Show this session to the clients of the server while the block runs."""
         release = self._runtime.adopt(session)
         try:
             yield
@@ -42,13 +42,16 @@ class Share:
             release()
 
     def link(self) -> str:
-        """For one browser."""
+        """Return a link that one browser can open."""
         return self._site.link()
 
 
 @asynccontextmanager
 async def open_share(setup: Setup, own: OwnStore | None) -> AsyncIterator[Share]:
-    """Serve while the block runs, as the settings of `agentrt serve` say. Raises `AgentrtError`."""
+    """Serve while the block runs, with the settings of `agentrt serve`.
+
+    Raises `AgentrtError`.
+    """
     said, security = setup.config.serve, make_security(setup)
     policy = setup.policy(setup.config.permissions.mode or "ask", attended=True)
     async with (
@@ -73,7 +76,7 @@ async def open_share(setup: Setup, own: OwnStore | None) -> AsyncIterator[Share]
         )
         try:
             site: Site = await nursery.start(started)
-        except ValueError as error:  # an address that may not be listened on
+        except ValueError as error:  # not an address to listen on
             raise UsageError(str(error)) from error
         except OSError as error:
             where = f"{said.host} port {said.port}"
@@ -93,9 +96,10 @@ def reaches_other_machines(link: str) -> bool:
 
 
 def qr_code(link: str) -> list[str]:
-    """Return the lines of a QR code, two rows of it in each, for dark terminals.
+    """Return the lines of a QR code for dark terminals; each line has two rows of modules.
 
-    It is for phones: there is none for a link that only this machine can open, nor without `segno`.
+    The code is for phones: the list is empty for a link that only this machine can open, or if
+    `segno` is not installed.
     """
     if not reaches_other_machines(link):
         return []

@@ -1,4 +1,4 @@
-"""The signals that end the program, for whoever can end it well."""
+"""The signals that end the program, and their handling."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Those that are not ignored from outside, as under `nohup`."""
+    """Return the signals that are not ignored by the parent process, as under `nohup`."""
     return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def let_the_next_one_kill() -> None:
-    """From here on the signals do what they do without us. Agents are then ended by their guard."""
+    """Restore the default effect of the signals. Agents are then ended by their guard."""
     for number in ending_signals():
         signal.signal(number, signal.SIG_DFL)
 
 
 async def until_signalled(work: Callable[[], Awaitable[int]]) -> int:
-    """Run `work` for its exit status. The first signal cancels it, which takes it bounded time, and
-    a second one kills."""
+    """Run `work`; returns its exit status, or that of a signal.
+
+    The first signal cancels it, which takes bounded time; a second one kills the process.
+    """
     status = 0
 
     async def obey(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:

@@ -1,7 +1,7 @@
-"""What agentrt itself remembers from one conversation to the next, folder by folder.
+"""Data that agentrt remembers between interactive sessions, per directory.
 
-Nothing of what was said: the prompts of a folder for its history (`screen/history.py`), and which
-sessions were held there, for agents that keep no list of their own. Losing it costs convenience.
+It has no answers: only the prompts of a directory for its history (`screen/history.py`), and the
+sessions there, for agents without a list of their own. Losing it costs convenience only.
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ from .._home import home_folder
 from .._session.agent_sessions import AgentSession
 
 MOST: Final = 200
-"""Sessions of a folder that are remembered."""
+"""Sessions of a directory that are remembered."""
 
 _decode = msgspec.json.Decoder(AgentSession).decode
 
 
 def state_folder() -> Path:
-    """Where agentrt keeps what it remembers."""
+    """Return the directory for data that agentrt remembers."""
     given = os.environ.get("XDG_STATE_HOME")
     return (Path(given) if given else home_folder() / ".local" / "state") / "agentrt"
 
 
 def private_file(kind: str, cwd: str) -> Path:
-    """The file of a folder, there and readable for nobody else. Raises `OSError`."""
+    """Return the file of a directory, created if missing and readable by the user only.
+
+    Raises `OSError`.
+    """
     folder = os.path.realpath(cwd)
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
     path = state_folder() / kind / f"{os.path.basename(folder) or 'root'}-{digest}"
@@ -39,7 +42,7 @@ def private_file(kind: str, cwd: str) -> Path:
 
 
 def remembered(cwd: str) -> list[AgentSession]:
-    """The sessions that were held in a folder, the newest first."""
+    """Return the remembered sessions of a directory, newest first."""
     try:
         lines = private_file("sessions", cwd).read_bytes().splitlines()
     except OSError:
@@ -49,14 +52,16 @@ def remembered(cwd: str) -> list[AgentSession]:
         try:
             stored = _decode(line)
         except msgspec.DecodeError:
-            continue  # half a line, of a disk that was full
+            continue  # a partial line, written to a full disk
         newest.setdefault((stored.agent, stored.id), stored)
     return sorted(newest.values(), key=lambda each: each.updated or 0, reverse=True)
 
 
 def remember(stored: AgentSession, cwd: str) -> None:
-    """Take note of a session: a line more, which counts instead of an older one. Where there is no
-    place for it, it is forgotten."""
+    """Remember a session by appending a line, which replaces older ones.
+
+    If it cannot be written, nothing is remembered.
+    """
     try:
         path = private_file("sessions", cwd)
         with open(path, "ab") as file:

@@ -1,4 +1,6 @@
-"""`agentrt sessions`: what agentrt itself has stored. (What agents keep: `sessions.py`.)"""
+"""`agentrt sessions`: the sessions that agentrt itself has stored; `sessions.py` has the agents'
+own.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,16 @@ from .text import escaped, one_line, plain
 
 
 class Listed(StoreEntry, frozen=True, kw_only=True, omit_defaults=True):
-    """An entry of a list for programs. `store`: the file; `snippet`: where words were found."""
+    """An entry of a list for programs. `store` is the file, `snippet` the text around a search
+    hit.
+    """
 
     store: str
     snippet: str = ""
 
 
 async def show_list(files: list[Address], cwd: str | None, limit: int, *, as_json: bool) -> int:
-    """Print the latest sessions of a folder, or of all."""
+    """Print the latest sessions of a directory, or of all; returns the exit status."""
     found, errors = await trio.to_thread.run_sync(partial(listed, files, cwd=cwd, limit=limit))
     where = "" if cwd is None else " in this folder (--all: in any; --agent NAME: by an agent)"
     return _print(
@@ -43,7 +47,7 @@ async def show_list(files: list[Address], cwd: str | None, limit: int, *, as_jso
 
 
 async def search(files: list[Address], words: str, limit: int, *, as_json: bool) -> int:
-    """Print the latest sessions in which words are."""
+    """Print the latest sessions that contain all the words; returns the exit status."""
     found, errors = await trio.to_thread.run_sync(partial(searched, files, words, limit=limit))
     return _print(found, errors, "nothing was found", folders=True, as_json=as_json)
 
@@ -51,7 +55,10 @@ async def search(files: list[Address], words: str, limit: int, *, as_json: bool)
 async def export(
     files: list[Address], id: str, format: ExportFormat, otherwise: Callable[[], Awaitable[int]]
 ) -> int:
-    """Print one session. `otherwise`: what to do if none is stored."""
+    """Print one session; returns the exit status.
+
+    `otherwise` is called if no such session is stored.
+    """
     try:
         kept = await trio.to_thread.run_sync(find, files, id)
         stored = await trio.to_thread.run_sync(load, kept)
@@ -65,7 +72,10 @@ async def export(
 
 
 async def delete(files: list[Address], id: str, otherwise: Callable[[], Awaitable[int]]) -> int:
-    """Delete one. `otherwise`: what to do if none is stored."""
+    """Delete one session; returns the exit status.
+
+    `otherwise` is called if no such session is stored.
+    """
 
     def work() -> Kept:
         kept = find(files, id)
@@ -90,7 +100,7 @@ async def delete(files: list[Address], id: str, otherwise: Callable[[], Awaitabl
 
 
 async def vacuum(files: list[Address]) -> int:
-    """Make files as small as what is in them."""
+    """Release unused space in files; returns the exit status."""
 
     def work(file: Path) -> tuple[int, int]:
         before = file.stat().st_size
@@ -114,7 +124,7 @@ async def vacuum(files: list[Address]) -> int:
 
 
 async def mend(files: list[Address]) -> int:
-    """Set damaged files aside, and take what can be read into new ones."""
+    """Set damaged files aside and copy their readable part to new ones; returns the exit status."""
     status = 0
     for file in files:
         try:
@@ -133,7 +143,7 @@ async def mend(files: list[Address]) -> int:
 
 
 def size(number: int) -> str:
-    """Bytes for people."""
+    """Return a number of bytes as text."""
     value, unit = float(number), "bytes"
     for larger in ("KiB", "MiB", "GiB"):
         if value < 1024:
@@ -154,7 +164,7 @@ def _words(done: Repaired) -> str:
 
 
 def sessions(number: int) -> str:
-    """So many of them."""
+    """Return a number of sessions as text."""
     return "1 session" if number == 1 else f"{number} sessions"
 
 

@@ -1,7 +1,7 @@
-"""The stores that keep sessions of the person who sits here, and what is in them.
+"""The stores with the user's sessions.
 
-`agentrt serve` writes one, and so do conversations in terminals; whatever lists or finds sessions
-looks into all of them. Reading needs no lock, so that it works beside whoever writes.
+`agentrt serve` writes one, and interactive sessions in terminals write others; commands that list
+or find sessions read all of them. Reading needs no lock, so it works while another process writes.
 """
 
 from __future__ import annotations
@@ -25,26 +25,29 @@ from .text import one_line
 T = TypeVar("T")
 
 OFF: Final = "off"
-"""What `--store` says for none."""
+"""The value of `--store` for no store."""
 
 
 SHORT: Final = 8
-"""Characters of an id that are shown; its beginning is enough wherever an id is asked for."""
+"""Characters of an id that are shown; a prefix is enough for every command that takes an id."""
 
 
 class Past(AgentSession, kw_only=True):
-    """An earlier session; `kept`: where it is stored."""
+    """An earlier session. `kept` is its stored form, if it is stored."""
 
     kept: Kept | None = None
 
 
 def server_file() -> Path:
-    """Where `agentrt serve` keeps its sessions."""
+    """Return the file in which `agentrt serve` stores its sessions."""
     return state_folder() / "journal.db"
 
 
 def store_files(said: str | None, config: Config) -> list[Address]:
-    """The stores that there are; `said`: the one that `--store` names, or `off`."""
+    """Return the existing stores.
+
+    `said`: the store that `--store` names, or `off`.
+    """
     if said is not None:
         one = named_store(said)
         return [] if one is None else [one]
@@ -58,7 +61,10 @@ def store_files(said: str | None, config: Config) -> list[Address]:
 
 
 def named_store(said: str) -> Address | None:
-    """What `--store` names. Raises `UsageError`."""
+    """Return the store that `--store` names; None for no store.
+
+    Raises `UsageError`.
+    """
     if said in (OFF, "memory"):
         return None
     if is_server(said):
@@ -75,12 +81,15 @@ def named_store(said: str) -> Address | None:
 
 
 def read(file: Address, look: Callable[[Reporting], T]) -> T:
-    """What a look into a store gives. Raises `StoreError`."""
+    """Open a store for reading and return the result of `look`.
+
+    An outdated store is updated first. Raises `StoreError`.
+    """
     try:
         reader = reader_of(file)
     except Outdated:
         with writing(file):
-            pass  # it is brought up to date
+            pass  # opening it updates its schema
         reader = reader_of(file)
     try:
         return look(reader)
@@ -91,7 +100,7 @@ def read(file: Address, look: Callable[[Reporting], T]) -> T:
 def read_all(
     files: Iterable[Address], look: Callable[[Reporting], list[T]]
 ) -> tuple[list[tuple[Address, T]], list[StoreError]]:
-    """The same of all, and why some could not be read."""
+    """Read several stores; returns the results, and the errors of those that could not be read."""
     found: list[tuple[Address, T]] = []
     errors: list[StoreError] = []
     for file in files:
@@ -105,7 +114,10 @@ def read_all(
 def listed(
     files: Iterable[Address], *, cwd: str | None, limit: int | None
 ) -> tuple[list[Kept], list[StoreError]]:
-    """The latest sessions of a folder (None: of all), as many as `limit` (None: all)."""
+    """Return the latest sessions of a directory, and the errors of unreadable stores.
+
+    `cwd`: None for all directories. `limit`: None for all sessions.
+    """
     query = Query(limit=limit, cwd=cwd)
     found, errors = read_all(files, lambda reader: reader.sessions(query))
     return _latest((Kept(file=file, entry=entry) for file, entry in found), limit), errors
@@ -114,14 +126,19 @@ def listed(
 def searched(
     files: Iterable[Address], words: str, *, limit: int
 ) -> tuple[list[Kept], list[StoreError]]:
-    """The latest sessions in which words are."""
+    """Return the latest sessions that contain all the words, and the errors of unreadable
+    stores.
+    """
     found, errors = read_all(files, lambda reader: reader.search(words, limit))
     hits = (Kept(file=file, entry=hit.entry, snippet=hit.snippet) for file, hit in found)
     return _latest(hits, limit), errors
 
 
 def latest(files: Iterable[Address], cwd: str, agent: str | None = None) -> Kept:
-    """The latest session of a folder, and of an agent. Raises `SessionNotFound` or `StoreError`."""
+    """Return the latest session of a directory, or of one agent in it.
+
+    Raises `SessionNotFound` or `StoreError`.
+    """
     query = Query(cwd=cwd, agent=agent, limit=1)
     found, errors = read_all(files, lambda reader: reader.sessions(query))
     if not found and errors:
@@ -132,8 +149,11 @@ def latest(files: Iterable[Address], cwd: str, agent: str | None = None) -> Kept
 
 
 def find(files: Iterable[Address], prefix: str, agent: str | None = None) -> Kept:
-    """The one session (of an agent) whose id begins so, or else whose agent's own id does. Raises
-    `SessionNotFound`, `UsageError` if there are several, or `StoreError`."""
+    """Return the one session with this id prefix, or else with this prefix of the agent's own id.
+
+    `agent` restricts the search to one agent. Raises `SessionNotFound`, `UsageError` if several
+    sessions match, or `StoreError`.
+    """
     found, errors = read_all(files if prefix else (), lambda reader: reader.find(prefix))
     kept = _latest((Kept(file=file, entry=entry) for file, entry in found), len(found))
     kept = [each for each in kept if agent in (None, each.entry.agent)]
@@ -153,7 +173,10 @@ def find(files: Iterable[Address], prefix: str, agent: str | None = None) -> Kep
 
 
 def load(kept: Kept) -> Loaded:
-    """All that is stored of a session. Raises `AgentrtError`."""
+    """Load everything that is stored of a session.
+
+    Raises `AgentrtError`.
+    """
     stored = read(kept.file, lambda reader: reader.load(kept.entry.session))
     if stored is None:
         raise SessionNotFound(f"no session {kept.entry.session!r} is stored any more")
@@ -161,7 +184,7 @@ def load(kept: Kept) -> Loaded:
 
 
 def _latest(found: Iterable[Kept], limit: int | None) -> list[Kept]:
-    """The newest first; of one that is in several files, the newest."""
+    """Sort sessions by age, newest first; of a session in several files, only the newest counts."""
     newest: dict[str, Kept] = {}
     for each in found:
         known = newest.get(each.entry.session)

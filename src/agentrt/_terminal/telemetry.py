@@ -1,4 +1,4 @@
-"""`agentrt serve --otel`: where its spans go, as OpenTelemetry's own variables say."""
+"""`agentrt serve --otel`: spans, exported as OpenTelemetry's own variables configure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from .._telemetry.otel import OpenTelemetry
 from .setup import UsageError
 
 CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""OpenTelemetry's own name for the wish to see contents, too."""
+"""OpenTelemetry's own variable for recording contents."""
 
 _FAREWELL: Final = 5.0
-"""Seconds for the last spans to be sent."""
+"""Seconds for sending the last spans."""
 
 
 @asynccontextmanager
 async def open_tracing() -> AsyncIterator[OpenTelemetry]:
-    """Spans go to the SDK that the process has been started with (`opentelemetry-instrument`) or,
-    without one, over OTLP. Leaving the block sends what is left, in bounded time.
+    """Open the tracing of a server.
 
-    Raises `UsageError` if something is not installed.
+    Spans go to the SDK that the process was started with (`opentelemetry-instrument`) or, without
+    one, over OTLP. Leaving the block sends the remaining spans, in bounded time.
+
+    Raises `UsageError` if a package is not installed.
     """
     said = os.environ.get(CONTENT, "").lower()
     content = said in ("true", "span_only", "span_and_event")

@@ -1,7 +1,7 @@
-"""Text of agents as a terminal may show it: without power over the terminal, or over the reader.
+"""Text of agents made safe for a terminal and its reader.
 
-What an agent, a tool or a file name says is somebody else's text. Escape sequences could move the
-cursor over a permission question, marks of direction could turn its words round.
+Text from an agent, a tool or a file name is not trusted. Escape sequences could move the cursor
+over a permission question, and direction marks could reverse its words.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Final
 from .._model.reveal import reveal
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""All control characters but newline and tab. The C1 codes are whole escape sequences."""
+"""All control characters except newline and tab. The C1 codes are complete escape sequences."""
 
 _TURNING: Final = re.compile(r"[\u061c\u202a-\u202e\u2066-\u2069]")
-"""What overrides or isolates the direction of writing."""
+"""Characters that override or isolate the direction of writing."""
 
 _OTHERS: Final = re.compile(r"[\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069]")
 
@@ -26,33 +26,36 @@ _HIDDEN: Final = re.compile(
     r"\u206a-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001343f"
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""What is not seen, or breaks a line: what Unicode ignores by default (but for the selectors that
-emoji end with), what formats hieroglyphs, the blank of Braille. Some of it is needed in running
-text (the joiners in emoji), none where somebody decides."""
+"""Characters that are invisible or break a line.
+
+They are the default-ignorable ones of Unicode (except the selectors that emoji end with), the
+format characters of hieroglyphs, and the Braille blank. Running text needs some of them (the
+joiners in emoji); text for a decision needs none.
+"""
 
 
 def without_controls(text: str) -> str:
-    """Running text for whoever reads it, a terminal or not: nothing in it is an escape."""
+    """Return running text without control characters, for a terminal or a file."""
     return _CONTROL.sub(_visible, text)
 
 
 def safe(text: str) -> str:
-    """Running text for a terminal."""
+    """Return running text for a terminal."""
     return _TURNING.sub("\N{REPLACEMENT CHARACTER}", without_controls(text))
 
 
 def plain(text: str) -> str:
-    """Text on which a decision rests: every character of it is seen. Lines stay lines."""
+    """Return text for a decision, with every character visible; newlines stay."""
     return _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", safe(text)).expandtabs(4)
 
 
 def whole_line(text: str) -> str:
-    """Text on which a decision rests, in one line, however long."""
+    """Return text for a decision in one line, however long."""
     return " ".join(plain(text).split())
 
 
 def one_line(text: str, width: int = 200) -> str:
-    """The same in one line, cut off in the middle if it is long: the end of a command counts."""
+    """Return text in one line, shortened in the middle: the end of a command matters."""
     line = whole_line(text)
     if len(line) <= width:
         return line
@@ -61,8 +64,10 @@ def one_line(text: str, width: int = 200) -> str:
 
 
 def revealed_line(text: str, width: int | None = None) -> str:
-    """Text on which a decision rests, with every character visible, in one line; cut off in the
-    middle if it has more than `width` characters."""
+    """Return text for a decision in one line, with every character visible.
+
+    It is shortened in the middle if it has more than `width` characters.
+    """
     line = " ".join(reveal(text).split())
     if width is None or len(line) <= width:
         return line
@@ -71,8 +76,10 @@ def revealed_line(text: str, width: int | None = None) -> str:
 
 
 def broken(line: str, width: int) -> list[str]:
-    """A line in rows of at most so many columns, every character of it kept. What is drawn onto the
-    character before it stays with that."""
+    """Split a line into rows of at most `width` columns, keeping every character.
+
+    A combining character stays with the character before it.
+    """
     rows, start, columns = [], 0, 0
     for place, character in enumerate(line):
         category = "" if character.isascii() else unicodedata.category(character)
@@ -86,8 +93,10 @@ def broken(line: str, width: int) -> list[str]:
 
 
 def word_rows(line: str, width: int) -> tuple[int, list[tuple[int, int]]]:
-    """Where a line of our own words is to be broken, at spaces, to fit into so many columns: the
-    indentation of its further rows, and each row's beginning and end."""
+    """Find the spaces at which a line of agentrt's own text must be wrapped to fit `width` columns.
+
+    Returns the indentation of the further rows, and the start and end of each row.
+    """
     indent = min(len(line) - len(line.lstrip(" │→·—")), width // 2)
     rows: list[tuple[int, int]] = []
     start, room = 0, max(2, width)
@@ -101,7 +110,7 @@ def word_rows(line: str, width: int) -> tuple[int, list[tuple[int, int]]]:
 
 
 def wrapped(text: str, width: int) -> str:
-    """Our own words, broken at spaces."""
+    """Return agentrt's own text, wrapped at spaces."""
     lines = []
     for line in text.split("\n"):
         indent, rows = word_rows(line, width)
@@ -110,7 +119,10 @@ def wrapped(text: str, width: int) -> str:
 
 
 def folded(text: str, how: str) -> str:
-    """A long text's beginning and end. `how` says where all of it is."""
+    """Return the start and the end of a long text.
+
+    `how` says how to see all of it.
+    """
     lines, characters = 12, 2000
     all_lines = text.split("\n")
     left = len(all_lines) - lines
@@ -125,20 +137,22 @@ def folded(text: str, how: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """A value of an agent, for people."""
+    """Return a value from an agent as JSON, for people."""
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
 def escaped(json: str) -> str:
-    """JSON that says the same without a character that has power over a terminal. (Those below
-    the space are escaped in any JSON.)"""
+    """Return JSON with the same meaning, with characters that could control a terminal escaped.
+
+    JSON itself escapes those below the space.
+    """
     return _OTHERS.sub(lambda match: f"\\u{ord(match.group()):04x}", json)
 
 
 def _visible(match: re.Match[str]) -> str:
     code = ord(match.group())
     if code == 0x0D:
-        return ""  # of a CR LF; alone it would let a line be overwritten
+        return ""  # belongs to CR LF; alone it would let a line be overwritten
     if code < 0x20:
         return chr(0x2400 + code)  # the picture of this control character
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else "\N{REPLACEMENT CHARACTER}"

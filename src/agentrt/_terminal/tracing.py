@@ -1,4 +1,4 @@
-"""`agentrt trace show`, and the trace that a command writes beside what it does."""
+"""`agentrt trace show`, and the trace that a command writes while it runs."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from .._trace.trace import Trace, open_trace
 from .text import one_line, plain
 
 LOOK: Final = 0.2
-"""Seconds between two looks at a file that is followed."""
+"""Seconds between two checks of a followed file."""
 WIDTH: Final = 160
 """Characters of a text that are shown."""
 SETTLED: Final = 0.5
-"""Seconds of a pause behind which a text goes on in another row."""
+"""Seconds of a pause after which a text continues in a new row."""
 _ARROWS: Final = {"sent": "→", "received": "←", "stderr": "!"}
 
 
 class Filter(Struct, frozen=True, kw_only=True):
-    """What of a trace is shown."""
+    """The part of a trace that is shown."""
 
     session: str = ""
-    """The beginning of its id."""
+    """A prefix of the session id."""
     odd: bool = False
     text: str = ""
-    """What must be in one of a row's lines."""
+    """Text that one of the row's lines must contain."""
     whole: bool = False
-    """Lines as they were."""
+    """True to show the raw lines."""
 
     def takes(self, row: Row) -> bool:
         if self.session and not row.session.startswith(self.session):
@@ -58,7 +58,10 @@ class Filter(Struct, frozen=True, kw_only=True):
 
 
 async def show_trace(file: str, filter: Filter, *, late: float, follow: bool) -> int:
-    """Print a trace as a conversation. `follow`: go on with what is written, without end."""
+    """Print a trace as a conversation; returns the exit status.
+
+    `follow`: keep printing new records, without end.
+    """
     try:
         if follow:
             await _follow(file, _Printer(filter), TraceConversation(late=late))
@@ -97,7 +100,10 @@ async def _show(file: str, filter: Filter, conversation: TraceConversation) -> N
 
 
 def _known(file: str, filter: Filter, sessions: Iterable[str]) -> list[str]:
-    """A trace's sessions. Raises `TraceError` if the one that is asked for is none of them."""
+    """Return the sessions of a trace.
+
+    Raises `TraceError` if none of them matches the filter.
+    """
     known = [session for session in dict.fromkeys(sessions) if session]
     if not any(session.startswith(filter.session) for session in known) and filter.session:
         there = ", ".join(known) or "none"
@@ -106,7 +112,7 @@ def _known(file: str, filter: Filter, sessions: Iterable[str]) -> list[str]:
 
 
 async def replay_trace(file: str, filter: Filter, *, speed: float) -> int:
-    """Print a trace at the pace at which it happened, `speed` times as fast."""
+    """Print a trace at its original pace, `speed` times as fast; returns the exit status."""
     printer, conversation, before = _Printer(filter), TraceConversation(), None
     try:
         records = await trio.to_thread.run_sync(lambda: list(read_trace(file)))
@@ -147,7 +153,7 @@ class _Printer:
 
 
 def row_text(row: Row) -> str:
-    """A row as a line."""
+    """Return a row as a line of text."""
     at = f"{time.strftime('%H:%M:%S', time.localtime(row.t))}.{int(row.t % 1 * 1000):03}"
     words = [at, _ARROWS.get(row.kind, "·")]
     message = row.message
@@ -170,7 +176,9 @@ def _seconds(seconds: float) -> str:
 
 
 async def _followed(path: Path) -> AsyncIterator[TraceRecord | None]:
-    """Records as they are written, also into the next file; None: there are no more just now."""
+    """Yield records as they are written, including those of rotated files; None if there is no new
+    one.
+    """
     files = await trio.to_thread.run_sync(_opened, path, None)
     try:
         while True:
@@ -183,7 +191,7 @@ async def _followed(path: Path) -> AsyncIterator[TraceRecord | None]:
                 if _is_another(path, file):
                     files += await trio.to_thread.run_sync(_opened, path, file)
             for record in reader.feed(await trio.to_thread.run_sync(file.read)):
-                yield record  # also what was written between the last look and the next file
+                yield record  # written between the last check and the rotation
             files.pop(0).close()
     finally:
         for file in files:
@@ -191,8 +199,11 @@ async def _followed(path: Path) -> AsyncIterator[TraceRecord | None]:
 
 
 def _opened(path: Path, after: BinaryIO | None) -> list[BinaryIO]:
-    """A trace's files, the oldest first; of these those that were begun after that one: none, where
-    they are being renamed. Raises `TraceError` where there is no trace."""
+    """Open the files of a trace, oldest first.
+
+    With `after`, return only the files that were started after that one; none while files are being
+    renamed. Raises `TraceError` if there is no trace.
+    """
     named = parts(path)
     files: list[BinaryIO] = []
     try:
@@ -220,19 +231,22 @@ def _identity(file: BinaryIO | Path) -> tuple[int, int]:
 
 
 def _is_another(path: Path, file: BinaryIO) -> bool:
-    """Whether a next file has been begun."""
+    """Return True if the file at this path is a different one."""
     try:
         return _identity(path) != _identity(file)
     except FileNotFoundError:
         return False
 
 
-# --- writing one
+# --- writing a trace
 
 
 @asynccontextmanager
 async def command_trace(config: Config) -> AsyncIterator[Trace | None]:
-    """The trace that the settings ask for. Raises `TraceError`."""
+    """Open the trace that the settings request; yields None without one.
+
+    Raises `TraceError`.
+    """
     said = config.trace
     if said.file is None:
         yield None
@@ -257,6 +271,6 @@ async def command_trace(config: Config) -> AsyncIterator[Trace | None]:
 async def traced(
     config: Config, opening: Callable[..., AbstractAsyncContextManager[Session]]
 ) -> AsyncIterator[Session]:
-    """A session that is written into that trace."""
+    """Open a session that is recorded in that trace."""
     async with command_trace(config) as trace, opening(trace=trace) as session:
         yield session

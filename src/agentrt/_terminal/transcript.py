@@ -1,8 +1,8 @@
-"""A view line by line: for a person who watches, without a screen.
+"""A view line by line, for a person without the full screen interface.
 
-Nothing that was written is ever changed again, so it reads the same in a terminal, in a file and
-to a screen reader. The answer streams; a tool call gets a line when it runs, and another one if
-there is something to say about its end.
+Output never changes after it was written, so it reads the same in a terminal, in a file and with a
+screen reader. The answer streams; a tool call gets a line when it starts, and another one if its
+end is noteworthy.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from .text import one_line, plain
 from .view import ENDS, SUB_AGENT, Call
 
 LONG: Final = 2.0
-"""Seconds from which on the end of a tool call gets a line of its own."""
+"""Seconds after which the end of a tool call gets its own line."""
 TAIL: Final = 5
 """Lines of a tool's output that are shown."""
 
 
 class Transcript:
-    """A `Display` that writes lines to an `Output`, and where questions are shown.
+    """A `Display` that writes lines to an `Output`, and shows questions there.
 
-    `answer`: the answer's text, too (elsewhere it goes somewhere of its own). `progress`: also what
-    is of no use to someone who only reads errors. `all_of_it`: where there is more than is shown.
+    `answer`: also write the text of the answer, if it is not written separately. `progress`: also
+    write lines that only matter to a reader who follows the work. `all_of_it`: how to see the parts
+    that are not shown.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Transcript:
         return self.out.size
 
     def line(self, text: str, *, dim: bool = False) -> None:
-        """A line that is no part of the answer."""
+        """Write a line that is not part of the answer."""
         if self._text is not None:
             self._text = None
             self._gap()
@@ -54,8 +55,10 @@ class Transcript:
         self._blank = False
 
     def ask(self, prompt: str, offered: Sequence[str] = (), *, again: bool = False) -> None:
-        """Something to be answered in the same line; `again`: the answers that there are have been
-        shown."""
+        """Write the prompt of a question, to be answered in the same line.
+
+        `again`: the possible answers have already been shown.
+        """
         if not again:
             for line in offered:
                 self.line(line)
@@ -68,14 +71,14 @@ class Transcript:
         self._blank = False
 
     def entered(self) -> None:
-        """The terminal has echoed an Enter."""
+        """Record that the terminal has echoed an Enter."""
         self.out.at_line_start = True
 
     def over(self) -> None:
-        """What was asked has been answered."""
+        """Do nothing at the end of a question."""
 
     def _gap(self) -> None:
-        """An empty line, unless there is one."""
+        """Write an empty line, unless there is one."""
         if not self.out.at_line_start:
             self.out.write("\n")
         if not self._blank:
@@ -86,10 +89,10 @@ class Transcript:
         if self._progress:
             self.line(text, dim=True)
 
-    # --- what a view shows
+    # --- display of a view
 
     def prompted(self, event: TurnStarted, text: str) -> None:
-        pass  # whoever typed it sees it
+        pass  # the user who typed it sees it
 
     def said(self, item: str, text: str) -> None:
         if self._answer:
@@ -149,10 +152,10 @@ class Transcript:
             self.line(f"{level}: {text}")
 
     def answered(self, kind: str, origin: str) -> None:
-        pass  # it stands behind the question
+        pass  # it follows the question
 
     def ended(self, event: TurnEnded, words: str, stderr: str) -> None:
-        pass  # the last word of whoever wanted the turn
+        pass  # reported by the caller of the turn
 
 
 def _indent(call: Call) -> str:

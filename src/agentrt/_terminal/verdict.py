@@ -1,4 +1,4 @@
-"""How one prompt ended, as an exit status."""
+"""The exit status for the end of a prompt."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .text import one_line
 FAILED, DENIED = 1, 5
 
 _NORMAL: Final = frozenset({None, "end_turn", "stop_sequence", "stop", "success", "completed"})
-"""Agents' words for a turn that ended as it should."""
+"""The agents' stop reasons for a normal end of a turn."""
 
 
 def exit_status(result: TurnResult, *, rejected: bool) -> int:
-    """`rejected`: whether a permission request was."""
+    """Return the exit status of a result. `rejected`: a permission request was rejected."""
     match result.outcome:
         case "completed":
             return DENIED if rejected and result.stop_reason not in _NORMAL else 0
@@ -33,7 +33,7 @@ def exit_status(result: TurnResult, *, rejected: bool) -> int:
 
 
 def decisive(result: TurnResult, ends: list[TurnEnded]) -> TurnResult:
-    """How it all ended: as the prompt's turn, unless the agent failed in what it went on with."""
+    """Return the final result: that of the prompt's turn, unless the agent failed in later work."""
     if result.outcome == "completed":
         behind = dropwhile(lambda end: end.turn != result.turn, ends)
         for end in behind:
@@ -50,14 +50,16 @@ def decisive(result: TurnResult, ends: list[TurnEnded]) -> TurnResult:
 
 
 class Rejections:
-    """The permission requests that were rejected, by whomever."""
+    """Collects the rejected permission requests, for every origin of the rejection."""
 
     def __init__(self) -> None:
         self.denials: list[Denial] = []
         self._open: dict[str, PermissionOpened] = {}
 
     def take(self, event: Event) -> str:
-        """What to say about it: a policy rejects silently."""
+        """Handle an event; returns the text to report for a rejection by a policy, which is
+        silent.
+        """
         if isinstance(event, PermissionOpened):
             self._open[event.request] = event
         elif isinstance(event, PermissionClosed):
