@@ -1,5 +1,5 @@
-"""The conversation with a prompt that stays at the bottom: everything else scrolls by above it.
+"""An interactive session with a prompt that stays at the bottom, below the scrolling text.
 
-prompt_toolkit edits what is typed and draws the last few lines, in a thread of its own
-(`terminal.py`); what happens in the session is written by Trio's side, a frame at a time.
+prompt_toolkit edits the input and draws the last few lines in its own thread (`terminal.py`); the
+Trio side writes the session's output, a frame at a time.
 """

@@ -1,4 +1,4 @@
-"""The agent's questions above the prompt, and the answer to them in a line of its own."""
+"""The agent's questions above the prompt, with a separate line for the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .terminal import Screen
 
 
 class OnScreen:
-    """Where an `Asker` shows its questions."""
+    """The place where an `Asker` shows its questions."""
 
     def __init__(self, screen: Screen, interface: Interface, page: Page) -> None:
         self._screen = screen
@@ -43,12 +43,12 @@ class OnScreen:
         self._screen.do(partial(self._interface.ask, prompt, rows, again=again))
 
     def entered(self) -> None:
-        pass  # the prompt is ours
+        pass  # the prompt is drawn by this program
 
     def over(self) -> None:
         self._screen.do(self._interface.stop_asking)
 
 
 def kept_answer(text: str) -> str:
-    """What to say about text that was no answer."""
+    """Return the text to show when some input was not an answer."""
     return f"“{one_line(text, 60)}” is no answer; it is kept with what you were typing."

@@ -1,4 +1,4 @@
-"""Tool calls as cards: one line for what it is and how it goes, a few more of what came out."""
+"""Tool calls as cards: one line for the call and its state, and a few lines of its output."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LINES: Final = 5
 CHANGED: Final = 16
 """Lines of a change that a card shows."""
 LATEST: Final = 4096
-"""Characters of a running command's output that its last line is found in."""
+"""Characters of a running command's output that are searched for its last line."""
 SLOW: Final = 1.0
-"""Seconds from which on it is said how long a call took."""
+"""Seconds after which the duration of a call is shown."""
 
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -31,7 +31,7 @@ _MARKS: Final[dict[ItemStatus, tuple[str, str]]] = {
 
 
 def drawn(call: Call, now: float, width: int) -> Fragments:
-    """A call that runs: a line, and the last one of its output."""
+    """Return a running call: a line, and the last line of its output."""
     took = f" {now - call.since:.0f} s" if now - call.since >= 1 else ""
     inside = f" · {call.steps} steps" if call.steps else ""
     waits = " · waits for you" if call.item.status == "waiting" else ""
@@ -50,7 +50,7 @@ def drawn(call: Call, now: float, width: int) -> Fragments:
 
 
 def printed(call: Call, paint: Painter, width: int, *, indent: str = "") -> str:
-    """What remains of it when it is over: whole lines."""
+    """Return a finished call as complete lines."""
     status, took = call.item.status, call.took
     look, mark = _MARKS.get(status, ("dim", "·"))
     notes = [ENDS.get(status, status), call.changed()]
@@ -65,7 +65,7 @@ def printed(call: Call, paint: Painter, width: int, *, indent: str = "") -> str:
 
 
 def full(call: Call, paint: Painter) -> str:
-    """All of it, or as much as is kept."""
+    """Return the complete output of a call, as far as it is kept."""
     left_out, output = call.output()
     lines = [_bar(line, paint) for line in output]
     if left_out:
@@ -77,12 +77,12 @@ def full(call: Call, paint: Painter) -> str:
 
 
 def has_more(call: Call) -> bool:
-    """Whether there is more than its card shows."""
+    """Return True if there is more than the card shows."""
     return len(call.output()[1]) > LINES or len(call.changes()) > CHANGED
 
 
 def _title(call: Call) -> str:
-    """What it is, in one line, with its kind in front."""
+    """Return a one-line title, starting with the kind of the call."""
     title, kind = call.title, one_line(call.tool.kind)
     if kind in ("", "other") or title.casefold().startswith(kind.casefold()):
         return title
@@ -104,7 +104,7 @@ def _body(call: Call, paint: Painter, width: int) -> list[str]:
 def _cut(
     lines: list[str], most: int, paint: Painter, width: int, *, end: bool, before: int = 0
 ) -> list[str]:
-    """At most so many of the lines. `before`: how many there were before the first one."""
+    """Return at most `most` lines. `before`: the number of lines before the first one."""
     left = len(lines) - most
     if left <= 0:
         return lines
@@ -120,7 +120,7 @@ def _cut(
 
 
 def look_of(line: str) -> str:
-    """How a line of a change looks."""
+    """Return the look of a line of a change."""
     if line.startswith("@@"):
         return "place"
     return {"+": "added", "-": "removed"}.get(line[:1], "dim")

@@ -1,4 +1,4 @@
-"""What can be completed: `/` commands at the beginning, `@` files anywhere."""
+"""Completions: `/` commands at the start of the prompt, `@` files anywhere."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ..._listing import likeliest, walk
 from ..text import one_line
 
 OFFERED: Final = 200
-"""Files that are offered."""
+"""The number of files that are offered."""
 FRESH: Final = 5.0
-"""Seconds for which a listing is believed."""
+"""Seconds after which a directory listing is refreshed."""
 
 
 class Words(Completer):
-    """The completer. `commands`: what each is called, with its slash, and what it does."""
+    """The completer. `commands` has each command with its slash, and its description."""
 
     def __init__(self, cwd: str) -> None:
         self.commands: list[tuple[str, str]] = []
         self.arguments: dict[str, list[tuple[str, str]]] = {}
-        """What a command can be given, with what each is."""
+        """The possible arguments of commands, with descriptions."""
         self._cwd = cwd
         self._listed = float("-inf"), list[str]()
-        """When, and what."""
+        """The time of the listing, and the listing."""
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
@@ -55,8 +55,10 @@ class Words(Completer):
                 yield Completion(named, -len(word), display=one_line(path))
 
     def _matches(self, part: str) -> list[str]:
-        """The files and folders that contain it; hidden ones where it has a name that begins with
-        a dot."""
+        """Return the files and directories that contain `part`.
+
+        Hidden ones are included only if a name in `part` starts with a dot.
+        """
         when, paths = self._listed
         if time.monotonic() - when > FRESH:
             files = [path for path in walk(os.path.realpath(self._cwd)) if path.isprintable()]

@@ -1,7 +1,7 @@
-"""A view on a screen: what is over is printed, once; what is going on is drawn with each frame.
+"""A view on a screen: finished items are printed once, ongoing ones are drawn with each frame.
 
-Printed are the blocks of the answer, a thought as one line, a tool call as a card. Drawn are the
-unfinished block, calls with a spinner, the plan.
+Blocks of the answer, a thought as one line and a tool call as a card are printed. The unfinished
+block, calls with a spinner and the plan are drawn.
 """
 
 from __future__ import annotations
@@ -36,18 +36,21 @@ class Drawing:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.folded: Callable[[], str] | None = None
-        """All of what was last shown in part."""
+        """Returns the complete form of the last text that was shortened."""
         self._render = Renderer(colour=page.paint.colour)
         self._texts: dict[str, Blocks] = {}
 
-    # --- what is drawn
+    # --- drawn text
 
     def live(self, view: View, now: float, rows: int) -> Fragments:
-        """What is going on, for a terminal of so many rows. Of the unfinished block a third of them
-        at most: what a smaller window has no room for stays in the scrollback."""
+        """Return the ongoing work, for a terminal of `rows` rows.
+
+        The unfinished block takes at most a third of them: content for which a window that became
+        smaller has no room stays in the scrollback.
+        """
         width, shown = self.page.width(), Fragments()
         for blocks in self._texts.values():
-            # By the renderer of finished blocks, so that nothing moves when it is printed.
+            # Use the renderer of finished blocks, so that nothing moves when the block is printed.
             if tail := blocks.unfinished(2 * TAIL, TAIL * width):
                 shown += last_lines(rendered(self._render(tail, width)), TAIL, width)
         shown = last_lines(shown, rows // 3, width)
@@ -68,10 +71,10 @@ class Drawing:
             shown += [("busy", "⚙ "), ("dim", f"in the background: {title}\n")]
         return shown
 
-    # --- what is printed
+    # --- printed text
 
     def prompt(self, text: str) -> None:
-        """What the person said, or its ends."""
+        """Print a prompt, shortened if it is long."""
         text = safe(text).rstrip("\n")
         brief = folded(text, "ctrl-o shows all of it")
         if brief != text:
@@ -81,7 +84,7 @@ class Drawing:
         self.page.write(self.page.paint(("you", "\n".join(lines))) + "\n", "you", apart=True)
 
     def answer(self, text: str) -> None:
-        """What the agent said, all of it."""
+        """Print a complete answer."""
         blocks = Blocks()
         self._print(blocks.feed(text))
         self._print(blocks.end())
@@ -91,7 +94,7 @@ class Drawing:
         for block, apart in blocks:
             self.page.write(self._render(block, width), "text", apart=apart)
 
-    # --- what a view shows
+    # --- display of a view
 
     def prompted(self, event: TurnStarted, text: str) -> None:
         self.prompt(text)
@@ -108,7 +111,7 @@ class Drawing:
         self.page.line(("dim", f"✻ thought{took}: "), ("italic", words), kind="card")
 
     def call_began(self, call: Call) -> None:
-        pass  # it is drawn
+        pass  # running calls are drawn
 
     def call_ended(self, call: Call) -> None:
         indent = "  " if call.item.parent is not None else ""

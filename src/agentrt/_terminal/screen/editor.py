@@ -1,4 +1,4 @@
-"""The person's own editor, for a longer prompt."""
+"""The user's editor, for longer prompts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from typing import Final
 import trio
 
 EDITORS: Final = ("/usr/bin/editor", "/usr/bin/nano", "/usr/bin/vi")
-"""Tried in order where neither `$VISUAL` nor `$EDITOR` is set."""
+"""Tried in order if neither `$VISUAL` nor `$EDITOR` is set."""
 
 
 async def edit(text: str) -> str:
-    """Have a text edited in the terminal; returns what has become of it, or the same text if the
-    editor fails. Raises `OSError` if it cannot be started, `ValueError` if there is none.
+    """Let the user edit a text in the terminal.
 
-    Cancelling it ends the editor.
+    Returns the edited text, or the original one if the editor fails. Raises `OSError` if the editor
+    cannot be started, `ValueError` if there is none.
+
+    Cancelling this ends the editor.
     """
     with tempfile.TemporaryDirectory(prefix="agentrt-") as folder:
         file = trio.Path(folder, "prompt.md")

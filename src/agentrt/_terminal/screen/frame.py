@@ -1,4 +1,4 @@
-"""What is drawn above the prompt beside the view: prompts that wait; and how much of it all."""
+"""Lines above the prompt that do not belong to the view: queued prompts, and the height limit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from .style import Fragments
 
 
 def queue_lines(prompts: Collection[str], *, paused: int, width: int) -> Fragments:
-    """Draw the prompts that wait, and the keys that act on them. `paused`: how many of them are,
-    which are the last ones."""
+    """Draw the waiting prompts, and the keys that act on them.
+
+    `paused`: the number of paused prompts, which are the last ones.
+    """
     shown: Fragments = []
     for number, text in enumerate(prompts):
         mark = "⏎ " if number < len(prompts) - paused else "⏸ "
@@ -24,7 +26,7 @@ def queue_lines(prompts: Collection[str], *, paused: int, width: int) -> Fragmen
 
 
 def last_lines(fragments: Fragments, rows: int, width: int) -> Fragments:
-    """Return the last whole lines that fit into so many rows of a terminal of that width."""
+    """Return the last complete lines that fit into `rows` rows of a terminal of this width."""
     lines: list[Fragments] = [[]]
     for look, text in fragments:
         for piece in text.splitlines(keepends=True):

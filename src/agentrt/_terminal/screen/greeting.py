@@ -1,4 +1,4 @@
-"""What is shown when a session has been opened: with whom, where, and what was said before."""
+"""The first lines of an opened session: agent, directory, and history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def greet(
     earlier: list[Item | TurnRecord],
     width: int,
 ) -> None:
-    """Show it; `earlier`: what was said before."""
+    """Show the greeting; `earlier` is the history."""
     page, agent = drawing.page, session.agent
     name = f"{one_line(agent.name)} {one_line(agent.version or '')}".strip()
     folder = one_line(_short(setup.cwd), max(20, width - len(name) - 24))
@@ -49,7 +49,7 @@ def _short(folder: str) -> str:
 
 
 def _show_history(drawing: Drawing, earlier: list[Item | TurnRecord]) -> None:
-    """The end of the conversation that is gone on with."""
+    """Show the end of a resumed conversation."""
     if len(earlier) > HISTORY:
         drawing.page.line(("dim", f"… {len(earlier) - HISTORY} more before this"), kind="head")
     for each in earlier[-HISTORY:]:

@@ -1,4 +1,4 @@
-"""The prompts of a folder, kept from one conversation to the next."""
+"""The prompt history of a directory, stored between interactive sessions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from ..state import private_file
 
 MOST: Final = 512 * 1024
-"""Bytes of a history file that are kept when it has grown to twice as many."""
+"""Bytes of a history file that are kept when it has grown to twice that size."""
 
 
 def open_history(cwd: str) -> History:
-    """The history of a folder, readable for nobody else; one that is not kept where there is no
-    place for it."""
+    """Open the history of a directory, in a file that only the user can read.
+
+    If it cannot be stored, the history is kept in memory.
+    """
     try:
         path = private_file("history", cwd)
         _shorten(path)
@@ -30,5 +32,5 @@ def _shorten(path: Path) -> None:
     data = path.read_bytes()[-MOST:]
     new = path.with_suffix(".new")
     new.touch(0o600)
-    new.write_bytes(data[data.find(b"\n# ") :])  # from an entry's own beginning on
+    new.write_bytes(data[data.find(b"\n# ") :])  # from the start of an entry
     new.replace(path)

@@ -1,6 +1,6 @@
-"""What is at the bottom of the terminal: what is going on, what is typed, what can be completed.
+"""The bottom of the terminal: ongoing work, the prompt, and completions.
 
-Everything in here runs in the terminal's thread, but for the making.
+All code in this module runs in the terminal's thread, except creating an `Interface`.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from .style import STYLE, Fragments, colour_depth, styled
 PROMPT: Final = "❯ "
 MORE: Final = "  "
 ROWS: Final = 12
-"""Lines of a prompt that are seen at once."""
+"""Lines of a prompt that are visible."""
 OFFERED: Final = 8
-"""Completions that are seen at once."""
+"""Completions that are visible."""
 INERT: Final = 0.5
-"""Seconds in which nobody can have read a question yet."""
+"""Seconds after which a person can have read a question."""
 WRITING: Final = 1.0
-"""Seconds without a key after which somebody is not in the middle of writing any more."""
+"""Seconds without a key after which the user is no longer considered to be typing."""
 
 
 class Live(Struct, frozen=True):
-    """What is drawn around the prompt."""
+    """The content around the prompt."""
 
     above: Fragments = []
     status: Fragments = []
@@ -54,18 +54,18 @@ class Live(Struct, frozen=True):
 
 
 class Listener(Protocol):
-    """Trio's side: what the keys do."""
+    """The Trio side, which implements the keys."""
 
     def entered(self, text: str) -> None:
-        """A prompt or a command."""
+        """Handle a prompt or a command."""
         ...
 
     def answered(self, text: str | None) -> None:
-        """An answer to the question; None: Ctrl-D."""
+        """Handle an answer to the question; None for Ctrl-D."""
         ...
 
     def interrupt_key(self, cleared: bool) -> None:
-        """Ctrl-C; where nothing was running it has emptied the prompt, if there was something."""
+        """Handle Ctrl-C. `cleared`: the agent was idle, and the key has emptied the prompt."""
         ...
 
     def escape_key(self) -> None: ...
@@ -84,14 +84,14 @@ class Listener(Protocol):
 
 
 class Interface:
-    """The prompt, and what is around it."""
+    """The prompt and the content around it."""
 
     def __init__(self, listener: Listener, history: History, completer: Completer) -> None:
         self.listener = listener
         self.live = Live()
         self._completer = completer
         self.post: Callable[..., None]
-        """Has something called on Trio's side. Set by the screen."""
+        """Calls a function on the Trio side. Set by the screen."""
         self.draft = Buffer(
             multiline=True,
             history=history,
@@ -101,7 +101,7 @@ class Interface:
         self.answer = Buffer(multiline=False)
         self.question: str | None = None
         self.offered: Fragments = []
-        """The answers that there are to it."""
+        """The possible answers to the question."""
         self.answering = False
         self._asked_at = 0.0
         self._typed_at = 0.0
@@ -168,7 +168,7 @@ class Interface:
             ]
         )
 
-    # --- what is typed
+    # --- input
 
     def _prefix(self, line: int, wrapped: int) -> AnyFormattedText:
         first = line == 0 and wrapped == 0
@@ -183,26 +183,30 @@ class Interface:
         self.draft.cursor_position = len(text)
 
     def add_to_draft(self, text: str, apart: str = "") -> None:
-        """Keep what was typed at the wrong moment; `apart` stands between it and what is there."""
+        """Keep text that was typed at the wrong moment; `apart` separates it from the existing
+        text.
+        """
         self.draft.cursor_position = len(self.draft.text)
         self.draft.insert_text((apart if self.draft.text else "") + text)
 
     def offer(self, text: str) -> None:
-        """Begin a command whose argument is to be chosen."""
+        """Start a command whose argument the user chooses from a menu."""
         self.set_draft(text)
         self._show_menu(self._found())
 
     def forget_draft(self) -> None:
-        """Empty the prompt; the history has what was in it."""
+        """Empty the prompt; its text goes to the history."""
         self.draft.append_to_history()
         self.draft.reset()
 
     # --- the question
 
     def ask(self, prompt: str, offered: Fragments, *, again: bool) -> None:
-        """Put a question in front of the draft; it takes keys when it can have been read, and
-        nobody is in the middle of typing. `again`: it was asked before, and its answer may have
-        been begun."""
+        """Put a question in front of the draft.
+
+        It takes keys once it can have been read and the user is not typing. `again`: it was asked
+        before, and its answer may have been started.
+        """
         open_already = self.question is not None
         self.question = prompt
         self.offered = offered
@@ -214,8 +218,7 @@ class Interface:
         self._redraw()
 
     def stop_asking(self) -> None:
-        """It is answered, or over. What was typed then, and for something else, is kept with the
-        draft."""
+        """End the question. Text that was typed for another purpose is kept with the draft."""
         left = "" if could_be_an_answer(self.answer.text) else self.answer.text
         self.question, self.answering = None, False
         self.answer.reset()
@@ -255,7 +258,7 @@ class Interface:
     # --- completion
 
     def complete(self) -> None:
-        """Complete now, not when what is offered while typing has been found."""
+        """Complete now, without waiting for the completions while typing."""
         found = self._found()
         if len(found) == 1:
             self.draft.apply_completion(found[0])
@@ -293,7 +296,7 @@ class Interface:
 
 
 def _lines(fragments: Callable[[], Fragments]) -> Window:
-    """Lines that are only shown."""
+    """Return a window that only shows lines."""
     return Window(
         FormattedTextControl(lambda: styled(fragments()), show_cursor=False),
         dont_extend_height=True,

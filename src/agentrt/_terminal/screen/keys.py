@@ -1,4 +1,4 @@
-"""What the keys do, beside those that edit as everywhere."""
+"""The keys with an effect of their own, in addition to the usual editing keys."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def bindings(interface: Interface) -> KeyBindings:
         chosen = state is not None and state.current_completion is not None
         draft.complete_state = None
         if chosen and not draft.text.startswith("/"):
-            draft.insert_text(" ")  # a file: the prompt goes on behind it
+            draft.insert_text(" ")  # a file: the prompt continues after it
         elif draft.document.current_line_before_cursor.endswith("\\"):
             draft.delete_before_cursor()
             draft.newline(copy_margin=False)

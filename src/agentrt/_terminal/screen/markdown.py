@@ -1,9 +1,9 @@
-"""The agent's Markdown, block by block: what is finished is rendered once and never again.
+"""The agent's Markdown, block by block: a finished block is rendered once and never again.
 
-A block ends at an empty line, at the next item of a list, with its fence. Long ones go in pieces,
-so that nothing waits for the end of ten thousand lines. Line ends stay where the agent put them;
-HTML, entities and images are text, and what is too wide is wrapped, so nothing of what it said gets
-lost: a block that cannot be laid out whole is shown as it was written.
+A block ends at an empty line, at the next list item, or with its fence. Long blocks are split, so
+that no output waits for the end of ten thousand lines. Line breaks stay as the agent wrote them.
+HTML, entities and images are shown as text, and wide lines are wrapped, so no text is lost: a block
+that cannot be rendered completely is shown as it was written.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from rich.theme import Theme
 from ..text import safe
 
 PIECE: Final = 60
-"""Lines after which a block goes on in the next piece."""
+"""Lines after which a block continues in the next piece."""
 NARROW: Final = 20
-"""Columns that are laid out for at least; a terminal with fewer breaks the lines by itself."""
+"""The minimum width in columns for rendering; a narrower terminal wraps the lines itself."""
 TAB: Final = 4
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[^`]*$")
@@ -40,12 +40,14 @@ _TABLE: Final = re.compile(r" {0,3}\|")
 _MARKUP: Final = re.compile(
     r"[*_`~\\\[\]<>|#\t]|^ *([-+=]+|\d+[.)]) |^ {4}|^ {0,3}[-=]{2,}$|  $", re.MULTILINE
 )
-"""What may make a line more than plain text."""
+"""Matches lines that may be more than plain text."""
 
 
 class Blocks:
-    """Cuts a text that comes in pieces into blocks. Each block comes with whether an empty line
-    stands before it."""
+    """Cuts a text that arrives in pieces into blocks.
+
+    Each block comes with a boolean: true if an empty line precedes it.
+    """
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -59,7 +61,7 @@ class Blocks:
     def unfinished(self, lines: int, chars: int) -> str:
         """Return the end of the block that is not finished yet, as Markdown of its own.
 
-        `lines` bounds its lines and `chars` the characters of each; long ones lose whole words at
+        `lines` limits its lines and `chars` the characters of each; long lines lose whole words at
         their start.
         """
         whole = [*self._lines, "".join(self._rest)]
@@ -69,7 +71,7 @@ class Blocks:
         return "\n".join(last)
 
     def feed(self, text: str) -> list[tuple[str, bool]]:
-        """Take more text; the blocks that it finishes."""
+        """Add text; returns the blocks that it finishes."""
         out: list[tuple[str, bool]] = []
         *lines, rest = text.split("\n")
         if lines:
@@ -82,7 +84,7 @@ class Blocks:
         return out
 
     def end(self) -> list[tuple[str, bool]]:
-        """The text is over; what is left."""
+        """End the text; returns the remaining blocks."""
         out: list[tuple[str, bool]] = []
         if self._rest:
             self._line("".join(self._rest), out)
@@ -107,7 +109,7 @@ class Blocks:
             return
         if not line.strip():
             if self._list:
-                self._gap = True  # it may go on behind this
+                self._gap = True  # the list may continue after this
             else:
                 self._flush(out)
                 self._apart = True
@@ -152,8 +154,9 @@ def _last_words(line: str, chars: int) -> str:
 
 
 LONGEST_BLOCK: Final = 10_000
-"""Characters of a block that are read as Markdown. Rich needs up to a quarter of a second for so
-many, and for longer ones more than in proportion."""
+"""Characters of a block that are read as Markdown. Rich needs up to a quarter of a second for this
+many, and more than proportionally longer for longer blocks.
+"""
 
 
 class Renderer:
@@ -174,7 +177,9 @@ class Renderer:
         )
 
     def __call__(self, block: str, width: int) -> str:
-        """A block as whole lines. One that is too long to be prose is shown as it is written."""
+        """Return a block as complete lines. One that is too long for prose is shown as it was
+        written.
+        """
         block = safe(block)
         if len(block) > LONGEST_BLOCK:
             return f"{block}\n"
@@ -211,7 +216,7 @@ _PARSER: Final = (
 
 
 class _Heading(Heading):
-    """Left, and without a frame."""
+    """A heading on the left, without a frame."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         self.text.justify = "left"
@@ -219,8 +224,10 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """Code in the terminal's own colours, indented; lines that are too long are broken where the
-    width ends, not at words: every space of code counts."""
+    """Code in the terminal's own colours, indented.
+
+    Long lines are broken at the width, not between words, because every space of code counts.
+    """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).removesuffix("\n")
@@ -240,7 +247,7 @@ class _Code(CodeBlock):
 
 
 def _cuts(line: str, width: int) -> Iterator[int]:
-    """Where a line is broken to fit into so many columns."""
+    """Yield the positions at which a line is broken to fit into `width` columns."""
     at = 0
     for row in chop_cells(line, width)[:-1]:
         at += len(row)
@@ -248,7 +255,7 @@ def _cuts(line: str, width: int) -> Iterator[int]:
 
 
 class _Table(TableElement):
-    """What does not fit into a cell goes on below."""
+    """A table whose cells wrap text that does not fit."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for table in super().__rich_console__(console, options):
@@ -271,7 +278,7 @@ class _Markdown(Markdown):
         super().__init__("", hyperlinks=False)
         self.parsed = _PARSER.parse(markup)
         self.signs = _signs(self.parsed, markup)
-        """What must be seen of it: the characters that are no markup."""
+        """The characters that are not markup, which must be visible in the result."""
         for token in self.parsed:
             for child in token.children or ():
                 if child.type == "softbreak":
@@ -286,7 +293,7 @@ def _signs(tokens: Iterable[Token], markup: str) -> Counter[str]:
         if token.type in ("fence", "code_block"):
             signs.update(c for c in token.content if not c.isspace())
         elif token.type == "table_open" and token.map is not None:
-            in_table = True  # cells that a row has too many are in no token
+            in_table = True  # surplus cells of a row are in no token
             signs.update(_words("".join(lines[slice(*token.map)])))
         elif token.type == "table_close":
             in_table = False

@@ -1,4 +1,4 @@
-"""The text that scrolls by above the prompt: collected here, written with the next frame."""
+"""The scrolling text above the prompt: buffered here, written with the next frame."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from .style import Painter
 
 
 class Page:
-    """Whole lines, of blocks that stand apart. `width` says how wide the terminal is now."""
+    """Complete lines in blocks separated by empty lines. `width` returns the terminal's current
+    width.
+    """
 
     def __init__(self, paint: Painter, width: Callable[[], int]) -> None:
         self.paint = paint
@@ -20,12 +22,14 @@ class Page:
 
     @property
     def size(self) -> int:
-        """Characters that wait for the next frame."""
+        """The number of characters that wait for the next frame."""
         return self._size
 
     def write(self, text: str, kind: str = "line", *, apart: bool = False) -> None:
-        """Whole lines. Between two kinds of things, or if they are to stand apart, there is an
-        empty one."""
+        """Add complete lines.
+
+        An empty line precedes text of a different kind, or text with `apart`.
+        """
         if not text:
             return
         if self._kind and (apart or kind != self._kind):
@@ -35,11 +39,11 @@ class Page:
         self._size += len(text)
 
     def say(self, text: str, kind: str) -> None:
-        """Our own words, broken at spaces."""
+        """Add agentrt's own text, wrapped at spaces."""
         self.write(wrapped(text, self.width()) + "\n", kind)
 
     def line(self, *fragments: tuple[str, str], kind: str = "line") -> None:
-        """A line of our own words, in these looks."""
+        """Add a line of agentrt's own text, in these looks."""
         text = "".join(part for _, part in fragments)
         indent, rows = word_rows(text, self.width())
         painted = []
@@ -52,7 +56,7 @@ class Page:
         self.write("".join(painted), kind)
 
     def take(self) -> str:
-        """What waits, for the next frame."""
+        """Return and remove the buffered text, for the next frame."""
         text = "".join(self._parts)
         self._parts.clear()
         self._size = 0

@@ -1,4 +1,4 @@
-"""The conversation on a screen: what the keys do, what is shown when, one frame after the other."""
+"""An interactive session on a screen: the effects of keys, and the frames."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from .style import Painter
 from .terminal import Screen, open_screen
 
 FRAME: Final = 0.03
-"""Seconds between two frames, at the least."""
+"""The minimum number of seconds between two frames."""
 TICK: Final = 0.12
-"""Seconds between two frames while something moves."""
+"""Seconds between two frames during an animation."""
 ROOM: Final = 64 * 1024
 """Characters that may wait for the next frame."""
 
@@ -55,7 +55,7 @@ async def converse(
     colour: bool,
     pick: bool = False,
 ) -> int:
-    """Talk until it is left; returns the exit status."""
+    """Run an interactive session until the user leaves; returns the exit status."""
     with trio.open_signal_receiver(*ending_signals()) as signals:
         repl = ScreenRepl(setup, place, commands, colour=colour)
         repl.early += ["/resume"] * pick
@@ -75,7 +75,7 @@ async def converse(
 
 
 class ScreenRepl(Repl):
-    """Shows it on a `Screen`. Its keys are those of `Listener`."""
+    """An interactive session on a `Screen`. It implements the keys of `Listener`."""
 
     keys = KEYS
 
@@ -100,7 +100,7 @@ class ScreenRepl(Repl):
     def _width(self) -> int:
         return self.screen.size.columns
 
-    # --- how it is shown
+    # --- display
 
     def say(self, text: str) -> None:
         self.page.say(text, "ours")
@@ -113,7 +113,7 @@ class ScreenRepl(Repl):
         self._dirty.set()
 
     def hint(self, text: str) -> None:
-        """Say something in passing, in the line below the prompt."""
+        """Show a short-lived message in the line below the prompt."""
         self._hint = text
         self._hint_until = trio.current_time() + TWICE
         self._dirty.set()
@@ -132,7 +132,7 @@ class ScreenRepl(Repl):
         return [(f"/{c.name}", c.description) for c in self.commands.values()]
 
     def _learn_words(self) -> None:
-        """What can be completed now."""
+        """Update the possible completions."""
         modes = self.view.modes
         self._learned = modes, self.view.commands
         self._words.commands = self._own_commands() + agent_commands(self)
@@ -162,12 +162,12 @@ class ScreenRepl(Repl):
         self.screen.restore()
 
     async def watch_terminal(self) -> None:
-        """A terminal that is gone ends it."""
+        """Leave when the terminal has disappeared."""
         await self.screen.gone.wait()
         self.leave(128 + signal.SIGHUP)
 
     def choose(self, command: str, rows: list[tuple[str, str]], current: str | None = None) -> None:
-        """The menu below the prompt, to be chosen from with the arrows."""
+        """Show a menu below the prompt, to choose from with the arrow keys."""
         self._words.arguments[command] = [
             (name, f"{description}  (now)" if name == current else description)
             for name, description in rows
@@ -177,7 +177,7 @@ class ScreenRepl(Repl):
     # --- frames
 
     async def draw(self) -> None:
-        """Draw what there is to be seen. Runs until it is cancelled."""
+        """Draw frames. Runs until cancelled."""
         while True:
             hint = self._hint_until - trio.current_time()
             still = min(TWICE, hint) if hint > 0 else TWICE
@@ -205,7 +205,7 @@ class ScreenRepl(Repl):
         above = last_lines(above, size.lines - 8, size.columns)
         offline = bool(self.place.trouble)
         running = not offline and view.phase not in ("idle", "dead", "closed")
-        # While a question is open, what is timed is how long it has been waiting.
+        # While a question is open, the time that it has been waiting is shown.
         since = view.asked_since if view.phase == "waiting" else None
         since = view.since if since is None else since
         status = status_line(
@@ -259,7 +259,7 @@ class ScreenRepl(Repl):
             return
         if text is not None and not asker.expects(text):
             if not text.strip():
-                return  # Enter at a question that is shown whole
+                return  # Enter at a question that is completely visible
             self.screen.do(self.interface.add_to_draft, text)
             self.page.line(("warn", kept_answer(text)), kind="ask")
         asker.answer(text)
@@ -335,9 +335,9 @@ class ScreenRepl(Repl):
     # --- other programs
 
     async def _suspend(self) -> None:
-        """Stop, as a shell's job, until the shell lets us go on."""
+        """Stop this process as a shell job, until the shell continues it."""
         async with self.screen.lent():
-            os.kill(0, signal.SIGTSTP)  # from the main thread: it is stopped right here
+            os.kill(0, signal.SIGTSTP)  # from the main thread: it stops right here
 
     async def _run_shell(self, command: str) -> None:
         if self._shell is not None:
@@ -361,7 +361,7 @@ class ScreenRepl(Repl):
         self._dirty.set()
 
     async def _edit(self, draft: str) -> None:
-        """Let the person's editor have the draft."""
+        """Let the user edit the draft in their editor."""
         try:
             async with self.screen.lent():
                 text = await edit(draft)

@@ -1,4 +1,4 @@
-"""`!`: a command of the person's own, run by their shell, with its output above the prompt."""
+"""`!`: a shell command of the user, with its output above the prompt."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import trio
 from ..._nesting import bare_errors
 
 DRAIN: Final = 0.25
-"""Seconds in which the rest of the output is read when the shell has ended."""
+"""Seconds for reading the rest of the output after the shell has ended."""
 END: Final = 1.0
-"""Seconds that a shell has to die in."""
+"""Seconds in which a killed shell must end."""
 
 
 class Shell:
-    """One command, in a process group of its own. `show` takes each line of its output, and `room`
-    waits until they have been seen."""
+    """One command in its own process group.
+
+    `show` receives each line of its output, and `room` waits until the lines have been shown.
+    """
 
     def __init__(
         self,
@@ -37,12 +39,14 @@ class Shell:
         self._stops = 0
 
     def stop(self) -> None:
-        """Ctrl-C: it is asked to end, the second time it is made to."""
+        """Handle Ctrl-C: interrupt the command; the second time, kill it."""
         self._stops += 1
         self._signal(signal.SIGINT if self._stops == 1 else signal.SIGKILL)
 
     async def run(self) -> int:
-        """Run it to its end; returns the exit status. Cancelling it kills the group."""
+        """Run the command until it ends; returns the exit status. Cancelling this kills the
+        group.
+        """
         process = self._process = await trio.lowlevel.open_process(
             [os.environ.get("SHELL") or "/bin/sh", "-c", self.command],
             cwd=self._cwd,
@@ -52,14 +56,14 @@ class Shell:
             start_new_session=True,
         )
         if self._stops:
-            self._signal(signal.SIGINT)  # the key was faster
+            self._signal(signal.SIGINT)  # the key was pressed before the start
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
                 nursery.start_soon(self._read, process)
                 await _exited(process)
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN
         finally:
-            self._signal(signal.SIGKILL)  # what it has left behind; it is not reaped yet
+            self._signal(signal.SIGKILL)  # kills remaining processes; the shell is not reaped yet
             self._process = None
             with trio.move_on_after(END, shield=True):
                 await process.wait()
@@ -90,7 +94,9 @@ class Shell:
 
 
 async def _exited(process: trio.Process) -> None:
-    """Wait until it has ended, without taking note of it: its group is still ours to signal."""
+    """Wait until the process has ended, without reaping it, so that its group can still be
+    signalled.
+    """
     pidfd = os.pidfd_open(process.pid)
     try:
         await trio.lowlevel.wait_readable(pidfd)

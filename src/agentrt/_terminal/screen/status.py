@@ -1,4 +1,4 @@
-"""The line below the prompt: what is going on, with whom, at what cost."""
+"""The line below the prompt: the state of the session, the agent, and the cost."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def status_line(
     mark = SPINNER[int(now * 8) % len(SPINNER)] if moving else "●"
     took = f" {seconds:.0f} s" if seconds is not None else ""
     modes = view.modes
-    # How much each matters, from 0 on, and in the order of the line.
+    # The importance of each part (0: most important), in the order of the line.
     parts = [(3, "dim", one_line(agent, 30))]
     if modes is not None and modes.model is not None:
         parts.append((5, "dim", one_line(modes.model, 30) + _doubt(modes, "model")))

@@ -1,4 +1,4 @@
-"""What things look like, above the prompt (as escape sequences) and around it (as styles)."""
+"""The looks of text: as escape sequences above the prompt, as styles around it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ Fragments: TypeAlias = list[tuple[str, str]]
 
 
 class Look(NamedTuple):
+    """The look of some text."""
+
     sgr: str
     """The parameters of its escape sequence."""
     style: str
-    """The same for prompt_toolkit."""
+    """The same look for prompt_toolkit."""
     colour: bool = False
 
 
@@ -52,7 +54,7 @@ class Painter:
         return "".join(self.paint(look, text) for look, text in fragments)
 
     def paint(self, look: str, text: str) -> str:
-        """Text in a look, each of its lines by itself."""
+        """Return text in a look, applied to each line separately."""
         sgr = LOOKS[look].sgr
         if LOOKS[look].colour and not self.colour:
             sgr = "1" if sgr.startswith("1;") else ""
@@ -67,7 +69,7 @@ def styled(fragments: Fragments) -> StyleAndTextTuples:
 
 
 def rendered(text: str) -> Fragments:
-    """Turn text with escape sequences of our own into fragments with prompt_toolkit's styles."""
+    """Turn text with agentrt's escape sequences into fragments with prompt_toolkit's styles."""
     fragments: Fragments = []
     for style, character, *_ in to_formatted_text(ANSI(text)):
         if fragments and fragments[-1][0] == style and not fragments[-1][1].endswith("\n"):
@@ -78,5 +80,5 @@ def rendered(text: str) -> Fragments:
 
 
 def colour_depth(*, colour: bool) -> ColorDepth:
-    """How many colours the terminal is used with: its own sixteen, which fit its background."""
+    """Return the colour depth: the terminal's own sixteen colours, which fit its background."""
     return ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT

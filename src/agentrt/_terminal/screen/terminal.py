@@ -1,9 +1,9 @@
-"""The terminal while a prompt lives at its bottom: a thread that edits and draws, and Trio's side.
+"""The terminal with a prompt at its bottom: a thread that edits and draws, and the Trio side.
 
-prompt_toolkit runs on asyncio, so it has a thread with a loop of its own, which ends with the block
-that opened it. Trio's side hands over frames: text that is finished and goes into the scrollback,
-together with what is drawn above the prompt from now on. A frame is one write, without a moment in
-which the terminal is not in raw mode, so no key is ever echoed or turned into a signal.
+prompt_toolkit runs on asyncio, so it has a thread with its own loop, which ends with the block that
+opened it. The Trio side hands over frames: finished text for the scrollback, and the content to
+draw above the prompt. A frame is one write, and the terminal stays in raw mode throughout, so no
+key is ever echoed or turned into a signal.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from .interface import Interface, Live
 from .keys import bindings
 
 _RESET: Final = b"\x1b[?2004l\x1b[?2026l\x1b[?25h\x1b[0m\r\n"
-"""No bracketed paste, no frame held back, a cursor, no colours."""
+"""Ends bracketed paste and a buffered frame, shows the cursor, and resets colours."""
 
 
 class Screen:
-    """Trio's side of the terminal. Made by `open_screen`."""
+    """The Trio side of the terminal. Create one with `open_screen`."""
 
     def __init__(self, interface: Interface, saved: list[Any], *, colour: bool) -> None:
         self.interface = interface
         self._saved = saved
         self.gone = trio.Event()
-        """The terminal cannot be used any more."""
+        """Set when the terminal cannot be used any more."""
         self._token = trio.lowlevel.current_trio_token()
         self._inbox: deque[Callable[[], None]] = deque()
         self._news = trio.Event()
@@ -53,7 +53,7 @@ class Screen:
         self._painted = trio.Event()
         self._scope = trio.CancelScope(shield=True)
         self.is_lent = False
-        """Another program has the terminal, and gets its keys' signals."""
+        """True while another program uses the terminal and gets its keys' signals."""
         self._lending = trio.Lock()
         self._closing = False
         self._back = asyncio.Event()
@@ -61,25 +61,27 @@ class Screen:
         self._frame: tuple[str, Live] | None = None
         self._output = _Terminal()
         self._columns = 0
-        """How many the terminal had for what was drawn last."""
+        """The width of the terminal when it was last drawn."""
         self._loop: asyncio.AbstractEventLoop | None = None
         interface.post = self._post
         self._input = Vt100Input(sys.stdin)
         self._app: Application[None] = interface.make_application(
             bindings(interface), self._input, self._output, colour=colour
         )
-        # The toolkit also draws by itself, and may see another size before the signal comes.
+        # The toolkit also draws on its own, and may see a new size before the signal arrives.
         self._app.before_render += lambda _: self._find_cursor()
 
-    # --- Trio's side
+    # --- Trio side
 
     @property
     def size(self) -> os.terminal_size:
         return self._output.size
 
     async def paint(self, text: str, live: Live) -> None:
-        """Show a frame: whole lines of text, and what is above the prompt. Waits until it has been
-        written; cancelling it does not take it back."""
+        """Show a frame: complete lines of text, and the content above the prompt.
+
+        It waits until the frame has been written; cancelling it does not take the frame back.
+        """
         if self.gone.is_set():
             return
         self._painted = trio.Event()
@@ -87,7 +89,7 @@ class Screen:
         await self._painted.wait()
 
     def do(self, function: Callable[..., object], *args: Any) -> None:
-        """Have a function of the interface called, in its thread."""
+        """Call a function of the interface in its thread."""
         loop, context = self._loop, self._app.context
         if loop is not None and context is not None and not self.gone.is_set():
             try:
@@ -97,7 +99,7 @@ class Screen:
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
-        """Let another program have the terminal in the block; one at a time."""
+        """Let another program use the terminal in the block; one at a time."""
         async with self._lending:
             lent = trio.Event()
             self.do(self._lend, lent)
@@ -110,7 +112,9 @@ class Screen:
                 self.do(self._take_back)
 
     async def serve(self) -> None:
-        """Call what the interface posts, one after the other. Runs until it is cancelled."""
+        """Call the functions that the interface posts, one after the other. Runs until
+        cancelled.
+        """
         while True:
             while self._inbox:
                 self._inbox.popleft()()
@@ -119,21 +123,21 @@ class Screen:
             await self._news.wait()
 
     async def watch_size(self) -> None:
-        """Draw anew when the window has another size. Runs until it is cancelled."""
+        """Redraw when the window size changes. Runs until cancelled."""
         with trio.open_signal_receiver(signal.SIGWINCH) as signals:
             async for _ in signals:
                 self.do(self._resized)
 
     def restore(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal settings."""
         restore(self._saved)
 
     async def _run(self) -> None:
-        """The thread's owner."""
+        """Run the thread."""
         try:
             with self._scope:
-                # It ends by itself soon after `_close`. Only one that is stuck in writing to a
-                # terminal that takes nothing is left behind, and dies with the process.
+                # It ends by itself soon after `_close`. Only a thread that is blocked in writing to
+                # a terminal that accepts no data is abandoned, and ends with the process.
                 await trio.to_thread.run_sync(
                     self._work, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1)
                 )
@@ -151,17 +155,17 @@ class Screen:
         self._inbox.append(function)
         self._news.set()
 
-    # --- the thread's side
+    # --- thread side
 
     def _post(self, function: Callable[..., None], *args: object) -> None:
-        """Have something called on Trio's side."""
+        """Call a function on the Trio side."""
         self._token.run_sync_soon(self._receive, partial(function, *args))
 
     def _work(self) -> None:
         try:
             asyncio.run(self._main())
         except (OSError, EOFError, termios.error):
-            pass  # the terminal is gone
+            pass  # the terminal disappeared
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -173,7 +177,8 @@ class Screen:
     def _begin(self) -> None:
         if self._closing:
             self._exit()
-        # Lines that were typed before the terminal was ours: it has made newlines of the Enters.
+        # Lines that were typed before this program took over: the terminal turned Enter into a
+        # newline.
         if select.select([0], [], [], 0)[0]:
             typed = os.read(0, 65536).decode(errors="replace").replace("\n", "\r")
             self._input.vt100_parser.feed(typed)
@@ -187,7 +192,7 @@ class Screen:
             self._app.exit()
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An error in a callback of the loop: it ends the application, and is raised there."""
+        """End the application with an error of a callback of the loop."""
         error = context.get("exception")
         future = self._app.future
         if isinstance(error, Exception) and future is not None and not future.done():
@@ -214,8 +219,10 @@ class Screen:
                 self._app._on_resize()
 
     def _find_cursor(self) -> None:
-        """Let the renderer know how far above the cursor begins what it is to erase: a terminal
-        that has become narrower may have broken each row that it drew into several."""
+        """Tell the renderer the distance between the cursor and the start of the rows to erase.
+
+        A terminal that has become narrower may have broken each drawn row into several.
+        """
         renderer, columns = self._app.renderer, self._output.size.columns
         drawn, cursor = renderer._last_screen, renderer._cursor_pos
         before, self._columns = self._columns, columns
@@ -249,7 +256,7 @@ _REWRAPPING: Final = frozenset(
     {"TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "WEZTERM_PANE", "WT_SESSION"}
     | {"ALACRITTY_WINDOW_ID", "GHOSTTY_RESOURCES_DIR", "ITERM_SESSION_ID", "TERM_PROGRAM"}
 )
-"""Variables of terminals that break long rows anew when they get another width."""
+"""Variables of terminals that wrap long rows again when their width changes."""
 
 
 def _rewraps(env: Mapping[str, str]) -> bool:
@@ -257,12 +264,12 @@ def _rewraps(env: Mapping[str, str]) -> bool:
 
 
 def _used(row: Mapping[int, Char]) -> int:
-    """Columns of a row that were written to."""
+    """Return the number of columns of a row that were written to."""
     return max((x + 1 for x, char in row.items() if char.char != " "), default=0)
 
 
 class _Terminal(Vt100_Output):
-    """Standard output, written to without the locks of `sys.stdout`."""
+    """Standard output, written without the locks of `sys.stdout`."""
 
     def __init__(self) -> None:
         term = os.environ.get("TERM")
@@ -280,7 +287,7 @@ class _Terminal(Vt100_Output):
 
     @contextmanager
     def in_one(self) -> Iterator[None]:
-        """Write all that is in the block at once, for the terminal to show at once."""
+        """Write the output of the block in one piece, for the terminal to show in one frame."""
         self._held = True
         self.write_raw("\x1b[?2026h")
         try:
@@ -291,8 +298,8 @@ class _Terminal(Vt100_Output):
             self.flush()
 
     def erase_down(self) -> None:
-        # From the second column on: what is erased from the first one of all, tmux takes for a
-        # screen that was cleared, and puts our prompt into its scrollback.
+        # From the second column on: if the erased area starts in the first column, tmux takes it
+        # for a cleared screen and puts our prompt into its scrollback.
         self.write_raw("\x1b7\x1b[K\x1b[C\x1b[J\x1b8")
 
     def flush(self) -> None:
@@ -306,7 +313,7 @@ class _Terminal(Vt100_Output):
 
 @asynccontextmanager
 async def open_screen(interface: Interface, *, colour: bool) -> AsyncIterator[Screen]:
-    """The screen of this process's terminal, which is left as it was, however the block ends."""
+    """Open the screen on this process's terminal, whose settings are restored at the end."""
     with as_it_was() as saved:
         screen = Screen(interface, saved, colour=colour)
         async with bare_errors(), trio.open_nursery() as nursery:
@@ -322,7 +329,7 @@ async def open_screen(interface: Interface, *, colour: bool) -> AsyncIterator[Sc
 
 @contextmanager
 def as_it_was() -> Iterator[list[Any]]:
-    """Leave the terminal's settings as they were."""
+    """Restore the terminal's settings at the end of the block."""
     saved = termios.tcgetattr(0)
     try:
         yield saved
@@ -334,7 +341,7 @@ def restore(saved: list[Any]) -> None:
     try:
         if termios.tcgetattr(0) != saved:
             termios.tcsetattr(0, termios.TCSANOW, saved)
-            if select.select([], [1], [], 0)[1]:  # a terminal that takes nothing must not hold us
+            if select.select([], [1], [], 0)[1]:  # never block on a terminal that accepts nothing
                 os.write(1, _RESET)
     except (OSError, termios.error):
-        pass  # it is gone
+        pass  # the terminal disappeared
