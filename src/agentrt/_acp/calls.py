@@ -1,4 +1,4 @@
-"""Requests of ours outside a turn: the neutral commands as requests of the protocol."""
+"""Requests to the agent outside a turn: neutral commands as requests of the protocol."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ _OWN = {
     "session/set_model": "set_model",
     "session/set_config_option": "set_option",
 }
-"""Methods that the driver keeps account of: they have a command of their own."""
+"""Methods whose state the driver tracks; each has its own command, named here."""
 
 
 def resolve(
     method: str, params: JsonObject, session: str, settings: AcpSettings, agent: AgentCapabilities
 ) -> Change:
-    """The request that a command stands for. `Unsupported` if the agent did not advertise it,
-    `LocalProtocolError` if the command itself is wrong."""
+    """Return the request for a command.
+
+    Raises `Unsupported` if the agent did not advertise it, and `LocalProtocolError` if the command
+    itself is wrong.
+    """
     sessions = agent.session_capabilities or SessionCapabilities()
     auth = agent.auth or AgentAuthCapabilities()
     gate = {

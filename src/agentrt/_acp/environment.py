@@ -1,10 +1,10 @@
-"""The environment of a terminal's program: what an agent may put into it.
+"""The environment of a terminal's program, and the variables that an agent may set in it.
 
-A person allows a command by what it says, and many variables make the same words do something else:
-they name programs to run, files to read settings from, servers to send to. No list of those is
-whole, so an agent may set what is on a list of harmless ones, and what its user adds to that (see
-`Agent.terminal_env`). The rest is left out, and the command runs: agents set variables out of
-habit. In front of a command they can be seen, and are allowed with it.
+A person allows a command by its text, and many variables change the effect of the same text: they
+name programs to run, files to read settings from, servers to send to. No list of those can be
+complete. So an agent may set variables on a list of harmless ones, and those that its user adds
+(see `Agent.terminal_env`). All others are ignored, and the command still runs: agents set variables
+out of habit. In front of a command they are visible, and are allowed with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from .messages import NameValue
 
 _WORD: Final = re.compile(r"[\w.@:+,-]{0,100}", re.ASCII)
-"""No path, above all: a locale or a terminal's type that is one is read from there."""
+"""Above all, not a path: a locale or terminal type that is a path is read from there."""
 
 ALLOWED: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
     (
@@ -45,7 +45,7 @@ ALLOWED: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
         ),
     ),
 )
-"""The values that are harmless, and the variables that may have one; `*` stands for anything."""
+"""Harmless values, and the variables that may have them; `*` stands for any characters."""
 
 OURS: Final = "AGENTRT_"
 
@@ -53,14 +53,16 @@ OURS: Final = "AGENTRT_"
 def merge_environment(
     base: Mapping[str, str], wanted: Iterable[NameValue] | None, more: Iterable[str] = ()
 ) -> tuple[dict[str, str], list[str]]:
-    """`base` with what the agent may add or change, and the names of what was left out. `more`:
-    names of variables, with `*` for any characters, that it may also set, to any value."""
+    """Return `base` with the agent's permitted changes, and the names of the ignored variables.
+
+    `more`: names of variables, with `*` for any characters, that the agent may set to any value.
+    """
     merged, left_out = dict(base), []
     more = tuple(more)
     for variable in wanted or ():
         name, value = variable.name, variable.value
         if base.get(name) == value:
-            continue  # many send on what they were given
+            continue  # many agents send back their own environment
         if _possible(name, value) and (_harmless(name, value) or _named(name, more)):
             merged[name] = value
         else:

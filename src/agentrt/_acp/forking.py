@@ -1,5 +1,8 @@
-"""Where a fork ends: ACP has no word for it. This is the one of JetBrains' Air, which the adapters
-of Claude and of Codex take, and so does agentrt's own server."""
+"""The point at which a fork ends, which ACP does not define.
+
+This is the extension of JetBrains' Air; the adapters of Claude and of Codex accept it, and so does
+agentrt's own server.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from .._model.fork_point import ForkPoint
 
 
 def with_point(meta: JsonObject | None, point: ForkPoint) -> JsonObject:
-    """The `_meta` of a `session/fork` that ends there."""
+    """Return the `_meta` of a `session/fork` that ends at `point`."""
     said = sha256(point.text.encode("utf-8", "surrogatepass")).hexdigest()
     fork = {
         "version": 1,

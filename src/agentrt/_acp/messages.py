@@ -1,4 +1,4 @@
-"""What a client asks of an agent: the handshake, sessions and their settings, prompts.
+"""The client's requests to an agent: the handshake, sessions and their settings, prompts.
 
 Optional fields are None when absent, as in `updates`.
 """
@@ -22,41 +22,53 @@ REQUEST_CANCELLED = -32800
 
 
 class Implementation(Message):
+    """Name and version of a client or an agent."""
+
     name: str
     version: str | None = None
     title: str | None = None
 
 
 class FileSystemCapabilities(Message):
+    """File methods that the client serves."""
+
     read_text_file: bool | None = None
     write_text_file: bool | None = None
 
 
 class Marker(Message):
-    """`{}`: the capability is there; absence or null: it is not."""
+    """`{}` if the capability exists; absent or null if it does not."""
 
 
 class ConfigOptionsCapabilities(Message):
+    """Kinds of config options that the client supports, in addition to select."""
+
     boolean: Marker | None = None
 
 
 class ClientSessionCapabilities(Message):
+    """Session features that the client supports."""
+
     config_options: ConfigOptionsCapabilities | None = None
     notices: Marker | None = None
     compaction: Marker | None = None
 
 
 class ClientAuthCapabilities(Message):
+    """Login methods that the client supports."""
+
     terminal: bool | None = None
 
 
 class ElicitationCapabilities(Message):
+    """Elicitation modes that the client supports."""
+
     form: Marker | None = None
     url: Marker | None = None
 
 
 class ClientCapabilities(Message):
-    """What the client does for agents."""
+    """The capabilities of the client."""
 
     fs: FileSystemCapabilities | None = None
     terminal: bool | None = None
@@ -73,8 +85,10 @@ def client_capabilities(
     elicitation: bool = False,
     meta: JsonObject | None = None,
 ) -> ClientCapabilities:
-    """The capabilities of a host that serves these, and shows all that there is to show. `meta`
-    advertises what is beside the protocol."""
+    """Return the capabilities of a host that serves these methods and shows all session features.
+
+    `meta` advertises extensions of the protocol.
+    """
     return ClientCapabilities(
         fs=FileSystemCapabilities(read_files, write_files),
         terminal=terminals,
@@ -85,17 +99,23 @@ def client_capabilities(
 
 
 class PromptCapabilities(Message):
+    """Content that the agent accepts in a prompt, in addition to text and links."""
+
     image: bool | None = None
     audio: bool | None = None
     embedded_context: bool | None = None
 
 
 class McpCapabilities(Message):
+    """MCP transports that the agent supports, in addition to stdio."""
+
     http: bool | None = None
     sse: bool | None = None
 
 
 class SessionCapabilities(Message):
+    """Session methods that the agent supports."""
+
     list: Marker | None = None
     delete: Marker | None = None
     resume: Marker | None = None
@@ -105,11 +125,13 @@ class SessionCapabilities(Message):
 
 
 class AgentAuthCapabilities(Message):
+    """Authentication methods that the agent supports."""
+
     logout: Marker | None = None
 
 
 class AgentCapabilities(Message):
-    """What the agent can beyond the baseline."""
+    """The agent's capabilities beyond the baseline."""
 
     load_session: bool | None = None
     prompt_capabilities: PromptCapabilities | None = None
@@ -119,8 +141,11 @@ class AgentCapabilities(Message):
 
 
 class AuthMethod(Message):
-    """`type` absent or `agent`: send `authenticate`. `terminal`: run the agent's own command with
-    `args` and `env` in a terminal, and never send `authenticate`."""
+    """A way to log in.
+
+    `type` absent or `agent`: send `authenticate`. `terminal`: run the agent's own command with
+    `args` and `env` in a terminal, and never send `authenticate`.
+    """
 
     id: str
     name: str | None = None
@@ -131,12 +156,16 @@ class AuthMethod(Message):
 
 
 class InitializeRequest(Message):
+    """Parameters of `initialize`."""
+
     protocol_version: int
     client_capabilities: ClientCapabilities | None = None
     client_info: Implementation | None = None
 
 
 class InitializeResponse(Message):
+    """Result of `initialize`."""
+
     protocol_version: int
     agent_capabilities: AgentCapabilities | None = None
     auth_methods: list[AuthMethod] | None = None
@@ -144,6 +173,8 @@ class InitializeResponse(Message):
 
 
 class AuthenticateRequest(Message):
+    """Parameters of `authenticate`."""
+
     method_id: str
 
 
@@ -152,7 +183,7 @@ class LogoutRequest(Message):
 
 
 class Empty(Message):
-    """The result of a method that only says it is done. Agents also send null."""
+    """The result of a method without a value. Agents also send null."""
 
 
 # --- sessions
@@ -166,8 +197,11 @@ class NameValue(Message):
 
 
 class McpServer(Message):
-    """Without a `type`: a program on stdio (`command`, `args`, `env`, all three required).
-    `http` or `sse`: `url` and `headers`, both required."""
+    """An MCP server.
+
+    Without a `type`: a program on stdio (`command`, `args`, `env`, all three required). `http` or
+    `sse`: `url` and `headers`, both required.
+    """
 
     name: str
     type: str | None = None
@@ -179,31 +213,40 @@ class McpServer(Message):
 
 
 class SessionMode(Message):
+    """A mode that the agent offers."""
+
     id: str
     name: str | None = None
     description: str | None = None
 
 
 class SessionModeState(Message):
+    """The current mode and the offered ones."""
+
     current_mode_id: str
     available_modes: list[SessionMode]
 
 
 class SessionModel(Message):
+    """A model that the agent offers."""
+
     model_id: str
     name: str | None = None
     description: str | None = None
 
 
 class SessionModelState(Message):
-    """Removed from the protocol in 2026; older agents still send it."""
+    """The current model and the offered ones.
+
+    Removed from the protocol in 2026; older agents still send it.
+    """
 
     current_model_id: str
     available_models: list[SessionModel]
 
 
 class OfferedSettings(Message, kw_only=True):
-    """What a session can be set to. If `config_options` has a mode or a model, it is that one."""
+    """The settings of a session. A mode or model in `config_options` takes precedence."""
 
     modes: SessionModeState | None = None
     config_options: list[ConfigOption] | None = None
@@ -211,16 +254,22 @@ class OfferedSettings(Message, kw_only=True):
 
 
 class NewSessionRequest(Message):
+    """Parameters of `session/new`."""
+
     cwd: str
     mcp_servers: list[McpServer]
     additional_directories: list[str] | None = None
 
 
 class NewSessionResponse(OfferedSettings):
+    """Result of `session/new`."""
+
     session_id: str
 
 
 class LoadSessionRequest(Message):
+    """Parameters of `session/load`."""
+
     session_id: str
     cwd: str
     mcp_servers: list[McpServer]
@@ -232,6 +281,8 @@ class LoadSessionResponse(OfferedSettings):
 
 
 class ResumeSessionRequest(Message):
+    """Parameters of `session/resume`."""
+
     session_id: str
     cwd: str
     mcp_servers: list[McpServer] | None = None
@@ -243,7 +294,8 @@ class ResumeSessionResponse(OfferedSettings):
 
 
 class ForkSessionRequest(ResumeSessionRequest):
-    """A draft: a new session that begins with another one's history."""
+    """A draft: parameters of `session/fork`, which opens a new session with another one's
+    history."""
 
 
 class ForkSessionResponse(NewSessionResponse):
@@ -251,11 +303,15 @@ class ForkSessionResponse(NewSessionResponse):
 
 
 class ListSessionsRequest(Message):
+    """Parameters of `session/list`."""
+
     cwd: str | None = None
     cursor: str | None = None
 
 
 class SessionInfo(Message):
+    """A session in the result of `session/list`."""
+
     session_id: str
     cwd: str | None = None
     title: str | None = None
@@ -264,6 +320,8 @@ class SessionInfo(Message):
 
 
 class ListSessionsResponse(Message):
+    """Result of `session/list`."""
+
     sessions: list[SessionInfo]
     next_cursor: str | None = None
 
@@ -275,19 +333,22 @@ class SessionRequest(Message):
 
 
 class SetModeRequest(Message):
+    """Parameters of `session/set_mode`."""
+
     session_id: str
     mode_id: str
 
 
 class SetModelRequest(Message):
-    """Removed from the protocol together with `models`."""
+    """Parameters of `session/set_model`. Removed from the protocol together with `models`."""
 
     session_id: str
     model_id: str
 
 
 class SetConfigOptionRequest(Message):
-    """`type` is `boolean` beside a bool, and absent beside a string."""
+    """Parameters of `session/set_config_option`. `type` is `boolean` for a bool, and absent for a
+    string."""
 
     session_id: str
     config_id: str
@@ -296,19 +357,21 @@ class SetConfigOptionRequest(Message):
 
 
 class SetConfigOptionResponse(Message):
-    """The complete new list."""
+    """Result of `session/set_config_option`: the complete new list."""
 
     config_options: list[ConfigOption]
 
 
 class PromptRequest(Message):
+    """Parameters of `session/prompt`."""
+
     session_id: str
     prompt: list[Block]
 
 
 class SteerRequest(Message):
-    """`_session/steering`: an extension that agents offer as `_meta.steering` of their
-    initialization."""
+    """Parameters of `_session/steering`, an extension that agents offer in the `_meta.steering` of
+    their initialize response."""
 
     session_id: str
     prompt: list[Block]
@@ -316,7 +379,7 @@ class SteerRequest(Message):
 
 STEER: Final = "_session/steering"
 ONLY_INTO_A_TURN: Final[JsonObject] = {"steering": {"idleBehavior": "promptRequired"}}
-"""Of such a request: where no turn runs it is not to begin one."""
+"""The `_meta` of a steering request: without a running turn it must not begin one."""
 
 
 class TurnUsage(Message):
@@ -331,15 +394,18 @@ class TurnUsage(Message):
 
 
 class PromptResponse(Message):
-    """The end of a turn. `stop_reason` is `end_turn`, `max_tokens`, `max_turn_requests`,
-    `refusal`, `cancelled`, or what else the agent calls it."""
+    """The end of a turn.
+
+    `stop_reason` is `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled`, or
+    another value of the agent's.
+    """
 
     stop_reason: str | None = None
     usage: TurnUsage | None = None
 
 
 class PromptAnswer(Struct, gc=False):
-    """The answer to `session/prompt`, with nothing wrong in it."""
+    """A valid response to `session/prompt`."""
 
     id: int
     result: PromptResponse
@@ -348,11 +414,13 @@ class PromptAnswer(Struct, gc=False):
 
 
 class CancelRequest(Message):
-    """`$/cancel_request`, either way: give up a request that the sender made."""
+    """Parameters of `$/cancel_request`, in either direction: gives up a request of the sender."""
 
     request_id: int | float | str | None
 
 
 class SessionNotification(Message):
+    """Parameters of `session/update`."""
+
     session_id: str
     update: KnownUpdate

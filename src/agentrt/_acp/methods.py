@@ -1,7 +1,7 @@
-"""Every method of ACP version 1, both ways, with its parameters and its result.
+"""Every method of ACP version 1, in both directions, with its parameters and its result.
 
 A method without a result is a notification. Drafts that are not listed (`providers/*`,
-`mcp/message`, …) travel as raw JSON.
+`mcp/message`, …) are passed on as raw JSON.
 """
 
 from __future__ import annotations
@@ -54,11 +54,13 @@ from .services import (
 
 
 class Method(NamedTuple):
+    """The types of a method's parameters and result."""
+
     params: type[Struct]
     result: type[Struct] | None = None
 
 
-# What a client may call.
+# Methods that a client may call.
 AGENT_METHODS: dict[str, Method] = {
     "initialize": Method(InitializeRequest, InitializeResponse),
     "authenticate": Method(AuthenticateRequest, Empty),
@@ -78,7 +80,7 @@ AGENT_METHODS: dict[str, Method] = {
     "$/cancel_request": Method(CancelRequest),
 }
 
-# What an agent may call.
+# Methods that an agent may call.
 CLIENT_METHODS: dict[str, Method] = {
     "session/update": Method(SessionNotification),
     "session/request_permission": Method(PermissionRequest, PermissionResponse),

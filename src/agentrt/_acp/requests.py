@@ -1,10 +1,10 @@
-"""What the agent asks of us: permission, elicitation, files, terminals; and our answers.
+"""The agent's requests (permission, elicitation, files, terminals) and their responses.
 
-The agent numbers its own requests; towards the runtime each has a key, so that a late, second or
-foreign answer can never meet another request. Every request is answered exactly once.
+The agent numbers its own requests. The runtime knows each by a key, so that a late, second or
+foreign answer can never reach another request. Every request is answered exactly once.
 
-Requests for files are passed on a few at a time, for an agent may ask for thousands at once; the
-others wait here, where they cost little, up to a bound on the size of all.
+File requests are passed on a few at a time, because an agent may send thousands at once. The others
+wait here, where they cost little, up to a limit on the size of all.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ ELICITATION_OPTIONS = [
 
 
 FILES: Final = 8
-"""Requests for files that are passed on at a time: more would only wait for the same disk."""
+"""File requests that are passed on at a time: more would only wait for the same disk."""
 
 _EACH: Final = 4096
-"""Bytes that a request costs beside the text in it, roughly."""
+"""Approximate cost of a request in bytes, in addition to its text."""
 
 
 class _Open(Struct):
-    """A request that waits for our answer."""
+    """A request that waits for an answer."""
 
     id: Id
     method: str
     options: frozenset[str] = frozenset()
     """The ids of the options of a permission request."""
     size: int = 0
-    """What it counts for among those that are held."""
+    """Its part of the total size of pending requests."""
 
 
 class Requests:
@@ -76,8 +76,11 @@ class Requests:
         held: int,
         extensions: Collection[str] = (),
     ) -> None:
-        """`held`: how large all requests may be that are open and no questions. `extensions`:
-        methods that are no part of the protocol. Raises `LocalProtocolError` if one is."""
+        """Create an empty set of requests.
+
+        `held`: limit on the total size of open requests other than questions. `extensions`: methods
+        that are not part of the protocol. Raises `LocalProtocolError` if one of them is.
+        """
         for method in extensions:
             if method in CLIENT_METHODS or method.startswith(("$/", "session/")):
                 raise LocalProtocolError(f"{method} is ACP's, and served by agentrt itself")
@@ -89,15 +92,17 @@ class Requests:
         self._held = 0
         self._open: dict[str, _Open] = {}
         self._keys: dict[tuple[type, Id], list[str]] = {}
-        """Those of the open requests, by the agent's ids. It may use one twice."""
+        """Keys of the open requests by the agent's ids. The agent may use an id twice."""
         self._waiting: OrderedDict[str, Requested] = OrderedDict()
-        """Requests for files that are not passed on yet."""
+        """File requests that are not passed on yet."""
         self._files: set[str] = set()
-        """The keys of those that are."""
+        """Keys of the file requests that are passed on."""
 
     def accept(self, request: Request) -> Struct | None:
-        """The typed parameters of a request, if it is one that we offered to serve; any other is
-        refused at once."""
+        """Return the typed parameters of a request, or None after refusing it.
+
+        A request that was not offered, or that has unusable parameters, is refused immediately.
+        """
         method = request.method
         if not self._offers(method):
             self._channel.notice(
@@ -118,7 +123,7 @@ class Requests:
             return None
 
     def serve(self, request: Request, params: Struct) -> None:
-        """Pass a request for a file or a terminal on to the host."""
+        """Pass a file or terminal request on to the host."""
         plain: JsonObject = to_builtins(params)
         key = self._hold(request, plain)
         if key is None:
@@ -131,7 +136,7 @@ class Requests:
             self._channel.out.append(requested)
 
     def _hold(self, request: Request, params: Any) -> str | None:
-        """A key for the request; None if it is refused, as too much is asked for."""
+        """Return a key for the request, or None after refusing it because too much is pending."""
         size = _EACH + _length(params)
         if self._held and self._held + size > self._most_held:
             self._refuse(request, INTERNAL_ERROR, "too much is asked for: wait for some answers")
@@ -146,22 +151,22 @@ class Requests:
             self._channel.out.append(requested)
 
     def extends(self, method: str) -> bool:
-        """Whether that is an extension which the host serves."""
+        """True if `method` is an extension that the host serves."""
         return method in self._extensions
 
     def extend(self, request: Request) -> None:
-        """Pass a request of the agent's own on to the host."""
+        """Pass an extension request on to the host."""
         key = self._hold(request, request.params)
         if key is not None:
             self._channel.out.append(extended(key, request.method, request.params))
 
     def notified(self, method: str, params: Any) -> None:
-        """The same for a notification."""
+        """Pass an extension notification on to the host."""
         requested = extended(self._new_key(), method, params, notification=True)
         self._channel.out.append(requested)
 
     def ask_permission(self, request: Request, params: PermissionRequest, asked: Asked) -> None:
-        """Put a permission request before somebody. `asked` says what it is about."""
+        """Ask about a permission request. `asked` describes its subject."""
         options = [
             PermissionOption(each.option_id, each.name or each.option_id, each.kind or "")
             for each in params.options
@@ -173,7 +178,7 @@ class Requests:
         self._channel.out.append(asked)
 
     def elicit(self, request: Request, params: ElicitationRequest) -> None:
-        """Put an elicitation before somebody, if it is of a mode that we offered."""
+        """Ask about an elicitation, if its mode was offered."""
         offered = self._offered.elicitation
         form = params.mode == "form" and params.requested_schema is not None
         url = params.mode == "url" and params.url is not None
@@ -195,14 +200,14 @@ class Requests:
         )
 
     def withdraw(self, id: Any) -> None:
-        """The agent gave up a request (`$/cancel_request`): answer it, and say so."""
+        """Answer and withdraw a request that the agent gave up (`$/cancel_request`)."""
         named = (type(id), id) if isinstance(id, int | float | str | None) else None
         for key in tuple(self._keys.get(named, ()) if named else ()):
             self._channel.out.append(Withdrawn(key))
             self.say_cancelled(id, self._remove(key).method)
 
     def say_cancelled(self, id: Id, method: str) -> None:
-        """The answer to a request that nobody will decide or serve any more."""
+        """Answer a request that will not be decided or served."""
         if method == "session/request_permission":
             self._channel.write(result_line(id, PermissionResponse(Cancelled())))
         elif method == "elicitation/create":
@@ -211,7 +216,10 @@ class Requests:
             self._channel.write(error_line(id, RpcError(REQUEST_CANCELLED, "cancelled")))
 
     def answer(self, key: str, answer: Answer) -> None:
-        """Answer a question; a key that is not open any more is none."""
+        """Answer a question. A key that is no longer open is ignored.
+
+        Raises `LocalProtocolError` for an answer that the request does not allow.
+        """
         request = self._open.get(key)
         if request is None:
             return
@@ -228,7 +236,7 @@ class Requests:
             result = PermissionResponse(Cancelled())
         elif answer.option in request.options:
             result = PermissionResponse(Selected(answer.option))
-        else:  # the agents fail their turn over an option that they did not offer
+        else:  # agents fail their turn over an option that they did not offer
             raise LocalProtocolError(f"the request has no option {answer.option!r}")
         self._close(key, result_line(request.id, result))
 
@@ -244,7 +252,7 @@ class Requests:
             self._close(key, error_line(request.id, error))
 
     def _close(self, key: str, line: bytes) -> None:
-        # The line exists by now: a request whose answer cannot be encoded stays open.
+        # The line is encoded already: a request whose answer cannot be encoded stays open.
         self._remove(key)
         self._channel.write(line)
 
@@ -289,7 +297,7 @@ class Requests:
 
 
 def _length(value: object) -> int:
-    """Characters in what a typed message was made of."""
+    """Return the number of characters in the values of a decoded message."""
     match value:
         case str():
             return len(value)

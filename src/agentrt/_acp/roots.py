@@ -1,10 +1,11 @@
-"""The folders that an agent may reach through its client, and what is below them.
+"""The folders that an agent may reach through its client, and the files below them.
 
-A path is walked part by part, each opened relative to the folder before and never through a link:
-links are read, and walked by the same steps. Nothing is checked first and opened later, so a link
-that is swapped meanwhile leads nowhere else. (Linux has `openat2` for this; Python has not.)
+A path is walked part by part, each opened relative to the previous folder and never through a link:
+links are read, and their targets walked by the same steps. Nothing is checked first and opened
+later, so a link that is swapped in between leads nowhere else. (Linux has `openat2` for this;
+Python does not.)
 
-Everything here blocks, for file systems may be slow: call it in a worker thread.
+All functions here block, because file systems may be slow: call them in a worker thread.
 """
 
 from __future__ import annotations
@@ -22,39 +23,46 @@ LINKS: Final = 40
 """Links that a path may lead through, as in the kernel."""
 
 DEPTH: Final = 200
-"""Parts of a path: as many descriptors are open for a moment."""
+"""Limit on the parts of a path: as many descriptors are open for a moment."""
 
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
 class NotAllowed(Exception):
-    """The path leads, or is, where the agent may not go; the message says why."""
+    """The path leads to a place that the agent may not access; the message tells why."""
 
 
 class Place:
-    """A name in an open folder: where a path leads, whether something is there or not."""
+    """A name in an open folder: the target of a path, which may not exist."""
 
     def __init__(self, folder: int, name: str) -> None:
         self.folder = folder
         self.name = name
 
     def stat(self) -> os.stat_result:
-        """Of what is there now, also of a link. Raises `OSError`."""
+        """Return the status of the file or link at this place. Raises `OSError`."""
         return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
 
     def open(self, flags: int, mode: int = 0o666) -> int:
-        """A descriptor of what is there now; not of a link. It does not block. Raises `OSError`."""
+        """Open the file at this place and return its descriptor, without blocking or following a
+        link.
+
+        Raises `OSError`.
+        """
         return os.open(self.name, flags | _SAFE, mode, dir_fd=self.folder)
 
 
 class Roots:
-    """Some folders, and all that is below them."""
+    """Some folders and everything below them."""
 
     def __init__(self, folders: Iterable[str]) -> None:
-        """Absolute paths of folders. Where they lead now counts, also if the paths lead elsewhere
-        later; an agent may use either way to write them. Nothing can be located below one that
-        does not exist, and `check` goes by the words alone there."""
+        """Create roots from the absolute paths of folders.
+
+        The targets of the paths at this moment count, also if the paths lead elsewhere later; an
+        agent may use either form of a path. Below a folder that does not exist nothing can be
+        located, and `check` compares paths by their text alone.
+        """
         self._roots: list[tuple[list[str], list[str]]] = []
         for folder in folders:
             real = _split(os.path.realpath(folder))
@@ -64,11 +72,12 @@ class Roots:
 
     @contextmanager
     def locate(self, path: str, *, writing: bool = False) -> Iterator[Place]:
-        """Where an absolute path leads, while the block runs. If it is for `writing`, the folders
-        on the way that are missing are made, and a protected file (`_project_files`) is refused. If
-        the block raises, the folders that were made are removed again.
+        """Yield the place that an absolute path leads to, for the duration of the block.
 
-        Raises `NotAllowed`, or `OSError` for a part that is missing or no folder.
+        `writing`: create missing folders on the way, and refuse a protected file
+        (`_project_files`). If the block raises, the created folders are removed again.
+
+        Raises `NotAllowed`, or `OSError` for a part that is missing or not a folder.
         """
         walk = _Walk(writing=writing)
         try:
@@ -89,8 +98,10 @@ class Roots:
             walk.close()
 
     def check(self, path: str, *, writing: bool = False) -> None:
-        """Raises as `locate` if a path may not be read, or written, by whoever follows it. Nothing
-        is made, and what is missing is no error."""
+        """Check that a path may be read or written. Raises like `locate`.
+
+        Nothing is created, and a missing part is not an error.
+        """
         walk = _Walk(writing=writing, makes=False)
         try:
             walk.restart(*self._root_of(path))
@@ -105,12 +116,15 @@ class Roots:
             walk.close()
 
     def open_folder(self, path: str) -> int:
-        """A descriptor of an existing folder, for the caller to close. Raises as `locate`."""
+        """Open an existing folder and return its descriptor, which the caller must close.
+
+        Raises like `locate`.
+        """
         with self.locate(path) as place:
             return os.open(place.name, _FOLDER, dir_fd=place.folder)
 
     def _root_of(self, path: str) -> tuple[list[str], list[str]]:
-        """The root that a path begins with, and the rest of it."""
+        """Return the root that a path begins with, and the rest of the path."""
         if not path.startswith("/"):
             raise NotAllowed("the path is not absolute")
         parts = _split(path)
@@ -121,27 +135,27 @@ class Roots:
 
 
 class _Walk:
-    """The way from a root to a place."""
+    """A walk from a root to a place."""
 
     def __init__(self, *, writing: bool, makes: bool = True) -> None:
         self.folders: list[int] = []
-        """The open folders from the root to here; the last one is where the walk is."""
+        """The open folders from the root on; the last one is the current folder."""
         self.name = "."
         self._writing = writing
         self._makes = writing and makes
         self._way: list[str] = []
         """The names of the open folders below the root."""
         self._made: list[tuple[int, str]] = []
-        """Folders that were missing, each by its parent's descriptor and its name."""
+        """Folders that were created, each by its parent's descriptor and its name."""
         self._links = 0
         self._parts: list[str] = []
-        """What is still to be walked, the next part last."""
+        """The remaining parts of the path, the next part last."""
 
     def restart(self, root: list[str], parts: list[str]) -> None:
-        """Go on from a root, and then along `parts`."""
+        """Continue at a root, and then along `parts`."""
         self._leave()
         self._way = []
-        self._push(parts)  # also where the root itself is missing, there is a rest to be checked
+        self._push(parts)  # if the root itself is missing, the rest must still be checked
         self.folders = [os.open("/", _FOLDER)]
         for name in root:
             self._enter(name)
@@ -151,7 +165,7 @@ class _Walk:
         self._push(_split(target))
 
     def step(self) -> str | None:
-        """Walk to the next link and return where it leads; None when the walk is over."""
+        """Walk to the next link and return its target, or None at the end of the walk."""
         while self._parts:
             name = self._parts.pop()
             if name == "..":
@@ -163,7 +177,7 @@ class _Walk:
             try:
                 return self._read_link(name)
             except OSError as error:
-                # EINVAL: no link. ENOENT: nothing at all, which is for the caller to find.
+                # EINVAL: not a link. ENOENT: nothing there, which the caller handles.
                 if error.errno not in (errno.EINVAL, errno.ENOENT):
                     raise
             self._check_guarded((*self._way, name))
@@ -175,7 +189,7 @@ class _Walk:
         return None
 
     def check_rest(self) -> None:
-        """Check by its words the part of the way that is missing."""
+        """Check the missing part of the path by its text."""
         way = list(self._way)
         for name in reversed(self._parts):
             if name == "..":
@@ -188,7 +202,7 @@ class _Walk:
             raise NotAllowed(f"agents may not write {name}, which can start programs unasked")
 
     def unmake(self) -> None:
-        """Remove the folders that were made, if nobody has put anything there meanwhile."""
+        """Remove the created folders, unless something was put into them in the meantime."""
         for parent, name in reversed(self._made):
             with suppress(OSError):
                 os.rmdir(name, dir_fd=parent)
@@ -221,7 +235,7 @@ class _Walk:
             if not self._makes:
                 self._parts.append(name)
                 raise
-            with suppress(FileExistsError):  # somebody was faster
+            with suppress(FileExistsError):  # another process was faster
                 os.mkdir(name, dir_fd=self.folders[-1])
                 self._made.append((os.dup(self.folders[-1]), name))
             self._enter(name)
@@ -232,7 +246,7 @@ class _Walk:
 
 @cache
 def _pseudo_systems() -> frozenset[int]:
-    """The devices of the file systems that are views into the kernel."""
+    """Return the devices of the file systems that are views into the kernel."""
     systems = ("/proc", "/sys")
     return frozenset(os.stat(system).st_dev for system in systems if os.path.ismount(system))
 

@@ -1,4 +1,4 @@
-"""What an agent may ask of its client: permission, files, terminals, elicitation."""
+"""The agent's requests to its client: permission, files, terminals, elicitation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .updates import Message, ToolFields
 
 
 class PermissionChoice(Message):
-    """Choose by `kind`: `allow_once`, `allow_always`, `reject_once` or `reject_always`."""
+    """An option of a permission request. Choose by `kind`: `allow_once`, `allow_always`,
+    `reject_once` or `reject_always`."""
 
     option_id: str
     name: str | None = None
@@ -18,12 +19,16 @@ class PermissionChoice(Message):
 
 
 class PermissionRequest(Message):
+    """Parameters of `session/request_permission`."""
+
     session_id: str
     tool_call: ToolFields
     options: list[PermissionChoice]
 
 
 class Selected(Message, tag_field="outcome", tag="selected"):
+    """The outcome of a permission request that was decided."""
+
     option_id: str
 
 
@@ -35,11 +40,13 @@ PermissionOutcome: TypeAlias = Selected | Cancelled
 
 
 class PermissionResponse(Message):
+    """Result of `session/request_permission`."""
+
     outcome: PermissionOutcome
 
 
 class ReadTextFileRequest(Message):
-    """`line` counts from 1; `limit` is a number of lines."""
+    """Parameters of `fs/read_text_file`. `line` counts from 1; `limit` is a number of lines."""
 
     session_id: str
     path: str
@@ -48,17 +55,22 @@ class ReadTextFileRequest(Message):
 
 
 class ReadTextFileResponse(Message):
+    """Result of `fs/read_text_file`."""
+
     content: str
 
 
 class WriteTextFileRequest(Message):
+    """Parameters of `fs/write_text_file`."""
+
     session_id: str
     path: str
     content: str
 
 
 class CreateTerminalRequest(Message):
-    """Of the output at most the last `output_byte_limit` bytes are kept."""
+    """Parameters of `terminal/create`. At most the last `output_byte_limit` bytes of output are
+    kept."""
 
     session_id: str
     command: str
@@ -69,6 +81,8 @@ class CreateTerminalRequest(Message):
 
 
 class CreateTerminalResponse(Message):
+    """Result of `terminal/create`."""
+
     terminal_id: str
 
 
@@ -80,21 +94,26 @@ class TerminalRequest(Message):
 
 
 class ExitStatus(Message):
-    """Of a program that ended by itself (`exit_code`) or by a `signal`."""
+    """The end of a program: by itself (`exit_code`) or by a `signal`."""
 
     exit_code: int | None = None
     signal: str | None = None
 
 
 class TerminalOutputResponse(Message):
+    """Result of `terminal/output`."""
+
     output: str
     truncated: bool
     exit_status: ExitStatus | None = None
 
 
 class ElicitationRequest(Message):
-    """`mode` `form`: fill `requested_schema`; `url`: visit `url`. Belongs to a session (and maybe a
-    tool call) or to a request."""
+    """Parameters of `elicitation/create`.
+
+    With `mode` `form`, fill in `requested_schema`; with `url`, visit `url`. The elicitation belongs
+    to a session (and perhaps a tool call) or to a request.
+    """
 
     message: str
     mode: str | None = None
@@ -107,11 +126,14 @@ class ElicitationRequest(Message):
 
 
 class ElicitationResponse(Message):
-    """`action` is `accept` (with `content`), `decline` or `cancel`."""
+    """Result of `elicitation/create`. `action` is `accept` (with `content`), `decline` or
+    `cancel`."""
 
     action: str
     content: JsonObject | None = None
 
 
 class ElicitationComplete(Message):
+    """Parameters of `elicitation/complete`."""
+
     elicitation_id: str

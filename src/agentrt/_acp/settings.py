@@ -1,8 +1,8 @@
-"""Modes, models and options of a session: what they are, and which request changes them.
+"""Modes, models and options of a session, and the requests that change them.
 
-ACP has had three ways: `modes`, `models` (removed, still sent by older agents) and config options,
-of which the one with category `mode` or `model` is the mode or the model. Where both exist, the
-config option counts.
+ACP has had three mechanisms: `modes`, `models` (removed, still sent by older agents) and config
+options, of which the one with category `mode` or `model` is the mode or the model. Where both
+exist, the config option takes precedence.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .updates import ConfigOption
 
 
 class Unsupported(Exception):
-    """The agent does not offer this; the text says what it offers."""
+    """The agent does not offer the requested setting; the text lists its offers."""
 
 
 class Change(NamedTuple):
-    """A request to the agent; if it changes a setting, `apply` takes its result."""
+    """A request to the agent. If it changes a setting, `apply` takes its result."""
 
     method: str
     params: Struct | JsonObject
@@ -43,20 +43,24 @@ class AcpSettings:
     """The settings of one session, as last reported."""
 
     def __init__(self, refused_modes: Mapping[str, str] | None = None) -> None:
-        """`refused_modes`: modes that the host does not choose in this session, and why not."""
+        """Create empty settings.
+
+        `refused_modes`: modes that the host must not choose in this session, with the reason for
+        each.
+        """
         self._refused_modes = refused_modes or {}
         self.modes: SessionModeState | None = None
         self.models: SessionModelState | None = None
         self.options: list[ConfigOption] = []
 
     def open(self, offered: OfferedSettings) -> None:
-        """Take what the answer to `session/new` and the like said."""
+        """Take the settings from the response that opened the session."""
         self.modes = offered.modes
         self.models = offered.models
         self.options = offered.config_options or []
 
     def view(self) -> Modes:
-        """All of it in neutral words."""
+        """Return all settings in neutral form."""
         mode, model = self._option("mode"), self._option("model")
         modes = Modes(
             options=[
@@ -93,7 +97,7 @@ class AcpSettings:
         return modes
 
     def mode_is(self, mode: str) -> None:
-        """The agent is in that mode now, as it says or as it was asked to be."""
+        """Set the current mode, after a report of the agent or a successful request."""
         if self.modes is not None:
             self.modes.current_mode_id = mode
         option = self._option("mode")
@@ -101,7 +105,10 @@ class AcpSettings:
             option.current_value = mode
 
     def change_mode(self, session: str, mode: str) -> Change:
-        """Raises `Unsupported` if there is no such mode; so do the next two."""
+        """Return the request that changes the mode, given by id or name.
+
+        Raises `Unsupported` if there is no such mode, or if it is refused.
+        """
         view = self.view()
         mode = _pick("mode", mode, view.modes)
         self._check_mode(mode)
@@ -112,8 +119,10 @@ class AcpSettings:
         )
 
     def change_model(self, session: str, model: str) -> Change:
+        """Return the request that changes the model. Raises `Unsupported` if there is no such
+        model."""
         view = self.view()
-        if model != view.model:  # the one in force need not be among those it offers
+        if model != view.model:  # the current model need not be among those it offers
             model = _pick("model", model, view.models)
         if (option := self._option("model")) is not None:
             return self._set(session, option, model)
@@ -125,6 +134,8 @@ class AcpSettings:
         return Change("session/set_model", SetModelRequest(session, model), apply)
 
     def change_option(self, session: str, id: str, value: str | bool) -> Change:
+        """Return the request that changes an option. Raises `Unsupported` if there is no such
+        value."""
         option = next((each for each in self.options if each.id == id), None)
         if option is None:
             known = ", ".join(each.id for each in self.options) or "none"
@@ -146,7 +157,7 @@ class AcpSettings:
         def apply(result: Any) -> None:
             try:
                 self.options = lenient(result, SetConfigOptionResponse, []).config_options
-            except ValidationError:  # it owes the complete list, and some do not send it
+            except ValidationError:  # the complete list is required, but some agents do not send it
                 option.current_value = value
 
         return Change(
@@ -158,7 +169,7 @@ class AcpSettings:
         )
 
     def _option(self, category: str) -> ConfigOption | None:
-        """The select option that is the mode, or the model."""
+        """Return the select option that is the mode or the model, or None."""
         return next(
             (each for each in self.options if each.category == category and each.type == "select"),
             None,
@@ -166,7 +177,7 @@ class AcpSettings:
 
 
 def _choices(option: ConfigOption) -> list[Choice]:
-    """The values of a select option, out of their groups (which have no groups in them)."""
+    """Return the values of a select option, including those in groups (groups are not nested)."""
     offered = option.options or []
     return [
         Choice(value.value, value.name or value.value, value.description)
@@ -177,7 +188,7 @@ def _choices(option: ConfigOption) -> list[Choice]:
 
 
 def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
-    """The id of a choice given by id or by its name."""
+    """Return the id of a choice given by id or name. Raises `Unsupported` if there is none."""
     for choice in offered:
         if choice.id == wanted:
             return wanted

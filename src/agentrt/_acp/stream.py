@@ -1,8 +1,8 @@
-"""What the agent says of its session: every `session/update`, routed and put in neutral words.
+"""The updates of a session: every `session/update`, routed and converted to neutral effects.
 
-Updates are routed by the session they name, never by what runs at the moment: they come before
-the answer to `session/new`, after the answer to a prompt, for children of the session, and for
-sessions that are none of ours.
+Updates are routed by the session they name, never by the running turn: they come before the
+response to `session/new`, after the response to a prompt, for children of the session, and for
+unrelated sessions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from .updates import (
 )
 
 EARLY = 10_000
-"""How many updates are kept that come too early to be reported. Real agents send three."""
+"""Limit of updates that are kept because they come too early to be reported. Real agents send
+three."""
 
 Content: TypeAlias = (
     UserMessageChunk | AgentMessageChunk | AgentThoughtChunk | ToolCall | ToolCallUpdate
@@ -59,18 +60,18 @@ OVER: dict[str, ItemStatus] = {
     "cancelled": "cancelled",
     "failed": "failed",
 }
-"""How the card of a child session ends, by the status of its task."""
+"""Status of a child session's card when it ends, by the status of its task."""
 
 
 class _Child(Struct):
-    """A session below ours that the agent announced."""
+    """A child session that the agent announced."""
 
     task: Task
     can_stop: bool = False
 
 
 class _Tool(Struct):
-    """What was last said of a tool call: permission requests often name no more than its id."""
+    """The last reported state of a tool call: permission requests often contain only its id."""
 
     title: str | None = None
     name: str | None = None
@@ -82,19 +83,19 @@ class _Tool(Struct):
 
 
 class Stream:
-    """One session's updates."""
+    """The updates of one session."""
 
     def __init__(self, channel: Channel, settings: AcpSettings) -> None:
         self.session: str | None = None
-        """The agent's id of our session, as soon as it is known."""
+        """The agent's id of the session, as soon as it is known."""
         self.live: str | None = None
-        """The same while a prompt runs that somebody waits for, else None."""
+        """The same id while a prompt is in flight, else None."""
         self.works_by_itself = False
-        """True if the agent has said something since the last turn that no prompt asked for."""
+        """True if the agent has sent content since the last turn that no prompt asked for."""
         self.replayed = 0
-        """Updates that repeated a loaded conversation."""
+        """Number of updates that repeated a loaded conversation."""
         self.spent: Usage | None = None
-        """What the running turn took so far, where the agent reports it with its messages."""
+        """Usage of the running turn so far, if the agent reports it with its messages."""
         self._channel = channel
         self._settings = settings
         self._phase: Literal["opening", "replay", "open"] = "opening"
@@ -108,12 +109,12 @@ class Stream:
     # --- what the driver knows
 
     def expect(self, session: str, *, replay: bool) -> None:
-        """Our session has this id. `replay`: what comes now is its history."""
+        """Set the session's id. `replay`: the following updates are its history."""
         self.session = session
         self._phase = "replay" if replay else "opening"
 
     def open(self) -> None:
-        """The handshake is over: what came too early is reported now."""
+        """Note the end of the handshake, and report the updates that came too early."""
         self._phase = "open"
         self.works_by_itself = False
         early, self._early = self._early, []
@@ -140,7 +141,7 @@ class Stream:
     # --- routing
 
     def update(self, session: str, update: KnownUpdate | UnknownUpdate) -> None:
-        """Take an update: route it by its session, then say what it means."""
+        """Take an update: route it by its session, then convert it."""
         parent = None
         if session != self.session:
             if session in self._children:
@@ -191,8 +192,11 @@ class Stream:
                 out.append(tool_called(update, parent, replay))
 
     def _sub_agent(self, update: Content | ToolFields, replay: bool) -> str | None:
-        """The tool call of the sub-agent that an update is of, where the agent names it. A call
-        that was not reported yet gets its card now: the steps come below it."""
+        """Return the tool call of the sub-agent that sent an update, or None if the agent does not
+        name it.
+
+        A call that was not reported yet gets its card now, so that the steps can be shown below it.
+        """
         parent = sub_agent_of(update.meta)
         if parent is None or parent == getattr(update, "tool_call_id", None):
             return None
@@ -226,8 +230,11 @@ class Stream:
         return tool
 
     def about_permission(self, request: PermissionRequest) -> Asked:
-        """A permission request as a question, to which key and options are still to be added. What
-        it says of its tool call is reported first: nothing else may be said of it."""
+        """Convert a permission request to a question; the caller adds the key and the options.
+
+        The request's fields about its tool call are reported first, because no update may follow
+        with them.
+        """
         update = request.tool_call
         known = update.tool_call_id in self._tools
         tool = self._remember(update)
@@ -236,7 +243,7 @@ class Stream:
         called = tool_called(update, parent, False)
         called.opens = not known
         if known:
-            called.status = UNSET  # the call goes on as it was, below the question
+            called.status = UNSET  # the call continues as it was, below the question
         self._channel.out.append(called)
         return Asked(
             key="",
@@ -335,8 +342,10 @@ class Stream:
         self._channel.out.append(TaskSet(task, call=task.id))
 
     def _card(self, task: Task, parent: str | None) -> None:
-        """Give a child session, which no tool call stands for, a card in the running turn: its
-        steps come below it."""
+        """Show a child session, which has no tool call, as a card in the running turn.
+
+        Its steps are shown below the card.
+        """
         known = task.id in self._calls
         over = task.status != "running"
         if self.live is None or (known and not over) or (over and not known):

@@ -1,7 +1,7 @@
-"""Terminals: the programs that an agent has its client run (`terminal/*`).
+"""Terminals: programs that the client runs for the agent (`terminal/*`).
 
-They are a service of the session: they outlive turns, and end with `release` or with the session.
-The output is read all along, whoever asks for it, so that no program ever waits for a reader.
+They belong to the session: they outlive turns, and end with `release` or with the session. Output
+is read continuously, also if it is not requested, so that no program ever waits for a reader.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ OnLeftOut = Callable[[str], None]
 
 _READ: Final = 65536
 _NAMES: Final = 64
-"""Variables left out that a session reports: an agent may make up any number."""
+"""Limit of ignored variables that a session reports: an agent may send any number."""
 _LINE: Final = re.compile(r"[\s;&|<>$`(){}*?\[\]'\"\\#~]")
-"""What makes a command without arguments a line for a shell: agents send both kinds."""
+"""Characters that turn a command without arguments into a shell line: agents send both kinds."""
 
 
 @asynccontextmanager
@@ -57,14 +57,18 @@ async def open_terminals(
     on_left_out: OnLeftOut = lambda name: None,
     on_exit: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Terminals]:
-    """The terminals of one session. Tasks that use them belong into the block.
+    """Serve the terminals of one session. Start tasks that use them inside the block.
 
-    `env` is the programs' environment, to which the agent may add harmless variables and those that
-    `variables` names (see `merge_environment`); others are left out, and `on_left_out(name)` is
-    called once for each. `cwd` is where they start if the agent does not say.
-    `on_output(terminal, text)` sees the output as it comes; `on_exit` is called when one has ended.
+    `env`: the programs' environment. The agent may add harmless variables and those that
+    `variables` names (see `merge_environment`). Others are ignored, and `on_left_out(name)` is
+    called once for each.
 
-    Leaving the block, in whatever way, kills them all, with everything that they started, within
+    `cwd`: the folder in which programs start if the agent does not name one.
+
+    `on_output(terminal, text)` is called with output as it comes. `on_exit` is called when a
+    program has ended.
+
+    Leaving the block, in any way, kills all programs and their descendants within
     `limits.terminate` and `limits.kill` seconds.
     """
     async with bare_errors(), trio.open_nursery() as nursery:
@@ -79,7 +83,7 @@ async def open_terminals(
 
 
 class Terminals:
-    """Serves an ACP agent's requests for terminals. Made by `open_terminals`."""
+    """Serves an ACP agent's terminal requests. Created by `open_terminals`."""
 
     def __init__(
         self,
@@ -103,16 +107,16 @@ class Terminals:
         self._on_left_out = on_left_out
         self._on_exit = on_exit
         self._left_out: set[str] = set()
-        """The names that the session has reported."""
+        """The names of variables that the session has reported."""
         self._terminals: dict[str, _Terminal] = {}
         self._last = 0
         self._starting = 0
 
     async def handle(self, method: str, params: JsonObject) -> JsonObject:
-        """The result of a request, by ACP's name for it. Raises `RequestError`.
+        """Serve a request, named by its ACP method, and return its result. Raises `RequestError`.
 
-        A cancelled `terminal/create` has made no terminal, or one whose id the agent never gets and
-        that ends with the session. Cancelling any other changes nothing for the terminal.
+        A cancelled `terminal/create` has created no terminal, or one whose id the agent never gets
+        and that ends with the session. Cancelling another request does not change the terminal.
         """
         if method == "terminal/create":
             return {"terminalId": await self._create(parse(params, CreateTerminalRequest))}
@@ -135,11 +139,11 @@ class Terminals:
 
     @property
     def running(self) -> int:
-        """How many programs have not exited."""
+        """The number of programs that have not exited."""
         return sum(not terminal.over for terminal in self._terminals.values())
 
     def release_all(self) -> None:
-        """End every terminal, as when the agent that knew them is gone. Returns at once."""
+        """End every terminal, as when its agent has exited. Returns immediately."""
         while self._terminals:
             self._terminals.popitem()[1].release()
 
@@ -155,7 +159,7 @@ class Terminals:
         if len(self._terminals) + self._starting >= self._limits.terminals:
             count = self._limits.terminals
             raise RequestError(INTERNAL_ERROR, f"{count} terminals are open: release some")
-        # Whatever the program starts, in whichever session, inherits the marker.
+        # All descendants of the program, in any session, inherit the marker.
         outer = environment.get(MARKER, "")
         run = outer.rpartition(",")[2].partition(":")[0] or secrets.token_hex(8)
         marker = f"{run}:{secrets.token_hex(8)}"
@@ -171,7 +175,7 @@ class Terminals:
         outputs = (self._on_output, self._on_exit)
         terminal = _Terminal(id, process, tree, limit, self._limits, *outputs)
         self._terminals[id] = terminal
-        with trio.CancelScope(shield=True):  # it starts at once
+        with trio.CancelScope(shield=True):  # it starts immediately
             await self._nursery.start(terminal.serve)
         return id
 
@@ -201,21 +205,21 @@ _ON_ONE: Final = {
     *("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release"),
 }
 _EXHAUSTED: Final = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
-"""Not the command's fault."""
+"""Errors that are not the command's fault."""
 
 
 def command_words(request: CreateTerminalRequest) -> list[str]:
-    """The program that a request means, and its arguments."""
+    """Return the program and the arguments of a request."""
     if not request.args and _LINE.search(request.command):
         return ["/bin/sh", "-c", request.command]
     return [request.command, *(request.args or ())]
 
 
 class _Terminal:
-    """A program in a session and process group of its own, and the end of what it wrote.
+    """A program in its own session and process group, and the end of its output.
 
-    It is not reaped before it is released: until then its number, and its group's, are not used
-    again, so that what it started may be signalled even when it has exited itself.
+    It is not reaped before it is released. Until then its pid and its group's id are not reused, so
+    that its descendants may be signalled even if it has exited itself.
     """
 
     def __init__(
@@ -241,7 +245,7 @@ class _Terminal:
         self._dead = trio.Event()
         self._eof = trio.Event()
         self._exited = trio.Event()
-        """The program is dead, and what it wrote has been read."""
+        """Set when the program has exited and its output has been read."""
         self._killed: trio.Event | None = None
         self._released = trio.Event()
         self._nursery: trio.Nursery
@@ -259,8 +263,10 @@ class _Terminal:
         return self._status
 
     def kill(self) -> trio.Event:
-        """End the program and everything that it started; the event is set when they are dead, or
-        cannot be."""
+        """End the program and its descendants.
+
+        The event is set when they are dead or cannot be killed.
+        """
         if self._killed is None:
             self._killed = trio.Event()
             self._nursery.start_soon(self._kill, self._killed)
@@ -270,8 +276,11 @@ class _Terminal:
         self._released.set()
 
     async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Read and watch until released. Nothing else ends it: not even a cancellation, so that
-        the ladder is always gone through."""
+        """Read output and watch the program until it is released.
+
+        Not even a cancellation ends this earlier, so that the termination steps are always
+        completed.
+        """
         try:
             with trio.CancelScope(shield=True):
                 async with trio.open_nursery() as nursery:
@@ -307,12 +316,13 @@ class _Terminal:
         self._status = _exit_status(await self._wait_dead())
         self._dead.set()
         with trio.move_on_after(self._limits.stdout_drain):
-            await self._eof.wait()  # what it started may hold the pipe open for ever
+            await self._eof.wait()  # a descendant may keep the pipe open forever
         self._exited.set()
         self._on_exit()
 
     async def _wait_dead(self) -> int:
-        """The exit status, negative for a signal, without reaping where the system can."""
+        """Wait for the exit status, negative for a signal, without reaping if the system supports
+        that."""
         try:
             handle = os.pidfd_open(self._process.pid)
         except (AttributeError, OSError):
@@ -353,7 +363,7 @@ class _Tail:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, data: bytes, *, final: bool) -> str:
-        """Take output; the text that is complete with it."""
+        """Take output and return the text that is complete with it."""
         text = self._decoder.decode(data, final)
         self._kept += text.encode()
         cut = len(self._kept) - self._limit
@@ -369,13 +379,15 @@ class _Tail:
 
 
 def _way_to(folder: int, path: str) -> str:
-    """Where the descriptor leads, not where its path may lead by now."""
+    """Return a path to the folder that the descriptor refers to, which `path` may no longer lead
+    to."""
     way = f"/proc/self/fd/{folder}"
     return way if os.path.isdir(way) else path
 
 
 def _read_status(pid: int) -> int | None:
-    """How a dead child ended, without reaping it; None if it is no child any more."""
+    """Return the exit status of a dead child without reaping it, or None if it is no longer a
+    child."""
     try:
         info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:

@@ -1,4 +1,4 @@
-"""ACP's words in the neutral vocabulary: tool calls, usage, stop reasons, errors."""
+"""Conversion of ACP's terms to the neutral ones: tool calls, usage, stop reasons, errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOOL_STATUS: Final[dict[str, ItemStatus]] = {
     "in_progress": "running",
     "completed": "completed",
     "failed": "failed",
-    "cancelled": "cancelled",  # not in version 1, but some say it
+    "cancelled": "cancelled",  # not in version 1, but some agents send it
 }
 
 OUTCOMES: Final[dict[str, Outcome]] = {
@@ -42,7 +42,7 @@ ERRORS: Final[dict[int, str]] = {
 
 
 def tool_called(tool: ToolFields, parent: str | None, replay: bool) -> ToolCalled:
-    """The effect of a tool call's announcement or update. An unknown status is no status."""
+    """Convert the announcement or the update of a tool call. An unknown status is ignored."""
     opens = isinstance(tool, ToolCall)
     status = TOOL_STATUS.get(tool.status or ("pending" if opens else ""), UNSET)
     return ToolCalled(
@@ -62,7 +62,7 @@ def tool_called(tool: ToolFields, parent: str | None, replay: bool) -> ToolCalle
 
 
 def tool_name(tool: ToolFields) -> str | None:
-    """The program's name of a tool. The field is young; older agents say it in `_meta`."""
+    """Return the program's name of a tool. The field is recent; older agents use `_meta`."""
     if tool.name:
         return tool.name
     meta = tool.meta
@@ -80,6 +80,7 @@ def tool_name(tool: ToolFields) -> str | None:
 
 
 def plan_set(plan: Plan) -> PlanSet:
+    """Convert a plan."""
     return PlanSet(
         [
             PlanEntry(entry.content, entry.status or "pending", entry.priority or "medium")
@@ -89,6 +90,7 @@ def plan_set(plan: Plan) -> PlanSet:
 
 
 def commands_set(update: AvailableCommandsUpdate) -> CommandsSet:
+    """Convert the slash commands."""
     return CommandsSet(
         [
             Command(each.name, each.description or "", each.input.hint if each.input else None)
@@ -98,6 +100,7 @@ def commands_set(update: AvailableCommandsUpdate) -> CommandsSet:
 
 
 def usage_set(update: UsageUpdate) -> UsageSet:
+    """Convert the state of the context window."""
     usage = Usage(used=update.used, size=update.size)
     if update.cost is not None:
         usage.cost, usage.currency = update.cost.amount, update.cost.currency
@@ -105,6 +108,7 @@ def usage_set(update: UsageUpdate) -> UsageSet:
 
 
 def turn_usage(usage: TurnUsage) -> Usage:
+    """Convert the usage of a turn, from the draft of ACP."""
     return Usage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -116,14 +120,14 @@ def turn_usage(usage: TurnUsage) -> Usage:
 
 
 def with_usage(before: Usage | None, reported: Any) -> Usage | None:
-    """The sum of what was reported before and with one message more (Qwen's `_meta.usage`)."""
+    """Add a message's usage (Qwen's `_meta.usage`) to the usage reported before."""
     if not isinstance(reported, dict):
         return before
     return _sum([before or Usage(), _counts(reported, _QWEN)])
 
 
 def quota(meta: JsonObject | None) -> Usage | None:
-    """A turn's usage as Gemini reports it (`_meta.quota`)."""
+    """Return a turn's usage as Gemini reports it (`_meta.quota`), or None."""
     reported = meta.get("quota") if meta is not None else None
     if not isinstance(reported, dict) or not isinstance(reported.get("token_count"), dict):
         return None

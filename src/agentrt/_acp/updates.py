@@ -1,8 +1,8 @@
-"""What `session/update` carries: every variant of the stable schema and the drafts seen in use.
+"""The content of `session/update`: every variant of the stable schema, and drafts seen in use.
 
 Content blocks are the neutral ones of `_model.content`, whose shapes are ACP's. Optional fields are
-None when absent: the schema gives null and absence one meaning (the one exception is marked).
-Enumerations are plain strings: every agent may be newer than this file.
+None when absent: in the schema null and absence have the same meaning (the one exception is
+marked). Enumerations are plain strings, because an agent may be newer than this file.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ class Message(Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False
 
 
 def sub_agent_of(meta: JsonObject | None) -> str | None:
-    """The tool call whose sub-agent a message is of. ACP has no word for it; Claude Code's adapter
-    says it in `_meta.claudeCode`."""
+    """Return the tool call whose sub-agent sent a message, or None.
+
+    ACP does not define this; Claude Code's adapter sends it in `_meta.claudeCode`.
+    """
     match meta:
         case {"claudeCode": {"parentToolUseId": str(parent)}} if parent:
             return parent
@@ -35,21 +37,29 @@ def sub_agent_of(meta: JsonObject | None) -> str | None:
 
 
 class ToolLocation(Message):
+    """A file that a tool call is about."""
+
     path: str
     line: int | None = None
 
 
 class PlanEntry(Message):
+    """One entry of a plan."""
+
     content: str
     priority: str | None = None
     status: str | None = None
 
 
 class CommandInput(Message):
+    """The input of a slash command."""
+
     hint: str | None = None
 
 
 class AvailableCommand(Message):
+    """A slash command."""
+
     name: str
     description: str | None = None
     input: CommandInput | None = None
@@ -66,7 +76,7 @@ class ConfigChoice(Message):
 
 
 class ConfigOption(Message):
-    """`type` is `select` (with `options`) or `boolean`; others are to be ignored."""
+    """A config option. `type` is `select` (with `options`) or `boolean`; others must be ignored."""
 
     id: str
     type: str
@@ -78,6 +88,8 @@ class ConfigOption(Message):
 
 
 class Cost(Message):
+    """A cost, in `currency`."""
+
     amount: float
     currency: str
 
@@ -90,7 +102,7 @@ class Update(Message, tag_field="sessionUpdate"):
 
 
 class Chunk(Update):
-    """A piece of a message; another `message_id` starts another message."""
+    """A piece of a message; a different `message_id` starts another message."""
 
     content: Block
     message_id: str | None = None
@@ -109,8 +121,10 @@ class AgentThoughtChunk(Chunk, tag="agent_thought_chunk"):
 
 
 class ToolFields(Message):
-    """What both tool call variants, and a permission request, say of a tool call. Arrays replace,
-    what is absent is unchanged."""
+    """Fields of a tool call, shared by both variants and permission requests.
+
+    Arrays replace the previous ones; absent fields are unchanged.
+    """
 
     tool_call_id: str
     title: str | None = None
@@ -124,41 +138,48 @@ class ToolFields(Message):
 
 
 class ToolCall(ToolFields, tag_field="sessionUpdate", tag="tool_call"):
-    """A tool call exists. (`title` is required by the schema, and not worth losing the call.)"""
+    """A new tool call. (The schema requires `title`, but its absence is not worth losing the
+    call.)"""
 
 
 class ToolCallUpdate(ToolFields, tag_field="sessionUpdate", tag="tool_call_update"):
-    """A tool call changed; agents also send it for calls that were never announced."""
+    """A change of a tool call; agents also send it for calls that were never announced."""
 
 
 class Plan(Update, tag="plan"):
+    """The agent's whole plan."""
+
     entries: list[PlanEntry]
 
 
 class AvailableCommandsUpdate(Update, tag="available_commands_update"):
+    """The available slash commands."""
+
     available_commands: list[AvailableCommand]
 
 
 class CurrentModeUpdate(Update, tag="current_mode_update"):
-    """`mode_id` is what an example in the old documentation called it."""
+    """A change of the mode. `mode_id` is the name in an example of the old documentation."""
 
     current_mode_id: str | None = None
     mode_id: str | None = None
 
 
 class ConfigOptionUpdate(Update, tag="config_option_update"):
+    """The complete list of config options."""
+
     config_options: list[ConfigOption]
 
 
 class SessionInfoUpdate(Update, tag="session_info_update"):
-    """A patch: here null clears, and absence (UNSET) leaves unchanged."""
+    """A patch of the session's metadata: here null clears, and absence (UNSET) leaves unchanged."""
 
     title: str | UnsetType | None = UNSET
     updated_at: str | UnsetType | None = UNSET
 
 
 class UsageUpdate(Update, tag="usage_update"):
-    """The context window now; `cost` is cumulative."""
+    """The current state of the context window; `cost` is cumulative."""
 
     used: int
     size: int
@@ -166,12 +187,16 @@ class UsageUpdate(Update, tag="usage_update"):
 
 
 class NoticeUpdate(Update, tag="notice"):
+    """A notice for the user."""
+
     title: str
     severity: str | None = None
     description: str | None = None
 
 
 class CompactionUpdate(Update, tag="compaction_update"):
+    """The state of a compaction of the conversation."""
+
     compaction_id: str
     status: str
     summary: list[Block] | None = None
@@ -179,11 +204,13 @@ class CompactionUpdate(Update, tag="compaction_update"):
 
 
 class CompactionSummaryChunk(Update, tag="compaction_summary_chunk"):
+    """A piece of a compaction's summary."""
+
     compaction_id: str
     content: Block
 
 
-# --- drafts: declared so that they never slow a batch down, their insides kept as they came
+# --- drafts: declared so that they never slow a batch down; their contents are not decoded
 
 
 class SubagentUpdate(Update, tag="subagent_update"):
@@ -199,14 +226,20 @@ class SubagentUpdate(Update, tag="subagent_update"):
 
 
 class PlanUpdate(Update, tag="plan_update"):
+    """A draft: a change of one plan."""
+
     plan: Any = None
 
 
 class PlanRemoved(Update, tag="plan_removed"):
+    """A draft: the removal of one plan."""
+
     plan_id: Any = None
 
 
 class SessionMessage(Update, tag="session_message"):
+    """A draft: a message between sessions."""
+
     message_id: Any = None
     sender_session_id: Any = None
     recipient_session_id: Any = None
@@ -243,11 +276,11 @@ KnownUpdate: TypeAlias = (
 
 
 class UnknownUpdate(Struct):
-    """A variant that this file does not know, or one that lacks what makes it usable."""
+    """An unknown variant, or one that lacks a required field."""
 
     raw: Any
     defect: str | None = None
-    """What is wrong with it; None if it is only unknown."""
+    """The defect; None if the variant is only unknown."""
 
 
 VARIANTS: dict[str, type[KnownUpdate]] = {
@@ -256,8 +289,10 @@ VARIANTS: dict[str, type[KnownUpdate]] = {
 
 
 def read_update(raw: Any, dropped: list[str]) -> KnownUpdate | UnknownUpdate:
-    """Read an update that strict decoding refused. The paths of what did not fit and was left out
-    are added to `dropped`."""
+    """Read an update that strict decoding refused.
+
+    The paths of invalid fields, which are omitted, are added to `dropped`.
+    """
     if not isinstance(raw, dict) or not isinstance(tag := raw.get("sessionUpdate"), str):
         return UnknownUpdate(raw, "an update without its kind")
     if tag not in VARIANTS:
@@ -268,18 +303,20 @@ def read_update(raw: Any, dropped: list[str]) -> KnownUpdate | UnknownUpdate:
         return UnknownUpdate(raw, f"{tag} without a usable {error}")
 
 
-# --- the shape that a whole read of lines is decoded into at once
+# --- the shape into which a whole read of lines is decoded in one go
 
 
 class Params(Struct, rename="camel", gc=False):
+    """Parameters of `session/update`."""
+
     session_id: str
     update: KnownUpdate
 
 
 class UpdateFrame(Struct, gc=False):
-    """A `session/update` as it should be; nearly all that an agent ever writes."""
+    """A valid `session/update`; nearly all that an agent ever writes."""
 
     method: Literal["session/update"]
     params: Params
     id: Literal["\0"] | UnsetType = UNSET
-    """An update is a notification: anything with an id is refused here."""
+    """An update is a notification: a message with an id is refused here."""

@@ -1,1 +1,1 @@
-"""The protocol of `codex app-server`: messages, driver (pure)."""
+"""The protocol of `codex app-server`, without I/O: messages and driver."""

@@ -1,4 +1,4 @@
-"""What codex mentions by the way, as notices."""
+"""Notices from messages of codex's that belong to no turn."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from . import messages as wire
 from .outcome import turn_error
 
 STEPS: Final = (100, 95, 80)
-"""Percent of a rate limit that are reported, once each."""
+"""Percentages of a rate limit that are reported, once each."""
 
 
 class Notices:
-    """Takes what is said to people."""
+    """Converts messages for people to notices."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._reported: dict[str, int] = {}
-        """The highest of `STEPS` that was reported of each rate limit."""
+        """The highest of `STEPS` that was reported for each rate limit."""
         self.table: dict[str, tuple[type[Any], Callable[[Any], None]]] = {
             "error": (wire.ErrorNotification, self._error),
             "warning": (wire.WarningNotification, self._warning),
@@ -39,7 +39,7 @@ class Notices:
         }
 
     def _error(self, message: wire.ErrorNotification) -> None:
-        if message.will_retry:  # else the turn's end says it
+        if message.will_retry:  # otherwise the end of the turn reports it
             error = turn_error(message.error)
             data = {"code": error.code, "details": message.error.additional_details}
             self._say("warning", "api_retry", error.message, data)

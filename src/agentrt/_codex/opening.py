@@ -1,6 +1,5 @@
-"""The way to a thread: initialize, ask whether somebody is logged in, start or resume or fork, read
-what was said, and what models there are.
-"""
+"""Opening a thread: initialize, check the login, list the models, then start, resume or fork, and
+read the history."""
 
 from __future__ import annotations
 
@@ -24,14 +23,14 @@ from .settings import EFFORT, REVIEWER, CodexSettings, Unsupported, mode_of
 from .speech import Speech
 
 PAGES = 1000
-"""Pages of a history that are read: a bound for a program that never says that it was the last."""
+"""Limit of history pages that are read, for a program that never marks a page as the last."""
 
 _VERSION = re.compile(r"/(\S+)")
 
 
 class Handshake:
-    """Opens one thread. `started` gets its id, behind the effects that say that prompts may be
-    sent."""
+    """Opens one thread. Calls `started` with its id, after the effects that report that prompts may
+    be sent."""
 
     def __init__(
         self,
@@ -57,9 +56,9 @@ class Handshake:
         self._thread = wire.Thread(id="", preview="", cwd=opening.cwd, updated_at=0)
         self._pages = 0
         self._last: str | None = None
-        """The last turn that a fork has."""
+        """The last turn of a fork."""
         self._matching: list[str] = []
-        """The turns whose words are those at which it ends, where their ids have changed."""
+        """Turns that contain the text at which the fork ends, for when ids have changed."""
 
     def begin(self) -> None:
         can = wire.InitializeCapabilities(experimental_api=True, request_attestation=False)
@@ -76,7 +75,7 @@ class Handshake:
         if answer.requires_openai_auth and answer.account is None:
             self._fail("auth_required", "codex is not logged in: run `codex login`")
         elif self._opening.options.get("session") is False:
-            self._finish()  # only the agent itself is to be asked something
+            self._finish()  # for requests to the agent itself, without a session
         else:
             self._ask("model/list", Nothing(), wire.ModelListResponse, self._modelled)
 
@@ -121,8 +120,10 @@ class Handshake:
         self._ask(method, request, wire.ThreadStartResponse, self._opened, self._lost)
 
     def _find_turn(self, thread: str, cursor: str | None) -> None:
-        """Ask which turn it is that a fork ends with: items have other ids when a thread is read
-        again than when they were new."""
+        """Find the turn that a fork ends with.
+
+        Items have different ids when a thread is read again than when they were new.
+        """
         point = self._opening.fork_at
         assert point is not None
 
@@ -150,7 +151,7 @@ class Handshake:
         self._ask("thread/turns/list", request, wire.ThreadTurnsListResponse, read, self._lost)
 
     def _given(self) -> dict[str, Any]:
-        """What is asked of a thread, however it comes about."""
+        """Return the parameters that opening a thread has in common for start, resume and fork."""
         opening = self._opening
         given: dict[str, Any] = {
             "cwd": opening.cwd,
@@ -206,7 +207,7 @@ class Handshake:
             self._finish()
 
     def _unread(self, error: RpcError) -> None:
-        """What was said cannot be shown; the agent knows it all the same."""
+        """Report that the history cannot be shown; the agent still knows it."""
         self._channel.notice("warning", "history_unread", error.message)
         self._finish()
 
@@ -245,7 +246,7 @@ class Handshake:
         then: Callable[[Any], None],
         refused: Callable[[RpcError], None] | None = None,
     ) -> None:
-        """Send a request, whose answer goes to `then`; without it there is no session."""
+        """Send a request and pass its result to `then`; an unusable response fails the start."""
 
         def answered(response: Response) -> None:
             if response.error is not None:
@@ -269,12 +270,15 @@ class Handshake:
 
 
 class Nothing(Struct):
-    """Parameters of what takes none."""
+    """Parameters of a method that takes none."""
 
 
 def _servers(entries: Sequence[JsonObject]) -> JsonObject:
-    """MCP servers, which come in ACP's shape, as codex's configuration has them. Several entries of
-    one name are alternatives, of which the first is taken."""
+    """Convert MCP servers from ACP's shape to that of codex's configuration.
+
+    Several entries with the same name are alternatives, of which the first is used. Raises
+    `LocalProtocolError` for a server that codex cannot reach.
+    """
     servers: JsonObject = {}
     for entry in entries:
         name = entry.get("name")

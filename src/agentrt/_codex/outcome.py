@@ -1,4 +1,4 @@
-"""How a turn of codex's ended, and what it took."""
+"""The outcome and the usage of a turn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ERRORS: Final[dict[str, Outcome]] = {
     "cyberPolicy": "refused",
     "misalignmentPolicyViolation": "refused",
 }
-"""Failures that are an outcome of their own."""
+"""Failures with their own outcome."""
 _CODES: Final = {
     jsonrpc.INVALID_REQUEST: "invalid_request",
     jsonrpc.METHOD_NOT_FOUND: "unsupported",
@@ -32,6 +32,7 @@ _CODES: Final = {
 
 
 def finished(turn: CodexTurn, end: wire.Turn, usage: Usage | None) -> TurnFinished:
+    """Return the effect that ends a turn."""
     error = end.error
     kind = _kind(error.codex_error_info) if error is not None else ""
     outcome = OUTCOMES.get(end.status, "completed")
@@ -48,6 +49,7 @@ def finished(turn: CodexTurn, end: wire.Turn, usage: Usage | None) -> TurnFinish
 
 
 def turn_error(error: wire.TurnError) -> Error:
+    """Convert the error of a turn; its code is codex's, in snake case."""
     code = _kind(error.codex_error_info)
     words = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", code)
     code = "auth_required" if words == "unauthorized" else words or "failed"
@@ -56,7 +58,7 @@ def turn_error(error: wire.TurnError) -> Error:
 
 
 def error_of(error: RpcError) -> Error:
-    """Why codex refused a request."""
+    """Convert codex's error for a refused request."""
     return Error(_CODES.get(error.code, str(error.code)), error.message, error.data)
 
 
@@ -67,7 +69,7 @@ def _kind(info: Any) -> str:
 
 
 class Spent:
-    """What a turn took: codex counts for the whole thread."""
+    """The usage of a turn, from codex's totals for the whole thread."""
 
     def __init__(self) -> None:
         self._total: wire.TokenUsageBreakdown | None = None
@@ -75,18 +77,22 @@ class Spent:
         self._seen = False
 
     def begin(self) -> None:
+        """Note that a turn begins."""
         self._before, self._seen = self._total, False
 
     def reported(self, usage: wire.ThreadTokenUsage) -> None:
+        """Take the thread's usage."""
         self._total, self._seen = usage.total, True
 
     def turn(self) -> Usage | None:
+        """Return the usage of the turn, or None if none was reported."""
         if self._total is None or not self._seen:
             return None
         return _usage(self._total, self._before)
 
 
 def session_usage(usage: wire.ThreadTokenUsage) -> Usage:
+    """Convert the usage of the thread, with the fill of its context window."""
     found = _usage(usage.total, None)
     found.used, found.size = usage.last.total_tokens, usage.model_context_window
     return found

@@ -1,7 +1,7 @@
-"""What codex asks of us: approvals, questions, tools; and our answers.
+"""Codex's requests (approvals, questions, tools) and their responses.
 
-Each request has a key of the runtime's, and is answered exactly once. Codex says when one is
-settled in another way (`serverRequest/resolved`): then no answer is owed.
+Each request has a key of the runtime's, and is answered exactly once. Codex reports if one is
+resolved in another way (`serverRequest/resolved`); then no answer is due.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ ELICITATION: Final = "mcpServer/elicitation/request"
 AMENDED: Final = "acceptWithExecpolicyAmendment"
 
 Make: TypeAlias = Callable[[Answer], Any]
-"""Makes the result of a request of its answer."""
+"""Makes the result of a request from its answer."""
 
 
 class _Open(Struct):
-    """A request that waits for our answer."""
+    """A request that waits for an answer."""
 
     id: Id
     method: str
     options: frozenset[str] = frozenset()
     make: Make | None = None
-    """None: a service, which is replied to."""
+    """None for a service request, which gets a reply."""
 
 
 class Requests:
@@ -69,8 +69,11 @@ class Requests:
         speech: Speech,
         extensions: Collection[str] = (),
     ) -> None:
-        """`extensions`: further methods, which the host serves. Raises `LocalProtocolError` for one
-        that is served here."""
+        """Create an empty set of requests.
+
+        `extensions`: further methods, which the host serves. Raises `LocalProtocolError` for one
+        that the driver serves itself.
+        """
         self._extensions = frozenset(extensions)
         self._channel = channel
         self._new_key = new_key
@@ -97,8 +100,10 @@ class Requests:
             raise LocalProtocolError(f"{method} is served by agentrt itself")
 
     def received(self, request: Request, *, stopping: bool) -> None:
-        """Take a request; one that nobody here knows is refused at once. `stopping`: the turn is
-        being cancelled, and nobody is asked any more."""
+        """Take a request. An unknown one is refused immediately.
+
+        `stopping`: the turn is being cancelled, and no question is asked any more.
+        """
         method = request.method
         if method in self._extensions:
             key = self._add(_Open(request.id, method))
@@ -138,7 +143,7 @@ class Requests:
             self._dismiss(self._channel.out[before:])
 
     def notified(self, notification: Notification) -> None:
-        """Pass a notification on, if the host listens."""
+        """Pass a notification on if it is an extension of the host's."""
         method = notification.method
         if method in self._extensions:
             requested = extended(self._new_key(), method, notification.params, notification=True)
@@ -229,7 +234,7 @@ class Requests:
         )
 
     def _permissions(self, request: Request, params: wire.PermissionsRequestApprovalParams) -> None:
-        """More than the sandbox gives, for the rest of the turn or of the session."""
+        """Ask for permissions beyond the sandbox, for the rest of the turn or of the session."""
         files = params.permissions.file_system
         wanted = _raw(request, "permissions")
         given = {name: value for name, value in wanted.items() if value is not None}
@@ -304,7 +309,8 @@ class Requests:
         )
 
     def _mcp_tool(self, request: Request, server: str, title: str, meta: JsonObject) -> None:
-        """An elicitation of codex's own: may the model call the tool of an MCP server?"""
+        """Ask if the model may call the tool of an MCP server, for an elicitation of codex's
+        own."""
         persist = meta.get("persist")
         lasting = persist if isinstance(persist, list) else [persist]
         options = [ONCE]
@@ -334,7 +340,7 @@ class Requests:
         )
 
     def _questions(self, request: Request, params: wire.ToolRequestUserInputParams) -> None:
-        """Questions of the model's, as a form with one field each."""
+        """Ask the model's questions, as a form with one field each."""
         fields = {question.id: _field(question) for question in params.questions}
 
         def answers(answer: Answer) -> JsonObject:
@@ -365,7 +371,10 @@ class Requests:
     # --- our answers
 
     def answer(self, key: str, answer: Answer) -> None:
-        """Answer a question; a key that is not open any more is none."""
+        """Answer a question. A key that is no longer open is ignored.
+
+        Raises `LocalProtocolError` for an answer that the request does not allow.
+        """
         request = self._open.get(key)
         if request is None:
             return
@@ -382,7 +391,8 @@ class Requests:
             self._close(key, result_line(request.id, {} if result is None else result))
 
     def refuse(self, key: str, error: RpcError) -> None:
-        """A tool that failed says so to the model; codex would take an error for its own."""
+        """Refuse a request. The failure of a tool is sent to the model as a result; codex would
+        take an error for its own."""
         request = self._open.get(key)
         if request is None:
             return
@@ -396,7 +406,7 @@ class Requests:
             self._close(key, error_line(request.id, error))
 
     def resolved(self, id: Any) -> None:
-        """Codex waits for that answer no more."""
+        """Withdraw a request whose answer codex no longer waits for."""
         named = (type(id), id) if isinstance(id, int | float | str | None) else None
         key = self._keys.get(named) if named else None
         if key is not None:
@@ -406,14 +416,14 @@ class Requests:
     def _add(self, request: _Open) -> str:
         key = self._new_key()
         named = type(request.id), request.id
-        if named in self._keys:  # it uses an id twice: the first is owed its answer all the same
+        if named in self._keys:  # codex reused an id: the first request must still be answered
             del self._keys[named]
         self._open[key] = request
         self._keys[named] = key
         return key
 
     def _close(self, key: str, line: bytes) -> None:
-        # The line exists by now: a request whose answer cannot be encoded stays open.
+        # The line is encoded already: a request whose answer cannot be encoded stays open.
         self._remove(key)
         self._channel.write(line)
 
@@ -435,15 +445,19 @@ _TOLD: Final = frozenset({"codex_approval_kind", "persist", "tool_name", "tool_p
 
 
 def _detail(request: Request, *shown: str) -> JsonObject | None:
-    """Everything that a request says for people, without the fields `shown`. That repeats what is
-    asked for: the call that it is about may be known already, and say something else."""
+    """Return the fields of a request that are for people, without the fields `shown`.
+
+    They may repeat the subject of the request: its call may be known already, with different
+    fields.
+    """
     params = request.params if isinstance(request.params, dict) else {}
     hidden = {*_NOT_FOR_PEOPLE, *shown}
     return {k: v for k, v in params.items() if k not in hidden and v is not None} or None
 
 
 def _decision(answer: Answer) -> str:
-    """Without a decision, or with one that ends the turn, codex is to stop there."""
+    """Return codex's decision. Without an answer, or with one that ends the turn, codex must
+    stop."""
     if answer.option is None or (answer.option == DECLINE.id and answer.interrupt):
         return "cancel"
     return answer.option
@@ -454,7 +468,7 @@ def _name(decision: Any) -> str:
 
 
 def _amended(decision: Any) -> str | None:
-    """The beginning of commands that a decision would allow from now on."""
+    """Return the prefix of the commands that a decision would allow permanently, or None."""
     match decision:
         case {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": [*words]}} if words:
             return " ".join(map(str, words))
@@ -480,7 +494,7 @@ def _field(question: wire.ToolRequestUserInputQuestion) -> JsonObject:
         {"const": each.label, "title": each.label, "description": each.description}
         for each in question.options
     ]
-    if question.is_other:  # anything else may be said, too
+    if question.is_other:  # other answers are allowed, too
         return {**named, "examples": [each["const"] for each in choices]}
     return {**named, "oneOf": choices}
 

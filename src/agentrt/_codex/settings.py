@@ -1,6 +1,7 @@
-"""Mode, model and effort of a thread: what they are, and what changes them.
+"""Mode, model and effort of a thread, and the requests that change them.
 
-What codex calls its sandbox and its approval policy are one mode here: what it does by itself.
+Codex's sandbox and approval policy are combined to one mode here: the actions that it takes without
+asking.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from .messages import (
 )
 
 REVIEWER: Final = "user"
-"""Who answers its approval requests: never a model."""
+"""The reviewer of codex's approval requests: never a model."""
 
 
 class Mode(NamedTuple):
+    """A sandbox and an approval policy, as one choice."""
+
     name: str
     description: str
     approval: str
@@ -55,7 +58,7 @@ EFFORT: Final = "effort"
 
 
 class Unsupported(Exception):
-    """Codex does not offer this; the text says what it offers."""
+    """Codex does not offer the requested setting; the text lists its offers."""
 
 
 class CodexSettings:
@@ -70,10 +73,11 @@ class CodexSettings:
     def reported(
         self, approval: object, sandbox: SandboxPolicy, model: str, effort: str | None
     ) -> None:
+        """Take the settings that codex has reported."""
         self.mode, self.model, self.effort = _mode_with(approval, sandbox), model, effort
 
     def taken(self, asked: ThreadSettingsUpdateParams) -> None:
-        """codex has said yes to a change; what it reports about that comes later."""
+        """Apply a change that codex has accepted; its report about it comes later."""
         if asked.sandbox_policy is not None:
             self.mode = _mode_with(asked.approval_policy, asked.sandbox_policy)
         if asked.model is not None:
@@ -82,7 +86,7 @@ class CodexSettings:
             self.effort = asked.effort
 
     def view(self) -> Modes:
-        """All of it in neutral words."""
+        """Return all settings in neutral form."""
         models = [Choice(m.model, m.display_name, m.description) for m in self.models]
         if self.model is not None and all(choice.id != self.model for choice in models):
             models.insert(0, Choice(self.model, self.model))
@@ -115,8 +119,11 @@ class CodexSettings:
         return choices
 
     def first_effort(self, wanted: object, model: str | None) -> str:
-        """The one that a thread begins with: its model's, or any model's where that is left to
-        codex. Raises `Unsupported`."""
+        """Return the effort with which a thread begins.
+
+        It must be one of its model's, or any model's if codex chooses the model. Raises
+        `Unsupported`.
+        """
         if not isinstance(wanted, str):
             raise Unsupported(f"the {EFFORT} is one of its choices, not {wanted!r}")
         known = [m for m in self.models if model in (None, m.model, m.display_name)]
@@ -130,6 +137,7 @@ class CodexSettings:
     # --- changes; each raises `Unsupported` if there is no such choice
 
     def change_mode(self, thread: str, wanted: str, roots: list[str]) -> ThreadSettingsUpdateParams:
+        """Return the request that changes the mode."""
         mode = mode_of(wanted)
         return ThreadSettingsUpdateParams(
             thread_id=thread,
@@ -139,12 +147,14 @@ class CodexSettings:
         )
 
     def change_model(self, thread: str, model: str) -> ThreadSettingsUpdateParams:
+        """Return the request that changes the model."""
         picked = _pick("model", model, self.view().models)
         return ThreadSettingsUpdateParams(thread_id=thread, model=picked)
 
     def change_option(
         self, thread: str, option: str, value: str | bool
     ) -> ThreadSettingsUpdateParams:
+        """Return the request that changes an option."""
         if option != EFFORT:
             raise Unsupported(f"codex has no option {option!r}; it has: {EFFORT}")
         if not isinstance(value, str):
@@ -161,6 +171,7 @@ def _mode_with(approval: object, sandbox: SandboxPolicy) -> str | None:
 
 
 def mode_of(wanted: str) -> Mode:
+    """Return a mode given by id or name. Raises `Unsupported` if there is none."""
     choices = [Choice(id, mode.name) for id, mode in MODES.items()]
     return MODES[_pick("mode", wanted, choices)]
 
@@ -176,7 +187,7 @@ def _policy(mode: Mode, roots: list[str]) -> SandboxPolicy:
 
 
 def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
-    """The id of a choice given by id or by its name."""
+    """Return the id of a choice given by id or name. Raises `Unsupported` if there is none."""
     for choice in offered:
         if choice.id == wanted:
             return wanted

@@ -1,4 +1,4 @@
-"""What codex says and does: its items, in neutral words."""
+"""Codex's output as effects: its items, in neutral form."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ class Speech:
 
     def __init__(self, channel: Channel) -> None:
         self.changes: dict[str, list[wire.FileUpdateChange]] = {}
-        """Of the edits that are not over, by their items: a request for approval names no file."""
+        """Changes of the edits that are not over, by item: an approval request does not name the
+        files."""
         self.commands: set[str] = set()
-        """The commands of the running turn that are not over, by their items."""
+        """Items of the running turn's commands that are not over."""
         self._channel = channel
         self._spoken: set[str] = set()
-        """Messages of which pieces came: at their end they are not said again."""
+        """Messages of which pieces came: their text is not repeated at their end."""
         self._shown: set[str] = set()
         """Calls whose output came in pieces."""
 
@@ -60,7 +61,7 @@ class Speech:
         self._channel.out.append(Spoke(text, thought, item))
 
     def part_added(self, item: str, index: int) -> None:
-        """The next part of a thought begins."""
+        """Note that the next part of a thought begins."""
         if index and item in self._spoken:
             self._channel.out.append(Spoke("\n\n", True, item))
 
@@ -70,7 +71,7 @@ class Speech:
             self._channel.out.append(ToolCalled(id=item, append=text))
 
     def patched(self, item: str, changes: list[wire.FileUpdateChange]) -> None:
-        """An edit is another one than it was."""
+        """Take the new changes of an edit."""
         self.changes[item] = changes
         self._channel.out.append(ToolCalled(id=item, **_edit(changes)))
 
@@ -95,13 +96,13 @@ class Speech:
         self._tell(item, over=True)
 
     def unknown(self, id: str, kind: str, *, over: bool) -> None:
-        """An item of a kind that is newer than this file."""
+        """Report an item of a kind that is newer than this file."""
         status: ItemStatus = "completed" if over else "running"
         called = ToolCalled(id=id, opens=not over, name=kind, title=kind, status=status)
         self._channel.out.append(called)
 
     def replay(self, items: list[Item]) -> None:
-        """What an earlier process said."""
+        """Report items of an earlier process."""
         out = self._channel.out
         for item in items:
             match item:
@@ -146,7 +147,7 @@ class Speech:
             self._channel.out.append(SpeechEnded())
 
     def _called(self, item: Item, over: bool) -> ToolCalled:
-        """An item that is the call of a tool."""
+        """Convert an item that is a tool call."""
         called = ToolCalled(id=item.id, opens=not over, name=_type(item))
         status: str | None = "completed" if over else "inProgress"
         match item:
@@ -213,7 +214,7 @@ def _thought(item: wire.ReasoningThreadItem) -> str:
 
 
 def command_words(command: str) -> list[str] | None:
-    """The argument vector of a command, which codex writes as one line for a shell to read."""
+    """Return the argument vector of a command, which codex writes as one shell line, or None."""
     try:
         return shlex.split(command)
     except ValueError:
@@ -221,14 +222,14 @@ def command_words(command: str) -> list[str] | None:
 
 
 def command_input(command: str, cwd: str | None) -> JsonObject:
-    """A command as the input of a tool: what rules and people read."""
+    """Return a command as the input of a tool, for rules and people."""
     words = command_words(command)
     given: JsonObject = {"command": command if words is None else words}
     return given if cwd is None else {**given, "cwd": cwd}
 
 
 def title_of(command: str) -> str:
-    """A command for people: without the shell around it."""
+    """Return a command for display, without the shell around it."""
     match command_words(command):
         case [_, flag, str(text)] if flag in SHELL_FLAGS:
             return text
@@ -240,11 +241,12 @@ def title_of(command: str) -> str:
 
 
 def edit_title(changes: list[wire.FileUpdateChange]) -> str:
+    """Return the title of an edit."""
     return "Edit " + ", ".join(change.path for change in changes) if changes else "Edit files"
 
 
 def changed_files(changes: list[wire.FileUpdateChange]) -> list[str]:
-    """The files of an edit, with those that it moves them to."""
+    """Return the files of an edit, including the targets of moves."""
     paths: list[str] = []
     for change in changes:
         paths.append(change.path)
@@ -259,7 +261,8 @@ def _edit(changes: list[wire.FileUpdateChange]) -> dict[str, Any]:
 
 
 def diffs(change: wire.FileUpdateChange) -> list[Diff]:
-    """A change of a file: the whole of a new or deleted one, else each part that differs."""
+    """Return a change of a file: the whole of a new or deleted file, else each part that
+    differs."""
     match change.kind:
         case wire.AddPatchChangeKind():
             return [Diff(path=change.path, new_text=change.diff)]
@@ -279,7 +282,8 @@ def diffs(change: wire.FileUpdateChange) -> list[Diff]:
 
 
 def user_input(content: list[Block]) -> list[wire.UserInput]:
-    """A prompt in codex's shape. ValueError for what it cannot take."""
+    """Convert a prompt to codex's shape. Raises `ValueError` for content that codex does not
+    accept."""
     inputs: list[wire.UserInput] = []
     for block in content:
         match block:
@@ -297,7 +301,7 @@ def user_input(content: list[Block]) -> list[wire.UserInput]:
 
 
 def _text_of(block: Block) -> str:
-    """A file that came with the prompt, as text."""
+    """Return a file of a prompt as text. Raises `ValueError` if it is not text."""
     resource = getattr(block, "resource", None)
     if not isinstance(resource, dict):
         raise ValueError(f"codex takes no {type(block).__name__.lower()} in a prompt")

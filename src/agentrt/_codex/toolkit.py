@@ -1,4 +1,4 @@
-"""What a tool of the program's said, in codex's shape."""
+"""The result of a program's tool, in codex's shape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .messages import (
 
 
 def tool_response(outcome: ToolOutcome) -> DynamicToolCallResponse:
-    """Text and pictures; anything else is named."""
+    """Convert a tool's result. Text and images are kept; other content is only named."""
     items: list[DynamicToolCallOutputContentItem] = []
     for block in outcome.content:
         if isinstance(block, Image):

@@ -1,7 +1,7 @@
-"""The turns of one thread: which runs, by codex's own ids, and what a cancel has to wait for.
+"""The turns of one thread, by codex's own ids, and the state that decides when a cancel is sent.
 
-`turn/start` is answered before the turn runs, and an interrupt is refused until it does: so a
-cancel right behind its prompt waits for `turn/started`.
+The response to `turn/start` comes before the turn runs, and codex refuses an interrupt until it
+does. So a cancel directly after its prompt waits for `turn/started`.
 """
 
 from __future__ import annotations
@@ -13,28 +13,32 @@ from typing import Final
 from msgspec import Struct, field
 
 REMEMBERED: Final = 64
-"""Turns that are over and whose late words are still known as such."""
+"""Number of ended turns whose late messages are still recognised."""
 
 
 class TurnState(enum.Enum):
+    """The state of a turn."""
+
     SENT = "sent"
-    """The prompt is on its way; codex's id of it is not known."""
+    """The prompt was sent; codex's id of the turn is not known."""
     TAKEN = "taken"
-    """Codex has taken it, and it does not run yet."""
+    """Codex has accepted it, and it does not run yet."""
     RUNNING = "running"
     CANCELLED = "cancelled"
-    """To be interrupted as soon as it runs."""
+    """It must be interrupted as soon as it runs."""
     STOPPING = "stopping"
     """It was interrupted."""
 
 
 class TurnInput(enum.Enum):
+    """An event that changes the state of a turn."""
+
     NAMED = "named"
-    """Codex has said its id, in the answer to `turn/start`."""
+    """Codex has reported its id, in the response to `turn/start`."""
     BEGAN = "began"
     """`turn/started`."""
     CANCEL = "cancel"
-    """Somebody wants it to stop."""
+    """A request to stop it."""
 
 
 TABLE: Final[dict[TurnState, dict[TurnInput, TurnState]]] = {
@@ -72,7 +76,7 @@ INTERRUPTS: Final = frozenset(
         (TurnState.STOPPING, TurnInput.CANCEL),
     }
 )
-"""Where `turn/interrupt` is to be sent."""
+"""Transitions at which `turn/interrupt` must be sent."""
 
 
 class CodexTurn(Struct):
@@ -80,13 +84,13 @@ class CodexTurn(Struct):
 
     prompt: str | None
     id: str | None = None
-    """Codex's."""
+    """Codex's id of the turn."""
     state: TurnState = TurnState.SENT
     steered: list[str] = field(default_factory=list)
-    """Prompts that it has taken beside its own."""
+    """Prompts that it has taken in addition to its own."""
 
     def apply(self, input: TurnInput) -> bool:
-        """Whether it is to be interrupted now."""
+        """Change the state. Returns True if the turn must be interrupted now."""
         before = self.state
         self.state = TABLE[before][input]
         return (before, input) in INTERRUPTS
@@ -101,18 +105,18 @@ class CodexTurn(Struct):
 
 
 class Turns:
-    """The prompt's turn, codex's own, and those that are over."""
+    """The prompt's turn, codex's own turn, and those that are over."""
 
     def __init__(self) -> None:
         self.prompt: CodexTurn | None = None
         self.own: CodexTurn | None = None
         self.reported_own = False
-        """Whether the running one of its own was reported: within a prompt it is not."""
+        """True if codex's own running turn was reported: within a prompt's turn it is not."""
         self._over: OrderedDict[str, None] = OrderedDict()
 
     @property
     def current(self) -> CodexTurn | None:
-        """The one that a cancel is about."""
+        """The turn that a cancel stops."""
         return self.prompt or self.own
 
     def sent(self, prompt: str) -> CodexTurn:
@@ -120,11 +124,14 @@ class Turns:
         return self.prompt
 
     def named(self, id: str) -> bool:
-        """The answer to `turn/start`. Whether the prompt's turn is to be interrupted now."""
+        """Take the id in the response to `turn/start`. Returns True if the turn must be interrupted
+        now."""
         turn = self.prompt
         if turn is None:
             return False
-        if turn.id is not None and turn.id != id:  # what has begun meanwhile was its own
+        if (
+            turn.id is not None and turn.id != id
+        ):  # the turn that began in the meantime was codex's own
             self.own = CodexTurn(None, turn.id, TurnState.RUNNING)
             self.reported_own = False
             turn.state = TurnState.CANCELLED if turn.cancelled else TurnState.TAKEN
@@ -132,7 +139,10 @@ class Turns:
         return turn.apply(TurnInput.NAMED)
 
     def began(self, id: str) -> tuple[CodexTurn, bool] | None:
-        """A turn runs: which, and whether it is to be interrupted now. None: that one is over."""
+        """Note that a turn runs.
+
+        Returns the turn, and True if it must be interrupted now. Returns None if the turn is over.
+        """
         if id in self._over:
             return None
         turn = self.prompt
@@ -148,11 +158,11 @@ class Turns:
         return id in self._over
 
     def live(self, id: str) -> bool:
-        """Whether words of that turn belong to what runs."""
+        """True if messages of that turn belong to a running turn."""
         return any(turn is not None and turn.id == id for turn in (self.prompt, self.own))
 
     def ended(self, id: str) -> CodexTurn | None:
-        """A turn is over: the one that it is, or None if it is none that runs."""
+        """Note the end of a turn and return it, or None if it is not one that runs."""
         self._over[id] = None
         if len(self._over) > REMEMBERED:
             self._over.popitem(last=False)
