@@ -1,7 +1,7 @@
-"""Permission: what an agent asks for, what may be decided, and who decides.
+"""Permission requests, decisions, and the policies that make them.
 
-A policy is a function from a `PermissionRequest` to a `Decision`, sync or async. `deny_all` is what
-holds without one; `allow_all`, `ask` and `rules` are the others that come with agentrt.
+A policy is a function from a `PermissionRequest` to a `Decision`, sync or async. `deny_all` applies
+if no policy is given; agentrt also has `allow_all`, `ask` and `rules`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Decided(Struct, frozen=True, eq=False):
-    """The base of decisions. Two that mean the same are equal, whichever rules they come from."""
+    """Base class of decisions. Two decisions are equal if they differ only in `rule`."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Decided) or type(other) is not type(self):
@@ -40,9 +40,12 @@ class _Decided(Struct, frozen=True, eq=False):
 
 
 class Allow(_Decided, frozen=True, eq=False):
-    """Let it happen: by `option`, the id of one of the request's, or else by the weakest option
-    that allows it. `remember` prefers the one that keeps the agent from asking again.
-    `updated_input` is run in place of what the agent asked for, where its protocol can say so."""
+    """Allow the request.
+
+    `option` is the id of one of the request's options; without it, the least permissive option that
+    allows is chosen. `remember` prefers the option that keeps the agent from asking again.
+    `updated_input` replaces the tool's input, if the agent's protocol supports it.
+    """
 
     option: str | None = None
     updated_input: JsonObject | None = None
@@ -52,8 +55,10 @@ class Allow(_Decided, frozen=True, eq=False):
 
 
 class Deny(_Decided, frozen=True, eq=False):
-    """Do not. `message` is for the model, where the protocol can; `interrupt` also ends the
-    turn."""
+    """Deny the request.
+
+    `message` is shown to the model, if the protocol supports it. `interrupt` also ends the turn.
+    """
 
     message: str = ""
     interrupt: bool = False
@@ -62,18 +67,21 @@ class Deny(_Decided, frozen=True, eq=False):
 
 
 class Ask(_Decided, frozen=True, eq=False):
-    """Leave it open, for a person to answer."""
+    """Leave the request open, for a person to answer."""
 
     rule: str = ""
-    """The rule that wants a person to be asked."""
+    """The rule that requires a person to be asked."""
 
 
 Decision: TypeAlias = Allow | Deny | Ask
 
 
 class PermissionRequest(Struct, frozen=True, kw_only=True):
-    """What the agent wants to do, as it says it. `title` and `kind` are for people to read: they
-    are the agent's own words, and nothing that a policy should rest on."""
+    """A permission request as the agent sent it.
+
+    `title` and `kind` are for people to read. The agent chooses them freely, so a policy must not
+    rely on them.
+    """
 
     title: str
     tool: str = ""
@@ -83,26 +91,27 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     """The tool's parsed arguments, usually an object; None if the agent gave none."""
     options: tuple[PermissionOption, ...] = ()
     cwd: str = "/"
-    """The session's folder, absolute."""
+    """The session's working directory, absolute."""
     tool_call: str | None = None
     changes: tuple[str, ...] = ()
-    """The files of the changes that it shows, as the agent wrote them."""
+    """The files in the changes that the request shows, as the agent wrote them."""
     created: tuple[str, ...] = ()
-    """The files among them that it writes as a whole."""
+    """The files of `changes` that the agent writes as a whole."""
     locations: tuple[str, ...] = ()
-    """The files that the agent says it is about: its own word, too."""
+    """The files that the agent claims the request is about. Not verified."""
     tools: dict[str, str] = {}
-    """What the agent calls its tools, and what rules call them."""
+    """The agent's tool names, mapped to the names that rules use."""
     shown_command: str | None = None
-    """The command that the agent's program shows to people, if it is the whole one. No rule allows
-    anything for it."""
+    """The command that the agent's program shows to people, if it is complete. No rule allows a
+    request because of it."""
     kind_holds: bool = False
-    """Whether `kind` is the word of the agent's program, and not of its model."""
+    """True if `kind` comes from the agent's program, not from its model."""
     raw: Any = None
-    """The request in the protocol's own shape."""
+    """The request as the protocol transmitted it."""
 
     @classmethod
     def of(cls, asked: Asked, *, cwd: str) -> PermissionRequest:
+        """Make the request that policies receive from the driver's `asked`."""
         return cls(
             title=asked.title,
             tool=asked.name or "",
@@ -119,23 +128,26 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def command(self) -> str | None:
-        """The shell command that the input contains, if it contains one."""
+        """The shell command in the input; None if there is none."""
         from .seen import find_command
 
         return find_command(self.input)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every path that the input names, where it leads now: absolute, links followed. What is
-        no path of this machine (a URL, a NUL in it) does not begin with a slash. Raises ValueError
-        if the input has more than 2,000 parts."""
+        """Every path in the input as it resolves now: absolute, with symlinks followed.
+
+        A string that is not a path on this machine (a URL, or one with a NUL) does not start with a
+        slash. Raises `ValueError` if the input has more than 2,000 parts.
+        """
         from .paths import find_paths, resolve
 
         return tuple(resolve(path) for path in find_paths(self.input, self.cwd))
 
 
 Policy: TypeAlias = Callable[[PermissionRequest], Decision | Awaitable[Decision]]
-"""Decides. One that raises, or takes longer than `limits.permission`, has denied."""
+"""A function that decides. If it raises, or takes longer than `limits.permission`, the request is
+denied."""
 
 
 _ALLOW: Final = Allow(rule="allow_all")
@@ -146,22 +158,22 @@ OnViolation: TypeAlias = Literal["warn", "cancel"]
 
 
 def deny_all(request: PermissionRequest) -> Decision:
-    """Nothing is allowed."""
+    """Deny every request."""
     return _NOTHING
 
 
 def allow_all(request: PermissionRequest) -> Decision:
-    """Everything is allowed, without a question. For agents in a sandbox."""
+    """Allow every request without asking. For agents in a sandbox."""
     return _ALLOW
 
 
 def ask(request: PermissionRequest) -> Decision:
-    """A viewer decides."""
+    """Leave every request to a viewer."""
     return Ask()
 
 
 class NamedTool(Protocol):
-    """A tool of the program's, as `agentrt.tool` makes it."""
+    """A tool defined by the host program, as `agentrt.tool` creates it."""
 
     @property
     def name(self) -> str: ...
@@ -171,7 +183,7 @@ class NamedTool(Protocol):
 
 
 RuleLike: TypeAlias = "str | NamedTool"
-"""A rule: its text, or a tool of the program's own."""
+"""A rule: its text, or a tool of the program."""
 
 
 class RulesPolicy:
@@ -208,7 +220,7 @@ class RulesPolicy:
         asking, wanted = worst(self.ask, seen)
         if wanted.verdict is not Verdict.NO:
             return Ask(rule=f"ask {asking}")
-        # An allow rule that names a program of the project's accepts all that it does.
+        # An allow rule that names one of the project's programs accepts everything it does.
         if found.verdict <= Verdict.HIDDEN and covered(self.allow, seen):
             entry = protected_change(seen)
             if entry is None or names_file(self.allow, entry):
@@ -221,8 +233,11 @@ class RulesPolicy:
         return _unless_allowed(self.otherwise, request, instead)
 
     def about_tool(self, server: str, tool: str, arguments: Any, cwd: str) -> Deny | Ask | None:
-        """The decision about a call of the program's own tool; None if no rule denies it or wants
-        it asked. Only rules count that name the tool, all tools of its server, or everything."""
+        """Return the decision about a call of one of the program's own tools.
+
+        None if no rule denies the call or wants it asked. A rule counts only if it names the tool,
+        all tools of its server, or everything.
+        """
         from .programs import Verdict
         from .rules import worst
         from .seen import Seen
@@ -246,7 +261,7 @@ class RulesPolicy:
 
 
 def _covering(allowing: Sequence[Rule], seen: Seen) -> str:
-    """The rules that together allow a request, for the log."""
+    """List the rules that together allow a request, for the log."""
     alone = next((rule for rule in allowing if rule.covers(seen)), None)
     if alone is not None:
         return f"allow {alone}"
@@ -262,40 +277,41 @@ def rules(
     attended: bool = False,
     on_violation: OnViolation = "warn",
 ) -> Policy:
-    """Make a policy of rules. They are written `NAME` or `NAME(WHAT)`::
+    """Make a policy from rules. A rule is written `NAME` or `NAME(WHAT)`::
 
         Bash(git status:*)       commands that begin with these words
         Bash(npm test)           this command
-        Edit(src/**)             changes of files in src, in the session's folder
+        Edit(src/**)             changes to files in src, in the session's working directory
         Write(/tmp/*.txt)        files written as a whole; * and ? stay within one part of a path
         Read(~/notes/**)         files read, listed or searched
         Fetch(*.example.com)     pages of these hosts
         Read                     everything of that kind
-        mcp__app__*              tools of an MCP server; * stands for any characters
+        mcp__app__*              tools of an MCP server; * matches any characters
         *                        everything
-        run_shell_command        an agent's own name of a tool
+        run_shell_command        an agent's own name for a tool
 
-    A tool of your program (see `tool`) is a rule as well: `deny=[greet]`, or by its name,
+    A tool of your program (see `tool`) is also a rule: `deny=[greet]`, or by name,
     `deny=["greet"]`. Agents may call it unless a rule denies it or wants it asked.
 
     - A request that a `deny` rule matches is denied.
-    - A request that a `deny` rule *may* match (the command cannot be read, the agent does not say
-      what it wants) is never allowed: it is left to a person if one can be asked, that is if
-      `otherwise` asks or `attended` is true, and denied otherwise.
+    - A request that a `deny` rule *may* match (the command cannot be parsed, or the agent does not
+      state it) is never allowed. If a person can be asked, which is so if `otherwise` asks or
+      `attended` is true, the person decides; otherwise it is denied.
     - A request that an `ask` rule matches, or may match, is asked.
-    - A request that `allow` rules cover wholly is allowed: of a line with several commands, each.
-      A change of a file that makes programs run (`.git/…`, `.claude/settings.json`, `.npmrc`, …) is
-      allowed only by a rule that names the file or its folder: `Edit(.vscode/**)`.
-    - All other requests are for `otherwise`.
+    - A request that `allow` rules cover completely is allowed; in a line with several commands,
+      every command must be covered. A change to a file that makes programs run (`.git/…`,
+      `.claude/settings.json`, `.npmrc`, …) is allowed only by a rule that names the file or its
+      folder: `Edit(.vscode/**)`.
+    - `otherwise` decides all other requests.
 
-    `deny` and `ask` rules and `otherwise=deny_all` hold for the life of the session, whichever mode
-    is chosen in it and whatever was answered "always". Claude Code asks agentrt before every tool
-    call. Of other agents, a call that ran without a question, and that a rule matches or may match,
-    is reported by a notice with the code `ran_unasked`; with `on_violation="cancel"` it also
-    cancels the turn.
+    `deny` and `ask` rules and `otherwise=deny_all` apply for the life of the session, even if the
+    mode is changed or a request is answered "always". Claude Code asks agentrt before every tool
+    call. Other agents may run a call without asking; if a rule matches or may match it, a notice
+    with the code `ran_unasked` reports it, and `on_violation="cancel"` also cancels the turn.
 
-    The names mean the same for every agent. An agent's own words (kind, title) may have a request
-    denied, never allowed. Raises ValueError for a text that is not a rule.
+    The names mean the same for every agent. An agent's own description (kind, title) can cause a
+    request to be denied, but never to be allowed. Raises `ValueError` for a text that is not a
+    rule.
     """
     allowing = _read_rules("allow", allow)
     denying = _read_rules("deny", deny, denies=True)
@@ -330,7 +346,7 @@ def _read_rules(name: str, texts: Iterable[RuleLike], *, denies: bool = False) -
 
 
 def _rule_text(name: str, rule: RuleLike) -> str:
-    """The text of a rule. Raises ValueError for a function that is not a tool."""
+    """Return the text of a rule. Raises `ValueError` for a function that is not a tool."""
     if isinstance(rule, str):
         return rule
     if isinstance(getattr(rule, "input_schema", None), dict):
@@ -347,7 +363,7 @@ def _rule_text(name: str, rule: RuleLike) -> str:
 def _unless_allowed(
     policy: Policy, request: PermissionRequest, instead: Decision
 ) -> Decision | Awaitable[Decision]:
-    """What a policy says, but not `Allow`."""
+    """Return the policy's decision, but `instead` if that is `Allow`."""
 
     def judged(decision: Decision) -> Decision:
         decision = check_decision(policy, decision)
@@ -359,7 +375,7 @@ def _unless_allowed(
 
     called = getattr(policy, "__call__", None)  # noqa: B004 - of an object, its method
     if inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(called):
-        return later()  # which calls it only when it is awaited
+        return later()  # the policy is called when this is awaited
     decision = policy(request)
     if inspect.isawaitable(decision):
         return _Judged(decision, judged)
@@ -367,7 +383,7 @@ def _unless_allowed(
 
 
 class _Judged:
-    """An awaitable whose value another function gets, and nothing that must be closed."""
+    """An awaitable that passes its result through `judged` and never needs to be closed."""
 
     def __init__(
         self, pending: Awaitable[Decision], judged: Callable[[Decision], Decision]
@@ -406,8 +422,10 @@ def check_policy(policy: object, name: str = "permissions") -> None:
 
 
 def for_agent(policy: Policy, agent: Agent) -> Policy:
-    """Wrap a policy so that it gets requests in the terms known of this agent, and so that the
-    value it returns is checked."""
+    """Wrap a policy for one agent.
+
+    Its requests are completed from the catalogue (`known_of`), and its return value is checked.
+    """
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
         return given(policy, policy(known_of(request, agent)))
@@ -418,7 +436,7 @@ def for_agent(policy: Policy, agent: Agent) -> Policy:
 
 
 def policy_rules(policy: Policy | None) -> RulesPolicy | None:
-    """The rules that a policy is made of, also below a wrapper that names it `__wrapped__`."""
+    """Return the rules that a policy consists of, also through wrappers with `__wrapped__`."""
     found: Any = policy
     if callable(found) and not isinstance(found, RulesPolicy):
         found = inspect.unwrap(found, stop=lambda each: isinstance(each, RulesPolicy))
@@ -426,7 +444,7 @@ def policy_rules(policy: Policy | None) -> RulesPolicy | None:
 
 
 def _with_tool(request: PermissionRequest) -> PermissionRequest:
-    """The request, with the name that rules have for a tool of an MCP server."""
+    """Return the request with the name that rules use for a tool of an MCP server."""
     found = None if request.tool else called_tool(request)
     if found is None:
         return request
@@ -437,7 +455,7 @@ def _with_tool(request: PermissionRequest) -> PermissionRequest:
 
 
 def known_of(request: PermissionRequest, agent: Agent) -> PermissionRequest:
-    """The request, with everything that the catalogue knows of the agent's requests."""
+    """Return the request with everything that the catalogue knows about this agent's requests."""
     known = structs.replace(
         request,
         tools=agent.tools,
@@ -457,7 +475,7 @@ def _shown_command(request: PermissionRequest, where: str | None) -> str | None:
         text = str(block["content"]["text"])
     except (KeyError, TypeError, ValueError):
         return None
-    # It shows the beginning of a long one.
+    # A long command is shown only in part, ending with "…".
     found = re.fullmatch(r"[\w ]+: (.*[^…])", text, re.DOTALL)
     return found[1] if found else None
 
@@ -466,7 +484,7 @@ DECISIONS: Final = (Allow, Deny, Ask)
 
 
 def check_decision(policy: object, decision: object) -> Decision:
-    """What a policy returned, if it is a decision. Raises TypeError."""
+    """Return the policy's result if it is a decision. Raises `TypeError` if it is not."""
     if isinstance(decision, DECISIONS):
         return decision
     name = getattr(policy, "__qualname__", None) or repr(policy)
@@ -476,7 +494,7 @@ def check_decision(policy: object, decision: object) -> Decision:
 
 
 def given(policy: object, decision: object) -> Decision | Awaitable[Decision]:
-    """The same where the decision may be still to come."""
+    """Like `check_decision`, but an awaitable is returned unchecked."""
     if not isinstance(decision, DECISIONS) and inspect.isawaitable(decision):
         return decision
     return check_decision(policy, decision)
@@ -485,12 +503,12 @@ def given(policy: object, decision: object) -> Decision | Awaitable[Decision]:
 def choose_option(
     options: Sequence[PermissionOption], decision: Decision
 ) -> PermissionOption | None:
-    """The option that carries a decision out; None means to answer `cancelled`.
+    """Return the option that carries out a decision; None means to answer `cancelled`.
 
-    An option counts by its kind, never by its id or name, and "once" is preferred to "always"
-    unless the decision says to remember. An option that also changes the mode or adds a folder
-    (`effect`) is chosen only by its id. Where nothing allows, it is rejected; where nothing
-    rejects, it is cancelled.
+    Options are selected by kind, never by id or name, and "once" is preferred to "always" unless
+    the decision sets `remember`. An option that also changes the mode or adds a folder (`effect`)
+    is chosen only by its id. If no option allows, the request is rejected; if no option rejects,
+    it is cancelled.
     """
 
     def first(*kinds: str) -> PermissionOption | None:

@@ -1,8 +1,8 @@
-"""Permission rules: a tool's name and, in parentheses, what of its input they are about.
+"""Permission rules: a tool's name and, in parentheses, the part of its input that they match.
 
-Agents are not to be believed: their own words (a kind, a title, a location) may make a rule deny,
-but never allow. A rule that denies also holds where it only may apply; a rule that allows holds
-where nothing else can be meant.
+Agents are not trusted: their own descriptions (a kind, a title, a location) may make a rule deny,
+but never allow. A rule that denies applies even if it only may match; a rule that allows applies
+only if nothing else can be meant.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ Read(~/notes/**), Fetch(*.example.com), mcp__SERVER__TOOL, or an agent's own nam
 _NAME: Final = re.compile(r"[A-Za-z_*][A-Za-z0-9_.*?/-]*")
 _IN_CODE: Final = re.compile(r"(?<![~.\w-])[~.\w-]*+/[\w./~-]*+")
 MOST_FOLDERS: Final = 8
-"""Folders that a script changes to, and from which its paths are read."""
+"""Maximum number of folders that a script changes to and that its paths are resolved against."""
 
 _UNSURE: Final = "the agent does not say for certain what it is"
 
 
 class Rule:
-    """One rule; how it is written is said at `rules`. Raises ValueError for what is none.
+    """One rule, in the syntax that `rules` documents.
 
-    `denies`: it is to deny or to ask, which is judged the other way round: it holds where it may.
+    `denies`: true for `deny` and `ask` rules, which also apply to a request that only may match.
+    Raises `ValueError` if the text is not a rule.
     """
 
     def __init__(self, text: str, *, denies: bool = False) -> None:
@@ -85,21 +86,21 @@ class Rule:
 
     @property
     def is_about_all(self) -> bool:
-        """Whether it says no more than a name."""
+        """True if the rule is only a name."""
         return self._all
 
     def is_about(self, word: str) -> bool:
-        """Whether it is about commands (`Bash`), pages (`Fetch`) and so on, by its name."""
+        """True if the rule's name stands for `word`: `Bash` (commands), `Fetch` (pages), …"""
         return word in (self.name, meaning(self.name))
 
     # --- verdicts
 
     def covers(self, request: Request | Seen) -> bool:
-        """Whether all that the request would do is surely what the rule says."""
+        """True if the rule certainly matches everything that the request would do."""
         return covered([self], request)
 
     def touches(self, request: Request | Seen) -> Judgement:
-        """Whether some of what the request would do is what the rule says, or may be."""
+        """Judge if the rule matches, or may match, any part of the request."""
         seen = request if isinstance(request, Seen) else Seen(request)
         named = self._named(seen)
         if named.verdict is Verdict.NO:
@@ -110,7 +111,7 @@ class Rule:
         return found
 
     def _look_around(self, seen: Seen) -> Judgement:
-        """Judge a request that has another name: a command in an input, files of a command."""
+        """Judge a request with another name: a command in its input, or the files of a command."""
         if self.is_about("Bash"):
             return self._judge_lines(seen)
         about_files = any(map(self.is_about, ("Edit", "Write", "Read")))
@@ -119,8 +120,8 @@ class Rule:
         return NOTHING
 
     def _judge_lines(self, seen: Seen) -> Judgement:
-        """Every string of the input as a command. One whose key does not say that it is one only
-        may be."""
+        """Judge every string of the input as a command. If its key does not mark it as a command,
+        the verdict is at most `MAY`."""
         if seen.lines is None:
             return Judgement(Verdict.MAY, "its input has too many parts")
         found = NOTHING
@@ -142,13 +143,13 @@ class Rule:
         return found
 
     def names(self, seen: Seen) -> bool:
-        """Whether the request surely is of that name."""
+        """True if the request certainly has the rule's name."""
         if not self.name.strip("*"):
             return True
         return not seen.is_too_long and self._is_one_of(seen.names)
 
     def _named(self, seen: Seen) -> Judgement:
-        """Whether the request is of that name, or may be."""
+        """Judge if the request has the rule's name, or may have it."""
         if self.names(seen) or self._is_one_of(seen.shown):
             return Judgement(Verdict.YES)
         if seen.is_too_long:
@@ -158,7 +159,7 @@ class Rule:
             return Judgement(Verdict.YES if shown else Verdict.MAY, _UNSURE)
         if seen.unknown:
             return Judgement(Verdict.MAY, "the agent does not say what it is")
-        # An agent's own name for what this one does not name.
+        # The rule uses an agent's own tool name, and this request does not name its tool.
         if not seen.tool and self.name not in CLASSES and meaning(self.name) in seen.all_names:
             return Judgement(Verdict.MAY, "the agent does not name its tools")
         return NOTHING
@@ -197,12 +198,12 @@ class Rule:
                 return shown
         if script is None:
             return Judgement(Verdict.MAY, "the agent does not say which command it is")
-        if self._target is None:  # several commands, as they are: such a rule only allows
+        if self._target is None:  # several commands, verbatim: such a rule only allows
             return Judgement(Verdict.YES) if seen.text == self._what else NOTHING
         return self._target.judge(script, seen.folder, seen.budget)
 
     def _judge_words(self, seen: Seen, pattern: PathPattern) -> Judgement:
-        """Judge a command by a rule for paths: each word, and each target, may be one."""
+        """Judge a command by a rule for paths: each word and each redirect target may be a path."""
         script = seen.script
         if script is None or script.unclear:
             return self._judge_text(seen, pattern)
@@ -236,7 +237,7 @@ class Rule:
         return NOTHING
 
     def _judge_text(self, seen: Seen, pattern: PathPattern) -> Judgement:
-        """Judge a command that cannot be read, by the names in the rule's path."""
+        """Judge a command that cannot be parsed, by the names in the rule's path."""
         text = (seen.text or str(seen.input)).casefold()
         names = [part.casefold() for part in pattern.parts]
         if not names or any(name in text for name in names):
@@ -258,7 +259,7 @@ class Rule:
         return fits_name(name, host) and (not wanted or wanted == (port or "443"))
 
     def _covers_all(self, seen: Seen) -> bool:
-        """What it says of anything but commands."""
+        """True if the rule alone covers the request, except for a command made of simple words."""
         if not self.names(seen):
             return False
         if self._all:
@@ -278,7 +279,7 @@ class Rule:
         )
 
     def covers_command(self, command: Command) -> bool:
-        """Whether a command begins with its words."""
+        """True if the command begins with the rule's words."""
         target = self._target
         if target is None or not command.words or len(target.words) > len(command.words):
             return False
@@ -292,8 +293,10 @@ class Rule:
 
 
 def covered(rules: Sequence[Rule], request: Request | Seen) -> bool:
-    """Whether all that the request would do is surely what some of the rules say: of a line with
-    several commands, each may have its own."""
+    """True if the rules together certainly match everything that the request would do.
+
+    In a line with several commands, each command may be covered by a different rule.
+    """
     seen = request if isinstance(request, Seen) else Seen(request)
     if any(rule._covers_all(seen) for rule in rules):
         return True
@@ -331,7 +334,7 @@ def _is_harmless(redirect: tuple[str, object]) -> bool:
 
 
 def worst(rules: Iterable[Rule], seen: Seen) -> tuple[Rule | None, Judgement]:
-    """The rule that a request touches most certainly."""
+    """Return the rule that matches the request with the strongest verdict, and that verdict."""
     found: tuple[Rule | None, Judgement] = (None, NOTHING)
     for rule in rules:
         verdict = rule.touches(seen)
@@ -341,7 +344,7 @@ def worst(rules: Iterable[Rule], seen: Seen) -> tuple[Rule | None, Judgement]:
 
 
 def _may_name(seen: Seen, pattern: PathPattern, paths: Iterable[str], what: str) -> Judgement:
-    """Judge absolute paths: each may be what a pattern says, or lead to it."""
+    """Judge absolute paths: each may match the pattern, or lead to a path that does."""
     for path in paths:
         places = seen.folded_places(path)
         if places is None:
@@ -352,7 +355,7 @@ def _may_name(seen: Seen, pattern: PathPattern, paths: Iterable[str], what: str)
 
 
 def _entered(script: Script, folder: str) -> list[str]:
-    """The folders that a script changes to, up to a few."""
+    """Return the folders that a script changes to, at most `MOST_FOLDERS`."""
     found: list[str] = []
     for command in script.commands:
         texts = [word.text for word in command.words]
@@ -364,8 +367,8 @@ def _entered(script: Script, folder: str) -> list[str]:
 
 
 def _path_texts(text: str, *, code: bool) -> set[str]:
-    """The paths that a word may contain: itself, and the value of an option or a setting; of
-    `code`, all that looks like one."""
+    """Return the paths that a word may contain: the word itself and the value of an option or a
+    setting; in `code`, everything that looks like a path."""
     if code and not SIMPLE.fullmatch(text):
         return set(_IN_CODE.findall(text))
     found = {text, text.partition("=")[2], text.partition(":")[2]}
@@ -375,7 +378,7 @@ def _path_texts(text: str, *, code: bool) -> set[str]:
 
 
 def _simple_words(script: Script) -> list[str]:
-    """The words of a script that is one simple command."""
+    """Return the words of a script that is one simple command; otherwise an empty list."""
     if script.unclear or not script.sure or len(script.commands) != 1:
         return []
     [command] = script.commands
@@ -385,7 +388,7 @@ def _simple_words(script: Script) -> list[str]:
 
 
 def _read_host(text: str, name: str, what: str) -> str:
-    """The host of a rule, with its port. Raises ValueError for anything else."""
+    """Return the host of a rule, with its port. Raises `ValueError` for anything else."""
     host, colon, port = re.sub("^domain:", "", what).casefold().partition(":")
     if not re.fullmatch(r"[\w.*-]+", host) or not re.fullmatch("(?::[0-9]+)?", colon + port):
         raise _wrong(text, f"a host is wanted: {name}(docs.example.com), (*.example.com)")

@@ -1,6 +1,6 @@
-"""Test kit: agents that live in memory and do what a test says.
+"""Test kit: agents that run in memory and are controlled by the test.
 
-Nothing here starts a process: a session on a `MemoryAgent` runs in one Trio loop and, with
+No process is started: a session with a `MemoryAgent` runs in one Trio loop and, with
 `trio.testing.MockClock`, without waiting.
 """
 

@@ -1,4 +1,4 @@
-"""What the fake agents have in common: they read what the host says, and wait for its answers."""
+"""The common part of the fake agents: reading the host's messages and waiting for its answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P = TypeVar("P")
 
 
 class AgentSide(Generic[P]):
-    """An agent's side of a protocol, with prompts of the kind `P`."""
+    """An agent's side of a protocol, with prompts of type `P`."""
 
     def __init__(self, process: MemoryAgent) -> None:
         self.process = process
@@ -34,7 +34,7 @@ class AgentSide(Generic[P]):
     @classmethod
     @asynccontextmanager
     async def serving(cls, process: MemoryAgent, **options: Any) -> AsyncIterator[Self]:
-        """An agent that reads while the block runs; `options` are the constructor's."""
+        """Create an agent that reads while the block runs; `options` go to the constructor."""
         agent = cls(process, **options)
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(agent._read)
@@ -56,11 +56,11 @@ class AgentSide(Generic[P]):
         self._arrived.send_nowait(prompt)
 
     def send(self, message: JsonObject) -> None:
-        """A line to the host."""
+        """Send a line to the host."""
         self.process.send(msgspec.json.encode(message) + b"\n")
 
     async def _ask(self, id: Any, message: JsonObject) -> JsonObject:
-        """Send a request, and wait for its answer."""
+        """Send a request and wait for its answer."""
         event, box = trio.Event(), list[JsonObject]()
         self._answers[id] = (event, box)
         self.send(message)

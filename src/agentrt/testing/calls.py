@@ -1,4 +1,4 @@
-"""What an agent does to a program, done without one: call a tool, ask a policy."""
+"""Calls that an agent makes to a program, without an agent: call a tool, ask a policy."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ OPTIONS: Final = (
     PermissionOption("always", "Always", "allow_always"),
     PermissionOption("no", "Reject", "reject_once"),
 )
-"""What agents offer as answers."""
+"""The options that agents offer."""
 
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """What a model reads of a tool call."""
+    """The result of a tool call as the model reads it."""
 
     text: str
     is_error: bool
@@ -42,8 +42,11 @@ class ToolAnswer:
 
 
 async def call_tool(tool: Tool, /, **arguments: Any) -> ToolAnswer:
-    """Call one of a program's tools as an agent would: its arguments are checked, its errors become
-    an answer, its time-out counts. Cancelling it cancels the tool."""
+    """Call one of a program's tools as an agent would.
+
+    The arguments are checked, errors become an answer, and the tool's timeout applies. Cancelling
+    the call cancels the tool.
+    """
     outcome = await run_tool(tool, arguments, ToolContext())
     text = "\n".join(block.text for block in outcome.content if isinstance(block, Text))
     structured = outcome.structured if isinstance(outcome.structured, dict) else None
@@ -61,10 +64,17 @@ async def ask_policy(
     kind: str = "other",
     **input: Any,
 ) -> Decision:
-    """Ask a policy about a call of `tool` with this input, by an agent of the catalogue in the
-    folder `cwd`. `tool` is an agent's own name of a tool, or one of the program's own tools, which
-    every agent may call unless a rule denies it. Nothing is run. An exception of the policy is
-    raised. A checkpoint."""
+    """Ask a policy about a call of `tool` with this input.
+
+    - `tool`: an agent's own name for a tool, or one of the program's own tools, which every agent
+      may call unless a rule denies it.
+    - `agent`: name of the agent in the catalogue.
+    - `cwd`: the session's working directory.
+    - `title`, `kind`: fields of the request.
+
+    Returns the decision. Nothing is run, and an exception of the policy is raised. This function is
+    a checkpoint.
+    """
     own = OwnTools() if isinstance(tool, str) else OwnTools([tool.name], policy=policy)
     name = tool if isinstance(tool, str) else f"mcp__{OWN_NAME}__{tool.name}"
     request = PermissionRequest(

@@ -1,4 +1,4 @@
-"""The checks of `agentrt conformance`, on an agent in memory."""
+"""The checks of `agentrt conformance`, for an agent in memory."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ async def check_agent(
     only: Collection[str] = (),
     traces: Path | None = None,
 ) -> Conformance:
-    """What an agent does with what a client may send it. `start` makes a process, one for each
-    check; the folder of its session is a real one.
+    """Check how an agent handles the messages that a client may send.
 
-    - `prompts`: what the checks ask for, where the agent has to do something.
-    - `timeout`: seconds for each check, of Trio's clock.
-    - `only`: the names of the checks to run, else all of them.
-    - `traces`: a folder for what went over the wire, a file a check.
+    - `start`: makes a process; called for each check. The session's working directory is a real
+      one.
+    - `protocol`: the agent's protocol.
+    - `prompts`: the prompts that the checks send if they need the agent to do something.
+    - `timeout`: seconds for each check, by Trio's clock.
+    - `only`: the names of the checks to run; all of them if empty.
+    - `traces`: a folder for protocol traces, one file for each check.
 
-    Raises `TraceError`.
+    Returns the findings. Raises `TraceError`.
     """
 
     def connect(cwd: Path, tap: ProcessTap) -> AbstractAsyncContextManager[Transport]:

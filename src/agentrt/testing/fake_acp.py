@@ -1,4 +1,4 @@
-"""A fake ACP agent for tests: it shakes hands by itself and leaves the turns to the test."""
+"""A fake ACP agent for tests. It answers the handshake itself and leaves the turns to the test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SETTINGS: Final = {
     "session/set_model": "models",
     "session/set_config_option": "configOptions",
 }
-"""Where an agent says that it takes them."""
+"""Setting methods, mapped to the key in the answer to `session/new` that announces them."""
 
 
 class FakePrompt:
@@ -33,12 +33,15 @@ class FakePrompt:
 
     @property
     def text(self) -> str:
+        """The text blocks of the prompt, joined."""
         return "".join(block.get("text", "") for block in self.params["prompt"])
 
     def end(self, stop_reason: str = "end_turn", **more: Any) -> None:
+        """Answer the prompt, which ends the turn; `more` are further fields of the answer."""
         self._agent.result(self.id, {"stopReason": stop_reason, **more})
 
     def fail(self, code: int = -32603, message: str = "Internal error", data: Any = None) -> None:
+        """Answer the prompt with an error."""
         self._agent.error(self.id, code, message, data)
 
 
@@ -55,12 +58,13 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
 
         agent = MemoryAgent(script)
 
-    A task of its own reads what the host says, so that a turn that is busy still sees cancels and
-    answers. At the end of its input `prompts` ends.
+    A separate task reads the host's messages, so the agent sees cancels and answers while the
+    script is busy with a turn. `prompts` ends when the host closes the agent's input.
 
-    Requests for what the agent has offered (`capabilities`, and the settings in `new_session`), and
-    those named by `answers`, come by `requests` for the script to answer, with `result` or `error`.
-    Any other one is refused as the protocol says, with -32601.
+    `requests` delivers the requests that the script must answer, with `result` or `error`: those
+    for features that the agent has announced (`capabilities`, and the settings in `new_session`)
+    and those named in `answers`. All other requests are refused with -32601, as the protocol
+    requires.
     """
 
     def __init__(
@@ -73,8 +77,13 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         meta: JsonObject | None = None,
         answers: Collection[str] = (),
     ) -> None:
-        """`capabilities`, `meta`: the `agentCapabilities` and `_meta` that `initialize` is answered
-        with; `session`: the id of its session; `new_session`: what else is said of a new one."""
+        """Create the agent's side.
+
+        - `capabilities`, `meta`: the `agentCapabilities` and `_meta` in the answer to `initialize`.
+        - `session`: the session's id.
+        - `new_session`: further fields of the answer to `session/new`.
+        - `answers`: methods of further requests that the script answers.
+        """
         super().__init__(process)
         self.session = session
         self._capabilities = capabilities or {}
@@ -83,7 +92,7 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         self._own = frozenset(answers)
         self._next_id = 0
         self.requests: trio.MemoryReceiveChannel[JsonObject]
-        """The host's requests that are left to the script, as whole messages."""
+        """Requests of the host for the script to answer, as whole messages."""
         self._asked, self.requests = trio.open_memory_channel[JsonObject](math.inf)
 
     async def _read(self) -> None:
@@ -118,7 +127,7 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
                 self.error(message["id"], METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _offers(self, method: str) -> bool:
-        """Whether the host may ask for this, as the script knows the answer."""
+        """True if the host may send this request, because the script answers it."""
         if method in _SETTINGS:
             return _SETTINGS[method] in self._new_session
         offered = self._capabilities.get("sessionCapabilities") or {}
@@ -130,13 +139,15 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         super().send({"jsonrpc": "2.0", **message})
 
     def result(self, id: Any, result: Any) -> None:
+        """Answer the host's request `id`."""
         self.send({"id": id, "result": result})
 
     def error(self, id: Any, code: int, message: str, data: Any = None) -> None:
+        """Answer the host's request `id` with an error."""
         self.send({"id": id, "error": {"code": code, "message": message, "data": data}})
 
     def update(self, kind: str, /, **fields: Any) -> None:
-        """A `session/update` of that kind."""
+        """Send a `session/update` of this kind."""
         self.send(
             {
                 "method": "session/update",
@@ -148,31 +159,33 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         )
 
     def say(self, text: str) -> None:
+        """Send text of the agent's message."""
         self.update("agent_message_chunk", content={"type": "text", "text": text})
 
     def think(self, text: str) -> None:
+        """Send text of the agent's thoughts."""
         self.update("agent_thought_chunk", content={"type": "text", "text": text})
 
     def use(self, call: str, title: str, *, kind: str = "other", **fields: Any) -> None:
-        """Begin a tool call."""
+        """Begin a tool call; `fields` are further fields of the update."""
         more = {"toolCallId": call, "title": title, "kind": kind, "status": "in_progress"}
         self.update("tool_call", **more, **fields)
 
     def used(self, call: str, text: str = "", *, failed: bool = False) -> None:
-        """End it."""
+        """End a tool call, with `text` as its content."""
         content = [{"type": "content", "content": {"type": "text", "text": text}}] if text else []
         status = "failed" if failed else "completed"
         self.update("tool_call_update", toolCallId=call, status=status, content=content)
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
-        """Ask the host and wait for its answer (the whole message)."""
+        """Send a request to the host and return its answer (the whole message)."""
         id = self._next_id
         self._next_id += 1
         about = {"sessionId": self.session, **params}
         return await self._ask(id, {"id": id, "method": method, "params": about})
 
     async def ask(self, tool_call: str = "call_1", title: str = "Run ls") -> str | None:
-        """Request a permission; the chosen option's id, or None if it was cancelled."""
+        """Request a permission. Returns the chosen option's id, or None if it was cancelled."""
         answer = await self.request(
             "session/request_permission",
             {

@@ -1,4 +1,5 @@
-"""A fake Claude Code for tests: it shakes hands by itself and leaves the turns to the test."""
+"""A fake Claude Code for tests. It answers the handshake itself and leaves the turns to the
+test."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from .calls import ToolAnswer
 from .memory import MemoryAgent
 
 _SERVER: Final = "agentrt"
-"""What Claude calls the server of the program's own tools."""
+"""Claude's name for the server of the program's own tools."""
 _ENDS: Final[dict[str, JsonObject]] = {
     "refusal": {"stop_reason": "refusal"},
     "max_turn_requests": {
@@ -28,7 +29,7 @@ _ENDS: Final[dict[str, JsonObject]] = {
         "stop_reason": None,
     },
 }
-"""Ends that are no success, by ACP's words for them."""
+"""Fields of Claude's `result` for unsuccessful turns, by ACP's stop reasons."""
 
 
 class FakeClaudePrompt:
@@ -43,42 +44,48 @@ class FakeClaudePrompt:
 
     @property
     def text(self) -> str:
+        """The text blocks of the prompt, joined."""
         if isinstance(self.content, str):
             return self.content
         return "".join(block.get("text", "") for block in self.content)
 
     def end(self, stop_reason: str = "end_turn", **more: Any) -> None:
-        """`stop_reason` is ACP's, so that one script does for both protocols; `more` are fields of
-        Claude's `result`."""
+        """End the turn.
+
+        `stop_reason` is one of ACP's, so that one script works for all protocols; `more` are fields
+        of Claude's `result`.
+        """
         fields = _ENDS.get(stop_reason, {"stop_reason": stop_reason})
         self._agent.result(self.id, **{**fields, **more})
 
     def fail(self, message: str = "API Error") -> None:
+        """End the turn with an API error."""
         self.end(is_error=True, terminal_reason="api_error", result=message)
 
 
 class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
-    """Claude Code's side of its stream-json over a `MemoryAgent`.
+    """Claude Code's side of its stream-json protocol over a `MemoryAgent`.
 
-    It is used as `FakeAcpAgent` is, and has the same methods: a script of `prompts`, `say`,
-    `think`, `use`, `used`, `ask` and `prompt.end` runs as either.
+    Use it like `FakeAcpAgent`. It has the same methods: a script that uses `prompts`, `say`,
+    `think`, `use`, `used`, `ask` and `prompt.end` runs with either.
     """
 
     def __init__(self, process: MemoryAgent, *, version: str = "2.1.300") -> None:
         super().__init__(process)
         self.hooks: JsonObject = {}
-        """What the host asked to be notified of: matchers by event."""
+        """The hooks that the host registered: matchers by event."""
         self.mode = "default"
-        """Its permission mode."""
+        """The permission mode."""
         self.allowed: set[str] = set()
-        """The rules that it was given by answers and settings: it asks nothing that one matches."""
+        """The tools allowed by answers that added rules. A call of one of them is not asked
+        about."""
         self._version = version
         self._next = 0
         self._results = 0
         self._greeted: set[str] = set()
-        """The MCP servers of the program that were called."""
+        """The program's MCP servers that have been initialized."""
         self._open: dict[str, str] = {}
-        """The ids of the tool calls that were begun with `use`, by the tool's name."""
+        """The ids of open tool calls that were begun with `use`, by the tool's name."""
 
     def _take(self, message: JsonObject) -> None:
         match message["type"]:
@@ -116,25 +123,28 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
     # --- writing
 
     def system(self, subtype: str, **fields: Any) -> None:
+        """Send a `system` message of this subtype."""
         self.send({"type": "system", "subtype": subtype, **fields})
 
     def state(self, state: str) -> None:
-        """`running`, `idle` or `requires_action`."""
+        """Report the session's state: `running`, `idle` or `requires_action`."""
         self.system("session_state_changed", state=state)
 
     def _fate(self, uuid: str, state: str) -> None:
         self.send({"type": "command_lifecycle", "command_uuid": uuid, "state": state})
 
     def assistant(self, *blocks: JsonObject, parent: str | None = None) -> None:
-        """A message of the model's; `parent`: the call whose sub-agent says it."""
+        """Send a message of the model; `parent` is the call whose sub-agent sends it."""
         self._next += 1
         message = {"id": f"m{self._next}", "role": "assistant", "content": list(blocks)}
         self.send({"type": "assistant", "message": message, "parent_tool_use_id": parent})
 
     def say(self, text: str) -> None:
+        """Send a message with this text."""
         self.assistant({"type": "text", "text": text})
 
     def think(self, text: str) -> None:
+        """Send a message with this thinking block."""
         self.assistant({"type": "thinking", "thinking": text})
 
     def use(
@@ -146,8 +156,11 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         parent: str | None = None,
         **arguments: Any,
     ) -> None:
-        """Begin a tool call; without arguments it is the command `title`. `parent`: the call whose
-        sub-agent makes it."""
+        """Begin a tool call.
+
+        Without `arguments` the input is the command `title`. `parent` is the call whose sub-agent
+        makes it.
+        """
         given = arguments or {"command": title}
         self._open[name] = call
         block = {"type": "tool_use", "id": call, "name": name, "input": given}
@@ -156,14 +169,14 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
     def used(
         self, call: str, text: str = "", *, failed: bool = False, parent: str | None = None
     ) -> None:
-        """End it."""
+        """End a tool call, with `text` as its result."""
         self._open = {name: id for name, id in self._open.items() if id != call}
         block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": failed}
         message = {"role": "user", "content": [block]}
         self.send({"type": "user", "message": message, "parent_tool_use_id": parent})
 
     def result(self, *prompts: str, **fields: Any) -> None:
-        """The end of a turn, for the prompts of these uuids; Claude rests."""
+        """End the turn of the prompts with these uuids. The session is idle after it."""
         listed = {"user_message_uuid": prompts[0], "user_message_uuids": prompts} if prompts else {}
         good = {"subtype": "success", "is_error": False, "terminal_reason": "completed"}
         more = {"stop_reason": "end_turn", "num_turns": 1, "result_index": self._results}
@@ -176,7 +189,8 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
     # --- asking
 
     async def request(self, subtype: str, **fields: Any) -> JsonObject:
-        """Ask the host and wait for its answer (`subtype`, and `response` or `error`)."""
+        """Send a request to the host and return its answer (`subtype`, and `response` or
+        `error`)."""
         self._next += 1
         id, body = f"cli-{self._next}", {"subtype": subtype, **fields}
         return await self._ask(id, {"type": "control_request", "request_id": id, "request": body})
@@ -184,7 +198,7 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
     async def ask(
         self, tool_call: str = "call_1", title: str = "ls", *, name: str = "Bash", **arguments: Any
     ) -> str | None:
-        """Request a permission; `"allow"` or `"deny"`, or None if it was cancelled."""
+        """Request a permission. Returns `"allow"` or `"deny"`, or None if it was cancelled."""
         return await self._ask_tool(tool_call, name, arguments or {"command": title})
 
     async def _ask_tool(self, tool_call: str, name: str, given: JsonObject) -> str | None:
@@ -199,10 +213,12 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
     async def call_tool(self, name: str, /, **arguments: Any) -> ToolAnswer:
         """Ask for permission and call one of the program's own tools, as Claude does.
 
-        Returns what the model reads; a denied call is an error. A tool of a server that the program
-        runs is called by Claude's name for it, `mcp__SERVER__TOOL`. A call that was begun with
-        `use` under that name is asked about by its id. Raises `ValueError` if there is no such tool
-        or server.
+        A tool of an MCP server that the program runs is called by Claude's name for it,
+        `mcp__SERVER__TOOL`. If a call was begun with `use` under that name, the permission request
+        has that call's id.
+
+        Returns the answer that the model reads; a denied call is an error. Raises `ValueError` if
+        there is no such tool or server.
         """
         server, tool = _SERVER, name
         if name.startswith("mcp__"):
@@ -248,10 +264,10 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         suggestions: Sequence[JsonObject] = (),
         **arguments: Any,
     ) -> bool:
-        """Make a tool call as Claude Code does; True if it ran.
+        """Make a tool call as Claude Code does. Returns True if it ran.
 
-        The hooks are asked first, in every mode. Then its mode and the rules in `allowed` decide
-        whether it asks for permission, with these suggestions; it takes those that are answered.
+        The hooks are asked first, in every mode. Then the mode and the rules in `allowed` decide if
+        a permission request is sent, with `suggestions`. Rules and modes in the answer are applied.
         """
         given = arguments or {"command": title}
         self.use(call, title, name=name, **arguments)
@@ -277,7 +293,7 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         return True
 
     async def _checked(self, call: str, name: str, given: JsonObject) -> str | None:
-        """The decision of the `PreToolUse` hooks about a call: the strictest counts."""
+        """Return the strictest decision of the `PreToolUse` hooks about a call."""
         found: list[Any] = []
         for matcher in self.hooks.get("PreToolUse", ()):
             for callback in matcher["hookCallbackIds"]:
@@ -309,7 +325,10 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
                 self.allowed |= {rule["toolName"] for rule in rules}
 
     async def call_hook(self, event: str, **input: Any) -> JsonObject:
-        """Ask the program's first hook of that event, as Claude does."""
+        """Call the program's first hook for this event, as Claude does, and return its answer.
+
+        Raises `ValueError` if the program has no such hook.
+        """
         if not self.hooks.get(event):
             known = ", ".join(self.hooks) or "none"
             raise ValueError(f"the program has no hook for {event!r}; it has: {known}")

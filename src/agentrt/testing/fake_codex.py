@@ -1,4 +1,4 @@
-"""A fake `codex app-server` for tests: it shakes hands by itself and leaves turns to the test."""
+"""A fake `codex app-server` for tests. It answers the handshake and leaves turns to the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .memory import MemoryAgent
 
 _REFUSED: Final = -32600
 _FAILED: Final = {"refusal": "cyberPolicy", "max_tokens": "contextWindowExceeded"}
-"""Ends that are failures of a kind, by ACP's words for them."""
+"""ACP's stop reasons that are failures in Codex, with their `codexErrorInfo`."""
 
 
 class FakeCodexPrompt:
@@ -27,16 +27,20 @@ class FakeCodexPrompt:
         self.cancelled = trio.Event()
         """Set when the host interrupts."""
         self.steered: list[str] = []
-        """The texts that were said into the turn."""
+        """The texts that were steered into the turn."""
         self._agent = agent
 
     @property
     def text(self) -> str:
+        """The text parts of the prompt, joined."""
         return "".join(part.get("text", "") for part in self.input)
 
     def end(self, stop_reason: str = "end_turn", **more: Any) -> None:
-        """`stop_reason` is ACP's, so that one script does for all protocols; `more` are fields of
-        Codex's turn."""
+        """End the turn.
+
+        `stop_reason` is one of ACP's, so that one script works for all protocols; `more` are fields
+        of Codex's turn.
+        """
         if stop_reason in _FAILED:
             self.fail(stop_reason, kind=_FAILED[stop_reason])
             return
@@ -44,16 +48,16 @@ class FakeCodexPrompt:
         self._agent.turn_over(self.id, status, **more)
 
     def fail(self, message: str = "API Error", *, kind: Any = None) -> None:
-        """`kind`: Codex's `codexErrorInfo`."""
+        """Fail the turn; `kind` is Codex's `codexErrorInfo`."""
         error = {"message": message, "codexErrorInfo": kind}
         self._agent.turn_over(self.id, "failed", error=error)
 
 
 class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
-    """The side of `codex app-server` over a `MemoryAgent`.
+    """The agent's side of the `codex app-server` protocol over a `MemoryAgent`.
 
-    It is used as `FakeAcpAgent` is, and has the same methods: a script of `prompts`, `say`,
-    `think`, `use`, `used`, `ask` and `prompt.end` runs as either.
+    Use it like `FakeAcpAgent`. It has the same methods: a script that uses `prompts`, `say`,
+    `think`, `use`, `used`, `ask` and `prompt.end` runs with either.
     """
 
     def __init__(
@@ -64,7 +68,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         models: Sequence[str] = ("fake", "fake-mini"),
         version: str = "0.169.0",
     ) -> None:
-        """`thread`: the id of its thread; `models`: those that can be chosen."""
+        """Create the agent's side: `thread` is the thread's id, `models` the models on offer."""
         super().__init__(process)
         self.thread = thread
         self._models = models
@@ -72,7 +76,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         self._next = 0
         self._settings: JsonObject = {}
         self._calls: dict[str, JsonObject] = {}
-        """The items of the calls that are open."""
+        """The items of the open calls, by id."""
 
     def _take(self, message: JsonObject) -> None:
         params: JsonObject = message.get("params") or {}
@@ -137,17 +141,19 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
     # --- writing
 
     def result(self, id: Any, result: Any) -> None:
+        """Answer the host's request `id`."""
         self.send({"id": id, "result": result})
 
     def error(self, id: Any, code: int, message: str, data: Any = None) -> None:
+        """Answer the host's request `id` with an error."""
         self.send({"id": id, "error": {"code": code, "message": message, "data": data}})
 
     def tell(self, method: str, /, **params: Any) -> None:
-        """A notification about the thread."""
+        """Send a notification about the thread."""
         self.send({"method": method, "params": {"threadId": self.thread, **params}})
 
     def item(self, when: str, item: JsonObject) -> None:
-        """`started` or `completed`, of something in the turn."""
+        """Report that an item of the turn is `started` or `completed`."""
         self.tell(f"item/{when}", turnId=self._turn, item=item)
 
     @property
@@ -163,40 +169,42 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         self.item("completed", {**item, **whole})
 
     def say(self, text: str) -> None:
+        """Send a message of the agent."""
         self._spoken("agentMessage", {"text": ""}, {"text": text}, text)
 
     def think(self, text: str) -> None:
+        """Send a reasoning item."""
         self._spoken("reasoning", {"content": []}, {"content": [text]}, text)
 
     def use(self, call: str, title: str, **fields: Any) -> None:
-        """Begin a tool call: the command `title`; `fields` are those of its item."""
+        """Begin a tool call: the command `title`. `fields` are further fields of its item."""
         item = {"type": "commandExecution", "id": call, "command": title, "cwd": "/"}
         self._calls[call] = item = {**item, "status": "inProgress", **fields}
         self.item("started", item)
 
     def used(self, call: str, text: str = "", *, failed: bool = False) -> None:
-        """End it."""
+        """End a tool call, with `text` as its output."""
         item = self._calls.pop(call)
         status = "failed" if failed else "completed"
         more = {"aggregatedOutput": text, "exitCode": 1 if failed else 0, "status": status}
         self.item("completed", {**item, **more})
 
     def turn_over(self, turn: str, status: str, **more: Any) -> None:
-        """`turn/completed`: `completed`, `interrupted` or `failed`."""
+        """Send `turn/completed`, with the status `completed`, `interrupted` or `failed`."""
         self.tell("turn/completed", turn={"id": turn, "status": status, "items": [], **more})
 
     # --- asking
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
-        """Ask the host and wait for its answer (the whole message)."""
+        """Send a request to the host and return its answer (the whole message)."""
         self._next += 1
         id = self._next
         about = {"threadId": self.thread, "turnId": self._turn, **params}
         return await self._ask(id, {"id": id, "method": method, "params": about})
 
     async def ask(self, tool_call: str = "call_1", title: str = "ls") -> str | None:
-        """Request a permission for a command; `"accept"` or `"decline"`, or None if it was
-        cancelled."""
+        """Request a permission for a command. Returns Codex's decision, such as `"accept"` or
+        `"decline"`, or None if it was cancelled."""
         answer = await self.request(
             "item/commandExecution/requestApproval",
             {
@@ -211,7 +219,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         return None if decision == "cancel" else decision
 
     async def call_tool(self, name: str, /, **arguments: Any) -> ToolAnswer:
-        """Call one of the program's own tools, and return what the model reads.
+        """Call one of the program's own tools. Returns the answer that the model reads.
 
         Raises `ValueError` if there is no such tool.
         """

@@ -1,4 +1,4 @@
-"""An agent's process in memory: pipes with a capacity, an exit status, signals it may ignore."""
+"""An agent process in memory: pipes with a capacity, an exit status, signals it may ignore."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _pids = count(100_000)
 
 
 class MemoryAgent:
-    """One process that is none. The host uses it as its `Transport`; `script` is the program.
+    """A simulated agent process. The host uses it as its `Transport`; `script` is the program.
 
-    The program reads what the host wrote with `receive_line`, writes with `send`, and ends by
-    returning (exit status 0) or by `exit`. `ignores` names what it survives: `"eof"`,
-    `"terminate"`. It is killed by `kill_tree`, always.
+    The program reads the host's lines with `receive_line`, writes with `send`, and ends by
+    returning (exit status 0) or by calling `exit`. `ignores` names the events that it survives:
+    `"eof"`, `"terminate"`. `kill_tree` always kills it. `stdin_capacity` is in bytes.
     """
 
     def __init__(
@@ -35,12 +35,12 @@ class MemoryAgent:
         self.written = bytearray()
         """Everything that the host wrote."""
         self.signals: list[str] = []
-        """What the host did to end it: `eof`, `terminate`, `kill`."""
+        """Actions of the host to stop the program: `eof`, `interrupt`, `terminate`, `kill`."""
         self._script = script
         self._capacity = stdin_capacity
         self._stdin = bytearray()
         self._begun = bytearray()
-        """Of a line that the program reads and whose end has not come."""
+        """The incomplete line that the program has read so far."""
         self._stdin_open = True
         self._stdout: deque[bytes] = deque()
         self._stdout_open = True
@@ -54,7 +54,7 @@ class MemoryAgent:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Transport]:
-        """Run the program while the block runs; what `open_process` is for a real one."""
+        """Run the program while the block runs, as `open_process` does for a real one."""
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(self._run)
             try:
@@ -71,9 +71,9 @@ class MemoryAgent:
     # --- the program's side
 
     async def receive_line(self) -> bytes | None:
-        """The next line that the host wrote, without its newline; None at the end of input."""
+        """Return the host's next line, without its newline; None at the end of input."""
         while (cut := self._stdin.find(b"\n")) < 0:
-            self._begun += self._stdin  # a program that reads makes room
+            self._begun += self._stdin  # reading makes room in the pipe
             if self._stdin:
                 self._stdin.clear()
                 self._host.unpark_all()
@@ -89,7 +89,7 @@ class MemoryAgent:
         return line
 
     def send(self, data: bytes) -> None:
-        """Write bytes to stdout, cut anywhere. Never waits; nothing after the exit."""
+        """Write bytes to stdout, split anywhere. Never waits; does nothing after the exit."""
         if self._stdout_open and data:
             self._stdout.append(data)
             self._host.unpark_all()
@@ -99,12 +99,12 @@ class MemoryAgent:
         self._stderr += text
 
     def close_stdout(self) -> None:
-        """End the output without an exit."""
+        """Close stdout without exiting."""
         self._stdout_open = False
         self._host.unpark_all()
 
     def exit(self, code: int) -> None:
-        """End the process; negative: by that signal."""
+        """End the process. A negative `code` means that it was killed by that signal."""
         if self._returncode is None:
             self._returncode = code
             self._stdout_open = False

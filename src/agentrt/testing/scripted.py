@@ -1,5 +1,4 @@
-"""Scripts in the place of agents' programs, for a program under test that opens its sessions
-itself."""
+"""Scripts that replace agent programs, for a program under test that opens its own sessions."""
 
 from __future__ import annotations
 
@@ -50,14 +49,14 @@ A script takes the fake of the protocol that its agent speaks, or any.
 
 @dataclass(frozen=True)
 class Question:
-    """A permission request, and what became of it."""
+    """A permission request and its outcome."""
 
     opened: PermissionOpened
     closed: PermissionClosed | None
 
     @property
     def allowed(self) -> bool:
-        """Whether an option was chosen that allows it."""
+        """True if an option was chosen that allows the request."""
         closed = self.closed
         if closed is None or closed.option is None:
             return False
@@ -67,20 +66,20 @@ class Question:
 
 @dataclass
 class SeenSession:
-    """A session that the program has opened on a script."""
+    """A session that the program has opened with a scripted agent."""
 
     agent: Agent
     opening: Opening
-    """What it was opened with: `cwd`, `model`, `resume`, …"""
+    """The parameters that it was opened with: `cwd`, `model`, `resume`, …"""
     processes: list[MemoryAgent] = field(default_factory=list)
     agents: list[FakeAgent] = field(default_factory=list)
-    """The agent's side, one for each process."""
+    """The agent's side of each process."""
     events: list[Event] = field(default_factory=list)
-    """Its whole log."""
+    """The session's log so far."""
 
     @property
     def prompts(self) -> list[str]:
-        """The texts that were sent to the agent."""
+        """The texts of the prompts that were sent to the agent."""
         return [
             "".join(block.text for block in event.prompt if isinstance(block, Text))
             for event in self.events
@@ -89,12 +88,12 @@ class SeenSession:
 
     @property
     def outcomes(self) -> list[str]:
-        """How its turns ended."""
+        """The outcomes of the finished turns."""
         return [event.outcome for event in self.events if isinstance(event, TurnEnded)]
 
     @property
     def turns(self) -> list[tuple[str, str]]:
-        """What each turn was asked, and what the agent said in it; nothing of its sub-agents."""
+        """The prompt and the agent's text for each turn, without the text of sub-agents."""
         turns: dict[str, tuple[list[str], list[str]]] = {}
         of: dict[str, str] = {}
         for event in self.events:
@@ -110,7 +109,7 @@ class SeenSession:
 
     @property
     def questions(self) -> list[Question]:
-        """What was asked, and decided."""
+        """The permission requests and their outcomes."""
         closed = {e.request: e for e in self.events if isinstance(e, PermissionClosed)}
         return [
             Question(event, closed.get(event.request))
@@ -120,7 +119,7 @@ class SeenSession:
 
 
 class ScriptedAgents:
-    """The scripts by agent, and the sessions that the program has opened on them."""
+    """The scripts by agent name, and the sessions that the program has opened."""
 
     def __init__(self) -> None:
         self.sessions: list[SeenSession] = []
@@ -129,13 +128,15 @@ class ScriptedAgents:
         self._default: Script | None = None
 
     def __setitem__(self, name: str, script: Script | Replay) -> None:
-        """From now on, `script` is what runs for the agent of that name (of the catalogue, or of an
-        `Agent`). It gets a `FakeClaudeAgent` or a `FakeCodexAgent` if the agent speaks that
-        protocol, else a `FakeAcpAgent`. A `Replay` is the recorded agent, for one session."""
+        """Set the script for an agent, by its name in the catalogue or that of an `Agent`.
+
+        The script gets a `FakeClaudeAgent` or a `FakeCodexAgent` if the agent speaks that protocol,
+        else a `FakeAcpAgent`. A `Replay` plays a recorded agent, for one session.
+        """
         self._scripts[name] = script
 
     def set_default(self, script: Script) -> None:
-        """The script of all agents that have none of their own."""
+        """Set the script for all agents without their own script."""
         self._default = script
 
     @property
@@ -146,7 +147,7 @@ class ScriptedAgents:
         return self.sessions[0]
 
     def check(self) -> None:
-        """Hold the logs of all sessions to what agentrt promises; see `check_log`."""
+        """Check the logs of all sessions. Raises `LogBroken`; see `check_log`."""
         for session in self.sessions:
             check_log(session.events, whole=False)
 
@@ -205,7 +206,7 @@ def _watch(host: SessionHost, seen: SeenSession) -> None:
 def _program(
     script: Script, agent: Agent, seen: SeenSession
 ) -> Callable[[MemoryAgent], Awaitable[None]]:
-    # The script of an agent takes the fake that its protocol has.
+    # A script for an agent takes the fake of that agent's protocol.
     behave = cast("Callable[[FakeAgent], Awaitable[None]]", script)
 
     async def program(process: MemoryAgent) -> None:
@@ -220,12 +221,13 @@ def _program(
 def scripted_agents(
     scripts: Mapping[str, Script | Replay] | None = None,
 ) -> Iterator[ScriptedAgents]:
-    """While the block runs, no agent's program is started or looked for: each session that is
-    opened anywhere in this process runs on a script, in memory.
+    """Replace every agent program with a script while the block runs.
 
-    In the place of a script may be a recorded agent (`replay`). A session with an agent that has
-    neither raises `AgentStartError`. Everything else is real:
-    the program under test, its tools, policies, hooks, limits and stores.
+    No agent program is started or looked up: each session that is opened anywhere in this process
+    runs with a script, in memory. A recorded agent (`replay`) can take the place of a script.
+    Opening a session with an agent that has neither raises `AgentStartError`. Everything else is
+    real: the program under test, its tools, policies, hooks, limits and stores. Yields the
+    `ScriptedAgents`.
     """
     agents = ScriptedAgents()
     for name, script in (scripts or {}).items():
@@ -236,6 +238,7 @@ def scripted_agents(
 
 @contextmanager
 def standing_in(agents: ScriptedAgents) -> Iterator[None]:
+    """Use these agents in place of real programs while the block runs."""
     before = find.unstarted, assembly.stand_in
     find.unstarted, assembly.stand_in = True, agents._stand_in
     try:
@@ -245,7 +248,8 @@ def standing_in(agents: ScriptedAgents) -> Iterator[None]:
 
 
 def says(*answers: str) -> Script:
-    """A script that answers each prompt with the next of these, the last one again and again."""
+    """Return a script that answers each prompt with the next of these texts, then repeats the
+    last."""
 
     async def script(agent: FakeAgent) -> None:
         number = 0

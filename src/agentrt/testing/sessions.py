@@ -1,4 +1,4 @@
-"""Sessions on agents in memory."""
+"""Sessions and runtimes with agents in memory."""
 
 from __future__ import annotations
 
@@ -67,12 +67,19 @@ async def open_fake_session(
     services: Mapping[str, Service] | None = None,
     tenant: str = "",
 ) -> AsyncIterator[Session]:
-    """A session whose agent processes are made by `start`, one for each (re)start.
+    """Open a session with an agent in memory.
 
-    The ids in its log are the same in every run, and begin with `id`; its times are those of `now`.
-    `name` is what the agent is called, and `protocol` what it speaks. A `store` keeps it;
-    `telemetry` sees it. `services` answer what the agent asks of its host, by the first word of the
-    method (`fs`, `terminal`), in the place of agentrt's own. `tenant` is whose it is.
+    - `start`: called for each start and restart of the agent; returns its process.
+    - `name`, `protocol`: the agent's name and protocol.
+    - `id`: prefix of the ids in the log, which are the same in every run.
+    - `now`: clock for the times in the log.
+    - `store`: saves the session; without it nothing is stored.
+    - `telemetry`: receives the session's telemetry.
+    - `services`: replace agentrt's own handlers for requests of the agent, by the first word of the
+      method (`fs`, `terminal`).
+    - `tenant`: the tenant that owns the session.
+
+    The other arguments are the options of a real session. Yields the `Session`.
     """
     limits = limits or Limits()
     agent = Agent(name=name, protocol=protocol, command=(name,))
@@ -119,7 +126,7 @@ async def open_fake_session(
 
 
 def attached_to(services: Mapping[str, Service], attach: Attach) -> Attach:
-    """With these services in the place of agentrt's own."""
+    """Return `attach` with these services in place of agentrt's own."""
 
     @asynccontextmanager
     async def attached(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
@@ -143,7 +150,7 @@ async def _reopen_fake_session(
     cwd: str | os.PathLike[str] | None,
     roots: Sequence[str | os.PathLike[str]] | None,
 ) -> AsyncIterator[Session]:
-    """As `reopen_session` does it."""
+    """Reopen a stored session the way `reopen_session` does."""
     limits = limits or Limits()
     again = Again(entry.session, *await store.claim(entry.session))
     agent = Agent(name=entry.agent, protocol="acp", command=(entry.agent,))
@@ -177,10 +184,12 @@ async def open_fake_runtime(
     tools: Tools = (),
     store: Store | None = None,
 ) -> AsyncIterator[Runtime]:
-    """A runtime whose agents are these: each name with what makes its processes.
+    """Open a runtime whose agents are in memory.
 
-    The ids of its sessions are `s1-1`, `s2-1`, …, beginning behind those that a `store` has; behind
-    the name of the node, if others share it.
+    `agents` maps each name to a function that makes a process. Session ids are `s1-1`, `s2-1`, …;
+    with a `store`, the numbers start after the stored sessions. If other servers share the store,
+    the node's name comes first. A session with a name that is not in `agents` raises
+    `AgentNotFound`. Yields the `Runtime`.
     """
     first = 1 if store is None else 1 + len(await store.sessions())
     numbers, common = count(first), checked_lent(tools)
