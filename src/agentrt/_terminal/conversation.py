@@ -326,7 +326,7 @@ class Repl(ABC):
     def permit(self, setup: Setup) -> None:
         """Continue with the rules of another setup.
 
-        Raises `UsageError` if the rules are invalid or cannot hold.
+        Raises `UsageError` if a rule is invalid.
         """
         self._policy.policy = self._policy_of(setup)
         self.setup = setup
@@ -455,7 +455,7 @@ class Repl(ABC):
         """Stop the running turn, end an agent that is already being stopped, or leave.
 
         It leaves if nothing runs and this is the second time. `draft`: some text is typed; if
-        nothing runs, the first Ctrl-C discards it instead of leaving.
+        nothing runs, this Ctrl-C only discards the text.
         """
         session, now = self.session, trio.current_time()
         again = now - self._interrupted_at < TWICE

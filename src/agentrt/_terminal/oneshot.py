@@ -68,7 +68,7 @@ class Working(Protocol):
         ...
 
     def give_up(self, code: int) -> None:
-        """End everything immediately, because no reader takes the output."""
+        """End everything immediately with this exit status; further output is not needed."""
         ...
 
     async def leave(self) -> None:

@@ -197,4 +197,5 @@ def _moved(source: SqliteBackend, session: str, home: Path) -> bool:
 
 
 def warn(text: str) -> None:
+    """Print a warning on standard error."""
     print(f"agentrt: warning: {plain(text)}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """Earlier sessions of this directory in an interactive session: `/sessions`, `/resume`.
 
-Stored sessions of all agents come first. For other sessions the agent's own list counts; for agents
-without a list, and for agents other than the current one, agentrt's own notes are used.
+Stored sessions of all agents have precedence. For other sessions the agent's own list counts; for
+agents without a list, and for agents other than the current one, agentrt's own notes are used.
 """
 
 from __future__ import annotations

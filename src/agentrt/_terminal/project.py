@@ -49,7 +49,7 @@ class AgentReport(Struct, kw_only=True):
     measures: list[str] = []
     """The measures of agentrt that keep it from the files, in Markdown."""
     lost: str = ""
-    """The functions that are missing in the directory while it is not trusted."""
+    """The features that are missing in the directory while it is not trusted."""
     residue: str = ""
     """The effects that agentrt cannot prevent."""
     files: list[FileReport] = []

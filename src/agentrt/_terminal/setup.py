@@ -162,7 +162,7 @@ class Setup(Struct, frozen=True, kw_only=True):
 
     @property
     def attended(self) -> Setup:
-        """The same setup for a person, who ends a turn that takes too long.
+        """This setup for a person, who ends a turn that takes too long.
 
         It has no hard limit unless one was set.
         """

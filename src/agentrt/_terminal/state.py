@@ -1,7 +1,8 @@
 """Data that agentrt remembers between interactive sessions, per directory.
 
-It has no answers: only the prompts of a directory for its history (`screen/history.py`), and the
-sessions there, for agents without a list of their own. Losing it costs convenience only.
+It contains no answers of agents, only the prompts of a directory for its history
+(`screen/history.py`) and the sessions there, for agents without a list of their own. Losing it
+costs convenience only.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Look(NamedTuple):
     sgr: str
     """The parameters of its escape sequence."""
     style: str
-    """The same look for prompt_toolkit."""
+    """Its style for prompt_toolkit."""
     colour: bool = False
 
 

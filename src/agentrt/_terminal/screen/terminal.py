@@ -338,6 +338,7 @@ def as_it_was() -> Iterator[list[Any]]:
 
 
 def restore(saved: list[Any]) -> None:
+    """Restore saved terminal settings, and reset the terminal's modes if they were changed."""
     try:
         if termios.tcgetattr(0) != saved:
             termios.tcsetattr(0, termios.TCSANOW, saved)
