@@ -1,4 +1,5 @@
-"""Where a store is: a file, or a schema of a PostgreSQL database. Imports nothing for either."""
+"""Addresses of stores: a file, or a schema of a PostgreSQL database. Imports no library for
+either."""
 
 from __future__ import annotations
 
@@ -13,17 +14,17 @@ from msgspec import Struct
 SCHEMES: Final = ("postgresql://", "postgres://")
 
 SCHEMA: Final = "agentrt"
-"""The schema of a database that a store is in, unless its URL has `?schema=NAME`."""
+"""Default schema of a store in a database, unless its URL has `?schema=NAME`."""
 
 _HOSTS = re.compile(r"(?:(?:\[[^\]@]*\]|[^\[\]:@,]*)(?::\d*)?(?:,|$))*")
 _SHOWN = ("host", "port", "user", "dbname", "service")
 
 
 class Server(Struct, frozen=True):
-    """A schema of a PostgreSQL database. As text it has no password."""
+    """A schema of a PostgreSQL database. Its string form contains no password."""
 
     conninfo: str
-    """What libpq connects by. It may hold a password: not to be shown."""
+    """The connection string for libpq. It may contain a password: do not show it."""
     schema: str = SCHEMA
 
     def __str__(self) -> str:
@@ -40,6 +41,7 @@ class Server(Struct, frozen=True):
 
     @property
     def has_password(self) -> bool:
+        """True if the connection string contains a password."""
         url = urlsplit(self.conninfo)
         return ":" in url.netloc.rpartition("@")[0] or any(
             "password" in key for key, _ in parse_qsl(url.query)
@@ -50,13 +52,13 @@ Address: TypeAlias = Path | Server
 
 
 def is_server(said: str | os.PathLike[str]) -> bool:
-    """Whether this is a URL of PostgreSQL, and no file."""
+    """True if this is a PostgreSQL URL, not a file."""
     return isinstance(said, str) and said.startswith(SCHEMES)
 
 
 def server_of(said: str) -> Server:
-    """What a URL means. Raises `ValueError`, whose message has nothing of it: where a password
-    begins and ends is not sure then."""
+    """Parse a PostgreSQL URL. Raises `ValueError`, with a message that quotes none of it: the
+    bounds of a password are not certain in an invalid URL."""
     try:
         url = urlsplit(said)
         query = parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query))
@@ -79,7 +81,7 @@ _WRONG = (
 
 
 def address_of(said: str | os.PathLike[str]) -> Address:
-    """A path, or what a URL means. Raises `ValueError`."""
+    """Parse a PostgreSQL URL or a path. Raises `ValueError`."""
     if isinstance(said, str) and is_server(said):
         return server_of(said)
     return Path(os.path.abspath(said))

@@ -1,4 +1,4 @@
-"""One session's way into a store: its batches go to the writer, and come back to be shown."""
+"""The path of one session into a store: its batches go to the writer, and are shown when stored."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from .base import About, Answer, Place, Row
 from .writer import Batch
 
 PROMPT = 200
-"""Characters of the first prompt that a list shows."""
+"""Maximum number of characters of the first prompt that a list shows."""
 
 
 def first_prompt(state: SessionState) -> str:
-    """The beginning of a session's first prompt, as lists show it; one that waits is not empty."""
+    """Return the beginning of a session's first prompt, as lists show it; not empty if the prompt
+    is queued."""
     if state.ahead is not None:
         return state.ahead.prompt
     for item in state.items.values():
@@ -38,38 +39,40 @@ def _beginning(content: Iterable[Block]) -> str:
 
 
 def was_prompted(state: SessionState) -> bool:
-    """True if a session had a turn or its first prompt waits: then a store keeps it. `PROMPTED` is
-    the same in SQL."""
+    """True if a session had a turn, or its first prompt is queued: then a store keeps it.
+
+    `PROMPTED` is the equivalent in SQL.
+    """
     return state.turn_count > 0 or bool(state.queue)
 
 
 class Home(Protocol):
-    """The store, as its keepers know it."""
+    """The part of a store that its keepers use."""
 
     backlog: int
-    """Bytes that wait for being stored, of all sessions."""
+    """Bytes that wait to be stored, of all sessions."""
     trouble: StoreUnavailable | None
-    """Why nothing can be stored now."""
+    """The reason why nothing can be stored now; None if the store works."""
     waited: bool
-    """Whether that is so for longer than anybody waits."""
+    """True if the store has failed for longer than any task waits."""
     gate: bool
-    """Whether nothing is shown before it is stored."""
+    """True if nothing is shown before it is stored."""
 
     @property
     def write(self) -> Callable[[Batch], None]: ...
 
     def wake(self) -> None:
-        """Wake whoever waits for something of any of its keepers."""
+        """Wake all tasks that wait for any of its keepers."""
         ...
 
     def owns(self) -> bool:
-        """Whether what is stored of a session is this process's to act on, at this moment."""
+        """True if this process may act on the stored sessions now."""
         ...
 
 
 class StoreKeeper:
-    """What the log of one session hands its batches to. Its methods never wait, but those that say
-    so."""
+    """Receives the batches of one session's log. Its methods never wait, except those whose names
+    begin with `wait`."""
 
     def __init__(
         self,
@@ -80,32 +83,31 @@ class StoreKeeper:
         limits: Limits,
         checkpoints: Checkpoints,
     ) -> None:
-        """`about` gives the same object until something in it is another."""
+        """`about` returns the same object until its content changes."""
         self.place = place
         self.lost: Callable[[AgentrtError], None] = lambda error: None
-        """Called when the store has failed for longer than anybody waits, or takes nothing more of
-        this session: with a `SessionMoved` then."""
+        """Called when the store has failed for longer than any task waits, or does not accept this
+        session any more: then with a `SessionMoved`."""
         self.unseen: Callable[[], None] = lambda: None
-        """Called after each batch that will not be shown, because of that."""
+        """Called after each batch that will not be shown for one of these reasons."""
         self.answers: list[Answer] = []
-        """To be stored with the next batch: what clients are answered to the commands that it comes
-        of."""
+        """Answers to clients, to be stored with the next batch, which their commands caused."""
         self.stored: Callable[[int], None] = lambda last: None
-        """Called when all up to an event is stored and shown."""
+        """Called when all events up to a number are stored and shown."""
         self.unread = False
-        """Whether the agent is not read, because there is no room."""
+        """True if the agent is not read, because there is no room."""
         self.read_on: Callable[[], None] = lambda: None
-        """Called when it is read again."""
+        """Called when the agent is read again."""
         self.over_at = trio.Event()
-        """Set when the session is not this keeper's any more: another one may claim it."""
+        """Set when the session is released: another keeper may claim it."""
         self.moved: SessionMoved | None = None
-        """Why nothing more of this session is stored, if another process has it now."""
+        """The reason why this session is not stored any more, if another process has it now."""
         self._home = home
         self._gate = home.gate
         self._conversation = conversation
         self._log = conversation.log
         self._last = conversation.log.seq
-        """The last event that is stored."""
+        """The number of the last event that is stored."""
         self._about = about
         self._limits = limits
         self._checkpoints = checkpoints
@@ -115,13 +117,13 @@ class StoreKeeper:
         self._prompt = ""
         self._hurry = False
         self._moved: trio.Event | None = None
-        """Set when there may be room, if anybody waits for that."""
+        """Set when there may be room; None if no task waits for that."""
 
     def kept_by(self, store: object) -> bool:
-        """Whether it is that store's."""
+        """True if `store` is the store of this keeper."""
         return self._home is store
 
-    # --- what the log wants
+    # --- called by the log
 
     def put(self, first: int, events: list[Event], size: int) -> None:
         if self.moved is not None:
@@ -175,15 +177,15 @@ class StoreKeeper:
         if self._prompt:
             return self._prompt
         prompt, state = first_prompt(self._log.state), self._log.state
-        if state.turn_count:  # else it may be edited, or taken back
+        if state.turn_count:  # before the first turn it may be edited, or taken back
             self._prompt = prompt
         return prompt
 
-    # --- what the writer says
+    # --- called by the writer
 
     def kept(self, last: int) -> None:
         if self.moved is not None or not self._home.owns():
-            return  # what is stored is another process's to act on
+            return  # only another process may act on the stored events now
         shown, waiting = self._log.shown, self._waiting
         full = self._home.backlog >= self._limits.store_backlog
         while waiting and waiting[0][0] <= last:
@@ -195,7 +197,7 @@ class StoreKeeper:
                 shown.extend(events, size)
         self._last = last
         if full:
-            self._home.wake()  # the others may have nothing of their own that is to be stored
+            self._home.wake()  # other keepers may have nothing of their own left to store
         else:
             self.wake()
         self.stored(last)
@@ -211,7 +213,7 @@ class StoreKeeper:
             self.unseen()
 
     def wake(self) -> None:
-        """Something is stored, or nothing will be."""
+        """Wake the waiting tasks: something was stored, or nothing will be any more."""
         if self._moved is not None:
             self._moved.set()
             self._moved = None
@@ -221,21 +223,21 @@ class StoreKeeper:
             self._moved = trio.Event()
         await self._moved.wait()
 
-    # --- what the session wants
+    # --- called by the session
 
     @property
     def over(self) -> bool:
-        """Whether nobody waits any more for what is not stored."""
+        """True if no task waits any more for data that is not stored."""
         return self._home.waited or self.moved is not None
 
     @property
     def room(self) -> bool:
-        """Whether more may be read from the agent."""
+        """True if more may be read from the agent."""
         limits = self._limits
         return self._bytes < limits.store_session and self._home.backlog < limits.store_backlog
 
     async def wait_for_room(self) -> None:
-        """Until more may be read from the agent. No checkpoint if it may be now."""
+        """Wait until more may be read from the agent. No checkpoint if that is so already."""
         if self.room:
             return
         self.unread = True
@@ -247,18 +249,19 @@ class StoreKeeper:
         self.read_on()
 
     async def wait_until_kept(self, seq: int) -> bool:
-        """Until event `seq` is stored, or nobody waits for it any more; whether it is."""
+        """Wait until event `seq` is stored, or will not be waited for any more. Returns true if it
+        is stored."""
         while self._last < seq and not self.over:
             await self._move()
         return self._last >= seq
 
     async def wait_until_known(self, seq: int) -> None:
-        """Until event `seq` is stored, or is not this process's to store: to be used where others
-        share the store, and a lease ends what lasts too long."""
+        """Wait until event `seq` is stored, or this process may not store it any more. For shared
+        stores only, where the end of the lease limits the wait."""
         while self._last < seq and self.moved is None:
             await self._move()
 
     async def wait_until_stored(self) -> None:
-        """Until all is stored, or nobody waits for it any more."""
+        """Wait until everything is stored, or will not be waited for any more."""
         while self._waiting and not self.over:
             await self._move()

@@ -1,4 +1,4 @@
-"""The two libraries that bring SQLite, as one; and what they say when something fails."""
+"""One interface for the two SQLite libraries, and their errors as `StoreError`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from .._errors import StoreDamaged, StoreError
 
 Library: TypeAlias = Literal["apsw", "sqlite3"]
 
-_BUSY = 200  # milliseconds that SQLite itself waits for somebody else's lock
+_BUSY = 200  # milliseconds that SQLite itself waits for the lock of another process
 
 _CORRUPT, _NOTADB = 11, 26
 
 
 class Database(Protocol):
-    """What both libraries can do."""
+    """The operations that both libraries provide."""
 
     def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]: ...
 
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None: ...
 
     def change(self, sql: str, args: Sequence[Any]) -> int:
-        """Execute, and return how many rows it changed."""
+        """Execute a statement, and return the number of rows that it changed."""
         ...
 
     @property
@@ -89,7 +89,8 @@ class _Apsw:
 
 
 def installed() -> Library:
-    """The library to use: `apsw` brings a newer SQLite than most systems, and costs less."""
+    """Return the library to use: `apsw`, which brings a newer SQLite than most systems and costs
+    less, or else `sqlite3`."""
     try:
         importlib.import_module("apsw")
     except ImportError:
@@ -103,7 +104,7 @@ def connect(path: Path, library: Library, *, mode: Literal["ro", "rw"]) -> Datab
 
 
 def code_of(error: Exception) -> int | None:
-    """SQLite's own (extended) code of an error of either library; None: it is none of theirs."""
+    """Return SQLite's (extended) code of an error of either library; None for other errors."""
     for name in ("sqlite_errorcode", "extendedresult"):
         code = getattr(error, name, None)
         if isinstance(code, int):
@@ -112,14 +113,14 @@ def code_of(error: Exception) -> int | None:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether SQLite says that a file is corrupt, or no database at all."""
+    """True if SQLite reports that a file is corrupt, or not a database."""
     code = code_of(error)
     return code is not None and code & 0xFF in (_CORRUPT, _NOTADB)
 
 
 @contextlib.contextmanager
 def store_errors(path: Path) -> Iterator[None]:
-    """Raise what SQLite and the system say in the block as `StoreError`."""
+    """Raise errors of SQLite and of the system in the block as `StoreError`."""
     try:
         yield
     except Exception as error:
@@ -130,8 +131,8 @@ def store_errors(path: Path) -> Iterator[None]:
 
 
 def as_store_error(path: Path, error: Exception) -> Exception:
-    """What went wrong with a file, as a `StoreError`; an error that is none of SQLite's or of the
-    system's stays what it is."""
+    """Convert an error about a file to a `StoreError`. Errors that come neither from SQLite nor
+    from the system are returned unchanged."""
     if is_damage(error):
         repair = "`agentrt sessions repair` saves what can be read"
         return StoreDamaged(f"{path} is damaged: {error} ({repair})")

@@ -1,4 +1,5 @@
-"""A process among those that share a store: it keeps its lease, and ends what it owns without."""
+"""A process among those that share a store: it renews its lease, and ends its sessions without
+one."""
 
 from __future__ import annotations
 
@@ -20,14 +21,15 @@ T = TypeVar("T")
 logger = get_logger("store")
 
 LOOK: Final = 1.0
-"""Seconds between two looks at the clock: Trio's stands still while a machine sleeps."""
+"""Seconds between two checks of the clock: Trio's clock stops while a machine sleeps."""
 
 _SIZE: Final = 10
-"""Sessions that one look finds of those whose owners are gone."""
+"""Maximum number of sessions of dead owners that one query returns."""
 
 
 def now() -> float:
-    """Of a clock that nobody sets, and that goes on while the process or the machine sleeps."""
+    """Return the time of a clock that is never set, and that advances while the process or the
+    machine sleeps."""
     return time.clock_gettime(_CLOCK)
 
 
@@ -35,7 +37,7 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Leases(Protocol):
-    """The rows, for one thread at a time. What it cannot do raises `StoreError`."""
+    """The database rows, used by one thread at a time. Methods that fail raise `StoreError`."""
 
     def join(self, process: Process, length: float) -> int: ...
 
@@ -53,7 +55,8 @@ class Leases(Protocol):
 
 
 class Membership:
-    """`end`: ends all that a lease had allowed, and returns when nothing is left of it."""
+    """The membership of this process. `end`: ends everything that a lease had allowed, and returns
+    when nothing is left of it."""
 
     def __init__(
         self,
@@ -64,11 +67,11 @@ class Membership:
     ) -> None:
         self.process = process
         self.load: Callable[[], bytes] = lambda: b"{}"
-        """What others know of how much there is to do here."""
+        """Returns the load that this process reports to the others."""
         self.draining = False
-        """Whether somebody wants this process to own nothing any more."""
+        """True if this process should own no sessions any more."""
         self.drained = trio.Event()
-        """Set when that is so."""
+        """Set when `draining` becomes true."""
         self._leases = leases
         self._owner = Owner(length)
         self._end = end
@@ -78,45 +81,48 @@ class Membership:
         self._nursery: trio.Nursery
 
     def held(self) -> int | None:
-        """The lease that is held at this moment, if one is. May be called from any thread."""
+        """Return the lease that is held now; None if none is held. May be called from any
+        thread."""
         owner = self._owner
         num = owner.num
         return num if owner.holds(num, now()) else None
 
     @property
     def left(self) -> float:
-        """Seconds until what the lease allows is ended, if it is not renewed; 0: there is none."""
+        """Seconds until the work that the lease allows is ended, unless it is renewed; 0 without a
+        lease."""
         return 0.0 if self.held() is None else max(0.0, self._owner.until - now())
 
     @property
     def unanswered(self) -> bool:
-        """Whether the database does not answer at the moment."""
+        """True if the database does not answer at the moment."""
         return self._owner.unanswered(now())
 
     def drain(self) -> None:
-        """Own nothing new: what runs may end."""
+        """Accept no new sessions; those that run may end."""
         self.draining = True
         self.drained.set()
 
     def report(self) -> None:
-        """Let others know at once how much there is to do here."""
+        """Report the load of this process to the others immediately."""
         self._obey(self._owner.hurry(now()))
         self._moved.set()
 
     async def nodes(self) -> list[NodeEntry]:
-        """All that are alive. Raises `StoreError`."""
+        """Return all processes that are alive. Raises `StoreError`."""
         return await self._do(self._leases.nodes)
 
     async def abandoned(self) -> list[str]:
-        """Some sessions whose owner is gone without having released them. Raises `StoreError`."""
+        """Return some sessions whose owners are gone without having released them. Raises
+        `StoreError`."""
         return await self._do(partial(self._leases.left, _SIZE))
 
     async def release(self, session: str) -> None:
-        """Have nobody own a session whose owner is gone. Raises `StoreError`."""
+        """Release a session whose owner is gone. Raises `StoreError`."""
         await self._do(partial(self._leases.release, session))
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Keep a lease until cancelled; it has begun when there is one."""
+        """Keep a lease until cancelled; started when there is the first one."""
         owner = self._owner
         try:
             async with trio.open_nursery() as nursery:

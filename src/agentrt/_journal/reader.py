@@ -1,4 +1,4 @@
-"""What reads a store's file: beside the one that writes it, and where none does."""
+"""The reader of a store's file: for use alongside its writer, or without one."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from .base import (
 from .libraries import Library, connect, installed, store_errors
 from .search import SHIFT, Word, clean, excerpt, words_of
 
-_FEW = 10  # sessions that begin with the same letters: more need no list
-_ALL = 2**62  # more than there are
+_FEW = 10  # maximum number of sessions found by a prefix: more are not needed for a choice
+_ALL = 2**62  # more than can exist
 
 _ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about, num FROM session"
 
 
 class FileReport(Struct, frozen=True, kw_only=True):
-    """What there is to say of a file. `version`: of SQLite; `mode`: of its journal; `size` in
+    """Facts about a store's file. `version`: of SQLite; `mode`: of its journal; `size`: in
     bytes."""
 
     path: str
@@ -52,6 +52,8 @@ class FileReport(Struct, frozen=True, kw_only=True):
 
 
 class SqliteReader:
+    """A reader of a file."""
+
     def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
         self._path = Path(os.path.abspath(path))
         self._library: Library = library or installed()
@@ -76,7 +78,7 @@ class SqliteReader:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """What is read in the block is of one moment."""
+        """Read a consistent snapshot in the block."""
         with store_errors(self._path):
             self._execute("BEGIN")
             try:
@@ -159,7 +161,7 @@ class SqliteReader:
             ]
 
     def _snippet(self, row: Sequence[Any], words: list[Word]) -> str:
-        """Of the record of a session that has the most of the words, more or less."""
+        """Return an excerpt of the record of a session that best matches the words."""
         num = row[-1]
         known = [word.match for word in words if word.match is not None]
         within = f"rowid>={num << SHIFT} AND rowid<{num + 1 << SHIFT}"
@@ -234,7 +236,7 @@ class SqliteReader:
             return self._records(found[0][0], before, count) if found else None
 
     def _records(self, num: int, before: int | None, last: int | None) -> list[Record]:
-        """The last ones, or those ahead of number `before`."""
+        """Return the last records, or the last ones before number `before`."""
         rows = self._execute(
             "SELECT body FROM record WHERE session=? AND number<? ORDER BY number DESC LIMIT ?",
             (num, _ALL if before is None else before, -1 if last is None else last),
@@ -242,7 +244,7 @@ class SqliteReader:
         return [decode_record(body) for (body,) in reversed(rows)]
 
     def _events(self, num: int, after: int) -> list[tuple[int, Event]]:
-        """Those behind number `after` that are kept, with their numbers."""
+        """Return the events after number `after` that are kept, with their numbers."""
         rows = self._execute(
             "SELECT first, body FROM frame WHERE session=? AND last>? ORDER BY first", (num, after)
         )
@@ -254,7 +256,7 @@ class SqliteReader:
 
 
 def _condition(word: Word) -> tuple[str, str]:
-    """For the rows of `said` that have a word."""
+    """Return the condition, with its argument, for rows of `said` that contain a word."""
     if word.match is not None:
         return "said MATCH ?", word.match
     return r"text LIKE ? ESCAPE '\'", word.like

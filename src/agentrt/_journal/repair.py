@@ -1,8 +1,9 @@
-"""What can be read of a damaged file, in a new one.
+"""Recovery of the readable parts of a damaged file into a new one.
 
 SQLite's own recovery is part of its shell and not of its library. Here each table is read in ranges
-of its rows, halved where SQLite meets damage until what is around it has been read. Of a session
-that is kept which makes sense: turns in their order, and events up to the first one that is lost.
+of rows, which are halved where SQLite finds damage until the rows around it have been read. The
+consistent part of each session is kept: turns in order, and events up to the first one that is
+lost.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from .schema import APPLICATION
 from .sqlite import SqliteBackend
 
 PATIENCE: Final = 20_000
-"""Ranges of a table that may fail: behind a damaged root nothing can be read at all."""
+"""Maximum number of failing ranges of a table: below a damaged root nothing can be read at all."""
 
 AT_ONCE: Final = 256
-"""Rows that are read, and written, together."""
+"""Rows that are read, and written, at a time."""
 
 _SIDES: Final = ("", "-wal", "-shm")
 _TABLES: Final = {
@@ -42,25 +43,26 @@ _KEYED: Final = {
     "answer": (("client", "id"), ("client", "id", "digest", "body", "at")),
     "chat": (("name",), ("name", "session")),
 }
-"""Tables without row numbers: their keys, and all that is in them."""
+"""Tables without row numbers: their keys, and all of their columns."""
 _NONSENSE: Final = (AgentrtError, TypeError, ValueError)
 
 
 class Repaired(Struct, frozen=True, kw_only=True):
-    """What came of it. `aside`: where the damaged file is now; None: the file was sound."""
+    """The result of a repair. `aside`: the new path of the damaged file; None: the file was
+    sound."""
 
     aside: Path | None = None
     sessions: int = 0
     parts: int = 0
-    """Of the sessions: those of which something is lost."""
+    """Number of these sessions of which something is lost."""
     lost: int = 0
-    """Sessions of which there are remains, and no more."""
+    """Number of sessions of which only unusable remains were found."""
 
 
 def repair(path: Path, library: Library | None = None) -> Repaired:
-    """Set a damaged file aside as `PATH.corrupt-TIME` and take what can be read into a new one.
+    """Move a damaged file to `PATH.corrupt-TIME` and copy everything readable into a new one.
 
-    Raises `StoreInUse` while another process writes it, `StoreError` for what is no store.
+    Raises `StoreInUse` while another process writes the file, `StoreError` if it is not a store.
     """
     backend = SqliteBackend(path, library)
     try:
@@ -89,7 +91,7 @@ def _repair(backend: SqliteBackend) -> Repaired:
             return _copied(database, backend, aside)
         finally:
             database.close()
-    except BaseException:  # the disk is full, say: nothing has happened then
+    except BaseException:  # for example, the disk is full: undo everything
         backend.close()
         for side in _SIDES:
             with suppress(FileNotFoundError):
@@ -155,8 +157,8 @@ def _put(
 
 
 def _make_sense(backend: SqliteBackend, num: int, generation: int) -> bool | None:
-    """Make of a session's rows what can be opened again. Whether all of it is there; None: it is
-    not one any more."""
+    """Repair the rows of a session so that it can be opened again. Returns true if it is complete,
+    false if parts are lost, and None if it cannot be a session any more and was deleted."""
     x = backend.database.execute
     [[next, about, head]] = x("SELECT next, about, head FROM session WHERE num=?", (num,))
     try:
@@ -166,7 +168,7 @@ def _make_sense(backend: SqliteBackend, num: int, generation: int) -> bool | Non
         x("DELETE FROM session WHERE num=?", (num,))
         return None
     kept = 0
-    # They are numbered again: a number that is missing would be given a second time.
+    # They are renumbered: otherwise a missing number would be assigned a second time.
     for number, last in x(
         "SELECT number, last FROM record WHERE session=? ORDER BY number", (num,)
     ):
@@ -190,7 +192,7 @@ def _make_sense(backend: SqliteBackend, num: int, generation: int) -> bool | Non
             readable = False
         if readable and first <= following <= last:
             following = last + 1
-        else:  # a head stands for it, or there is a gap before it
+        else:  # the head replaces it, or there is a gap before it
             x("DELETE FROM frame WHERE id=?", (id,))
     whole = kept == then.records and following >= next
     then.records = kept
@@ -202,7 +204,7 @@ def _make_sense(backend: SqliteBackend, num: int, generation: int) -> bool | Non
 
 
 def _rows(database: Database, table: str, columns: str) -> Iterator[list[Any]]:
-    """The rows of a table that can be read, in their order, some at a time."""
+    """Yield the readable rows of a table, in order, some at a time."""
     try:
         [[last]] = database.execute(f"SELECT max(rowid) FROM {table}")
     except Exception as error:
@@ -232,7 +234,8 @@ def _rows(database: Database, table: str, columns: str) -> Iterator[list[Any]]:
 def _keyed_rows(
     database: Database, table: str, key: Sequence[str], columns: Sequence[str], forward: bool
 ) -> Iterator[list[Any]]:
-    """The rows of a table that has only a key, from one of its ends up to what cannot be read."""
+    """Yield the rows of a table that has only a key, from one of its ends up to the first that
+    cannot be read."""
     beyond, direction = (">", "") if forward else ("<", " DESC")
     order = ", ".join(f"{column}{direction}" for column in key)
     places = ", ".join("?" * len(key))

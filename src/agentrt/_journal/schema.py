@@ -1,9 +1,9 @@
-"""What is in the file of a store."""
+"""The schema of a store's file."""
 
 from typing import Final
 
 APPLICATION: Final = 0x61677274
-"""What `file` calls it: "agrt"."""
+"""The application id, which `file` shows: "agrt"."""
 
 MIGRATIONS: Final[tuple[str, ...]] = (
     """
@@ -36,7 +36,7 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     """
     CREATE TABLE chat(name TEXT PRIMARY KEY, session TEXT NOT NULL) WITHOUT ROWID;
     """,
-    # Lists are of all tenants.
+    # Lists contain the sessions of all tenants.
     """
     DROP INDEX session_by;
     DROP INDEX session_of;
@@ -44,11 +44,11 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     CREATE INDEX session_in ON session(cwd, updated, id);
     """,
 )
-"""Each takes the schema from the version of its place here to the next one."""
+"""Each entry migrates the schema from the version equal to its index to the next one."""
 
 NEXT: Final = (
     "max(next, coalesce((SELECT last+1 FROM frame WHERE session=num ORDER BY first DESC LIMIT 1),"
     " 0))"
 )
-"""The number of a session's next event. Its row is written only when something in it is another:
-a frame of text alone touches no page but its own."""
+"""SQL: the number of a session's next event. The session's row is written only when one of its
+columns changes: a frame of text alone touches no page but its own."""

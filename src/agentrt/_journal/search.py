@@ -1,7 +1,7 @@
-"""What of a session is found by its words, and how words that a person typed are looked for.
+"""The searchable text of a session, and the translation of a person's query.
 
-SQLite's FTS5 knows the words of scripts that put something between them. Whatever has none (Chinese
-words, an emoji) is looked for letter by letter.
+SQLite's FTS5 splits text into words in scripts that separate them. Other text (Chinese words, an
+emoji) is searched letter by letter.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from .._model.checkpoint import Record
 from .._model.content import plain_text
 
 SHIFT: Final = 24
-"""Bits of a row's number in the index that are the record's; the others are the session's."""
+"""Number of bits of an index row's number that are the record's; the others are the session's."""
 
 LONGEST: Final = 65536
-"""Characters of a record that are looked through: the time to index them is the writer's."""
+"""Maximum number of characters of a record that are indexed: the writer spends the time."""
 
 WORDS: Final = 16
-"""Words that are looked for; more are left out."""
+"""Maximum number of words of a query; further ones are ignored."""
 
 AROUND: Final = 60
-"""Characters shown before the word that was found, and three times as many behind."""
+"""Number of characters shown before a match; three times as many are shown after it."""
 
 _UNSPACED: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
     "\U00020000-\U0003ffff]"
 )
-"""Thai, Lao, Burmese, Khmer, Chinese, Japanese and Korean: words are not, or not only, between
-spaces."""
+"""Thai, Lao, Burmese, Khmer, Chinese, Japanese and Korean: spaces do not separate words, or not
+alone."""
 
 
 class Word(Struct, frozen=True):
-    """A word that is looked for. `match`: as FTS5 wants it; None: it has to be looked for by
-    `like`, the pattern of SQL's LIKE with a backslash before what is meant literally."""
+    """A word of a query. `match`: the FTS5 query; None if `like` must be used, the pattern for
+    SQL's LIKE with a backslash before literal characters."""
 
     text: str
     match: str | None
@@ -46,7 +46,7 @@ class Word(Struct, frozen=True):
 
 
 def words_of(typed: str) -> list[Word]:
-    """What a person typed, as words: none of it is anybody's syntax."""
+    """Split a person's query into words; none of it is treated as syntax."""
     return [_word(each) for each in dict.fromkeys(clean(typed).split())][:WORDS]
 
 
@@ -54,13 +54,13 @@ def _word(text: str) -> Word:
     match = None
     if any(map(str.isalnum, text)) and not _UNSPACED.search(text):
         quoted = text.replace('"', '""')
-        # What begins with one letter is a large part of all words, and takes seconds to find.
+        # Words with a one-letter prefix are a large part of all words, and take seconds to find.
         match = f'"{quoted}"' + "*" * (text[-1].isalnum() and len(text) > 1)
     return Word(text, match, "%" + re.sub(r"([%_\\])", r"\\\1", text) + "%")
 
 
 def text_of(record: Record) -> str:
-    """What was asked and answered in a record."""
+    """Return the text of the prompts and answers in a record."""
     said = []
     room = LONGEST
     for item in record.items:
@@ -72,12 +72,12 @@ def text_of(record: Record) -> str:
 
 
 def clean(text: str) -> str:
-    """Without what no database takes: halves of characters, and zeros."""
+    """Replace characters that no database accepts: surrogates and zeros."""
     return text.replace("\0", " ").encode(errors="replace").decode()
 
 
 def excerpt(text: str, words: Sequence[Word]) -> str:
-    """A line around the first place where one of the words stands."""
+    """Return one line around the first place where one of the words occurs."""
     text = re.sub(r"\s", " ", text)
     plain = _folded(text)
     places = [place for word in words if (place := _place(plain, _folded(word.text))) >= 0]
@@ -94,7 +94,7 @@ def _place(text: str, word: str) -> int:
 
 
 def _folded(text: str) -> str:
-    """As long as it was, in small letters and without what stands above or below them."""
+    """Return the text in lower case and without diacritics, with its length unchanged."""
     if text.isascii():
         return text.lower()
     return "".join(unicodedata.normalize("NFD", each)[0].lower()[0] for each in text)

@@ -1,8 +1,8 @@
-"""What writes a store's file: one process at a time, while any may read it.
+"""The writer of a store's file: one process writes at a time, and any process may read.
 
-The file is its owner's alone, and one process writes it at a time: a lock beside it says which. All
-other connections only read: two that write or checkpoint at the same moment could damage the file,
-by a defect of SQLite before 3.51.3.
+The file belongs to one user, and one process writes it at a time, which holds a lock file next to
+it. All other connections only read: two connections that write or checkpoint at the same moment
+could damage the file, by a defect of SQLite before 3.51.3.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ from .search import SHIFT, text_of
 logger = get_logger("store")
 
 _SEARCH = "fts5"  # a module that SQLite can be built without
-_TOGETHER = 64  # records that are taken into the index at the latest
+_TOGETHER = 64  # maximum number of records that wait for being indexed
 _INDEXED = 2  # the first version whose records are in the index `said`
 
-_PAGES = 1000  # of the write-ahead log, after which its writer puts them into the file
-_LOOK = 1.0  # seconds between two looks whether the file is still there
-_WAIT = 0.05  # seconds between two attempts at a lock
-_ROWS = 64  # frames of one statement; the libraries keep as many statements, and some more
-_LARGE = 512 * 1024  # characters of a record for which nobody should have to wait
-_LARGEST = 32 * _LARGE  # of all records that are put off
-_TURN = b'"turn.started"'  # what is in a frame that has a turn's beginning
-_LATEST = 1.0  # seconds that a session's row is put off, or a little more
+_PAGES = 1000  # of the write-ahead log, after which the writer checkpoints it
+_LOOK = 1.0  # seconds between two checks that the file is still there
+_WAIT = 0.05  # seconds between two attempts to take a lock
+_ROWS = 64  # frames per statement; the libraries cache as many statements, and some more
+_LARGE = 512 * 1024  # characters of a record that is too large to be written during a commit
+_LARGEST = 32 * _LARGE  # of all records that are postponed
+_TURN = b'"turn.started"'  # occurs in each frame with the start of a turn
+_LATEST = 1.0  # seconds for which a session's row is postponed, or a little more
 
 _CARRIED = (
     "agent, cwd, title, prompt, phase, turns, tenant, created, updated, about, head, head_seq"
@@ -79,14 +79,16 @@ _SET_BOTH = f"UPDATE session SET {_ROW}, {_HEAD} WHERE num=?"
 _MOVED = 1032
 
 _WAL, _SHM = "-wal", "-shm"
-_WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # how a write-ahead log begins
+_WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # the first bytes of a write-ahead log
 
 _written: set[tuple[int, int]] = set()
 """The files that this process writes: device and inode."""
 
 
 class SqliteBackend:
-    gather = 0.0025  # with many sessions that stream, each flush has something of several of them
+    """The writer of a file."""
+
+    gather = 0.0025  # with many streaming sessions, each flush has events of several of them
     rest = 0.0
 
     def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
@@ -97,14 +99,14 @@ class SqliteBackend:
         self.library: Library = library or installed()
         self._lock: int | None = None
         self._ahead_s = 0.0
-        """By how much the clock was set back since the file was written last."""
+        """Seconds by which the clock was set back since the file was written last."""
         self._inode: int | None = None
-        """The file itself, open for a lock that holds whatever name it is reached by."""
+        """The file itself, open for a lock that applies under any name of the file."""
         self._last = ""
-        """Which file was written here last, as the one beside it says."""
+        """The identity of the file that was written here last, from the lock file."""
         self._file: tuple[int, int] = (0, 0)
         self._beside: dict[str, tuple[int, int] | None] = {}
-        """Device and inode of the other files in use, by the end of their names."""
+        """Device and inode of the other files in use, by the suffix of their names."""
         self._last_wal = ""
         """The inode of the write-ahead log that was written here last; empty if it is unknown."""
         self._looked = 0.0
@@ -112,16 +114,16 @@ class SqliteBackend:
         self.database: Database
         self._generation = 0
         self._places: dict[int, tuple[int, int]] = {}
-        """The owner and the next event of each session that was written, as far as this is sure."""
+        """The owner and the next event of each session that was written, where they are certain."""
         self._unindexed: dict[tuple[int, int], Record] = {}
         self._late: dict[int, tuple[Head, dict[int, Record]]] = {}
-        """Checkpoints that are put off, by session: its frames say the same meanwhile."""
+        """Postponed checkpoints, by session; until then the frames contain the same data."""
         self._late_size = 0
         self._rows: dict[int, tuple[str | None, str, About, bytes]] = {}
-        """What the rows of sessions say beside their phase and turns, as it was written last; and
-        the last of it as bytes."""
+        """The fields of the sessions' rows, except phase and turns, as they were written last; and
+        the last field encoded."""
         self._late_rows: dict[int, tuple[Row, int, float]] = {}
-        """Rows that are put off, with the session's next event and the time: see `_is_minor`."""
+        """Postponed rows, with the session's next event and the time: see `_is_minor`."""
         self._late_since = math.inf
 
     # --- opening
@@ -137,7 +139,7 @@ class SqliteBackend:
     def _open(self) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.take_lock()
-        # SQLite gives the files beside it the mode of this one, which it makes by the umask.
+        # SQLite creates its other files with the mode of this one, which it creates by the umask.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         with contextlib.suppress(FileNotFoundError):
             self._check_other_name(os.lstat(self.path))
@@ -157,20 +159,20 @@ class SqliteBackend:
             ) from None
         self._file = found.st_dev, found.st_ino
         _written.add(self._file)
-        wal = _identity(f"{self.path}{_WAL}")  # before SQLite makes another one
+        wal = _identity(f"{self.path}{_WAL}")  # before SQLite creates a new one
         self._prepare_on(wal)
         self._looked = time.monotonic()
 
     def _check_other_name(self, found: os.stat_result) -> None:
-        """Raise `StoreInUse` if this process writes the file under another name. To open it once
-        more and close it would end the locks that SQLite has."""
+        """Raise `StoreInUse` if this process writes the file under another name. To open and close
+        it once more would release the locks of SQLite."""
         if (found.st_dev, found.st_ino) in _written:
             raise StoreInUse(
                 f"{self.path} is being written by this process, under another name", os.getpid()
             )
 
     def take_lock(self, patience: float = 0) -> None:
-        """Within so many seconds. Raises `StoreInUse`."""
+        """Take the lock within `patience` seconds. Raises `StoreInUse`."""
         deadline = time.monotonic() + patience
         while self._lock is None:
             try:
@@ -196,7 +198,7 @@ class SqliteBackend:
         self._write_last()
 
     def _write_last(self) -> None:
-        """Write down in the lock file which process writes the store, which file was written here
+        """Store in the lock file the process that writes the store, the file that was written here
         last, and the inode of its write-ahead log."""
         assert self._lock is not None
         text = f"{os.getpid()}\n{self._last}\n{self._last_wal}\n"
@@ -204,7 +206,7 @@ class SqliteBackend:
         os.pwrite(self._lock, text.encode(), 0)
 
     def _prepare_on(self, wal: tuple[int, int] | None) -> None:
-        """Connect to the file, beside which there is this write-ahead log."""
+        """Connect to the file, whose write-ahead log is `wal`."""
         self.database = connect(self.path, self.library, mode="rw")
         lost = bool(self._last_wal) and (wal is None or str(wal[1]) != self._last_wal)
         self._prepare(lost=lost)
@@ -219,13 +221,13 @@ class SqliteBackend:
         self._write_last()
 
     def _time(self) -> float:
-        """The time now, in seconds, or later: after all that is stored, also if the clock was set
-        back."""
+        """Return the time in seconds, but never less than the times that are stored, also if the
+        clock was set back."""
         return time.time() + self._ahead_s
 
     def _new_mark(self) -> None:
-        """In a transaction: from now on, copies of the file that were made before are older ones.
-        `_write_last` follows the transaction."""
+        """Change the file's mark, in a transaction, so that earlier copies of the file are known to
+        be older. Call `_write_last` after the transaction."""
         mark = secrets.token_hex(8)
         self._last = self._marked(mark)
         self._set_meta(mark=mark)
@@ -234,11 +236,12 @@ class SqliteBackend:
         return f"{mark} {self._file[1]}"
 
     def _prepare(self, *, lost: bool) -> None:
-        """`lost`: the write-ahead log is not the one that was written last."""
+        """Configure, migrate and clean the file. `lost`: its write-ahead log is not the one that
+        was written last."""
         x = self.database.execute
         [[application]] = x("PRAGMA application_id")
         if not application and not x("SELECT 1 FROM sqlite_master LIMIT 1"):
-            # A new file; or one whose beginning was interrupted, which need not be empty.
+            # A new file; or one whose creation was interrupted, which need not be empty.
             x("PRAGMA auto_vacuum=INCREMENTAL")
             x(f"PRAGMA application_id={schema.APPLICATION}")
         elif application != schema.APPLICATION:
@@ -259,7 +262,7 @@ class SqliteBackend:
         if version and version < len(schema.MIGRATIONS):
             copy = f"{self.path}.bak-{version}"
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(copy)  # of an attempt that failed
+                os.unlink(copy)  # from an attempt that failed
             os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             x("VACUUM INTO ?", (copy,))
         with self.transaction():
@@ -278,8 +281,8 @@ class SqliteBackend:
         self._write_last()
 
     def _index_since(self, moment: float | None) -> None:
-        """Take records into the index that are not in it: of sessions that were written since then.
-        None: since all were in it that there were."""
+        """Index records that are missing from the index: those of sessions written since `moment`;
+        None: since the index was last complete."""
         x = self.database.execute
         meta = dict(x("SELECT key, value FROM meta"))
         if moment is None and meta.get("closed", True):
@@ -295,8 +298,8 @@ class SqliteBackend:
                 self.index(num, decode_record(body))
 
     def _catch_up_rows(self) -> None:
-        """Count the turns that only the frames tell of: their rows were put off when the process,
-        or the machine, went down."""
+        """Count the turns that are only in frames: their rows were postponed when the process, or
+        the machine, went down."""
         x = self.database.execute
         found = x(
             "SELECT num, last, at, body FROM session JOIN frame ON frame.session=num"
@@ -312,15 +315,17 @@ class SqliteBackend:
                     )
 
     def _begin_generation(self, *, lost: bool) -> None:
-        """Viewers may go on where they were, unless the machine went down under the store, the file
-        is another one than was written here last (a backup that was restored), or its write-ahead
-        log is `lost`: then the last things they saw may be lost, and another generation begins."""
+        """Begin a new generation if the last events may be lost, so that viewers do not continue.
+
+        This is the case if the machine went down while the store was open, if the file is not the
+        one that was written here last (a backup was restored), or if its write-ahead log is `lost`.
+        """
         x = self.database.execute
         meta = dict(x("SELECT key, value FROM meta"))
         boot = _boot()
         sure = bool(meta.get("closed")) or (boot and boot == meta.get("boot"))
         mark = meta.get("mark")
-        if mark is not None:  # an older version has left none
+        if mark is not None:  # files of older versions have none
             sure = sure and self._last == self._marked(mark)
         if lost and not meta.get("closed"):
             sure = False
@@ -384,7 +389,7 @@ class SqliteBackend:
             due = now - self._late_since > _LATEST
             plain = not due and not flush.answers and len(flush.parts) <= _ROWS
             if plain and all(map(self._is_plain, flush.parts)):
-                self._write_all(flush.parts, now)  # one statement, in or not by itself
+                self._write_all(flush.parts, now)  # one statement is atomic by itself
                 return
             with self.transaction():
                 self._write_all(flush.parts, now)
@@ -403,13 +408,13 @@ class SqliteBackend:
             if many:
                 self._forget_rest()
         except Exception as error:
-            self._forget_known()  # it may be in all the same
+            self._forget_known()  # the data may be written nevertheless
             if is_damage(error) or code_of(error) == _MOVED:
                 raise Unusable(str(as_store_error(self.path, error))) from error
             raise
 
     def _look(self) -> None:
-        """Check that all files are in their place: SQLite goes on "committing" to deleted ones."""
+        """Check that all files are in place: SQLite continues to "commit" to deleted ones."""
         now = time.monotonic()
         if now - self._looked < _LOOK:
             return
@@ -419,8 +424,8 @@ class SqliteBackend:
             for end, identity in self._beside.items():
                 self._check_file(end, identity)
         except Unusable:
-            # The file itself is in its place, and what was committed is in the log that SQLite has
-            # open: take it over while that is possible.
+            # The file itself is in place, and the commits are in the log that SQLite has open:
+            # checkpoint it while that is possible.
             with contextlib.suppress(Exception):
                 self.database.execute("PRAGMA wal_checkpoint(PASSIVE)")
             raise
@@ -438,8 +443,8 @@ class SqliteBackend:
             raise Unusable(f"{path} was replaced by another file")
 
     def _write_all(self, parts: list[Part], now: float) -> None:
-        """Their frames many at a time: after each statement a thread has to get the interpreter
-        back from those who use it meanwhile."""
+        """Write parts, many frames per statement: after each statement the thread must get the
+        interpreter back from the threads that use it."""
         frames = [frame for part in parts if (frame := self._write(part, now)) is not None]
         for start in range(0, len(frames), _ROWS):
             some = frames[start : start + _ROWS]
@@ -449,7 +454,7 @@ class SqliteBackend:
             )
 
     def _write(self, part: Part, now: float) -> tuple[object, ...] | None:
-        """Write what is to be known of a session; the frame, if it is to be written."""
+        """Write a session's records and row, and return its frame, if it must be written."""
         num, owner = part.place.num, part.place.owner
         last = part.first + len(part.events) - 1
         known = self._places.get(num) or self._place(num)
@@ -458,7 +463,7 @@ class SqliteBackend:
         if known != (owner, part.first):
             if known != (owner, last + 1):
                 raise Unusable(f"a session of {self.path} was written by somebody else")
-            return None  # its commit failed only as far as we know
+            return None  # it was committed: only the report of that failed
         self._places[num] = owner, last + 1
         row, head = part.row, part.head
         if head is not None:
@@ -481,12 +486,12 @@ class SqliteBackend:
         return num, part.first, last, owner, now, encode_events(part.events)
 
     def _is_plain(self, part: Part) -> bool:
-        """Whether there is nothing of it to be written now but a frame."""
+        """True if only the frame of the part must be written now."""
         return part.row is None or self._is_minor(part)
 
     def _is_minor(self, part: Part) -> bool:
-        """Whether its row can wait for a moment: all that it says is that a turn has begun, and not
-        the session's first, or that somebody is asked. The frame says it, too."""
+        """True if the part's row can be postponed: it only reports that a turn has begun, other
+        than the session's first, or that a question is open. The frame contains this, too."""
         row, known = part.row, self._rows.get(part.place.num)
         if row is None or known is None or part.head is not None or row.turns < 2:
             return False
@@ -503,7 +508,7 @@ class SqliteBackend:
             self.database.execute(_SET_BOTH, (*values, encode(head), head.seq, num))
 
     def _write_late_rows(self) -> None:
-        """To be forgotten when the transaction is in."""
+        """Write the postponed rows, which are forgotten after the transaction is committed."""
         for num, (row, next, at) in self._late_rows.items():
             self._write_row(num, row, next, at, None)
 
@@ -512,7 +517,7 @@ class SqliteBackend:
         self._late_since = math.inf
 
     def _forget_known(self) -> None:
-        """What is in the file is not sure any more."""
+        """Forget the cached contents of the file, which are uncertain."""
         self._places.clear()
         self._rows.clear()
 
@@ -525,13 +530,14 @@ class SqliteBackend:
             self._unindexed[num, record.number] = record
 
     def _place(self, num: int) -> tuple[int, int] | None:
-        """The owner and the next event of a session; None: there is none."""
+        """Return the owner and the next event of a session; None if there is no such session."""
         found = self.database.execute(
             f"SELECT owner, {schema.NEXT} FROM session WHERE num=?", (num,)
         )
         return found[0] if found else None
 
     def index(self, num: int, record: Record) -> None:
+        """Add the text of a record to the index."""
         text = text_of(record)
         if text:
             self.database.execute(
@@ -546,11 +552,11 @@ class SqliteBackend:
             self._forget_rest()
 
     def _write_rest(self) -> None:
-        """Write what was put off, to be forgotten when the transaction is in."""
+        """Write all postponed data, which is forgotten after the transaction is committed."""
         for num, (head, records) in self._late.items():
             self._write_records(num, head, records)
             self.database.execute(_SET_HEAD, (encode(head), head.seq, num))
-        # Many at a time cost a tenth of what each by itself does.
+        # Many together cost a tenth of what they cost one by one.
         for (num, _), record in self._unindexed.items():
             self.index(num, record)
         self._write_late_rows()
@@ -577,7 +583,7 @@ class SqliteBackend:
         return Place(num, 1)
 
     def claim(self, session: str, *, reads: bool = False) -> Place | None:
-        self.catch_up()  # its next records are numbered behind those that are read now
+        self.catch_up()  # its next records are numbered after those that are read now
         with self.transaction():
             x = self.database.execute
             x("UPDATE session SET owner=owner+1 WHERE id=?", (session,))
@@ -586,7 +592,7 @@ class SqliteBackend:
         return Place(*found[0]) if found else None
 
     def release(self, place: Place) -> None:
-        pass  # there is nobody else
+        pass  # no other process could claim it
 
     def discard(self, place: Place) -> None:
         with self.transaction():
@@ -617,12 +623,12 @@ class SqliteBackend:
         return bool(found)
 
     def sessions(self) -> list[str]:
-        """The ids of the sessions that were prompted."""
+        """Return the ids of the sessions that were prompted."""
         found = self.database.execute(f"SELECT id FROM session WHERE {PROMPTED}")
         return [id for (id,) in found]
 
     def pack(self, session: str) -> Packed | None:
-        """All of a session, for `put` of another file; it stays here."""
+        """Export a session, for `put` of another file; it stays in this one."""
         x = self.database.execute
         found = x(
             f"SELECT num, epoch, generation, owner, {schema.NEXT}, {_CARRIED} FROM session"
@@ -647,7 +653,7 @@ class SqliteBackend:
         known = x(f"SELECT owner, {schema.NEXT} FROM session WHERE id=?", (packed.session,))
         if known and known[0] > (owner, next):
             return
-        x("PRAGMA synchronous=FULL")  # it will be deleted where it was
+        x("PRAGMA synchronous=FULL")  # the caller deletes the original afterwards
         self._full = True
         with self.transaction():
             self._forget(packed.session)
@@ -667,7 +673,7 @@ class SqliteBackend:
             )
 
     def vacuum(self) -> None:
-        """Make the file as small as what is in it. What was deleted is gone from it then."""
+        """Compact the file. Deleted data is erased from it."""
         x = self.database.execute
         x("INSERT INTO said(said) VALUES('optimize')")
         x("VACUUM")
@@ -680,7 +686,7 @@ class SqliteBackend:
         self.database.change("DELETE FROM answer WHERE at<?", (self._time() - answers,))
         before = self._time() - events
         gone = 1
-        while gone:  # in pieces: other sessions wait for the commit meanwhile
+        while gone:  # in pieces: other sessions wait for the commits
             with self.transaction():
                 gone = self.database.change(
                     "DELETE FROM frame WHERE id IN (SELECT frame.id FROM frame JOIN session"
@@ -692,8 +698,8 @@ class SqliteBackend:
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str], *, patience: float = 0) -> Iterator[SqliteBackend]:
-    """A file, to be changed in the block; `patience`: seconds to wait for whoever writes it now.
-    Raises `StoreError`."""
+    """Open a file for changes in the block. `patience`: seconds to wait for another process that
+    writes it. Raises `StoreError`."""
     backend = SqliteBackend(path)
     try:
         with store_errors(backend.path):
@@ -707,12 +713,12 @@ def writing(path: str | os.PathLike[str], *, patience: float = 0) -> Iterator[Sq
 
 
 def _text(record: Record) -> int:
-    """Characters of what was said."""
+    """Return the number of characters of text in a record."""
     return sum(len(item.text) for item in record.items)
 
 
 def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Device and inode of a file; None if there is none."""
+    """Return device and inode of a file; None if it does not exist."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
@@ -721,7 +727,7 @@ def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def _boot() -> str:
-    """Another one after each start of the machine; empty where the system does not say."""
+    """Return an id that changes when the machine starts; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""How the writer's thread has something done in Trio's."""
+"""Calls from the writer's thread into Trio's thread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import trio
 
 
 class Wakeups:
-    """What `TrioToken.run_sync_soon` does, by a counter of the kernel's in place of a socket: both
-    threads come to it from a wait, and that takes a quarter of the CPU of such a way there and back
-    (measured with a thread that does no more than write and sync a file).
+    """A substitute for `TrioToken.run_sync_soon` with an eventfd in place of a socket.
 
-    Nothing is called any more when `run` is cancelled: `call_all` does it then.
+    Both threads are waiting when they use it, and it takes a quarter of the CPU of a round trip
+    through the socket (measured with a thread that only writes and syncs a file).
+
+    After `run` is cancelled, only `call_all` calls the remaining functions.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -23,18 +24,19 @@ class Wakeups:
         self._calls: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
 
     def soon(self, function: Callable[..., object], *args: object) -> None:
-        """Have it called in Trio's thread, in this order. From any thread; never waits."""
+        """Call a function in Trio's thread, in order. From any thread; never waits."""
         self._calls.append((function, args))
         os.eventfd_write(self._descriptor, 1)
 
     async def run(self) -> None:
+        """Call functions as they arrive, until cancelled."""
         while True:
             await trio.lowlevel.wait_readable(self._descriptor)
             os.eventfd_read(self._descriptor)
             self.call_all()
 
     def call_all(self) -> None:
-        """Call what was given so far."""
+        """Call the functions that were given so far."""
         for _ in range(len(self._calls)):
             function, args = self._calls.popleft()
             function(*args)
@@ -42,7 +44,7 @@ class Wakeups:
 
 @contextmanager
 def open_wakeups() -> Iterator[Wakeups]:
-    """The thread must be over by the end of the block, and `run`, too."""
+    """Open wakeups for the block. The thread and `run` must have ended when the block is left."""
     descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
     try:
         yield Wakeups(descriptor)

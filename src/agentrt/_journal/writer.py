@@ -1,7 +1,7 @@
-"""The one thread that writes a store: what waits is committed together, then acknowledged.
+"""The thread that writes a store: it commits everything that waits together, then acknowledges it.
 
-Nobody waits for it in the session's path. While one flush is being committed, the next one gathers;
-text, of which there will be more at once, gathers a little longer.
+No session waits for it while it runs. While one flush is being committed, the next one is gathered;
+text, which arrives in quick succession, is gathered a little longer.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from .base import Answer, Backend, Fenced, Flush, Job, Part, Place, Row, Unusabl
 logger = get_logger("store")
 
 RETRY: Final = (0.1, 2.0)
-"""Seconds from a failed commit to the next attempt: at first, and at most."""
+"""Seconds between a failed commit and the next attempt: initially, and at most."""
 
 IDLE: Final = 1.0
-"""Seconds without a flush after which it is time for what was put off."""
+"""Seconds without a flush after which postponed work is done."""
 
 TIDY: Final = 60.0
-"""Seconds between two searches for what need not be kept any longer."""
+"""Seconds between two searches for data that need not be kept any longer."""
 
 
 class Source(Protocol):
-    """Whose batches are written."""
+    """The session, or answer, whose batches are written."""
 
     place: Place
 
     def kept(self, last: int) -> None:
-        """All up to event `last` is committed. Called in Trio's thread."""
+        """Everything up to event `last` is committed. Called in Trio's thread."""
         ...
 
     def fenced(self, error: SessionMoved) -> None:
-        """Nothing more of it will be committed. Called in Trio's thread."""
+        """Nothing more of the session will be committed. Called in Trio's thread."""
         ...
 
 
 class Batch(Struct):
-    """Events that follow each other, and what is to be said of the session behind them. There may
-    be none, where only `answers` are to be kept."""
+    """Consecutive events, and the session's row, head and record after them. `events` is empty if
+    there are only `answers` to store."""
 
     source: Source
     first: int
@@ -65,29 +65,29 @@ class Batch(Struct):
 
 
 class Call(Struct):
-    """Something else for the thread to do, in its order; `done` is called in Trio's thread, with
-    the result or the error."""
+    """Another job for the thread, done in queue order. `done` is called in Trio's thread, with the
+    result or the error."""
 
     job: Job[Any]
     done: Callable[[Any, Exception | None], None]
 
 
 class Observer(Protocol):
-    """Learns how the store does, in Trio's thread."""
+    """Receives the state of the store, in Trio's thread."""
 
     def failing(self, error: Exception, *, final: bool) -> None:
-        """A commit has failed, and is tried again; or `final`."""
+        """A commit has failed, and is retried unless `final`."""
         ...
 
     def well(self) -> None:
-        """It can be written again."""
+        """The store can be written again."""
         ...
 
 
 class Writer(trio.abc.Instrument):
-    """`run` is the thread's function; everything else is called in Trio's. The thread is woken at
-    the end of a pass of Trio's loop: earlier, it would compete for the interpreter with those who
-    still have something to put."""
+    """The writer of a store. `run` is the thread's function; all other methods are called in Trio's
+    thread. The thread is woken at the end of a pass of Trio's loop: earlier, it would compete for
+    the interpreter with tasks that still have items to put."""
 
     def __init__(
         self,
@@ -96,15 +96,15 @@ class Writer(trio.abc.Instrument):
         observer: Observer,
         limits: Limits,
     ) -> None:
-        """`tell` has a function called, with arguments, in Trio's thread."""
+        """`tell` calls a function, with arguments, in Trio's thread."""
         self._backend = backend
         self._tell = tell
         self._observer = observer
         self._limits = limits
         self._queue: deque[Batch | Call | None] = deque()
-        self._put = self._firm = False  # in this pass: anything, and what somebody waits for
+        self._put = self._firm = False  # in this pass: any items, and items that are waited for
         self._more, self._hurry = threading.Lock(), threading.Lock()
-        """Released when something is queued, and when somebody waits for it."""
+        """Released when something is queued, and when a task waits for it."""
         self._more.acquire()
         self._hurry.acquire()
         self._stopping = threading.Event()
@@ -113,18 +113,19 @@ class Writer(trio.abc.Instrument):
         self.commits = 0
         self.commit_seconds = 0.0
         self.failures = 0
-        """Commits that have failed. To be read from any thread."""
+        """Number of failed commits. Can be read from any thread."""
         self.fenced: set[Place] = set()
-        """Sessions that were found to be another process's."""
+        """Sessions that were found to belong to another process."""
         self._behind = False
-        """Whether there was a flush since the backend did what it had put off."""
+        """True if there was a flush since the backend did its postponed work."""
 
     @property
     def takeovers(self) -> int:
+        """Number of sessions claimed from a process that is gone."""
         return self._backend.takeovers
 
     def put(self, item: Batch | Call | None) -> None:
-        """Queue it. Never waits."""
+        """Queue an item. Never waits."""
         self._queue.append(item)
         self._put = True
         if not isinstance(item, Batch) or item.firm:
@@ -141,29 +142,29 @@ class Writer(trio.abc.Instrument):
                     self._hurry.release()
 
     def stop(self) -> None:
-        """Let the thread end when it has written what is queued. What cannot be written now is
-        tried once more, and lost then."""
+        """Let the thread end when it has written the queue. Items that cannot be written now are
+        retried once, and then lost."""
         self._stopping.set()
         self.put(None)
 
     def run(self) -> bool:
-        """Until `stop`. True: all that was queued is stored."""
+        """Run until `stop`. Returns true if everything that was queued is stored."""
         stored = True
         while (item := self._next()) is not None:
             if isinstance(item, Call):
                 self._call(item)
             else:
                 begun = time.monotonic()
-                self._hurry.acquire(blocking=False)  # for what is queued by now
+                self._hurry.acquire(blocking=False)  # clear it for the items queued so far
                 batches = self._gather(item)
-                waits = bool(self._queue)  # for this flush: a call, or more than goes into one
+                waits = bool(self._queue)  # a call, or more than fits in one flush, waits for this
                 stored = self._flush(batches) and stored
                 del batches  # as `item` below
                 self._behind = True
                 self._rest(begun, gathers=not waits)
                 if not self._queue:
                     self._tidy()
-            del item  # its session may be gone while nothing else is written
+            del item  # its session may be freed while nothing else is written
         if stored and self._unusable is None:
             self._tidied = 0.0
             self._tidy()
@@ -172,7 +173,7 @@ class Writer(trio.abc.Instrument):
 
     def _next(self) -> Batch | Call | None:
         while not self._queue:
-            self._more.acquire(blocking=False)  # of what was taken already
+            self._more.acquire(blocking=False)  # clear it for items that were taken already
             if self._queue:
                 break
             if not self._more.acquire(timeout=IDLE if self._behind else -1):
@@ -181,8 +182,8 @@ class Writer(trio.abc.Instrument):
         return self._queue.popleft()
 
     def _rest(self, begun: float, *, gathers: bool) -> None:
-        """Let gather what comes at once behind a flush that `begun` then. Who waits here, and not
-        when something has come, is woken once for it."""
+        """Wait for items that follow directly after a flush that started at `begun`. Waiting here,
+        and not on the first new item, wakes the thread only once for all of them."""
         backend = self._backend
         if gathers and (left := begun + backend.gather - time.monotonic()) > 0:
             self._hurry.acquire(timeout=left)
@@ -190,7 +191,7 @@ class Writer(trio.abc.Instrument):
             self._stopping.wait(left)
 
     def _gather(self, batch: Batch) -> list[Batch]:
-        """What is queued, up to the size of a flush."""
+        """Take queued batches, up to the size of a flush."""
         batches, size = [batch], batch.size
         queue = self._queue
         while queue and size < self._limits.store_flush and isinstance(item := queue[0], Batch):
@@ -251,7 +252,7 @@ class Writer(trio.abc.Instrument):
             self._try(lambda backend: backend.tidy(limits.store_events, limits.store_answers))
 
     def _try(self, job: Job[None]) -> None:
-        """What is not needed today may fail."""
+        """Run work that can be postponed: a failure is only logged."""
         try:
             job(self._backend)
         except Exception as error:
@@ -259,7 +260,7 @@ class Writer(trio.abc.Instrument):
 
 
 def gathered(batches: Sequence[Batch]) -> Flush:
-    """One flush of batches that are in order."""
+    """Combine batches, which are in order, into one flush."""
     parts: dict[Place, Part] = {}
     firm = False
     answers: list[Answer] = []

@@ -1,1 +1,1 @@
-"""Stores in PostgreSQL, through psycopg 3. Imported when one is opened."""
+"""Stores in PostgreSQL, through psycopg 3. Imported when the first one is opened."""

@@ -1,10 +1,11 @@
-"""What writes a store in PostgreSQL: one process at a time, or several that have leases, while any
-may read it.
+"""The writer of a store in PostgreSQL: one process, or several that have leases, write at a time,
+and any process may read.
 
-A lock of the writer's connection says that a process has the store to itself; those with leases
-share the lock. It ends with the connection, and so the server knows that a process is gone. One
-whose connection was cut may believe that it still writes: each flush names the owner of each of its
-sessions, its next event and the lease, and is taken in whole or not at all.
+A lock held by the writer's connection marks the store as used by one process alone; processes with
+leases share the lock. The lock ends with the connection, so the server detects that a process is
+gone. A process whose connection was cut may believe that it still writes: each flush therefore
+names the owner of each of its sessions, the next event and the lease, and is accepted as a whole or
+not at all.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ from .words import vector
 
 T = TypeVar("T")
 
-_SILENT = 7 * 24 * 3600.0  # seconds for which a session without a turn is kept
+_SILENT = 7 * 24 * 3600.0  # seconds for which a session that was never prompted is kept
 _HOUR = 3600
-_AHEAD = 2  # hours whose partitions are made before they begin
-_GONE = 3600.0  # seconds for which the row of a process that has gone is kept
-_REST = 0.005  # seconds from one flush to the next, also if somebody waits for it
-_WAIT = 0.05  # seconds between two attempts at a lock
+_AHEAD = 2  # hours whose partitions are created before they begin
+_GONE = 3600.0  # seconds for which the row of a process that is gone is kept
+_REST = 0.005  # minimum seconds between flushes, also if a task waits for one
+_WAIT = 0.05  # seconds between two attempts to take a lock
 
 _CARRIED = (
     "agent, cwd, title, prompt, phase, turns, tenant, created, updated, about, head, head_seq"
@@ -62,37 +63,40 @@ _HOLDERS = (
     " AND objid::bigint=hashtext(%s)::bigint & 4294967295 AND l.granted"
     " AND l.database=(SELECT oid FROM pg_database WHERE datname=current_database())"
 )
-"""Who has an advisory lock."""
+"""SQL: the holders of an advisory lock."""
 
 _TRIES = 5
-"""How often a lock is tried for that was taken, and then had no holder."""
+"""Number of attempts to take a lock that was taken, and then had no holder."""
 
 
 class PostgresBackend:
+    """The writer of a store in a schema of a database."""
+
     def __init__(
         self, server: Server, home: str | None = None, gather: float = Limits().store_gather
     ) -> None:
-        """`home`: that of this process, if it shares the store with others; `gather`: seconds from
-        one flush to the next."""
-        # A server has more to do for many small flushes, and for other processes.
+        """`home`: the home of this process, if it shares the store with others; `gather`: seconds
+        between flushes."""
+        # Many small flushes cost a server more than a file, and it serves other processes, too.
         self.gather, self.rest = gather, min(_REST, gather)
         self.server = server
         self.lease: Callable[[], int | None] = lambda: None
-        """The lease that is held at this moment, if one is. To be called from any thread."""
+        """Returns the lease that is held now, or None. Callable from any thread."""
         self.rooms: Mapping[str, int | None] = {}
         self.takeovers = 0
         self._home = home
         self._connection: Connection | None = None
         self._last: tuple[int, str] | None = None
-        """The process of the server that had our connection, and since when."""
+        """The server's process of the last connection, and its start."""
         self._generation = 0
         self._doubtful = False
-        """Whether what was to be committed last may be in, although it seemed to fail."""
+        """True if the last commit may have succeeded, although it seemed to fail."""
 
     # --- the connection
 
     def open(self, patience: float = 0) -> None:
-        """`patience`: seconds to wait for whoever writes it now."""
+        """Connect, and take the lock. `patience`: seconds to wait for another process that writes
+        the store."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -108,7 +112,7 @@ class PostgresBackend:
         if self._connection is None or self._connection.closed:
             self.close()
             connection = connect(self.server, writes=True)
-            # What psycopg prepares by itself it gives up behind a rollback, with all else that is.
+            # After a rollback psycopg drops the statements that it prepared, with all others.
             connection.prepare_threshold = None
             try:
                 with database_errors(self.server):
@@ -135,7 +139,7 @@ class PostgresBackend:
 
     @contextlib.contextmanager
     def _alone(self, connection: Connection) -> Iterator[None]:
-        """A transaction, in which no other process changes the schema."""
+        """Open a transaction during which no other process changes the schema."""
         with connection.transaction():
             key = (LOCK + 1, self.server.schema)
             connection.rows("SELECT pg_advisory_xact_lock(%s::int, hashtext(%s))", key)
@@ -156,11 +160,11 @@ class PostgresBackend:
             if connection.rows(f"SELECT {take}(%s::int, hashtext(%s))", key) == [(True,)]:
                 return
             holders = connection.rows(_HOLDERS, key)
-            if holders:  # if not, it has just become free
+            if holders:  # otherwise it has just become free
                 break
         for pid, since, name, where in holders:
             if (pid, since) == self._last:
-                # The server has not noticed yet that this connection is lost.
+                # The server has not detected yet that this connection is lost.
                 connection.rows("SELECT pg_terminate_backend(%s::int)", [pid])
                 raise errors.OperationalError("the server still has the connection that was lost")
             words = (name or "").split()
@@ -190,16 +194,15 @@ class PostgresBackend:
             if other:
                 raise StoreError(f"{self.server} is not a store of agentrt: another schema is")
         if version >= len(schema.MIGRATIONS):
-            return  # also what a newer version has made, and this one can still use
+            return  # also a schema of a newer version that this one can still use
         for migration in schema.MIGRATIONS[version:]:
             connection.execute(migration.sql.encode(), prepare=False)
         newest = schema.MIGRATIONS[-1]
         self._set_meta(connection, schema=len(schema.MIGRATIONS), least=newest.least)
 
     def _begin_generation(self, connection: Connection) -> None:
-        """Viewers may go on where they were, unless the database is another one than before (one
-        that took over, or that was restored): then the last things they saw may be lost, and
-        another generation begins."""
+        """Begin a new generation if the database is not the same as before (a standby took over, or
+        a backup was restored): the last events may be lost, so viewers must not continue."""
         [(where,)] = connection.rows(
             "SELECT (SELECT oid FROM pg_database WHERE datname=current_database())::text || ' ' ||"
             " left(pg_walfile_name(pg_current_wal_lsn()), 8)"
@@ -225,10 +228,10 @@ class PostgresBackend:
             self._connection = None
 
     def finish(self) -> None:
-        pass  # each commit is on the disk
+        pass  # each commit is durable
 
     def catch_up(self) -> None:
-        pass  # and in the index
+        pass  # each commit is indexed
 
     # --- writing
 
@@ -245,7 +248,7 @@ class PostgresBackend:
             except errors.DivisionByZero:
                 self._write(connection, self._settled(connection, flush))  # or raises `Fenced`
             except errors.CheckViolation:
-                self._make_partitions(connection)  # the clock has gone on by hours
+                self._make_partitions(connection)  # the clock has advanced by hours
                 self._write(connection, flush)
         except Exception as error:
             self._doubtful = self._doubtful or is_lost(error)
@@ -266,7 +269,8 @@ class PostgresBackend:
                     copy.write_row(frame)
 
     def _settled(self, connection: Connection, flush: Flush) -> Flush:
-        """What of a flush is not in yet. Raises `Fenced` for the sessions of others."""
+        """Return the part of a flush that is not committed yet. Raises `Fenced` for sessions that
+        have another owner."""
         found = {
             num: (owner, next)
             for num, owner, next in connection.rows(
@@ -289,8 +293,8 @@ class PostgresBackend:
         return Flush(missing, flush.firm, flush.answers)
 
     def _once_more(self, job: Callable[[Connection], T]) -> T:
-        """Something that may be done twice: a server that was restarted is noticed only when it is
-        asked."""
+        """Run a job that may be repeated: a restart of the server is noticed only at the next
+        statement."""
         connection = self._connected()
         try:
             return job(connection)
@@ -325,15 +329,15 @@ class PostgresBackend:
         return self._once_more(job)
 
     def _check_room(self, connection: Connection, session: str, tenant: str) -> None:
-        """In the transaction in which a session is opened: others of its tenant wait for its end.
-        Raises `LimitExceeded`."""
+        """Check the number of open sessions of a tenant in the transaction that opens another one;
+        transactions for the same tenant wait for its end. Raises `LimitExceeded`."""
         room = self.rooms.get(tenant)
         if room is None:
             return
         key = (LOCK + 2, f"{self.server.schema} {tenant}")
         connection.rows(
             "SELECT set_config('lock_timeout', '1000', true)"
-        )  # all that is stored waits
+        )  # short, because all writes of this process wait
         connection.rows("SELECT pg_advisory_xact_lock(%s::int, hashtext(%s))", key)
         [(open,)] = connection.rows(
             "SELECT count(*) FROM session s"
@@ -359,7 +363,7 @@ class PostgresBackend:
             return None
         [(num, node, home, tenant)] = found
         if node is not None and node != lease:
-            # Waits for a renewal that is under way.
+            # Waits for a renewal that is in progress.
             others = connection.rows(
                 "SELECT name, host FROM node WHERE num=%s AND until>clock_timestamp() FOR UPDATE",
                 [node],
@@ -382,7 +386,7 @@ class PostgresBackend:
         return Place(num, owner)
 
     def _held(self) -> int | None:
-        """The lease under which something new may begin. Raises `StoreUnavailable`."""
+        """Return the lease for new work. Raises `StoreUnavailable` if there is none."""
         lease = self.lease()
         if lease is None and self._home is not None:
             raise StoreUnavailable(f"{self.server} has not been reached for too long to own more")
@@ -461,7 +465,7 @@ class PostgresBackend:
 
         self._once_more(job)
 
-    # --- what need not be kept
+    # --- removing old data
 
     def tidy(self, events: float, answers: float) -> None:
         connection = self._connected()
@@ -491,7 +495,7 @@ class PostgresBackend:
 
     @staticmethod
     def _hours(connection: Connection) -> list[int]:
-        """Those that have a partition."""
+        """Return the hours that have a partition."""
         names = connection.rows(
             "SELECT relname::text FROM pg_inherits JOIN pg_class ON oid=inhrelid"
             " WHERE inhparent='frame'::regclass"
@@ -499,8 +503,8 @@ class PostgresBackend:
         return sorted(hour for (name,) in names if (hour := schema.hour_of(name)) is not None)
 
     def _make_partitions(self, connection: Connection) -> None:
-        """Of this hour and the next ones. They are made beside the table and then attached, which
-        keeps nobody from reading and writing it."""
+        """Create the partitions of this hour and the next ones. They are created apart from the
+        table and then attached, which blocks neither readers nor writers."""
         now = int(self._now(connection) // _HOUR)
         hours = set(range(now, now + _AHEAD + 1))
         if hours.issubset(self._hours(connection)):
@@ -513,7 +517,7 @@ class PostgresBackend:
         for hour in hours:
             name = schema.partition(hour)
             begin, end = (f"to_timestamp({each * _HOUR})" for each in (hour, hour + 1))
-            connection.rows(f"DROP TABLE IF EXISTS {name}")  # of an attempt that failed
+            connection.rows(f"DROP TABLE IF EXISTS {name}")  # from an attempt that failed
             connection.rows(f"CREATE TABLE {name} (LIKE frame INCLUDING ALL)")
             connection.rows(
                 f"ALTER TABLE frame ATTACH PARTITION {name} FOR VALUES FROM ({begin}) TO ({end})"
@@ -521,8 +525,9 @@ class PostgresBackend:
 
     @staticmethod
     def _drop(connection: Connection, hour: int) -> None:
-        """What no head stands for yet is kept: of a turn that is hours long, or whose process died
-        in it. Whoever reads the table for long is not waited for: there is another minute."""
+        """Drop a partition. Frames that no head replaces yet are kept: those of a turn that lasts
+        for hours, or whose process died. If a long read of the table blocks this, it is retried a
+        minute later."""
         name = schema.partition(hour)
         with contextlib.suppress(errors.LockNotAvailable), connection.transaction():
             connection.rows("SELECT set_config('lock_timeout', '200', true)")
@@ -548,7 +553,7 @@ def _forget(connection: Connection, session: str) -> bool:
 
 @contextlib.contextmanager
 def writing(server: Server) -> Iterator[PostgresBackend]:
-    """A store, to be changed in the block. Raises `StoreError`."""
+    """Open a store for changes in the block. Raises `StoreError`."""
     backend = PostgresBackend(server)
     try:
         backend.open()

@@ -1,9 +1,9 @@
-"""What processes that share a store say to each other: commands to the sessions of others, what
-came of them, and which sessions somebody looks at.
+"""Communication between processes that share a store: commands to sessions of other processes,
+their answers, and the sessions that are watched.
 
-A row is a command. Its `node` is the lease of who is to carry it out; that one alone takes it, and
-only while the lease is not over. So a command can be given to another one when that is dead: what
-came of it is stored with its answer, or nothing has.
+A row is a command. Its `node` is the lease of the process that must carry it out; only that one
+takes it, and only while the lease lasts. So a command can be given to another process when this one
+is dead: the results of the command are stored together with its answer, or not at all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .statements import ALIVE, CHANNEL
 
 T = TypeVar("T")
 
-_FRAMES = 2000  # that are read at once
+_FRAMES = 2000  # maximum number of frames that one query reads
 
 _LIVES = "EXISTS (SELECT FROM node WHERE num=%s AND until>clock_timestamp())"
 
@@ -45,20 +45,21 @@ _GONE = (
     "NOT EXISTS (SELECT FROM node n WHERE n.num=c.node AND n.until>clock_timestamp())"
     " AND (answer IS NULL OR answer='')"
 )
-"""Whether who was to carry out a command `c` is gone, and has not answered."""
+"""SQL: true if the process for a command `c` is gone and has not answered."""
 
 
 class PostgresCommands:
-    """Used from one thread at a time. Its methods raise `StoreError`."""
+    """The `Rows` in PostgreSQL. Used from one thread at a time. Its methods raise `StoreError`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._connection: Connection | None = None
 
-    # --- what there is
+    # --- listing sessions
 
     def entries(self, limit: int) -> list[StoreEntry]:
-        """The sessions that were prompted or are at work, the latest first, with their phase."""
+        """Return the sessions that were prompted or are running, the latest first, with their
+        phases."""
         return self._entries(
             f"({PROMPTED} OR node IS NOT NULL) ORDER BY updated DESC, id DESC LIMIT %s",
             limit,
@@ -78,16 +79,16 @@ class PostgresCommands:
         return [structs.replace(entry_of(row[:-1]), phase=row[-1]) for row in rows]
 
     def chat(self, name: str) -> str | None:
-        """The session that clients have this name for."""
+        """Return the session to which clients gave this name."""
         rows = self._do(
             lambda each: each.rows("SELECT session FROM chat WHERE name=%s", [clean(name)])
         )
         return rows[0][0] if rows else None
 
-    # --- whose a session is
+    # --- owners of sessions
 
     def owned(self, session: str) -> Owned | None:
-        """None: there is no such session."""
+        """Return the owner of a session; None if there is no such session."""
         rows = self._do(
             lambda each: each.rows(
                 f"SELECT CASE WHEN {ALIVE} THEN node END, home FROM session s WHERE id=%s",
@@ -97,7 +98,7 @@ class PostgresCommands:
         return Owned(*rows[0]) if rows else None
 
     def workers(self) -> list[Worker]:
-        """Those that may run sessions."""
+        """Return the processes that may run sessions."""
         rows = self._do(
             lambda each: each.rows(
                 "SELECT num, home, load, (SELECT count(*) FROM session s WHERE s.node=n.num),"
@@ -111,8 +112,8 @@ class PostgresCommands:
     # --- commands
 
     def post(self, command: Command, asker: int, node: int) -> CommandStatus | None:
-        """Have a command carried out by `node`, if it is not under way already: then its answer
-        comes to this asker. None: another command has its id."""
+        """Have a command carried out by `node`, unless it is in progress already: then its answer
+        is sent to this asker. Returns None if the id is used by another command."""
         c = command
         rows = self._do(
             lambda each: each.rows(
@@ -129,8 +130,8 @@ class PostgresCommands:
         return CommandStatus(num, node, answer, alive=True)
 
     def take(self, node: int, known: Collection[int]) -> list[Command]:
-        """What this process is to carry out, the oldest first, but for what is `known` to be under
-        way here already."""
+        """Take the commands that this process must carry out, the oldest first, except those that
+        are `known` to be in progress here."""
         rows = self._do(
             lambda each: each.rows(
                 "UPDATE command SET taken=true WHERE node=%s AND answer IS NULL"
@@ -153,7 +154,7 @@ class PostgresCommands:
         ]
 
     def answer(self, node: int, answers: Mapping[int, bytes]) -> None:
-        """For the askers. What another one has taken since is not answered."""
+        """Answer commands. Those that another process has taken since are left unanswered."""
         self._do(
             lambda each: each.rows(
                 "UPDATE command c SET answer=a.body FROM unnest(%s::bigint[], %s::bytea[])"
@@ -164,7 +165,7 @@ class PostgresCommands:
         )
 
     def look(self, nums: Sequence[int]) -> list[CommandStatus]:
-        """How commands stand."""
+        """Return the states of commands."""
         rows = self._do(
             lambda each: each.rows(
                 f"SELECT num, node, answer, {ALIVE} FROM command s WHERE num=ANY(%s::bigint[])",
@@ -174,8 +175,8 @@ class PostgresCommands:
         return [CommandStatus(num, node, answer, alive=alive) for num, node, answer, alive in rows]
 
     def pass_on(self, num: int, node: int, to: int) -> bool:
-        """Give a command to another one, if `node` cannot carry it out: it is gone, or has said
-        that the session is not its own."""
+        """Give a command to another process, if `node` cannot carry it out: it is gone, or has
+        answered that it does not own the session."""
         return bool(
             self._do(
                 lambda each: each.rows(
@@ -188,7 +189,7 @@ class PostgresCommands:
         )
 
     def withdraw(self, num: int, node: int) -> bool:
-        """Take a command back that `node` has not taken, or cannot carry out."""
+        """Withdraw a command that `node` has not taken, or cannot carry out."""
         return bool(
             self._do(
                 lambda each: each.rows(
@@ -200,15 +201,15 @@ class PostgresCommands:
         )
 
     def forget(self, nums: Sequence[int]) -> None:
-        """Their answers were read."""
+        """Delete commands whose answers were read."""
         self._do(
             lambda each: each.rows("DELETE FROM command WHERE num=ANY(%s::bigint[])", [list(nums)])
         )
 
-    # --- who looks at what
+    # --- watching sessions
 
     def watch(self, session: str, node: int) -> int | None:
-        """Be notified from now on when something is stored of a session; its number."""
+        """Subscribe to notifications about new data of a session; returns its number, or None."""
         rows = self._do(
             lambda each: each.rows(
                 "WITH s AS (SELECT num FROM session WHERE id=%s),"
@@ -220,7 +221,7 @@ class PostgresCommands:
         return rows[0][0] if rows else None
 
     def watch_again(self, nums: Sequence[int], node: int) -> None:
-        """The same of those that were watched under another lease."""
+        """Renew subscriptions that were made under an earlier lease."""
         self._do(
             lambda each: each.rows(
                 "INSERT INTO watch SELECT unnest(%s::bigint[]), %s ON CONFLICT DO NOTHING",
@@ -234,12 +235,12 @@ class PostgresCommands:
         )
 
     def tails(self, known: Mapping[int, int]) -> list[Tail]:
-        """What is stored of sessions behind the events that are known of each, in order. A session
-        that is not there any more is not in it; one without anything new is."""
+        """Return the stored events after those that are known of each session, in order. A session
+        that was deleted is missing in the result; one without new events is included."""
 
         def job(connection: Connection) -> list[Tail]:
             with connection.transaction():
-                # Of one moment, and ahead of any partition's being dropped.
+                # A consistent snapshot, and before any partition is dropped.
                 connection.rows("LOCK TABLE frame IN ACCESS SHARE MODE")
                 there = connection.rows(
                     "SELECT num, next, epoch, generation,"
@@ -258,7 +259,7 @@ class PostgresCommands:
             sizes = dict.fromkeys(found, 0)
             for num, first, body in frames:
                 if num in found:
-                    with contextlib.suppress(RemoteProtocolError):  # then it is missing
+                    with contextlib.suppress(RemoteProtocolError):  # a gap remains
                         found[num].append((first, decode_events(body)))
                     sizes[num] += len(body)
             return [
@@ -276,14 +277,15 @@ class PostgresCommands:
         return self._do(job)
 
     def alive(self) -> list[int]:
-        """The leases that are not over."""
+        """Return the leases that are not over."""
         rows = self._do(
             lambda each: each.rows("SELECT num FROM node WHERE until>clock_timestamp()")
         )
         return [num for (num,) in rows]
 
     def connections(self) -> tuple[int, int]:
-        """To the server, of all; and how many those may have who are no superusers."""
+        """Return the number of all connections to the server, and its maximum for users who are not
+        superusers."""
         [found] = self._do(
             lambda each: each.rows(
                 "SELECT (SELECT count(*) FROM pg_stat_activity"
@@ -302,7 +304,7 @@ class PostgresCommands:
             self._connection = None
 
     def _do(self, job: Callable[[Connection], T]) -> T:
-        """Each is one statement, or may be done again: a connection that was lost is made again
+        """Run a job of one statement, or one that may be repeated: a lost connection is reopened
         once."""
         with database_errors(self._server):
             if self._connection is not None and not self._connection.closed:
@@ -316,13 +318,13 @@ class PostgresCommands:
 
 
 def epoch_of(epoch: str, born: int, now: int) -> str:
-    """That of a session's log: another one in each generation of the database."""
+    """Return the epoch of a session's log, which changes with each generation of the database."""
     return epoch if born == now else f"{epoch}.{now}"
 
 
 class Notified(Struct, frozen=True):
-    """What a process was notified of: to `take` commands, that there are answers, what is new of
-    sessions, or (`sessions`) only that something is."""
+    """The notifications that a process received: that there are commands to take, that there are
+    answers, new events of sessions (`tails`), or sessions that have new events (`sessions`)."""
 
     takes: bool = False
     answers: bool = False
@@ -331,7 +333,7 @@ class Notified(Struct, frozen=True):
 
 
 def notified_of(payloads: Iterable[str]) -> Notified:
-    """What notifications say: words in their first line, frames in the others."""
+    """Parse notifications: the first line has words, each other line a frame."""
     words: set[str] = set()
     tails: list[Tail] = []
     for payload in payloads:
@@ -348,7 +350,7 @@ def notified_of(payloads: Iterable[str]) -> Notified:
 
 
 def _tail(line: str) -> Tail | None:
-    """None: it cannot be read, and is missing then."""
+    """Parse a frame; None if it cannot be read, which leaves a gap."""
     num, first, epoch, text = line.split(" ", 3)
     body = text.encode()
     try:
@@ -361,11 +363,11 @@ def _tail(line: str) -> Tail | None:
 
 
 class PostgresListener:
-    """A connection that receives what a process is notified of. Made and closed in a thread; what
-    has come is read where its socket is waited for."""
+    """A connection that receives the notifications of a process. It is opened and closed in a
+    thread; notifications are read in the thread that waits for its socket."""
 
     def __init__(self, server: Server, node: int) -> None:
-        """Raises `StoreError`."""
+        """Connect and listen. Raises `StoreError`."""
         self._connection = connect(server, writes=True)
         with database_errors(server):
             try:
@@ -380,7 +382,8 @@ class PostgresListener:
         return self._connection.fileno()
 
     def received(self) -> Notified:
-        """What has come since. Never waits. Raises `StoreError` if the connection is lost."""
+        """Return the notifications that have arrived. Never waits. Raises `StoreError` if the
+        connection is lost."""
         pgconn = self._connection.pgconn
         try:
             pgconn.consume_input()

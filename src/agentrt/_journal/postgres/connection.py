@@ -1,7 +1,7 @@
-"""A connection to a database, and what its errors say.
+"""A connection to a database, and the interpretation of its errors.
 
-psycopg's own asynchronous connections are of asyncio alone, and a store has a thread that writes
-and another one that reads anyway: there the synchronous ones cost less.
+psycopg's asynchronous connections work with asyncio only. A store has one thread that writes and
+one that reads anyway, where synchronous connections cost less.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from . import schema
 T = TypeVar("T")
 
 PATIENCE: Final = 10.0
-"""Seconds that a database may take to answer, or to let a connection in."""
+"""Seconds that a database may take to answer, or to accept a connection."""
 
 AT_LENGTH: Final = 600.0
-"""The same of what is a lot of work: a new version's schema, a long session that is deleted."""
+"""The same for long operations: migrating the schema, deleting a long session."""
 
 LOCK: Final = 0x61677274
-"""The first half of the number of the lock that says who writes a store; the other half is of its
-schema's name."""
+"""The first half of the number of the lock that a store's writer holds; the other half is derived
+from the name of its schema."""
 
-_OLDEST = 140000  # of PostgreSQL
+_OLDEST = 140000  # the oldest supported version of PostgreSQL
 
 
 class Connection(Psycopg[tuple[Any, ...]]):
-    """Each statement is a transaction of its own, unless a block says otherwise. One that is not
-    answered in time breaks the connection: what became of it has to be looked up."""
+    """Each statement is its own transaction, except in a `transaction` block. A statement that is
+    not answered in time breaks the connection: its outcome must be queried later."""
 
     patience = PATIENCE
     _repeated: dict[bytes, bytes]
-    """The names of the statements that are prepared."""
+    """The names of the prepared statements."""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         limit = self.patience if timeout is None else timeout
@@ -61,8 +61,8 @@ class Connection(Psycopg[tuple[Any, ...]]):
             return cursor.fetchall() if cursor.description is not None else []
 
     def repeat(self, statement: bytes, params: Sequence[bytes | None]) -> None:
-        """Execute what is executed all the time, with parameters as they are sent. What psycopg
-        finds out about a statement and its arguments takes more CPU than all else of it."""
+        """Execute a frequent statement, with parameters in PostgreSQL's binary format. The analysis
+        of statements and arguments by psycopg takes more CPU than all the rest."""
         name = self._repeated.get(statement)
         if name is None:
             name = b"agentrt_%d" % len(self._repeated)
@@ -78,14 +78,14 @@ class Connection(Psycopg[tuple[Any, ...]]):
                 raise errors.error_from_result(result)
 
     def change(self, statement: str, args: Sequence[object] = ()) -> int:
-        """Execute, and return how many rows it changed."""
+        """Execute a statement, and return the number of rows that it changed."""
         with self.cursor() as cursor:
             cursor.execute(statement.encode(), args or None)
             return cursor.rowcount
 
     @contextlib.contextmanager
     def unhurried(self) -> Iterator[None]:
-        """For a lot of work at once."""
+        """Extend the time limits for long operations in the block."""
         self.rows("SELECT set_config('statement_timeout', '0', false)")
         self.patience = AT_LENGTH
         try:
@@ -97,11 +97,11 @@ class Connection(Psycopg[tuple[Any, ...]]):
 
 
 def connect(server: Server, *, writes: bool) -> Connection:
-    """A connection; what the URL does not say, libpq takes from its environment (`PGHOST`,
-    `PGPASSWORD`, a service or a password file). Raises `StoreError`."""
+    """Connect to a server. Parameters that the URL leaves out are taken from libpq's environment
+    (`PGHOST`, `PGPASSWORD`, a service or a password file). Raises `StoreError`."""
     defaults: dict[str, Any] = {
         "connect_timeout": int(PATIENCE),
-        # Who it is that has a lock: `agentrt MACHINE PROCESS`.
+        # Identifies the holder of a lock: `agentrt MACHINE PROCESS`.
         "application_name": f"agentrt {socket.gethostname()} {os.getpid()}"[:63],
         "client_encoding": "UTF8",
         "keepalives_idle": 10,
@@ -113,7 +113,7 @@ def connect(server: Server, *, writes: bool) -> Connection:
     with database_errors(server):
         try:
             said = conninfo.conninfo_to_dict(server.conninfo)
-        except psycopg.ProgrammingError:  # whose message may have a piece of a password
+        except psycopg.ProgrammingError:  # its message may contain part of a password
             raise StoreError(f"{server}: libpq cannot read the URL") from None
         connection: Connection = Connection.connect(**{**defaults, **said}, autocommit=True)
         try:
@@ -129,7 +129,7 @@ def _prepare(connection: Connection, server: Server) -> None:
         version = connection.info.server_version // 10000
         raise StoreError(f"{server} is PostgreSQL {version}, and the oldest that will do is 14")
     connection._repeated = {}
-    # Of one kind, so that one prepared statement does for numbers of any size.
+    # One type for all integers, so that one prepared statement fits numbers of any size.
     connection.adapters.register_dumper(int, Int8BinaryDumper)
     name = sql.Identifier(server.schema).as_string(connection)
     connection.rows(
@@ -139,7 +139,7 @@ def _prepare(connection: Connection, server: Server) -> None:
         " set_config('tcp_keepalives_count', '3', false)",
         (name, _timeout(), f"{PATIENCE / 2 * 1000:.0f}"),
     )
-    # What is acknowledged is on its disk. A server that waits for even more (`remote_apply`) does.
+    # Acknowledged data is on the server's disk. Stricter settings (`remote_apply`) are kept.
     connection.rows(
         "SELECT set_config('synchronous_commit', 'on', false)"
         " WHERE current_setting('synchronous_commit') IN ('off', 'local')"
@@ -147,12 +147,13 @@ def _prepare(connection: Connection, server: Server) -> None:
 
 
 def _timeout() -> str:
-    """Milliseconds after which the server itself gives up a statement that nobody waits for."""
+    """Return the milliseconds after which the server aborts a statement whose client has given
+    up."""
     return f"{PATIENCE * 1000:.0f}"
 
 
 def versions(connection: Connection) -> tuple[int, int]:
-    """Of the schema, and the oldest that may use it; 0: there is none."""
+    """Return the version of the schema and the oldest version that may use it; 0 without one."""
     if connection.rows("SELECT to_regclass('meta')") == [(None,)]:
         return 0, 0
     meta = dict(connection.rows("SELECT key, value FROM meta WHERE key IN ('schema', 'least')"))
@@ -160,7 +161,7 @@ def versions(connection: Connection) -> tuple[int, int]:
 
 
 def is_newer(versions: tuple[int, int]) -> bool:
-    """Whether this program cannot use such a schema."""
+    """True if this program cannot use a schema of these versions."""
     return versions[1] > len(schema.MIGRATIONS)
 
 
@@ -173,7 +174,7 @@ def newer(server: Server, version: int) -> StoreError:
 
 @contextlib.contextmanager
 def database_errors(server: Server) -> Iterator[None]:
-    """Raise what psycopg says in the block as `StoreError`."""
+    """Raise errors of psycopg in the block as `StoreError`."""
     try:
         yield
     except (psycopg.Error, OSError) as error:
@@ -181,16 +182,16 @@ def database_errors(server: Server) -> Iterator[None]:
 
 
 def is_away(error: Exception) -> bool:
-    """Whether there may be an answer soon: nobody listens there, the server is just being started
-    or has no place left, or it is a standby. Else it has refused what it was asked, or libpq cannot
-    ask it with these settings."""
+    """True if the database may answer soon: no server listens, it is just starting or has no free
+    connections, or it is a standby. False if it has refused the request, or if libpq cannot connect
+    with these settings."""
     if isinstance(error, _PASSING_ERRORS):
-        return True  # also in a language that is not known here
+        return True  # independent of the language of the message
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     said = one_line(error)
     if isinstance(error, psycopg.InterfaceError):
-        return "connection" in said  # it was closed in the middle of the beginning
+        return "connection" in said  # it was closed while being opened
     if any(words in said for words in _SETTINGS):
         return False
     return "FATAL:" not in said or any(words in said for words in _PASSING)
@@ -200,7 +201,7 @@ _PASSING = (
     *("starting up", "shutting down", "recovery", "too many clients", "connection slots"),
     *("terminating connection", "not accepting connections", "not yet accepting connections"),
 )
-"""Texts of FATAL errors that pass. (Of one that refuses a connection, libpq gives no code.)"""
+"""Texts of temporary FATAL errors. (libpq gives no code for an error that refuses a connection.)"""
 
 _PASSING_ERRORS = (
     *(errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow),
@@ -212,7 +213,7 @@ _SETTINGS = (
     *("certificate", "private key", "does not support SSL", "GSSAPI encryption required"),
     *("invalid ", "definition of service"),
 )
-"""What libpq says of settings with which it never gets in."""
+"""Texts of libpq about settings that can never work."""
 
 
 def one_line(error: Exception) -> str:
@@ -220,5 +221,5 @@ def one_line(error: Exception) -> str:
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether the connection is gone, so that it is not sure what became of a statement."""
+    """True if the connection is gone, so that the outcome of a statement is unknown."""
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)

@@ -1,4 +1,4 @@
-"""The leases of the processes that share a store, on a connection of their own."""
+"""The leases of the processes that share a store, on a separate connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ T = TypeVar("T")
 
 
 class PostgresLeases:
-    """Used from one thread at a time. Its methods raise `StoreError`."""
+    """The `Leases` in PostgreSQL. Used from one thread at a time. Its methods raise
+    `StoreError`."""
 
     def __init__(self, server: Server, patience: float | None = None) -> None:
         """`patience`: seconds that the database may take to answer."""
@@ -36,7 +37,8 @@ class PostgresLeases:
         return int(num)
 
     def renew(self, num: int, length: float, load: bytes) -> bool | None:
-        """Whether it is to be drained. None: the lease is over, and stays so."""
+        """Renew a lease. Returns true if its process should drain; None if the lease is over, which
+        is final."""
         found = self._do(
             lambda each: each.rows(
                 "UPDATE node SET until=clock_timestamp()+make_interval(secs => %s), load=%s"
@@ -56,7 +58,7 @@ class PostgresLeases:
         self._do(job)
 
     def nodes(self) -> list[NodeEntry]:
-        """Those that are alive, in the order of their start."""
+        """Return the processes that are alive, in the order of their start."""
         rows = self._do(
             lambda each: each.rows(
                 "SELECT num, name, host, pid, role, home, version,"
@@ -69,7 +71,7 @@ class PostgresLeases:
         return [NodeEntry(*row) for row in rows]
 
     def drain(self, name: str, *, drain: bool = True) -> int:
-        """Let the processes of that name be drained, or no longer; returns how many there are."""
+        """Set whether the processes with that name should drain; returns their number."""
         return self._do(
             lambda each: each.change(
                 "UPDATE node SET draining=%s WHERE name=%s AND until>clock_timestamp()",
@@ -78,7 +80,7 @@ class PostgresLeases:
         )
 
     def left(self, limit: int) -> list[str]:
-        """Some sessions whose owner is gone without having released them."""
+        """Return some sessions whose owners are gone without having released them."""
         rows = self._do(
             lambda each: each.rows(
                 f"SELECT id FROM session s WHERE node IS NOT NULL AND NOT {ALIVE}"
@@ -89,7 +91,7 @@ class PostgresLeases:
         return [id for (id,) in rows]
 
     def release(self, session: str) -> None:
-        """Have nobody own a session whose owner is gone."""
+        """Release a session whose owner is gone."""
         self._do(
             lambda each: each.change(
                 f"UPDATE session s SET node=NULL WHERE id=%s AND node IS NOT NULL AND NOT {ALIVE}",

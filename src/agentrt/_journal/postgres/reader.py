@@ -1,4 +1,4 @@
-"""What reads a store in PostgreSQL, beside the one that writes it."""
+"""The reader of a store in PostgreSQL, for use alongside its writer."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from .words import query as query_of
 
 T = TypeVar("T")
 
-_FEW = 10  # sessions that begin with the same letters: more need no list
+_FEW = 10  # maximum number of sessions found by a prefix: more are not needed for a choice
 
 COLUMNS: Final = (
     "id, agent, cwd, title, prompt, turns, extract(epoch FROM created)::float8,"
     " extract(epoch FROM updated)::float8, about, num"
 )
-"""Of a session, as `entry_of` takes them."""
+"""The columns of a session, in the order of `entry_of`."""
 
 _ENTRIES = f"SELECT {COLUMNS} FROM session"
 
 
 class ServerReport(Struct, frozen=True, kw_only=True):
-    """What there is to say of a store in PostgreSQL. `version`: the server's; `encrypted`: whether
-    the connection is; `size` in bytes."""
+    """Facts about a store in PostgreSQL. `version`: of the server; `encrypted`: true if the
+    connection is encrypted; `size`: in bytes."""
 
     path: str
     version: str
@@ -60,15 +60,17 @@ class ServerReport(Struct, frozen=True, kw_only=True):
 
 
 class PostgresReader:
+    """A reader of a store in PostgreSQL."""
+
     def __init__(self, server: Server, *, writes: bool = False) -> None:
-        """`writes`: only a server that can be written will do."""
+        """`writes`: connect only to a server that accepts writes."""
         self._server = server
         self._writes = writes
         self._connection: Connection | None = None
         self._reading(lambda connection: None)
 
     def _reading(self, read: Callable[[Connection], T]) -> T:
-        """What is read is of one moment. A connection that was lost meanwhile is made again."""
+        """Read a consistent snapshot. A connection that was lost is reopened."""
         with database_errors(self._server):
             connection = self._connection
             if connection is not None:
@@ -253,8 +255,8 @@ class PostgresReader:
 def _at_once(connection: Connection, read: Callable[[Connection], T]) -> T:
     with contextlib.ExitStack() as stack:
         stack.enter_context(connection.transaction())
-        # Before anything is looked at: a partition that is dropped meanwhile would take with it
-        # what this moment still has.
+        # Before the first query: dropping a partition in the meantime would remove data that
+        # belongs to this snapshot.
         connection.rows("LOCK TABLE frame IN ACCESS SHARE MODE")
         return read(connection)
 
@@ -267,7 +269,7 @@ def _number(connection: Connection, session: str) -> int | None:
 def _records(
     connection: Connection, num: int, before: int | None, last: int | None
 ) -> list[Record]:
-    """The last ones, or those ahead of number `before`."""
+    """Return the last records, or the last ones before number `before`."""
     rows = connection.rows(
         "SELECT body FROM record WHERE session=%s AND number<coalesce(%s::bigint, 2::bigint^62)"
         " ORDER BY number DESC LIMIT %s",
@@ -277,7 +279,7 @@ def _records(
 
 
 def _events(connection: Connection, num: int, after: int) -> list[tuple[int, Event]]:
-    """Those behind number `after` that are kept, with their numbers."""
+    """Return the events after number `after` that are kept, with their numbers."""
     rows = connection.rows(
         "SELECT first, body FROM frame WHERE session=%s AND last>%s ORDER BY first", (num, after)
     )
@@ -286,7 +288,7 @@ def _events(connection: Connection, num: int, after: int) -> list[tuple[int, Eve
 
 
 def _snippet(connection: Connection, num: int, words: Sequence[Word]) -> str:
-    """Of the record of a session that has the most of the words, more or less."""
+    """Return an excerpt of the record of a session that best matches the words."""
     found = []
     known = query_of(words, "|")
     if known is not None:
@@ -305,6 +307,6 @@ def _snippet(connection: Connection, num: int, words: Sequence[Word]) -> str:
 
 
 def _condition(word: Word) -> tuple[str, str]:
-    """For the records that have a word."""
+    """Return the condition, with its argument, for records that contain a word."""
     known = query_of([word])
     return ("words @@ %s::tsquery", known) if known is not None else ("said ILIKE %s", word.like)

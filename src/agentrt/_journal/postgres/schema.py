@@ -1,4 +1,4 @@
-"""What is in the schema of a store."""
+"""The schema of a store in PostgreSQL, and its migrations."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from msgspec import Struct
 
 
 class Migration(Struct, frozen=True):
-    """Takes the schema to the version of its place in the list. `least`: the oldest version whose
-    programs can still use it. What only adds leaves that where it was: then programs of both
-    versions run side by side, and a later one takes away what the older needed."""
+    """Migrates the schema to the version equal to its position in the list. `least`: the oldest
+    version whose programs can still use the schema. Migrations that only add objects leave `least`
+    unchanged: programs of both versions then run side by side, and a later migration removes the
+    objects that only the older one needed."""
 
     sql: str
     least: int
@@ -49,8 +50,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         """,
         least=1,
     ),
-    # Several processes write: each has a lease, and each session the lease of who owns it. A
-    # program of version 1 has the store to itself while it writes, and owns its sessions by none.
+    # Several processes write: each has a lease, and each session has the lease of its owner. A
+    # program of version 1 uses the store alone while it writes, and owns its sessions without one.
     Migration(
         """
         CREATE TABLE node(
@@ -64,7 +65,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         """,
         least=1,
     ),
-    # Who looks at a session from another process, and what is said to it from there.
+    # Watches of sessions from other processes, and commands from there.
     Migration(
         """
         CREATE TABLE watch(
@@ -79,7 +80,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         """,
         least=1,
     ),
-    # Lists are of all tenants. Older programs make none of any, and show none of theirs.
+    # Lists contain the sessions of all tenants. Older programs neither create nor list tenants'
+    # sessions.
     Migration(
         """
         DROP INDEX session_by;
@@ -92,15 +94,16 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
 )
 
 KEPT: Final = "frame_left"
-"""The partition of frames that no head stands for when their hour's is dropped: they are few."""
+"""The partition for the few frames that no head replaces when the partition of their hour is
+dropped."""
 
 
 def partition(hour: int) -> str:
-    """The name of the partition for an hour since the Unix epoch."""
+    """Return the name of the partition for an hour since the Unix epoch."""
     return f"frame_{hour}"
 
 
 def hour_of(name: str) -> int | None:
-    """Which hour a partition is for, by its name."""
+    """Return the hour of a partition, by its name; None for other tables."""
     number = name.removeprefix("frame_")
     return int(number) if number.isdecimal() else None

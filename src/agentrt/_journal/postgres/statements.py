@@ -1,4 +1,4 @@
-"""The one statement that a flush is: all of it, or nothing."""
+"""The single statement that writes a flush: all of it, or nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ i AS (INSERT INTO frame(session, owner, first, last, body)
     SELECT num, owner, first, last, body FROM f)"""
 
 ALIVE: Final = "EXISTS (SELECT FROM node n WHERE n.num=s.node AND n.until>clock_timestamp())"
-"""Whether the lease of a session `s` is not over."""
+"""SQL: true if the lease of a session `s` is not over."""
 
 _OURS = (
     "s.num=f.num AND s.owner=f.owner AND s.next=f.first"
@@ -35,7 +35,7 @@ _OURS = (
 
 _EPOCH = """s.epoch || coalesce('.' || nullif(
     (SELECT value FROM meta WHERE key='generation'), s.generation::text), '') AS epoch"""
-"""As `epoch_of`."""
+"""SQL: the equivalent of `epoch_of`."""
 
 _NEXT = f""",
 u AS (UPDATE session s SET next=f.last+1 FROM f WHERE {_OURS} RETURNING s.num, {_EPOCH})"""
@@ -68,24 +68,25 @@ a AS (INSERT INTO answer(client, id, digest, body)
     SET digest=excluded.digest, body=excluded.body, at=excluded.at)"""
 
 _ALL_OURS = " SELECT 1/(count(*)=%s::bigint)::integer FROM u"
-"""Fails where one of the sessions is another owner's: then nothing of the flush is written."""
+"""Fails if one of the sessions has another owner: then nothing of the flush is written."""
 
 CHANNEL: Final = "'agentrt_' || hashtext(current_schema()) || '_'"
-"""What a process that shares the store listens to: this, and its lease."""
+"""SQL: the prefix of the channel to which a process that shares the store listens; its lease
+follows."""
 
 _SHORT: Final = 2000
-"""Bytes of a frame up to which a notification has it: it need not be read then."""
+"""Bytes of a frame below which a notification contains it, so that it need not be read."""
 
 _NOTIFIED: Final = 5000
-"""Bytes from which on there is another notification: one takes 8000."""
+"""Bytes after which a further notification is started: the limit of one is 8000."""
 
 _LINE = f"""CASE WHEN octet_length(body)<{_SHORT} AND getdatabaseencoding()='UTF8' THEN
     E'\\n' || num || ' ' || first || ' ' || epoch || ' ' || convert_from(body, 'UTF8') END"""
 
 
 def _shared(line: str) -> str:
-    """The same where others may look at the sessions: they are notified of their numbers, and of
-    frames as a `line` each."""
+    """Return the end of the statement for a shared store: like `_ALL_OURS`, and it notifies the
+    watchers of the sessions' numbers, and of each frame as a `line`."""
     return f""" SELECT 1/(count(*)=%s::bigint)::integer, (SELECT count(notified) FROM (
     SELECT pg_notify({CHANNEL} || node,
         string_agg(num::text, ',') || ',' || coalesce(string_agg(line, ''), '')) AS notified
@@ -102,17 +103,17 @@ COPY: Final = "COPY frame(session, owner, first, last, body) FROM STDIN (FORMAT 
 COPIED: Final = ("int8", "int8", "int8", "int8", "bytea")
 
 MUCH: Final = 64 * 1024
-"""Bytes of frames from which on they are copied: a backlog."""
+"""Bytes of frames above which they are copied: a backlog."""
 
 Row = tuple[int, int, int, int, bytes]
 
 
 Param = bytes | None
-"""As PostgreSQL sends it: what it is, the statement says."""
+"""A parameter in PostgreSQL's binary format; the statement determines its type."""
 
 
 class Statement(Struct):
-    """`frames`: to be copied in the same transaction, if there are any."""
+    """A statement with parameters. `frames`: rows to copy in the same transaction, or none."""
 
     text: bytes
     params: list[Param]
@@ -120,8 +121,11 @@ class Statement(Struct):
 
 
 def statement(flush: Flush, lease: int | None) -> Statement:
-    """What writes a flush under a lease, or as the only process that writes; in the order of the
-    sessions' numbers: two that wait for each other's would be in each other's way."""
+    """Return the statement that writes a flush under a lease, or as the only writer.
+
+    It is ordered by the sessions' numbers: otherwise two flushes could each wait for a session that
+    the other has locked.
+    """
     parts = sorted(flush.parts, key=lambda part: part.place.num)
     frames = [_frame(part) for part in parts]
     copied = sum(len(frame[4]) for frame in frames) > MUCH
@@ -129,7 +133,7 @@ def statement(flush: Flush, lease: int | None) -> Statement:
     records = [row for part in parts for row in _records(part)]
     answers = [
         (clean(each.client), clean(each.id), each.digest, each.body)
-        # of several answers to one command the last
+        # the last one of several answers to a command
         for each in {(each.client, each.id): each for each in flush.answers}.values()
     ]
     params = _columns(frames, "nnnn" if copied else "nnnnb")
@@ -158,14 +162,14 @@ def _text(copied: bool, rows: bool, records: bool, answers: bool, shared: bool) 
     return re.sub("%s", lambda _: f"${next(number)}", text).encode()
 
 
-# --- arrays, as PostgreSQL sends them: psycopg looks at each value for its type
+# --- arrays in PostgreSQL's binary format: psycopg would inspect the type of each value
 
 _TYPES: Final = {"n": 20, "b": 17, "t": 25}
-"""The numbers of `bigint`, `bytea` and `text`."""
+"""The type numbers of `bigint`, `bytea` and `text`."""
 
 
 def _columns(rows: Sequence[Sequence[object]], types: str) -> list[Param]:
-    """The columns of rows of these types, as an array each."""
+    """Return the columns of rows of these types, each as an array."""
     columns = zip(*rows, strict=True) if rows else [()] * len(types)
     return [_array(column, type) for column, type in zip(columns, types, strict=False)]
 

@@ -1,7 +1,7 @@
-"""What PostgreSQL's full-text search is given: words that are cut here, not by one of its parsers.
+"""Words for PostgreSQL's full-text search, split here and not by one of its parsers.
 
-Those know file names, hosts and numbers, and cut none of them as SQLite does: what finds a session
-in one store should find it in the other.
+Its parsers know file names, hosts and numbers, and split none of them as SQLite does: the same
+query should find a session in either kind of store.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Final
 from ..search import Word
 
 LONGEST: Final = 250
-"""Characters of a word that matter: PostgreSQL takes 2046 bytes."""
+"""Maximum number of characters of a word that are indexed: PostgreSQL accepts 2046 bytes."""
 
-_PLACES = 16383  # that PostgreSQL tells apart in a text
+_PLACES = 16383  # the highest position in a text that PostgreSQL stores
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 def cut(text: str) -> list[str]:
-    """The words of a text, without case and accents."""
+    """Return the words of a text, without case and accents."""
     if not text.isascii():
         text = unicodedata.normalize("NFKD", text)
         text = "".join([each for each in text if not unicodedata.combining(each)])
@@ -30,7 +30,7 @@ def cut(text: str) -> list[str]:
 
 
 def vector(text: str) -> str:
-    """A text as a `tsvector`. Words are letters and digits: nothing in them is to be quoted."""
+    """Return a text as a `tsvector`. Words are letters and digits: none of them needs quoting."""
     places: dict[str, list[str]] = {}
     for place, word in enumerate(cut(text), 1):
         found = places.setdefault(word, [])
@@ -40,13 +40,13 @@ def vector(text: str) -> str:
 
 
 def query(words: Sequence[Word], joint: str = "&") -> str | None:
-    """For those of the words that the index knows, as a `tsquery`; None: it knows none."""
+    """Return a `tsquery` for those words that the index can find; None if it can find none."""
     parts = [part for word in words if word.match is not None and (part := _phrase(word))]
     return f" {joint} ".join(parts) or None
 
 
 def _phrase(word: Word) -> str:
-    """Its parts behind each other, the last one by its beginning."""
+    """Return a phrase of the word's parts in sequence, with the last one matched by prefix."""
     parts = [f"'{part}'" for part in cut(word.text)]
     if parts and word.match is not None and word.match.endswith("*"):
         parts[-1] += ":*"
