@@ -1,7 +1,8 @@
-"""The Agent Client Protocol over a WebSocket, at `/acp`: a site as one agent with many sessions.
+"""The Agent Client Protocol over a WebSocket, at `/acp`: a site acts as one agent with many
+sessions.
 
-Each message is one JSON-RPC message of ACP's version 1. What a session says is made in
-`acpupdates`. A connection that ends leaves the sessions as they are: `session/load` finds them.
+Each message is one JSON-RPC message of ACP version 1. The updates of a session are made in
+`acpupdates`. The end of a connection leaves the sessions as they are: `session/load` finds them.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ from .routing import is_elsewhere
 from .security import Role
 
 UNKNOWN_SESSION: Final = -32002
+"""The JSON-RPC error code for a session that does not exist."""
 
 CODES: Final = {
     "bad_request": rpc.INVALID_PARAMS,
@@ -71,10 +73,10 @@ CODES: Final = {
     "unknown_command": rpc.METHOD_NOT_FOUND,
     "unsupported": rpc.INVALID_PARAMS,
 }
-"""Refusals as errors; the others are internal ones."""
+"""Refusal codes as JSON-RPC error codes; all others are internal errors."""
 
 LISTED: Final = 200
-"""Sessions on a page of `session/list`: the newest are on the first."""
+"""Sessions on a page of `session/list`: the newest are on the first page."""
 
 STOP_REASONS: Final = {
     "completed": "end_turn",
@@ -82,7 +84,7 @@ STOP_REASONS: Final = {
     "refused": "refusal",
     "cancelled": "cancelled",
 }
-"""Outcomes as stop reasons; the others are errors."""
+"""Outcomes as stop reasons; all other outcomes are errors."""
 
 
 LOGIN: Final = {
@@ -91,7 +93,7 @@ LOGIN: Final = {
     "description": "Agents keep their own logins: log in with the agent's program, in a terminal.",
     "type": "agent",
 }
-"""The one way to authenticate."""
+"""The only authentication method."""
 
 
 class _Attached(Struct, eq=False):
@@ -100,11 +102,13 @@ class _Attached(Struct, eq=False):
     feed: Feed
     updates: Updates
     prompts: dict[rpc.Id, AnyTurn]
-    """The client's prompts that are not answered, by its request."""
+    """The client's unanswered prompts, by request id."""
     loads: list[rpc.Id]
-    """Its requests to repeat all of it."""
+    """The client's unanswered `session/load` requests."""
     lends: bool
-    """Whether its files and terminals are the agent's: it is in the session's folder."""
+    """True if the client provides its files and terminals to the agent, because it works in the
+    session's folder.
+    """
 
 
 class AcpViewer(ForeignViewer):
@@ -115,7 +119,7 @@ class AcpViewer(ForeignViewer):
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
         self.defaults = Meta()
-        """What counts where `session/new` says nothing."""
+        """Defaults for values that `session/new` leaves out."""
         self._greeted = False
         self._sessions: dict[Feed, _Attached] = {}
         self._calls: OurCalls = rpc.Calls()
@@ -152,7 +156,7 @@ class AcpViewer(ForeignViewer):
         else:
             self._requested(said)
 
-    # --- requests of the client
+    # --- requests from the client
 
     def _requested(self, request: rpc.Request) -> None:
         id = request.id
@@ -169,7 +173,7 @@ class AcpViewer(ForeignViewer):
                 given = lenient(params, wanted, left_out)
             except msgspec.ValidationError as error:
                 raise Refused("bad_request", f"{request.method}: wrong: {error}") from error
-            if left_out and wanted is not Initialize:  # half of what was said is not what was meant
+            if left_out and wanted is not Initialize:  # half of it may mean something else
                 raise Refused("bad_request", f"{request.method}: wrong: {', '.join(left_out)}")
             check_folders(request.method, given)
             act(self, id, given)
@@ -208,7 +212,7 @@ class AcpViewer(ForeignViewer):
         )
 
     def _authenticate(self, id: rpc.Id, params: Authenticate) -> None:
-        """The agents know their people by their own logins, which is seen when one starts."""
+        """Accept the agent's own login. It is checked only when an agent starts."""
         if params.method_id != LOGIN["id"]:
             raise Refused("bad_request", f"no way to log in is called {params.method_id!r}")
         self._hub.default_agent()  # raises if there is none
@@ -242,7 +246,7 @@ class AcpViewer(ForeignViewer):
             opened(self._hub.feed(fields["session"]))
 
         if is_elsewhere(self._hub, command):
-            if params.mcp_servers:  # which may hold secrets: they are not put into a database
+            if params.mcp_servers:  # they may hold secrets, which must not be put into a database
                 raise Refused("unsupported", "a session of another server gets no MCP servers")
             carry_out(self._hub, self._client, command, done, partial(self._fail, id))
         else:
@@ -250,7 +254,7 @@ class AcpViewer(ForeignViewer):
             self._client.start(job, done, partial(self._fail, id))
 
     def _load(self, id: rpc.Id, params: Opened) -> None:
-        """All that was said, and then the answer; what comes after that follows as updates."""
+        """Send the complete history, then the answer; later events follow as updates."""
 
         def load(feed: Feed) -> None:
             self._attach(feed, cwd=params.cwd).loads.append(id)
@@ -265,7 +269,7 @@ class AcpViewer(ForeignViewer):
         self._know_as(id, params, resume)
 
     def _fork(self, id: rpc.Id, params: Fork) -> None:
-        """A session like another one: what its agent repeats follows as updates."""
+        """Open a fork of a session. The history that its agent repeats follows as updates."""
 
         def opened(fields: Fields) -> None:
             feed = self._hub.feed(fields["session"])
@@ -288,7 +292,7 @@ class AcpViewer(ForeignViewer):
         self._find(id, params.session_id, fork)
 
     def _know_as(self, id: rpc.Id, params: Opened, then: Callable[[Feed], None]) -> None:
-        """As `_know`, for a client that says all of the folders."""
+        """Call `_know` for a client that always sends the complete list of folders."""
         roots = params.additional_directories or []
         self._know(id, params.session_id, params.mcp_servers, roots, then)
 
@@ -300,8 +304,11 @@ class AcpViewer(ForeignViewer):
         roots: list[str] | None,
         then: Callable[[Feed], None],
     ) -> None:
-        """Have `then` called with a session of which all is known, whose agent gets these servers
-        and folders (None: those that it had) if this client has it opened again."""
+        """Call `then` with a session whose complete history is known.
+
+        If this client has the session reopened, its agent gets these MCP servers and `roots` (None:
+        the stored roots).
+        """
         client = self._client
         resolved = None if roots is None else [self._hub.folders.resolve(root) for root in roots]
 
@@ -316,7 +323,7 @@ class AcpViewer(ForeignViewer):
         self._find(id, session, look)
 
     def _find(self, id: rpc.Id, session: str, then: Callable[[], None]) -> None:
-        """Have `then` called when a session is one of the runtime's, if it is to be had."""
+        """Call `then` once a session is one of the runtime's, or if it cannot be found."""
         elsewhere = self._hub.elsewhere
         here = session in self._hub.feeds or self._hub.runtime.stored(session) is not None
         if here or elsewhere is None:
@@ -326,9 +333,11 @@ class AcpViewer(ForeignViewer):
             self._client.start(fetch, lambda _: then(), partial(self._fail, id))
 
     def _attach(self, feed: Feed, *, cwd: str | None = None, knows: bool = False) -> _Attached:
-        """See a session, from its beginning or, if the client `knows` what there is, from now on.
-        Prompts and questions that are open stay so. `cwd`: the session's folder, as the client
-        says."""
+        """View a session from its beginning or, if the client `knows` its history, from now on.
+
+        The client's unanswered prompts and open questions are kept. `cwd`: the session's folder,
+        according to the client.
+        """
         offers = self._questions.offers
         known = self._sessions.get(feed)
         prompts = known.prompts if known is not None else {}
@@ -406,7 +415,7 @@ class AcpViewer(ForeignViewer):
         self._find(id, params.session_id, opened)
 
     def _attached(self, session: str) -> _Attached:
-        """A session that the client talks about; from then on it sees it."""
+        """Return a session that the client names, and view it from then on."""
         feed = self._hub.feed(session)
         return self._sessions.get(feed) or self._attach(feed, knows=True)
 
@@ -433,7 +442,7 @@ class AcpViewer(ForeignViewer):
         self._change(id, c.CloseSession(id=new_id(), session=params.session_id))
 
     def _delete(self, id: rpc.Id, params: ForSession) -> None:
-        """Forget a session. One that there is not is forgotten."""
+        """Delete a session. A session that does not exist counts as deleted."""
 
         def failed(error: Refused) -> None:
             if error.code == "unknown_session":
@@ -453,10 +462,10 @@ class AcpViewer(ForeignViewer):
 
         carry_out(self._hub, self._client, command, done, partial(self._fail, id))
 
-    # --- notifications of the client
+    # --- notifications from the client
 
     def _notified(self, said: rpc.Notification) -> None:
-        """What is not understood is ignored, as the protocol wants it."""
+        """Handle a notification. Unknown or invalid ones are ignored, as the protocol requires."""
         if self.role == "viewer":
             return
         try:
@@ -468,7 +477,7 @@ class AcpViewer(ForeignViewer):
             pass
 
     def _cancel(self, id: str) -> None:
-        """The running turn, and whatever of this client's waits behind it."""
+        """Cancel the running turn and this client's queued prompts."""
         self._talks.get(id).cancel()
         attached = self._sessions.get(self._hub.feed(id))
         for turn in attached.prompts.values() if attached is not None else ():
@@ -478,21 +487,22 @@ class AcpViewer(ForeignViewer):
         for attached in self._sessions.values():
             turn = attached.prompts.get(request)
             if turn is not None:
-                self._talks.get(attached.feed.log.session)  # raises if it cannot be reached
+                self._talks.get(attached.feed.log.session)  # raises if it is not reachable
                 turn.cancel()
 
-    # --- the end of what the client says
+    # --- the end of the client's input
 
     def stop(self) -> None:
-        """Cancel what this client has asked for: it says nothing more."""
+        """Cancel everything that this client has requested, because it sends nothing more."""
         for feed, attached in list(self._sessions.items()):
             can = self._hub.runtime.is_shared or self._hub.open_session(feed) is not None
             if attached.prompts and can and not feed.over:
                 self._cancel(feed.log.session)
 
     async def answered(self) -> None:
-        """Wait until all that this client has asked for is answered, and taken to be sent.
-        Cancelling it changes nothing."""
+        """Wait until all requests of this client are answered and their answers are taken for
+        sending. Cancelling it changes nothing.
+        """
         while self._asked_for() or self._replies or self._sending or self._changed:
             await self._sent.park()
 
@@ -501,11 +511,13 @@ class AcpViewer(ForeignViewer):
         return self._client.busy or any(each.prompts or each.loads for each in sessions)
 
     def lost(self, why: str) -> None:
-        """Something that the client has said could not be read; it may have been an answer."""
+        """Report that a message of the client could not be read. It may have been an answer, so all
+        open requests to the client fail.
+        """
         self._refuse(None, rpc.PARSE_ERROR, why)
         self._editor.fail_all(why)
 
-    # --- what is sent
+    # --- sent messages
 
     def _frame(self) -> bytes | None:
         frame = super()._frame()
@@ -526,7 +538,7 @@ class AcpViewer(ForeignViewer):
             self._editor.leave(feed.log.session)
 
     def _lend(self, feed: Feed) -> None:
-        """Let the agent have this client's files and terminals, as soon as there is one."""
+        """Offer this client's files and terminals to the session, if it is open here."""
         if (session := self._hub.open_session(feed)) is not None:
             clients = host_of(session).clients
             if self._editor not in clients:
@@ -541,7 +553,7 @@ class AcpViewer(ForeignViewer):
         yield from self._answers(attached)
 
     def _answers(self, attached: _Attached) -> list[bytes]:
-        """What is to be said when the client knows all that there is."""
+        """Return the answers that are due once the client knows all events."""
         feed = attached.feed
         out = [answered(id, **self._settings(feed), _meta=_phase(feed)) for id in attached.loads]
         attached.loads.clear()
@@ -555,7 +567,7 @@ class AcpViewer(ForeignViewer):
         return out
 
     def _ended_prompt(self, feed: Feed, id: rpc.Id, turn: AnyTurn) -> bytes | None:
-        """The answer to a prompt, once it is over."""
+        """Return the answer to a prompt, once it is over."""
         state = feed.log.state
         if not turn.id:
             if isinstance(turn.failure, TakenBack):
@@ -618,7 +630,7 @@ _METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
     "session/close": (ForSession, False, AcpViewer._close_session),
     "session/delete": (ForSession, False, AcpViewer._delete),
 }
-"""What each method takes, whether it is only looking on, and what does it."""
+"""For each method: its parameters, true if a viewer may call it, and its implementation."""
 
 
 def _listed(info: SessionInfo) -> JsonObject:
@@ -631,7 +643,9 @@ def _listed(info: SessionInfo) -> JsonObject:
 
 
 def _phase(feed: Feed) -> JsonObject:
-    """The protocol has no word for it: whether a turn runs that somebody else has begun."""
+    """Return the phase and turn, for which the protocol has no field. They show a turn that another
+    client has begun.
+    """
     state = feed.log.state.state
     return {"agentrt": {"phase": state.phase, "turn": state.turn.id if state.turn else None}}
 

@@ -1,5 +1,5 @@
-"""The files and terminals of an ACP client, for the agents of its sessions: what an agent asks of
-its client goes on to this one, and what it answers goes back.
+"""The files and terminals of an ACP client, for the agents of its sessions. An agent's requests are
+forwarded to the client, and the client's answers to the agent.
 """
 
 from __future__ import annotations
@@ -23,21 +23,27 @@ class _Waiting:
         self.session = session
         self.over = trio.Event()
         self.answer: rpc.Response | None = None
-        """None: there will be none."""
+        """The answer; None if there will be none."""
 
     def take(self, said: rpc.Response) -> None:
+        """Take the answer."""
         self.answer = said
         self.over.set()
 
 
 class Editor:
-    """One client's. Its terminals have other names for the agent than for the client: the agent may
-    have terminals of several clients, and of agentrt."""
+    """The files and terminals of one client.
+
+    Its terminals have different names for the agent than for the client, because the agent may also
+    have terminals of other clients and of agentrt.
+    """
 
     def __init__(self, calls: OurCalls, send: Callable[[bytes], None]) -> None:
         self.terminals: dict[str, str] = {}
-        """The client's name of each terminal, by the agent's; it shows also those that are over."""
-        self._sessions: dict[str, str] = {}  # of each
+        """The client's name of each terminal, by the agent's name, including terminals that have
+        ended.
+        """
+        self._sessions: dict[str, str] = {}  # by terminal
         self._live: set[str] = set()
         self._files = FileSystem()
         self._runs = False
@@ -46,12 +52,13 @@ class Editor:
         self._waiting: dict[int, _Waiting] = {}
 
     def offer(self, offers: Capabilities) -> bool:
-        """What the client has; False if that is nothing."""
+        """Note the client's abilities. Returns False if it has no files and no terminals."""
         self._files = offers.fs or FileSystem()
         self._runs = offers.terminal
         return self._runs or self._files.read_text_file or self._files.write_text_file
 
     def serves(self, method: str, params: JsonObject) -> bool:
+        """True if the client serves this request."""
         match method:
             case "fs/read_text_file":
                 return self._files.read_text_file
@@ -63,7 +70,7 @@ class Editor:
                 return params.get("terminalId") in self._live
 
     async def call(self, method: str, params: JsonObject) -> JsonObject:
-        """As `ClientServices.call`."""
+        """Forward a request to the client, as `ClientServices.call`."""
         name = params.get("terminalId")
         if isinstance(name, str):
             params = {**params, "terminalId": self.terminals[name]}
@@ -101,19 +108,19 @@ class Editor:
         return result if isinstance(result, dict) else {}
 
     def release(self, session: str) -> None:
-        """Nobody needs the session's terminals any more."""
+        """Release the session's terminals."""
         for name in [name for name in self._live if self._sessions[name] == session]:
             about = {"sessionId": session, "terminalId": self.terminals[name]}
             self._send(call(self._calls.open(unanswered), "terminal/release", about))
             self._live.discard(name)
 
     def fail_all(self, why: str) -> None:
-        """An answer was lost, and nobody knows to what."""
+        """Fail all open requests, because an answer was lost and its request is unknown."""
         for waiting in self._waiting.values():
             waiting.take(rpc.Response(None, error=rpc.RpcError(rpc.INTERNAL_ERROR, why)))
 
     def leave(self, session: str) -> None:
-        """The client does not see this session any more."""
+        """Handle that the client no longer views this session."""
         self.release(session)
         for name in [name for name, owner in self._sessions.items() if owner == session]:
             del self.terminals[name], self._sessions[name]

@@ -1,4 +1,6 @@
-"""ACP's messages: what a client says, as far as it is read, and how the server's are written."""
+"""ACP's messages: the fields that are read from a client, and the encoding of the server's
+messages.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ from .answers import Refused, pack
 from .commands import Name
 
 VERSION: Final = 1
+"""The version of ACP."""
 
 
 class Meta(Struct):
-    """What a client may say of agentrt's own in `_meta.agentrt` of `session/new`. `session`: one
-    that there is already, which is seen from its beginning instead of opening a new one."""
+    """agentrt's own fields in `_meta.agentrt` of `session/new`. `session`: an existing session to
+    view from its beginning, instead of opening a new one.
+    """
 
     agent: str | None = None
     title: str | None = None
@@ -33,25 +37,35 @@ class _Metas(Struct):
 
 
 class Form(Struct):
+    """The kinds of elicitation that a client can show."""
+
     form: JsonObject | None = None
     url: JsonObject | None = None
 
 
 class ConfigOptions(Struct):
+    """The kinds of options that a client can show."""
+
     boolean: JsonObject | None = None
 
 
 class SessionCapabilities(Struct, rename="camel"):
+    """The session features that a client supports."""
+
     notices: JsonObject | None = None
     config_options: ConfigOptions | None = None
 
 
 class FileSystem(Struct, rename="camel"):
+    """The file operations that a client offers."""
+
     read_text_file: bool = False
     write_text_file: bool = False
 
 
 class Capabilities(Struct):
+    """The client's capabilities."""
+
     elicitation: Form | None = None
     session: SessionCapabilities | None = None
     fs: FileSystem | None = None
@@ -59,11 +73,12 @@ class Capabilities(Struct):
 
     @property
     def notices(self) -> bool:
+        """True if the client shows notices."""
         return self.session is not None and self.session.notices is not None
 
     @property
     def switches(self) -> bool:
-        """Whether the client shows options that are on or off."""
+        """True if the client shows options that are on or off."""
         options = self.session.config_options if self.session is not None else None
         return options is not None and options.boolean is not None
 
@@ -76,21 +91,30 @@ class ClientInfo(Struct, rename="camel"):
 
 
 class Initialize(Struct, rename="camel"):
+    """The parameters of `initialize`."""
+
     client_capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
     client_info: ClientInfo | None = None
 
 
 class Authenticate(Struct, rename="camel"):
+    """The parameters of `authenticate`."""
+
     method_id: str
 
 
 class ForSession(Struct, rename="camel"):
+    """The parameters of a method for one session."""
+
     session_id: Name
 
 
 class Opened(ForSession):
-    """A session that there is already. `cwd`: where the client takes it to be. `mcp_servers` and
-    `additional_directories`: what its agent gets, if none is running."""
+    """The parameters of a method for an existing session.
+
+    `cwd`: the session's folder, according to the client. `mcp_servers`, `additional_directories`:
+    for the session's agent, if none is running.
+    """
 
     cwd: str | None = None
     mcp_servers: list[JsonObject] = []
@@ -98,12 +122,15 @@ class Opened(ForSession):
 
 
 class Fork(Opened):
-    """`_meta.jetbrains.air.fork` says at which message it ends, as clients know it."""
+    """The parameters of `session/fork`. `_meta.jetbrains.air.fork` names the message with which the
+    fork ends, by its id for clients.
+    """
 
     meta: JsonObject | None = msgspec.field(default=None, name="_meta")
 
     @property
     def at(self) -> str | None:
+        """The id of the last message of the fork; None for a complete copy."""
         found: Any = self.meta
         for name in ("jetbrains", "air", "fork", "messageId"):
             found = found.get(name) if isinstance(found, dict) else None
@@ -111,6 +138,8 @@ class Fork(Opened):
 
 
 class New(Struct, rename="camel"):
+    """The parameters of `session/new`."""
+
     cwd: str
     mcp_servers: list[JsonObject] = []
     additional_directories: list[str] | None = None
@@ -118,8 +147,9 @@ class New(Struct, rename="camel"):
 
 
 def check_folders(method: str, given: Struct) -> None:
-    """Raises `Refused` for a folder that is not said in full: it would be one of this process's,
-    and not of the client's, which may have another working folder."""
+    """Raise `Refused` for a folder that is not an absolute path: it would be relative to the folder
+    of this process, and the client may have a different one.
+    """
     if not isinstance(given, New | Opened):
         return
     named = [] if given.cwd is None else [("cwd", given.cwd)]
@@ -131,63 +161,77 @@ def check_folders(method: str, given: Struct) -> None:
 
 
 class List(Struct):
-    """`cursor`: the `nextCursor` of the page before."""
+    """The parameters of `session/list`. `cursor`: the `nextCursor` of the previous page."""
 
     cwd: str | None = None
     cursor: str | None = None
 
 
 class Prompt(ForSession, rename="camel"):
+    """The parameters of `session/prompt`."""
+
     prompt: list[Block]
 
 
 class Steer(Prompt):
-    """Words for the running turn. `_meta.steering.idleBehavior` says what to do without one."""
+    """A message for the running turn. `_meta.steering.idleBehavior` says what happens if no turn
+    runs.
+    """
 
     meta: JsonObject | None = msgspec.field(default=None, name="_meta")
 
     @property
     def begins(self) -> bool:
-        """Whether they begin a turn where none runs."""
+        """True if the message starts a turn when none runs."""
         steering = (self.meta or {}).get("steering")
         wanted = steering.get("idleBehavior") if isinstance(steering, dict) else None
         return wanted != "promptRequired"
 
 
 class SetMode(ForSession, rename="camel"):
+    """The parameters of `session/set_mode`."""
+
     mode_id: Name
 
 
 class SetModel(ForSession, rename="camel"):
+    """The parameters of `session/set_model`."""
+
     model_id: Name
 
 
 class SetOption(ForSession, rename="camel"):
+    """The parameters of `session/set_config_option`."""
+
     config_id: Name
     value: str | bool
 
 
 class CancelRequest(Struct, rename="camel"):
+    """The parameters of `$/cancel_request`."""
+
     request_id: int | str | None = None
 
 
 def call(id: int | None, method: str, params: JsonObject) -> bytes:
-    """A request, or a notification if it has no id."""
+    """Encode a request, or a notification if it has no id."""
     head: JsonObject = {"jsonrpc": "2.0"} if id is None else {"jsonrpc": "2.0", "id": id}
     return pack(**head, method=method, params=params)
 
 
 def answered(id: rpc.Id, **result: Any) -> bytes:
+    """Encode the result of a request."""
     return pack(jsonrpc="2.0", id=id, result=result)
 
 
 def failed(id: rpc.Id, code: int, message: str, data: Any = None) -> bytes:
+    """Encode the error of a request."""
     return pack(jsonrpc="2.0", id=id, error=rpc.RpcError(code, message, data))
 
 
 OurCalls: TypeAlias = rpc.Calls[Callable[[rpc.Response], None]]
-"""Our requests to one client, each with what takes its answer."""
+"""The server's requests to one client, each with the function that takes its answer."""
 
 
 def unanswered(said: rpc.Response) -> None:
-    """Takes an answer that nobody waits for any more."""
+    """Ignore an answer that nothing waits for any more."""

@@ -1,4 +1,4 @@
-"""The questions of sessions, put to an ACP client as requests of ours, and what it answers."""
+"""The questions of sessions, sent to an ACP client as requests, and the client's answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .feed import Feed
 
 
 class _Asked(Struct, frozen=True):
-    """A question that the client was asked: `form` if it is to fill one in."""
+    """A question that the client was asked. `form`: the client fills in a form or opens a page."""
 
     feed: Feed
     request: str
@@ -27,7 +27,7 @@ class _Asked(Struct, frozen=True):
 
 
 class Questions:
-    """What one client is asked, in all its sessions."""
+    """The questions to one client, in all its sessions."""
 
     def __init__(
         self,
@@ -35,16 +35,18 @@ class Questions:
         calls: OurCalls,
         answering: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """`answering`: answer in the client's name while the block is entered."""
+        """Set up the questions. `answering`: returns a context manager in whose block answers are
+        given in the client's name.
+        """
         self.offers = Capabilities()
-        """What the client can do."""
+        """The client's capabilities."""
         self._sessions = sessions
         self._calls = calls
         self._answering = answering
-        self._open: dict[Feed, dict[str, int]] = {}  # the questions, with our requests
+        self._open: dict[Feed, dict[str, int]] = {}  # open questions with the ids of their requests
 
     def look(self, feed: Feed, updates: Updates) -> Iterable[bytes]:
-        """Withdraw what somebody else has answered, and ask what is new."""
+        """Withdraw questions that are no longer open, and ask new ones."""
         asked = self._open.setdefault(feed, {})
         open = feed.log.state.permissions
         for request in asked.keys() - open.keys():
@@ -56,12 +58,15 @@ class Questions:
                 yield self._ask(feed, updates, ask)
 
     def forget(self, feed: Feed) -> None:
+        """Forget the questions of a session."""
         self._open.pop(feed, None)
 
     def _answered(self, asked: _Asked, said: rpc.Response) -> None:
-        """Take the client's answer. One that no option fits, or none at all, is no yes."""
+        """Take the client's answer. An answer that fits no option, or a missing one, never counts
+        as yes.
+        """
         if asked.request not in asked.feed.log.state.permissions:
-            return  # it was answered by somebody else meanwhile
+            return  # another client has answered it
         self._open[asked.feed].pop(asked.request)
         session = self._sessions.get(asked.feed.log.session)
         taken = False
@@ -71,7 +76,7 @@ class Questions:
                     session, asked, said.result if isinstance(said.result, dict) else {}
                 )
         except Exception as error:
-            as_refusal(error)  # a mistake of ours is logged
+            as_refusal(error)  # logs an unexpected error
         if not taken:
             with self._answering():
                 session.dismiss(asked.request)
@@ -95,7 +100,7 @@ class Questions:
         return call(number, "elicitation/create", wanted)
 
     def _fills(self, ask: PermissionOpened) -> bool:
-        """Whether it is a form or a page that this client can show."""
+        """True if the question is a form or a page that this client can show."""
         offers = self.offers.elicitation
         if offers is None:
             return False
@@ -105,7 +110,7 @@ class Questions:
 
 
 def _take_answer(session: AnySession, asked: _Asked, result: JsonObject) -> bool:
-    """Whether it was an answer."""
+    """Pass an answer to the session. Returns False if it is not an answer."""
     outcome, content = result.get("outcome"), result.get("content")
     if asked.form and result.get("action") == "accept":
         session.fill(asked.request, content if isinstance(content, dict) else {})

@@ -1,5 +1,5 @@
-"""One session as `session/update`s of ACP: the difference between what a client knows and what
-the session's state says now.
+"""One session as `session/update`s of ACP: the difference between the client's knowledge and the
+session's current state.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STATUS: Final = {
     "running": "in_progress",
     "completed": "completed",
 }
-"""Statuses as ACP has them; the others are failures."""
+"""Statuses in ACP's terms; all others are failures."""
 
 KINDS: Final = frozenset(
     ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode")
@@ -46,26 +46,30 @@ PLAN_STATUS: Final = frozenset(("pending", "in_progress", "completed"))
 PRIORITIES: Final = frozenset(("high", "medium", "low"))
 
 WHOLE: Final = ("plan", "modes", "commands", "title", "usage")
-"""What a session has one of."""
+"""Values of which a session has only one."""
 
 TAIL: Final = 16 * 1024
-"""Characters of a running tool's output that are sent: each update repeats them."""
+"""Maximum characters sent of a running tool's output: each update repeats them."""
 
 
 NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Prompted(Protocol):
-    """A prompt of the client's; `id` is its turn's, once that has begun."""
+    """A prompt of the client; `id` is the id of its turn, once that has begun."""
 
     @property
     def id(self) -> str: ...
 
 
 class Updates:
-    """What one client knows of one session. `prompts`: those that it has sent and waits for; it
-    shows them by itself. `notices`, `switches`: whether it shows these. `knows`: it shows already
-    what there is. `terminals`: those of its own, as it calls them, by the agent's names."""
+    """One client's knowledge of one session.
+
+    - `prompts`: prompts that the client has sent and waits for; it shows them by itself.
+    - `notices`, `switches`: true if the client shows notices, and options that are on or off.
+    - `knows`: the client already shows the session's history.
+    - `terminals`: the client's own terminals: its names for them, by the agent's names.
+    """
 
     def __init__(
         self,
@@ -85,14 +89,14 @@ class Updates:
         self._switches = switches
         self._reading: Reading[JsonObject] = Reading(transcript, len(state.items) if knows else 0)
         self._met: set[str] = set()
-        # What is sent as a whole, as it was sent; how the modes are at first is said in an answer.
+        # Values as they were last sent. The initial modes are part of an answer.
         self._whole: dict[str, object] = {"modes": state.modes}
         if knows:
             self._whole |= {name: getattr(state, name) for name in WHOLE}
             open = [item for item in state.items.values() if item.status not in TERMINAL]
             texts = {item.id: len(state.text(item.id)) for item in open if item.type in CHUNKS}
             self._reading.texts.update(texts)
-            # It may have missed the beginning of these: they are sent as new ones.
+            # The client may have missed their beginning: they are sent as new ones.
             self._met = {item.id for item in open if item.type == "tool"}
 
     @property
@@ -100,8 +104,9 @@ class Updates:
         return self._transcript.log.state
 
     def updates(self, repeat: Callable[[], bool]) -> Iterator[JsonObject]:
-        """What is to be sent now, each thing as it is when it is asked for, until the client knows
-        all that there is. `repeat`: whether also what it has said itself."""
+        """Yield the updates that are due, each as current as when it is requested, until the client
+        knows everything. `repeat`: returns true if the client's own prompts are sent, too.
+        """
         changed = True
         while changed:
             for change in self._reading.pending():
@@ -126,7 +131,9 @@ class Updates:
         return []
 
     def asked(self, ask: PermissionOpened) -> JsonObject:
-        """The tool call of a permission request: what is known of it, as an update."""
+        """Return the tool call of a permission request, as an update with everything known of
+        it.
+        """
         item = self._state.items.get(ask.item or "")
         if item is not None and item.tool is not None:
             call = _call(item, item.tool, self._state.text(item.id), self._terminals)
@@ -167,7 +174,7 @@ class Updates:
         return [{**head, **changed}] if changed else []
 
     def _changed(self, what: str) -> list[JsonObject]:
-        """What the session has one of, where it is another one than was sent."""
+        """Return the updates for one of `WHOLE`, if it has changed since it was sent."""
         known, now = self._whole.get(what), getattr(self._state, what)
         if now is known or (known is None and not now):
             return []
@@ -221,7 +228,7 @@ def mode_state(modes: Modes | None) -> JsonObject | None:
 
 
 def model_state(modes: Modes | None) -> JsonObject | None:
-    """As clients want it that are older than the options."""
+    """Return the models in the form for clients that are older than the options."""
     if modes is None or modes.model is None:
         return None
     models = [_choice("modelId", model) for model in modes.models]
@@ -229,8 +236,9 @@ def model_state(modes: Modes | None) -> JsonObject | None:
 
 
 def option_list(modes: Modes | None, *, switches: bool) -> list[JsonObject]:
-    """Mode, model and all options, as clients want it that look at nothing else; those that are on
-    or off for clients that can show such `switches`."""
+    """Return mode, model and all options, for clients that look at nothing else. `switches`:
+    include options that are on or off.
+    """
     if modes is None:
         return []
     known = {option.id for option in modes.options}
@@ -265,15 +273,15 @@ def _choice(key: str, choice: Choice) -> JsonObject:
 
 
 def _call(item: Item, tool: Tool, text: str, terminals: Mapping[str, str]) -> JsonObject:
-    """All that a client may know of a tool call but its id."""
+    """Return all fields of a tool call except its id."""
     content: list[Any] = []
     for part in tool.content:
         if not isinstance(part, TerminalRef):
             content.append(msgspec.to_builtins(part))
-        elif part.terminal_id in terminals:  # it shows what is in there by itself
+        elif part.terminal_id in terminals:  # the client shows its content by itself
             content.append({"type": "terminal", "terminalId": terminals[part.terminal_id]})
             text = ""
-    # Any other terminal is one that the client cannot look into.
+    # The client cannot access any other terminal.
     if text:
         shown = text if item.status in TERMINAL else text[-TAIL:]
         content.append({"type": "content", "content": {"type": "text", "text": shown}})
@@ -295,7 +303,7 @@ def _call(item: Item, tool: Tool, text: str, terminals: Mapping[str, str]) -> Js
 
 
 def _about(item: Item) -> JsonObject:
-    """What is ours: why a call failed, and which call a thing belongs to."""
+    """Return agentrt's own data: why a call failed, and which call an item belongs to."""
     ours: JsonObject = {}
     if item.parent is not None:
         ours["parent"] = item.parent

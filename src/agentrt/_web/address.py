@@ -1,4 +1,4 @@
-"""Where a server is, as people write it."""
+"""Addresses of servers, as people write them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECURE: Final = {"http": False, "ws": False, "https": True, "wss": True}
 
 
 class Address(Struct, frozen=True):
-    """Where a server is. `place`: its host and port, as in a URL."""
+    """The address of a server. `place`: its host and port, as in a URL."""
 
     place: str
     secure: bool = False
@@ -22,7 +22,7 @@ class Address(Struct, frozen=True):
 
     @property
     def is_private(self) -> bool:
-        """True if nobody on the network can read what is sent there."""
+        """True if no other machine can read messages to the server: it is local or uses TLS."""
         host = urlsplit(f"//{self.place}").hostname or ""
         try:
             return self.secure or ipaddress.ip_address(host).is_loopback
@@ -30,12 +30,12 @@ class Address(Struct, frozen=True):
             return host == "localhost" or host.endswith(".localhost")
 
     def at(self, path: str) -> str:
-        """The URL of a WebSocket."""
+        """Return the URL of a WebSocket."""
         return f"{'wss' if self.secure else 'ws'}://{self.place}{path}"
 
 
 def address(url: str) -> Address:
-    """The server that a URL means, whatever its path; HOST:PORT is enough. Raises `ValueError`."""
+    """Return the server of a URL, ignoring its path; HOST:PORT is enough. Raises `ValueError`."""
     wrong = f"{url!r} is no URL of a server, as in http://127.0.0.1:8000"
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")

@@ -1,12 +1,13 @@
 """One turn as UI message chunks of the AI SDK.
 
-The chunks are the difference between what the client shows of the turn and what the session's state
-says. What the client shows is remembered here, or read from the message that it sends back; so one
-that resumes a turn, or goes on with it behind a question, needs nobody to have kept its chunks.
+The chunks are the difference between the client's view of the turn and the session's state. The
+client's view is remembered here, or read from the message that it sends back. So a client can
+resume a turn, or continue it after a question, without anything having stored its chunks.
 
 A question ends the stream: the AI SDK answers it with its next request, in which the same message
-goes on. Behind a tool that the client has run a new *step* of the message begins, or the SDK would
-send that tool's result again and again; nowhere else, since it looks at the questions of one step.
+continues. After a tool that the client has run, a new *step* of the message begins, because
+otherwise the SDK would send that tool's result again and again. No other place begins a step, since
+the SDK looks at the questions of one step only.
 """
 
 from __future__ import annotations
@@ -37,13 +38,15 @@ REASONS: Final = {
     "refused": "content-filter",
     "cancelled": "interrupted",
 }
-"""Outcomes as finish reasons; the others are errors."""
+"""Outcomes as finish reasons; all other outcomes are errors."""
 
 
 class _Part(Struct):
-    """A tool part as the client shows it, in which step. `asked`: the id of its newest approval,
-    and `approved` the answer to it. `own`: the client runs it. `said`: what it says, if it was said
-    in this stream."""
+    """A tool part as the client shows it, and its step.
+
+    `asked`: the id of its newest approval; `approved`: the answer to that. `own`: the client runs
+    the tool. `said`: the fields last sent, if this stream sent any.
+    """
 
     step: int
     over: bool = False
@@ -54,7 +57,7 @@ class _Part(Struct):
 
 
 class Message:
-    """What one client shows of one turn. `owns` says of an item whether that client must run it."""
+    """One client's view of one turn. `owns` returns true if that client must run an item."""
 
     def __init__(
         self,
@@ -65,23 +68,23 @@ class Message:
     ) -> None:
         self.turn = turn
         self.done = False
-        """True when the stream is over: the turn has ended, or a question is to be answered."""
+        """True when the stream is over: the turn has ended, or a question must be answered."""
         self.asks = False
-        """True when it is over by a question, or by a tool that the client is to run."""
+        """True when the stream is over because of a question or a tool that the client must run."""
         self._names = {"session": transcript.log.session, "turn": turn}
         self._transcript = transcript
         self._reading: Reading[_Part] = Reading(transcript, transcript.start(turn))
         self._owns = owns
         self._begun = False
         self._step = 0
-        self._results = False  # whether the step has results of the client's tools
+        self._results = False  # true if the step has results of the client's tools
         self._texts = self._reading.texts
-        self._open: dict[str, str] = {}  # the texts that grow, with their kind
+        self._open: dict[str, str] = {}  # growing texts, with their kind
         self._tools = self._reading.tools
         self._plan: object = None
         self._out: list[Chunk] = []
         self.data: list[Chunk] = []
-        """What it shows that is not in the items: the newest plan."""
+        """Parts of the message that are not items: the newest plan."""
         for part in parts or ():
             self._remember(part)
 
@@ -90,8 +93,9 @@ class Message:
         return self._transcript.log.state
 
     def chunks(self) -> Iterator[Chunk]:
-        """What is to be said now, each thing as it is when it is asked for, until the client knows
-        all that there is."""
+        """Yield the chunks that are due, each as current as when it is requested, until the client
+        knows everything.
+        """
         if self.done:
             return
         if not self._begun:
@@ -108,12 +112,12 @@ class Message:
         self._out.append({"type": type, **fields})
 
     def _said(self) -> list[Chunk]:
-        """What was said since the last time."""
+        """Return the chunks made since the last call."""
         out, self._out = self._out, []
         return out
 
     def _rest(self) -> None:
-        """Say what is to be said when all items are sent."""
+        """Add the chunks that follow when all items are sent."""
         state = self._state
         current = state.state.turn
         if current is not None and current.id == self.turn and state.plan is not self._plan:
@@ -146,7 +150,7 @@ class Message:
         self._step += 1
         self._say("start-step")
 
-    # --- what the agent says
+    # --- items
 
     def _item(self, item: Item, new: bool) -> None:
         known = item.id in self._tools or item.id in self._texts
@@ -183,7 +187,7 @@ class Message:
         if part is None:
             part = self._tools[item.id] = _Part(self._step, said=())
         part.own = own
-        fresh = part.said is not None and part.step == self._step  # the SDK changes no others
+        fresh = part.said is not None and part.step == self._step  # the SDK does not change others
         if fresh and part.said != said and not part.asked and not part.over:
             part.said = said
             name, title = tool.name or tool.kind, tool.title or None
@@ -197,7 +201,9 @@ class Message:
     def _input(
         self, id: str, name: str, title: str | None, input: Any, about: JsonObject, *, theirs: bool
     ) -> None:
-        """`theirs`: the client neither runs it nor counts it as its own."""
+        """Show a tool with its input. `theirs`: the client neither runs it nor counts it as its
+        own.
+        """
         self._say(
             "tool-input-available",
             toolCallId=id,
@@ -210,7 +216,7 @@ class Message:
         )
 
     def _close(self, item: Item, tool: Tool, part: _Part) -> None:
-        ran = item.status in ("completed", "failed")  # somebody has allowed it, whatever is shown
+        ran = item.status in ("completed", "failed")  # it was allowed, whatever the client shows
         if item.status == "denied" or (part.asked and not part.approved and not ran):
             self._approve(item.id, part)
             if part.approved is not False:
@@ -235,13 +241,13 @@ class Message:
             self._say("tool-output-error", toolCallId=item.id, errorText=error)
 
     def _approve(self, id: str, part: _Part) -> None:
-        """Have it shown that nobody needs to be asked, unless somebody was."""
+        """Show that no approval was needed, unless one was requested."""
         if part.asked is None:
             part.asked = approval = f"auto-{id}"
             self._say("tool-approval-request", approvalId=approval, toolCallId=id, isAutomatic=True)
 
     def _answered(self, part: _Part, approved: bool, reason: str | None = None) -> None:
-        """Have it shown how a question was answered, if there was one and that was not sent yet."""
+        """Show the answer to a question, if there was one and the answer was not sent yet."""
         if part.asked is not None and part.approved is not approved:
             part.approved = approved
             why = {} if reason is None else {"reason": reason}
@@ -250,7 +256,7 @@ class Message:
     # --- questions and the end
 
     def _ask(self) -> None:
-        """End the stream if the client has to do something first."""
+        """End the stream if the client must do something first."""
         asks = [ask for ask in self._state.permissions.values() if self._belongs(ask)]
         wanted = [part for part in self._tools.values() if part.own and not part.over]
         wanted += [self._question(ask) for ask in asks]
@@ -258,19 +264,20 @@ class Message:
             return
         self._end_texts()
         if any(part.step != self._step for part in wanted):
-            self._begin_step()  # or the SDK could take what there is in this one for an answer
+            self._begin_step()  # the SDK could take this step's content for an answer
         elif asks:
-            # It goes on by itself only if nothing in the step is open beside the questions.
+            # The SDK continues automatically only if the step has nothing open except the
+            # questions.
             for id, part in self._tools.items():
                 if not part.over and not part.asked and not part.own:
                     self._approve(id, part)
                     self._answered(part, True)
         self.done = self.asks = True
-        # With metadata, or the SDK would not show that a step has begun.
+        # With metadata, because otherwise the SDK would not show that a step has begun.
         self._say("finish", finishReason="tool-calls", messageMetadata=self._names)
 
     def _question(self, ask: PermissionOpened) -> _Part:
-        """Have it shown at its tool, or at one that stands for it."""
+        """Show a question at its tool, or at a part that stands in for one."""
         id = ask.item or ask.request
         part = self._tools.get(id)
         if part is None:
@@ -278,7 +285,7 @@ class Message:
             ours = {"agentrt": {"request": ask.request}}
             self._input(id, "question", ask.title, ask.detail, ours, theirs=True)
         if part.asked is not None and part.approved is None and self._is_open(part.asked):
-            return part  # one at a time: the client answers what it shows
+            return part  # one at a time: the client answers the one it shows
         part.asked, part.approved = ask.request, None
         about: JsonObject = {"title": ask.title, "options": ask.options}
         about |= {"form": ask.form, "url": ask.url}
@@ -324,7 +331,7 @@ class Message:
         known = {key: value for key, value in about.items() if value is not None}
         self._say("finish", finishReason=reason, messageMetadata=known)
 
-    # --- what a client shows already
+    # --- the client's existing view
 
     def _remember(self, part: JsonObject) -> None:
         kind, id = part.get("type"), part.get("toolCallId")
@@ -353,18 +360,21 @@ class Message:
 
 
 def replayed(transcript: Transcript, turn: str, kept: Iterable[JsonObject]) -> Iterator[Chunk]:
-    """A turn that is over, sent from its beginning in the stream of a later one. Its message is
-    made anew; `kept` are the parts of it that are not in the state."""
+    """Yield a finished turn from its beginning, in the stream of a later one.
+
+    Its message is created again; `kept` are its parts that are not in the state.
+    """
     for chunk in Message(transcript, turn, lambda item: False).chunks():
-        if chunk["type"] not in ("abort", "error", "finish"):  # those would be the stream's own
+        if chunk["type"] not in ("abort", "error", "finish"):  # those would apply to the stream
             yield chunk
         if chunk["type"] == "start":
             yield from kept
 
 
 def behind_replay(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """A message behind one that was replayed: the parts of that, which the SDK takes for the
-    beginning of this one, are taken out of it."""
+    """Yield a message that follows a replayed one. The SDK takes the replayed parts for the
+    beginning of this message, so they are reset.
+    """
     for chunk in chunks:
         yield chunk
         if chunk["type"] == "start":
@@ -372,13 +382,13 @@ def behind_replay(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 def is_pending(part: JsonObject) -> bool:
-    """Whether a part, as a client shows it, is one that is still to end."""
+    """True if a part, as a client shows it, has not ended."""
     state = part.get("state")
     return state == "streaming" or ("toolCallId" in part and not str(state).startswith("output-"))
 
 
 def _about(item: Item) -> JsonObject:
-    """What is ours in a part, so that a message that comes back can be understood."""
+    """Return agentrt's own data in a part, which identifies it when the message comes back."""
     ours: JsonObject = {"item": item.id}
     if item.parent is not None:
         ours["parent"] = item.parent
@@ -388,7 +398,7 @@ def _about(item: Item) -> JsonObject:
 
 
 def _shown(id: str, block: Block, about: JsonObject) -> list[Chunk]:
-    """Something in the answer that is no text of the agent's."""
+    """Return the chunks for content of the answer that is not text of the agent."""
     match block:
         case Image(data=data, mime_type=type) | Audio(data=data, mime_type=type):
             url = f"data:{type};base64,{data}"

@@ -1,7 +1,7 @@
 """The AI SDK's chat transport over WebSocket (`WebSocketChatTransport`), at `/ai`.
 
-A chat is a session: one whose id it has, or one that its first message opens. Each request of the
-client gets the chunks of one turn; they are made in `aichunks`.
+A chat is a session: either the one with the same id, or one that the chat's first message opens.
+Each request of the client gets the chunks of one turn, which are made in `aichunks`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,21 @@ from .refusal import Code
 from .security import Role
 
 STREAMS: Final = 32
-"""Requests of one connection that are answered at once: each may have to send a whole turn."""
+"""Maximum requests of one connection that are answered at the same time: each may have to send a
+whole turn.
+"""
 
 PAUSED: Final = (
     "somebody has stopped the session while the message waited; it stays in the queue, paused,"
     " until the queue is resumed"
 )
-"""The error of a message that the client cannot resume."""
+"""The error for a message that the client cannot resume."""
 
 
 class Answer(Struct):
-    """What an approval says beyond yes and no: an option by its id or kind, the fields of a form,
-    or words for the agent."""
+    """The part of an approval beyond yes and no: an option by its id or kind, the fields of a form,
+    or a note for the agent.
+    """
 
     option: str | None = None
     content: JsonObject | None = None
@@ -51,15 +54,15 @@ class Answer(Struct):
 
 
 class Body(Struct):
-    """What an application may put into the `body` of its requests; the rest of it is its own.
+    """Fields that an application may put into the `body` of its requests; other fields are ignored.
 
-    - `agent`, `cwd`, `title`, `model`, `mode`: of the session that the first message opens.
-    - `fork`: the first message of a new chat goes on with a copy of that one, which ends with the
-      message `at` of the agent's, if that is said.
-    - `tools`: those that the application runs; sessions get them when they are opened.
-    - `client`: a random word that the page keeps, so that its tools are its own after a reload.
-    - `when`: what to do with a message while a turn runs that the chat does not show.
-    - `abort`: what the client's Stop does: `cancel` the turn, or only `detach` from it.
+    - `agent`, `cwd`, `title`, `model`, `mode`: for the session that the first message opens.
+    - `fork`: the chat whose copy a new chat's first message continues. The copy ends with the
+      agent's message `at`, if that is given.
+    - `tools`: the tools that the application runs; sessions get them when they are opened.
+    - `client`: a random string that the page keeps, so that it still owns its tools after a reload.
+    - `when`: the handling of a message during a running turn that the chat does not show.
+    - `abort`: the effect of the client's Stop: `cancel` the turn, or only `detach` from it.
     - `stop`: cancel the turn that is resumed.
     - `answers`: by approval id.
     """
@@ -80,12 +83,16 @@ class Body(Struct):
 
 
 class UIMessage(Struct):
+    """A message as the AI SDK represents it."""
+
     id: str
     role: str
     parts: list[JsonObject] = []
 
 
 class Send(Struct, tag_field="type", tag="send", rename="camel"):
+    """Send a message to a chat, and receive the chunks of its turn."""
+
     request_id: str
     id: c.Name
     messages: list[UIMessage]
@@ -95,12 +102,16 @@ class Send(Struct, tag_field="type", tag="send", rename="camel"):
 
 
 class Resume(Struct, tag_field="type", tag="resume", rename="camel"):
+    """Receive the chunks of a chat's running or last turn."""
+
     request_id: str
     id: c.Name
     body: Body = msgspec.field(default_factory=Body)
 
 
 class Abort(Struct, tag_field="type", tag="abort", rename="camel"):
+    """Stop receiving the chunks of a request."""
+
     request_id: str
 
 
@@ -120,13 +131,13 @@ class _Stream(Struct, eq=False):
     request: str
     feed: Feed
     turn: AnyTurn | str
-    """A turn that was sent from here, or the id of one."""
+    """A turn that was sent on this connection, or the id of a turn."""
     stops: bool
-    """The client's Stop is the turn's."""
+    """True if the client's Stop cancels the turn."""
     message: Message | None = None
     sent: int = 0
     turns: dict[str, list[JsonObject]] = {}
-    """The turns whose messages it has, with the parts of those that the state does not have."""
+    """The turns whose messages it contains, with the message parts that are not in the state."""
 
     @property
     def turn_id(self) -> str:
@@ -141,12 +152,11 @@ class AiViewer(ForeignViewer):
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
         self._streams: dict[str, _Stream] = {}
-        # Requests that wait for their session, and were not stopped.
+        # Requests that wait for their session and were not stopped.
         self._opening: set[str] = set()
-        # What the newest streams that are over had: the client may have ended one before it read
-        # all of it.
+        # The newest finished streams: the client may have stopped one before reading all of it.
         self._over: dict[str, _Stream] = {}
-        # The turns whose messages the client may show without their end, as in `_Stream.turns`.
+        # Turns whose messages the client may show without their end, as in `_Stream.turns`.
         self._unended: WeakKeyDictionary[Feed, dict[str, list[JsonObject]]] = WeakKeyDictionary()
         self._known = False
         self._talks = Sessions(hub, lambda: self._client, self)
@@ -185,7 +195,9 @@ class AiViewer(ForeignViewer):
             self._send(request)
 
     def _malformed(self, text: str, why: str) -> None:
-        """Reported under the request's id, so far as it has one: there is no other way."""
+        """Report a malformed request under its id. If it has none, end the connection, as there is
+        no other way.
+        """
         try:
             id = decode_strictly(text, _heads).request_id
         except RemoteProtocolError:
@@ -202,7 +214,7 @@ class AiViewer(ForeignViewer):
     # --- chats
 
     def _introduce(self, body: Body) -> None:
-        """Who it is, and what it runs: all chats of a connection share their tools."""
+        """Identify the client and register its tools: all chats of a connection share them."""
         offers = self._client.offers
         back = body.client is not None and not self._known
         if back:
@@ -214,7 +226,9 @@ class AiViewer(ForeignViewer):
             self._client.offer((offers | {tool.name: tool for tool in body.tools}).values())
 
     def _chat(self, id: str) -> str | None:
-        """The session that a chat is; one may be known by its own id as well."""
+        """Return the session of a chat, or None. A chat may also be named by the id of a
+        session.
+        """
         known = self._hub.chats.get(id, id)
         if not isinstance(known, str):
             return None
@@ -243,13 +257,13 @@ class AiViewer(ForeignViewer):
         self._talks.when_there(session, send, partial(self._fail, request.request_id))
 
     def _open(self, request: Send, body: Body, content: list[Block]) -> None:
-        """The chat's first message: a session for it, and then the prompt."""
+        """Open a session for the chat's first message, then send the prompt."""
         chats, id = self._hub.chats, request.request_id
         command = self._first(id, body)
         self._opening.add(id)
 
         def opened(fields: Fields) -> None:
-            if id in self._opening or body.abort == "detach":  # else it was stopped
+            if id in self._opening or body.abort == "detach":  # otherwise it was stopped
                 self._opening.discard(id)
                 self._prompt(request, self._hub.feed(fields["session"]), content)
 
@@ -258,7 +272,7 @@ class AiViewer(ForeignViewer):
             self._fail(id, error)
 
         waiting = chats.get(request.id)
-        if isinstance(waiting, list):  # it is just being opened
+        if isinstance(waiting, list):  # already being opened
             waiting.append((opened, failed))
             return
         first = chats[request.id] = [(opened, failed)]
@@ -279,7 +293,7 @@ class AiViewer(ForeignViewer):
         carry_out(self._hub, self._client, command, all_opened, all_failed)
 
     def _first(self, id: str, body: Body) -> c.NewSession | c.ForkSession:
-        """What opens the session of a chat."""
+        """Return the command that opens the session of a chat."""
         if body.fork is not None:
             session = self._chat(body.fork)
             if session is None:
@@ -298,14 +312,17 @@ class AiViewer(ForeignViewer):
         session = self._talks.get(feed.log.session)
         unended = self._compare(request, feed)
         for message in request.messages:
-            if message.id in unended:  # what it answers beside is not to be lost
+            if message.id in unended:  # answers in its other messages must not be lost
                 self._resolve(session, message, request.body.answers)
         when = self._when(session, feed, request.body.when)
         self._stream(request, feed, session.submit(content, when=when))
 
     def _when(self, session: AnySession, feed: Feed, wanted: When) -> When:
-        """What a message does. A chat that shows the running turn is refused none: the SDK may be
-        ready although a stream is open, and is so when a question has ended it."""
+        """Return the handling of a message.
+
+        A message from a chat that shows the running turn is never refused: the SDK may be ready
+        although a stream is open, and it is when a question has ended the stream.
+        """
         state = session.state
         if wanted != "reject" or state.turn is None or state.phase == "cancelling":
             return wanted if wanted != "reject" else "queue"
@@ -317,12 +334,15 @@ class AiViewer(ForeignViewer):
         return "interrupt" if self._is_asked(session) else "queue"
 
     def _is_asked(self, session: AnySession) -> bool:
-        """Whether the turn waits for the client, in its own view: by a question, or a tool."""
+        """True if, from the client's view, the turn waits for it: by a question or a tool."""
         return bool(session.permissions) or self._talks.waits(session.id)
 
     def _compare(self, request: Send, feed: Feed) -> dict[str, list[JsonObject]]:
-        """The turns that the client shows as unended ones. It may send all of its messages, or have
-        taken some out of the chat; or it sends only the last one, which says nothing."""
+        """Return the turns that the client shows without their end.
+
+        The client may send all of its messages, or have removed some from the chat; or it sends
+        only the last one, which proves nothing about the others.
+        """
         unended = self._unended.setdefault(feed, {})
         turns = feed.log.state.turns
         appended = request.trigger == "submit-message" and request.message_id is None
@@ -337,14 +357,14 @@ class AiViewer(ForeignViewer):
         return unended
 
     def _go_on(self, request: Send, feed: Feed, message: UIMessage) -> None:
-        """The client has answered what the last step asked it, in its copy of the message."""
+        """Continue a message in whose copy the client has answered the last step's questions."""
         if message.id not in feed.log.state.turns:
             raise Refused("unknown_turn", f"no turn {message.id!r} in this session")
         self._resolve(self._talks.get(feed.log.session), message, request.body.answers)
         self._stream(request, feed, message.id, message.parts)
 
     def _resolve(self, session: AnySession, message: UIMessage, answers: dict[str, Answer]) -> None:
-        """Carry out what the parts of tools say, where it is not done yet; most parts are old."""
+        """Carry out the answers and results in tool parts that are new; most parts are old."""
         for part in message.parts:
             state, call, approval = part.get("state"), part.get("toolCallId"), part.get("approval")
             request = approval.get("id") if isinstance(approval, dict) else None
@@ -359,7 +379,9 @@ class AiViewer(ForeignViewer):
                 self._talks.finish(session.id, call, [Text(text)], error=failed)
 
     def _resume(self, request: Resume) -> None:
-        """The running turn, or the last one: the client may not know how that ended."""
+        """Resume the running turn, or the last one, because the client may not know how it
+        ended.
+        """
         session, id = self._chat(request.id), request.request_id
         if session is None:
             self.reply(pack(type="no-active", requestId=id))
@@ -380,7 +402,7 @@ class AiViewer(ForeignViewer):
             left = self._unended.get(feed)
             runtime = self._hub.runtime
             is_open = runtime.is_shared or runtime.stored(feed.log.session) is None
-            if is_open and (not left or turn in left):  # else it has begun behind that turn
+            if is_open and (not left or turn in left):  # else it began after that turn
                 self._talks.get(feed.log.session).cancel()
         self._stream(request, feed, turn)
 
@@ -397,7 +419,7 @@ class AiViewer(ForeignViewer):
                 return
             stop(session, stream.turn)
 
-    # --- what is sent
+    # --- sent messages
 
     def _stream(
         self,
@@ -426,7 +448,7 @@ class AiViewer(ForeignViewer):
     def project(self, feed: Feed) -> Iterator[bytes]:
         for stream in [each for each in self._streams.values() if each.feed is feed]:
             messages = self._messages(stream)
-            # The client may end it whenever something was sent.
+            # The client may abort it whenever something was sent.
             while self._streams.get(stream.request) is stream and (message := next(messages, None)):
                 yield message
         if not any(stream.feed is feed for stream in self._streams.values()):
@@ -434,7 +456,7 @@ class AiViewer(ForeignViewer):
 
     def _messages(self, stream: _Stream) -> Iterator[bytes]:
         request = stream.request
-        turns = stream.feed.log.state.turns  # shown yet: a stored turn begins before it is
+        turns = stream.feed.log.state.turns  # as shown: a stored turn begins before it is shown
         if not isinstance(stream.turn, str) and stream.turn.id not in turns:
             if stream.turn.failure is not None:
                 del self._streams[request]
@@ -459,8 +481,11 @@ class AiViewer(ForeignViewer):
             yield pack(type="end", requestId=request)
 
     def _chunks(self, stream: _Stream) -> Iterator[Chunk]:
-        """What is to be said in a stream; at first the client's messages of earlier turns, as they
-        ended, if it has left their streams and asks for another turn."""
+        """Yield the chunks of a stream that are due.
+
+        First come the client's messages of earlier turns, as they ended, if it has left their
+        streams and requests another turn.
+        """
         message, chunks = stream.message, None
         if message is None:
             message = stream.message = self._message(stream)
@@ -478,7 +503,7 @@ class AiViewer(ForeignViewer):
 
 
 def _answer(session: AnySession, request: str, approval: JsonObject, said: Answer) -> None:
-    """Answer a question as the client says: by yes or no, and with what it says beyond them."""
+    """Answer a question with the client's yes or no, and its further answer."""
     options = {
         each.kind: each.id for each in session.permissions[request].options if not each.effect
     }
@@ -490,7 +515,7 @@ def _answer(session: AnySession, request: str, approval: JsonObject, said: Answe
         session.fill(request, said.content)
     elif option is not None:
         session.answer(request, option, note=note)
-    else:  # it has no such answer
+    else:  # no option fits the answer
         session.dismiss(request, note)
 
 
@@ -499,7 +524,7 @@ def _is_data(part: JsonObject) -> bool:
 
 
 def prompt_of(message: UIMessage) -> list[Block]:
-    """What a user's message says to the agent. Raises `Refused`."""
+    """Return the prompt in a user's message. Raises `Refused` if it is empty."""
     content = [block for part in message.parts if (block := _block(part)) is not None]
     if not content:
         raise Refused("bad_request", "the message has neither text nor files")

@@ -1,4 +1,4 @@
-"""What comes of a command, in every dialect, and how `agentrt.v1` says it."""
+"""The results of commands in every dialect, and their encoding in `agentrt.v1`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ logger = get_logger("server")
 
 MESSAGE: Final = 4096
 DATA: Final = 16 * 1024
-"""Characters of an error's message, and bytes of its data: both may be an agent's, and answers are
-remembered. Larger data is left out."""
+"""Maximum characters of an error's message, and bytes of its data: an agent may have written both,
+and answers are remembered. Larger data is left out.
+"""
 
 Fields: TypeAlias = dict[str, Any]
-"""What is said of a command that was carried out."""
+"""The result of a command that was carried out."""
 
 
 class Refused(Exception):
@@ -40,17 +41,19 @@ class Refused(Exception):
 
 
 def pack(**fields: Any) -> bytes:
-    """A frame of these fields."""
+    """Encode a frame with these fields."""
     return encode_line(fields)[:-1]
 
 
 def ack(id: str, fields: Fields) -> bytes:
-    """A command was carried out."""
+    """Encode the answer to a command that was carried out."""
     return pack(type="ack", id=id, ok=True, **fields)
 
 
 def refusal(id: str | None, error: Refused) -> bytes:
-    """A command was not carried out. Without an id it was none."""
+    """Encode the answer to a command that was not carried out. Without an id, the frame was not a
+    command.
+    """
     sent: dict[str, Any] = {"code": error.code, "message": cut(error.message, MESSAGE)}
     if error.data is not None and len(pack(data=error.data)) <= DATA:
         sent["data"] = error.data
@@ -69,7 +72,7 @@ _CODES: Final[tuple[tuple[type[Exception], str], ...]] = (
 
 
 def as_refusal(error: Exception) -> Refused:
-    """What went wrong with a command, as its answer."""
+    """Convert the error of a command to its refusal. An unexpected error is logged."""
     match error:
         case Refused():
             return error

@@ -1,10 +1,10 @@
-"""One WebSocket: a task that reads, one that writes, one that asks whether the client lives.
+"""One WebSocket: a task that reads, one that writes, and one that checks that the client is alive.
 
-Reading never waits for writing, and every wait has an end: a client that does not read, does not
-answer a ping, sends too much or too fast, or is not welcome any more loses its connection and
-nothing else. What a session does is none of the connection's business.
+Reading never waits for writing, and every wait is bounded. A client that does not read, does not
+answer a ping, sends too much or too fast, or is no longer allowed loses its connection and nothing
+else. Connections do not affect sessions.
 
-Here is what all kinds of sockets share.
+This module contains the part that is common to all kinds of sockets.
 """
 
 from __future__ import annotations
@@ -33,15 +33,18 @@ class Gone(Exception):
 
 
 class Outgoing(Outlet, Protocol):
-    """What a connection writes to."""
+    """The sending side of a connection."""
 
     async def drained(self) -> None:
         """Wait until everything is written. Cancelling it changes nothing."""
         ...
 
     async def pump(self) -> None:
-        """Write, until cancelled. Raises `trio.TooSlowError` if the client does not read,
-        `trio.BrokenResourceError` if it is gone."""
+        """Write until cancelled.
+
+        Raises `trio.TooSlowError` if the client does not read, `trio.BrokenResourceError` if it is
+        gone.
+        """
         ...
 
 
@@ -52,7 +55,7 @@ class Connection(ABC):
         self.over = trio.Event()
         """Set at the end of `run`."""
         self.refusal: Refusal | None = None
-        """Why the server ends it; None if the client does."""
+        """The reason why the server ends the connection; None if the client does."""
         self._limits = limits
         self._dialect = dialect
         self._closing = trio.Event()
@@ -60,38 +63,41 @@ class Connection(ABC):
 
     @abstractmethod
     async def _accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
-        """Answer the handshake, with the subprotocol if it is wanted. What has to run as long as
-        the connection does is started in the nursery."""
+        """Answer the handshake, with the subprotocol if the client offers it. Tasks that must run
+        as long as the connection are started in the nursery.
+        """
 
     @abstractmethod
     async def _message(self) -> str | bytes:
-        """The next one of the client. Raises `Gone` behind the last one, or `Refusal`."""
+        """Return the client's next message. Raises `Gone` after the last one, or `Refusal`."""
 
     @abstractmethod
     async def _look_after(self, viewer: Viewer) -> None:
-        """Ask again and again whether the client lives. Raises `Gone` or `trio.TooSlowError`."""
+        """Check repeatedly that the client is alive. Raises `Gone` or `trio.TooSlowError`."""
 
     @property
     @abstractmethod
     def _open(self) -> bool:
-        """Whether there is still somebody to talk to."""
+        """True if the client is still connected."""
 
     @abstractmethod
     async def _say_goodbye(self, refusal: Refusal) -> None:
         """Send the close frame."""
 
     def refuse(self, refusal: Refusal) -> None:
-        """Say to the client why, and close the connection. The first reason counts."""
+        """Close the connection and report the reason to the client. The first reason counts."""
         if self.refusal is None:
             self.refusal = refusal
         self._closing.set()
 
     async def run(self, attach: Callable[[], Viewer] | None = None) -> None:
-        """Accept the handshake, and serve until either side ends it: in bounded time once `refuse`
-        was called, which may be before this; without `attach` it must have been.
+        """Accept the handshake, and serve until either side ends the connection.
 
-        Raises what says that the client is gone (`trio.BrokenResourceError`) or does not read
-        (`trio.TooSlowError`), in a group. Cancelling it ends the connection without a word.
+        It ends in bounded time after `refuse`, which may be called before `run`; without `attach`
+        it must have been.
+
+        Raises `trio.BrokenResourceError` if the client is gone, or `trio.TooSlowError` if it does
+        not read, in a group. Cancelling it ends the connection without a close frame.
         """
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
@@ -130,7 +136,7 @@ class Connection(ABC):
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
-        """A mistake in what serves this client ends its connection, and no other."""
+        """End only this connection if serving its client raises."""
         try:
             yield
         except Gone:
@@ -153,19 +159,20 @@ class Connection(ABC):
             await viewer.caught_up()
 
     async def _write(self, viewer: Viewer) -> None:
-        """Take the next frame only when the last one is out, so that what waits for a slow client
-        waits where it can still be merged."""
+        """Take the next frame only when the last one is written, so that events for a slow client
+        wait where they can still be merged.
+        """
         while True:
             self._out.put(await viewer.next_frame())
             if not self._out.written:
                 await self._out.drained()
 
     async def _close(self) -> None:
-        """Say why, close, and see that it gets out, each in bounded time."""
+        """Send the reason and the close frame, and flush them, each in bounded time."""
         if self.refusal is not None:
             if self._dialect.says_closing and self._open:
                 self._out.put(json.encode({"type": "closing", "reason": self.refusal.reason}))
             with trio.move_on_after(self._limits.ws_close):
                 await self._say_goodbye(self.refusal)
-        with trio.fail_after(self._limits.ws_close):  # else what the kernel holds goes as well
+        with trio.fail_after(self._limits.ws_close):  # otherwise data in the kernel is dropped, too
             await self._out.drained()

@@ -1,6 +1,4 @@
-"""Who is let in and who is connected, whatever carries the connections; and what they may cost
-together.
-"""
+"""Admission and number of connections, whatever carries them, and limits on their total cost."""
 
 from __future__ import annotations
 
@@ -25,12 +23,13 @@ from .site import Site
 logger = get_logger("server")
 
 GUESSES: Final = 10
-"""Wrong tokens a second that are answered at once; each further one waits for a second, in one of
-the few places for connections that have not shown a token."""
+"""Wrong tokens per second that are answered immediately. Each further one waits for a second, in
+one of the few places for connections that have not sent a token.
+"""
 
 
 class Connections:
-    """Those of one site."""
+    """The connections of one site."""
 
     def __init__(self, site: Site, hub: Hub, limits: Limits) -> None:
         self.site = site
@@ -43,7 +42,7 @@ class Connections:
         self._guesses = Bucket(GUESSES, GUESSES)
 
     def dialect(self, path: str) -> Dialect:
-        """What is spoken there; where nothing is, what the refusal is said in."""
+        """Return the dialect of a path; if there is none, the one in which the refusal is sent."""
         return DIALECTS.get(path, NATIVE)
 
     async def let_in(
@@ -52,8 +51,11 @@ class Connections:
         connect: Callable[[Role | None], Connection],
         pending: trio.CancelScope,
     ) -> tuple[Connection, Grant] | None:
-        """Who asks for a WebSocket, as a connection to be served; or None, when it has been told
-        why not. `connect`: makes the connection; `pending`: the scope of its place."""
+        """Admit a WebSocket request.
+
+        Returns its connection and grant. Returns None if it was refused; the client knows the
+        reason then. `connect`: creates the connection; `pending`: the scope of its place.
+        """
         try:
             if request.path not in DIALECTS:
                 raise Refusal(Code.BAD_REQUEST, f"WebSockets are at {', '.join(DIALECTS)}")
@@ -70,13 +72,14 @@ class Connections:
             return None
 
     def refused(self, why: BadRequest | Refusal) -> None:
-        """Take down that somebody was not let in."""
+        """Count and log a refused client."""
         self.count.refused += 1
         logger.warning("a client was refused: %s", why)
 
     def _check_number(self, grant: Grant) -> None:
-        """Those who only look on have three quarters of the places, a tenant as many as it may.
-        Raises `Refusal`."""
+        """Check the number of connections: viewers may take three quarters of the places, a tenant
+        as many as its limit. Raises `Refusal`.
+        """
         places = self.limits.ws_clients
         viewers = self._by_role["viewer"]
         few = grant.role == "viewer" and viewers >= places * 3 // 4
@@ -94,7 +97,7 @@ class Connections:
             )
 
     async def serve(self, connection: Connection, grant: Grant, dialect: Dialect) -> None:
-        """Until either side ends it. Raises what `Connection.run` does."""
+        """Serve a connection until either side ends it. Raises the errors of `Connection.run`."""
 
         def revoked() -> None:
             connection.refuse(Refusal(Code.UNAUTHORIZED, "the token was revoked"))
@@ -125,13 +128,13 @@ class Connections:
                 self.count.broken += 1
 
     async def slow_down(self, pending: trio.CancelScope) -> None:
-        """After a wrong token."""
+        """Delay the answer to a wrong token, if there were many."""
         if not self._guesses.take(1, trio.current_time()):
             pending.deadline += 1
             await trio.sleep(1)
 
     async def close(self) -> None:
-        """Say goodbye to everybody, and return when all are gone. Bounded."""
+        """End all connections and wait until they are closed, in bounded time."""
         self.site.pending.cancel("shutdown")
         for each in tuple(self._open):
             each.refuse(Refusal(Code.SHUTDOWN, "the server ends"))

@@ -16,15 +16,20 @@ from .address import Address
 
 
 class Unreachable(AgentrtError):
-    """There is no server there, or it does not let us in; the message says why."""
+    """There is no server at the address, or it refuses the connection; the message gives the
+    reason.
+    """
 
 
 @asynccontextmanager
 async def dial(
     server: Address, path: str, token: str, limits: Limits
 ) -> AsyncIterator[WebSocketConnection]:
-    """A connection to what the server has at this path. Raises `Unreachable`; what the server says
-    of the token comes later, as the reason of the connection's end."""
+    """Connect to this path of a server.
+
+    Raises `Unreachable`. A refused token is reported later, as the reason for the end of the
+    connection.
+    """
     headers = {"authorization": f"Bearer {token}"}
     opening = open_websocket(urlsplit(server.at(path)), headers, limits)
     async with AsyncExitStack() as stack:
@@ -39,7 +44,7 @@ async def dial(
         except (HandshakeError, OSError, trio.BrokenResourceError) as error:
             if isinstance(error, OSError):
                 why = error.strerror or str(error)
-            else:  # of TLS it is known what was wrong
+            else:  # for TLS the cause is known
                 why = str(error.__cause__ or "no WebSocket")
             raise Unreachable(f"no server can be reached at {server}: {why}") from error
         yield socket

@@ -1,4 +1,4 @@
-"""What is spoken on the site's WebSockets: one dialect for each path."""
+"""The dialects of the site's WebSockets: one for each path."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A session of another server, for dialects whose clients do not speak in commands: what they ask
-of it becomes commands, and what it is, is what is known of it here.
+"""A session of another server, for dialects whose clients do not send commands. Method calls become
+commands, and attributes return the state that is known here.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ logger = get_logger("server")
 
 
 class Shows(Protocol):
-    """The viewer for whose client it is."""
+    """The viewer whose client uses the session."""
 
     def follow(self, feed: Feed) -> None: ...
 
 
 def new_id() -> str:
-    """Of a command that has none of the client's own."""
+    """Return an id for a command that has none from the client."""
     return secrets.token_hex(16)
 
 
 class ElsewhereTurn:
-    """A prompt that was sent to another server: what the dialects need of a `Turn`."""
+    """A prompt that was sent to another server: the part of a `Turn` that the dialects need."""
 
     def __init__(self, session: ElsewhereSession, content: list[Block]) -> None:
         self.entry = ""
         self.failure: AgentrtError | None = None
-        """Why it will not run."""
+        """The reason why it will not run."""
         self._session = session
         self._content = content
         self._known = session.turns()
@@ -53,13 +53,13 @@ class ElsewhereTurn:
 
     @property
     def id(self) -> str:
-        """Its turn's; empty until it has begun, as far as that is known here."""
+        """The id of its turn; empty until that is known to have begun."""
         if not self._id and self.entry and not self.failure:
             self._look()
         return self._id
 
     def _look(self) -> None:
-        """One that waited has begun, or was taken back, when it does not wait any more."""
+        """Find the turn of a prompt that has left the queue: it has begun, or it was taken back."""
         state = self._session.feed.log.state
         if any(entry.id == self.entry for entry in state.queue):
             return
@@ -76,7 +76,7 @@ class ElsewhereTurn:
             self.failure = TakenBack("the prompt was taken out of the queue")
 
     def taken(self, fields: Fields) -> None:
-        """How it stands, by the other server's word."""
+        """Take the other server's answer to the prompt."""
         self._id = str(fields.get("turn") or "")
         self.entry = str(fields.get("entry") or "")
         if self._unwanted:
@@ -84,11 +84,12 @@ class ElsewhereTurn:
         self._session.show()
 
     def refused(self, error: Refused) -> None:
+        """Take the other server's refusal of the prompt."""
         self.failure = AgentrtError(error.message)
         self._session.show()
 
     def cancel(self) -> None:
-        """Take it back, or cancel it."""
+        """Take the prompt back, or cancel its turn."""
         if self.id:
             id = self._session.id
             self._session.command(c.Cancel(id=new_id(), session=id, turn=self.id, pause=False))
@@ -100,7 +101,7 @@ class ElsewhereTurn:
 
 
 class ElsewhereSession:
-    """What the dialects need of a `Session`."""
+    """The part of a `Session` that the dialects need."""
 
     def __init__(self, hub: Hub, client: Client, viewer: Shows, feed: Feed) -> None:
         self.feed = feed
@@ -110,42 +111,49 @@ class ElsewhereSession:
 
     @property
     def id(self) -> str:
+        """The session's id."""
         return self.feed.log.session
 
     @property
     def state(self) -> State:
+        """The session's state, as known here."""
         return self.feed.log.state.state
 
     @property
     def modes(self) -> Modes | None:
+        """The modes, models and options, if known."""
         return self.feed.log.state.modes
 
     @property
     def permissions(self) -> dict[str, PermissionOpened]:
+        """The open permission requests, by id."""
         return dict(self.feed.log.state.permissions)
 
     def turns(self) -> frozenset[str]:
-        """Those that are known."""
+        """Return the ids of the known turns."""
         return frozenset(self.feed.log.state.turns)
 
     def show(self) -> None:
-        """Something is known that the log does not say."""
+        """Send the session again, because something is known that is not in the log."""
         self._viewer.follow(self.feed)
 
     def submit(self, content: list[Block], *, when: When = "queue") -> ElsewhereTurn:
-        """As `Session.submit`; what it would raise is the turn's `failure`."""
+        """Send a prompt, as `Session.submit`; an error becomes the turn's `failure`."""
         turn = ElsewhereTurn(self, content)
         prompt = c.Prompt(id=new_id(), session=self.id, content=content, when=when)
         carry_out(self._hub, self._client, prompt, turn.taken, turn.refused)
         return turn
 
     def cancel(self) -> None:
+        """Cancel the running turn."""
         running = self.state.turn
         turn = None if running is None else running.id
         self.command(c.Cancel(id=new_id(), session=self.id, turn=turn))
 
     def answer(self, request: str, option: str, *, note: str = "") -> None:
-        """As `Session.answer`, by what is known here."""
+        """Answer a permission request, as `Session.answer`, by the state known here. Raises
+        `LocalProtocolError`.
+        """
         asked = self.feed.log.state.permissions.get(request)
         if asked is None:
             raise LocalProtocolError(f"the request {request!r} is not open")
@@ -156,9 +164,11 @@ class ElsewhereSession:
         raise LocalProtocolError(f"the request {request!r} has no option {option!r}")
 
     def fill(self, request: str, content: JsonObject) -> None:
+        """Answer the form of an elicitation."""
         self._resolve(request, content=content)
 
     def dismiss(self, request: str, message: str = "") -> None:
+        """Dismiss a request without an answer."""
         self._resolve(request, cancel=True, note=message)
 
     def _resolve(
@@ -183,7 +193,7 @@ class ElsewhereSession:
         )
 
     def command(self, command: c.Command) -> None:
-        """Have something done of which the session's events say what comes of it."""
+        """Send a command whose effects the session's events report."""
         carry_out(self._hub, self._client, command, lambda fields: None, self._refused)
 
     def _refused(self, error: Refused) -> None:
@@ -195,15 +205,16 @@ AnyTurn: TypeAlias = Turn | ElsewhereTurn
 
 
 def is_paused(feed: Feed, turn: AnyTurn) -> bool:
-    """True if a prompt waits that somebody has paused. The clients of foreign dialects cannot
-    resume the queue, so they are answered; the prompt stays in the queue for those who can."""
+    """True if a prompt is queued and paused. Clients of foreign dialects cannot resume the queue,
+    so their request is answered; the prompt stays in the queue for clients that can.
+    """
     return not turn.id and any(
         entry.id == turn.entry and entry.paused for entry in feed.log.state.queue
     )
 
 
 def stop(session: AnySession, turn: AnyTurn | str) -> None:
-    """A user's Stop of a turn, by itself or its id: of the running one, or one that waits."""
+    """Stop a turn for the user, given as a turn or by its id: the running one or a queued one."""
     running = session.state.turn
     if running is not None and running.id == (turn if isinstance(turn, str) else turn.id):
         session.cancel()
@@ -212,7 +223,7 @@ def stop(session: AnySession, turn: AnyTurn | str) -> None:
 
 
 class Sessions:
-    """The sessions of one viewer, here or at other servers."""
+    """The sessions of one viewer, on this server or on others."""
 
     def __init__(self, hub: Hub, client: Callable[[], Client], viewer: Shows) -> None:
         self._hub = hub
@@ -220,16 +231,19 @@ class Sessions:
         self._viewer = viewer
 
     def get(self, id: str) -> AnySession:
-        """One that is open here, or that is followed. Raises `Refused`."""
+        """Return a session that is open here or followed. Raises `Refused`."""
         hub = self._hub
         if hub.runtime.is_shared and not hub.is_open(id):
             return ElsewhereSession(hub, self._client(), self._viewer, hub.feed(id))
         return hub.session(id)
 
     def when_there(self, id: str, then: Callable[[AnySession], None], fail: Fail) -> None:
-        """Have `then` called with a session that can be prompted: now, or when it is opened here,
-        if it is only stored, or followed, if it is another server's to open it. Raises `Refused`,
-        as `then` may if it is called now."""
+        """Call `then` with a session that accepts prompts.
+
+        It is called now, or when a stored session has been opened here, or followed if another
+        server opens it. `fail` is called if that fails. Raises `Refused`, as `then` may if it is
+        called now.
+        """
         hub, client = self._hub, self._client()
         if hub.runtime.is_shared and not hub.is_open(id):
             client.start(partial(self._find, id), lambda _: then(self.get(id)), fail)
@@ -249,7 +263,7 @@ class Sessions:
         return await hub.read(id)
 
     def waits(self, id: str, item: str | None = None) -> bool:
-        """Whether a call (any, without an item) waits for this client."""
+        """True if a call waits for this client; without `item`, any call."""
         if self._hub.is_open(id):
             return self._client().calls.waits(id, item)
         feed = self._hub.feeds.get(id)
@@ -266,7 +280,7 @@ class Sessions:
         )
 
     def finish(self, id: str, item: str, content: list[Block], *, error: bool) -> None:
-        """This client's result of a call, if that waits for it."""
+        """Pass on this client's result of a call, if the call waits for it."""
         if self._hub.is_open(id):
             self._client().calls.finish(id, item, content, error=error)
         elif self.waits(id, item):

@@ -1,4 +1,4 @@
-"""The files of a session's folder, for whoever wants to name one in a prompt."""
+"""The files of a session's folder, for clients that name one in a prompt."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import trio
 from .._listing import FILES, likeliest, walk
 
 OFFERED: Final = 50
-"""Files that one answer names."""
+"""Maximum files in one answer."""
 
 FRESH: Final = 5.0
-"""Seconds for which a listing holds: people write a name letter by letter."""
+"""Seconds for which a listing is reused: people type a name letter by letter."""
 
 PATIENCE: Final = 2.0
-"""Seconds that a listing may take; what was found until then is what there is."""
+"""Seconds that a listing may take; it then contains the files found so far."""
 
 KEPT: Final = 4
-"""Listings that are kept, of up to some megabytes each."""
+"""Maximum listings that are kept, each of up to some megabytes."""
 
 
 class _Late(Exception):
@@ -28,16 +28,18 @@ class _Late(Exception):
 
 
 class Files:
-    """Lists folders, one at a time, in a thread that ends with who asked."""
+    """Lists folders, one at a time, in a thread that ends when the caller is cancelled."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[float, list[str], bool]] = OrderedDict()
         self._listing = trio.Lock()
 
     async def find(self, folder: str, words: str) -> tuple[list[str], bool]:
-        """The files below the folder whose path has the words, the likeliest first; and whether
-        the folder was listed to its end."""
-        async with self._listing:  # the next letter of a name waits for the listing of the first
+        """Find the files below a folder whose path contains the words.
+
+        Returns them, the likeliest first, and true if the folder was listed completely.
+        """
+        async with self._listing:  # the next letter waits for the first letter's listing
             known = self._known.get(folder)
             if known is None or trio.current_time() - known[0] >= FRESH:
                 listed = await trio.to_thread.run_sync(_list, folder)
@@ -59,7 +61,7 @@ def _list(folder: str) -> tuple[list[str], bool]:
 
     files: list[str] = []
     try:
-        # A name that no text can hold cannot be sent, nor be written into a prompt.
+        # A name with unprintable characters cannot be sent or written into a prompt.
         files.extend(path for path in walk(folder, alive) if path.isprintable())
     except _Late:
         return files, False

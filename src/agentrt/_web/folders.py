@@ -10,12 +10,14 @@ from .answers import Refused
 
 
 class Folders:
-    """`roots` and all that is below them, links followed; without any: everywhere. Folders that are
-    not said in full are in `cwd`, by default the first root or this process's own. Raises
-    `ValueError` for a root that is no folder.
+    """The allowed folders: `roots` and everything below them, following links; without roots, every
+    folder.
 
-    It keeps honest clients where they belong. Whoever may prompt an agent can have it look
-    elsewhere: what an agent may do is another matter.
+    Relative paths are resolved in `cwd`, by default the first root or the current folder of this
+    process. Raises `ValueError` for a root that is not a folder.
+
+    This keeps honest clients in their folders. A client that may prompt an agent can make the agent
+    access other folders: the agent's permissions are a separate matter.
     """
 
     def __init__(
@@ -25,7 +27,9 @@ class Folders:
         *,
         missing_ok: bool = False,
     ) -> None:
-        """`missing_ok`: roots may be folders of other servers, or be made later."""
+        """Set the folders. `missing_ok`: roots may be folders of other servers, or be created
+        later.
+        """
         if isinstance(roots, str | os.PathLike):
             raise ValueError(f"roots are several folders: give [{os.fspath(roots)!r}]")
         self._roots = tuple(os.path.realpath(root) for root in roots)

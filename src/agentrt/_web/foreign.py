@@ -1,9 +1,9 @@
-"""Viewers that speak a protocol of somebody else's.
+"""Base of the viewers for protocols other than agentrt's own.
 
-Such a protocol has no numbered events, and its clients take each message by itself. So nothing is
-queued for them: when the network has taken the last message, the next one is made, of the state
-that the session has then. A slow client gets fewer and larger ones, a long history is sent piece by
-piece, and one that fell behind what the log keeps misses nothing but what was sent once (notices).
+Such a protocol has no numbered events, and its clients take messages one by one. So nothing is
+queued for them: when the network has taken the last message, the next one is made from the current
+state of the session. A slow client gets fewer and larger messages, a long history is sent piece by
+piece, and a client that fell behind the kept log only misses notices, which are sent once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .viewer import Viewer
 
 
 class ForeignViewer(Viewer):
-    """What such viewers share. `_receive` and `project` are the protocol's."""
+    """The common part of such viewers. A protocol implements `_receive` and `project`."""
 
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(role, hub.limits, hub.forget)
@@ -30,19 +30,21 @@ class ForeignViewer(Viewer):
 
     @abstractmethod
     def project(self, feed: Feed) -> Iterator[bytes]:
-        """The messages that say what a session's client does not know yet, each made when it is
-        asked for."""
+        """Yield messages with everything that a session's client does not know yet, each made when
+        it is requested.
+        """
 
     def follow(self, feed: Feed) -> None:
-        """Look at a session, and that again from its beginning; unless the connection is gone, as
-        it may be when a session is open at last."""
+        """View a session, again from its beginning if it is viewed already. Does nothing if the
+        connection is gone, which can happen while a session is being opened.
+        """
         if not self._closed and self._ended is None:
             self._places[feed] = None
             feed.viewers.add(self)
             self.changed(feed)
 
     def _frame(self) -> bytes | None:
-        """One message."""
+        """Return one message."""
         if self._replies:
             return self.next_reply()
         while (message := self._next()) is None and self._changed:
@@ -50,7 +52,7 @@ class ForeignViewer(Viewer):
         return message
 
     def _next(self) -> bytes | None:
-        """The next message of what is being sent, of one session after the other."""
+        """Return the next message being sent, taking the sessions in turn."""
         while self._sending:
             feed, messages = next(iter(self._sending.items()))
             del self._sending[feed]

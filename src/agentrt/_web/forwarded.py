@@ -1,4 +1,4 @@
-"""What clients of other servers want of the sessions that are open here."""
+"""Commands from clients of other servers to sessions that are open here."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _carried: Final = msgspec.json.Decoder(Carried)
 
 
 class Forwarded:
-    """Carries out their commands as those of clients who are connected here."""
+    """Carries out forwarded commands as if their clients were connected here."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._met: set[Client] = set()
-        """The clients that run tools, and are at other servers."""
+        """The clients that run tools and are connected to other servers."""
 
     async def carry_out(self, row: Row) -> bytes:
-        """As `Port.carry_out`."""
+        """Carry out a command, as `Port.carry_out`."""
         try:
             carried = _carried.decode(row.body)
             hub = self._hub.of(carried.tenant)
@@ -38,15 +38,15 @@ class Forwarded:
                 return ack(row.id, {})
             command = c.decode(bytes(carried.command).decode())
             assert isinstance(command, c.Command)
-        except (msgspec.DecodeError, Refused, ValueError) as error:  # of a newer version
+        except (msgspec.DecodeError, Refused, ValueError) as error:  # from a newer version
             return refusal(row.id, Refused("unsupported", f"this is not understood: {error}"))
         return await self._answer(hub, client, command)
 
     def _meet(self, hub: Hub, row: Row, carried: Carried) -> Client:
-        """The client that says so, and whose tools are run where it is."""
+        """Return the client of a command. Its tools run where it is connected."""
         client = hub.client("controller", row.client)
         if client.viewer is not None:
-            return client  # it has come here meanwhile
+            return client  # it has connected here in the meantime
         offers = {tool.name: tool for tool in carried.tools}
         if not carried.there:
             if client.at == row.asker:
@@ -65,7 +65,7 @@ class Forwarded:
             client.leave()
 
     def tend(self, alive: frozenset[int]) -> None:
-        """Who came by a server that is gone is gone."""
+        """Drop clients whose server is gone."""
         for client in [each for each in self._met if each.at not in alive]:
             self._leave(client)
 
@@ -98,8 +98,9 @@ class Forwarded:
         return frames[0]
 
     async def _open(self, hub: Hub, client: Client, command: c.Command) -> bool:
-        """Carry out a command to a session, which may not be open here. False: it is another
-        server's to do so."""
+        """Carry out a command to a session that may not be open here. Returns False if another
+        server must do so.
+        """
         store = hub.runtime.store
         assert store is not None
         try:
@@ -110,7 +111,7 @@ class Forwarded:
                 return False
             client.refuse(command.id, as_refusal(error))
         except SessionMoved:
-            return False  # it may be stored, with its answer: whoever has the session looks
+            return False  # it may be stored with its answer; the session's owner checks that
         except (LimitExceeded, SessionClosed) as error:
             leaves = not hub.runtime.runs_here() or isinstance(error, SessionClosed)
             if leaves and is_elsewhere(hub, command):
@@ -124,12 +125,13 @@ class Forwarded:
 
 
 def serve_forwarded(hub: Hub) -> None:
-    """Carry out, for as long as the hub is there, what clients of other servers that share the
-    store want of sessions here."""
+    """Carry out commands from clients of other servers that share the store, while the hub
+    exists.
+    """
     store = hub.runtime.store
     if store is not None and store.port is not None:
         forwarded = Forwarded(hub)
         store.port.carry_out, store.port.tended = forwarded.carry_out, forwarded.tend
         hub.present = present
         assert store.membership is not None
-        store.membership.report()  # from now on there is room for others' sessions
+        store.membership.report()  # from now on this server accepts sessions of others

@@ -1,5 +1,5 @@
-"""WebSocket frames as far as the server looks at them itself: what a client sends is measured
-before anything parses it, and what all viewers get is framed once.
+"""WebSocket frames, as far as the server handles them itself: incoming data is measured before it
+is parsed, and data for all viewers is framed once.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ TEXT: Final = 0x1
 CLOSE: Final = 0x8
 FIN: Final = 0x80
 EXTENDED: Final = {126: 2, 127: 8}
-"""Lengths that stand for the bytes of a longer one, and how many those are."""
+"""Length codes that announce an extended length, and the number of its bytes."""
 
 
 def head(size: int) -> bytes:
-    """What goes ahead of a text of so many bytes, unmasked as servers send it: so the text is the
-    same bytes for all who get it."""
+    """Return the frame header of a text of `size` bytes, unmasked as servers send it, so that the
+    frame's bytes are the same for all recipients.
+    """
     if size < 126:
         return bytes((FIN | TEXT, size))
     if size < 1 << 16:
@@ -29,12 +30,14 @@ def head(size: int) -> bytes:
 
 
 def largest(limits: Limits, role: Role | None) -> int:
-    """Bytes of a message that a client in this role may send; None: one that is not let in."""
+    """Return the maximum bytes of a message from a client in this role; None: one that is not
+    admitted.
+    """
     return limits.frame if role == "controller" else min(limits.frame, limits.viewer_frame)
 
 
 class Bucket:
-    """Allows `rate` things a second, and `burst` at once after a pause."""
+    """A rate limit: `rate` units per second, and a `burst` after a pause."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
@@ -43,7 +46,9 @@ class Bucket:
         self._when: float | None = None
 
     def take(self, count: int, now: float) -> bool:
-        """Whether so many are allowed now; if not, nothing is taken. `now`: seconds."""
+        """Take `count` units at the time `now`, in seconds. If too few are left, take none and
+        return False.
+        """
         if self._when is not None:
             self._left = min(self._burst, self._left + (now - self._when) * self._rate)
         self._when = now
@@ -54,23 +59,24 @@ class Bucket:
 
 
 class Meter:
-    """Counts a client's frames and the size of its messages from the frames' headers alone.
+    """Counts a client's frames and measures its messages from the frame headers alone.
 
-    trio-websocket counts characters where bytes take the memory, and parses 300,000 fragments of
-    one byte for seconds without a pause; so both are bounded before it sees them.
+    trio-websocket limits characters although bytes use the memory, and parses 300,000 fragments of
+    one byte for seconds without a checkpoint. So both are limited before it sees them.
     """
 
     def __init__(self, largest: int, frames: Bucket) -> None:
         self._refused = False
         self._largest = largest
         self._frames = frames
-        self._payload = 0  # bytes of the present frame's payload that have not arrived yet
-        self._message = 0  # bytes of the present message, over all its fragments
-        self._head = b""  # a header that has not arrived whole
+        self._payload = 0  # bytes of the current frame's payload still to arrive
+        self._message = 0  # bytes of the current message, over all its fragments
+        self._head = b""  # an incomplete header
 
     def feed(self, data: bytes, now: float) -> None:
-        """Take the next bytes of the stream. Raises `Refusal` if they must not be parsed, and looks
-        at nothing that comes after them."""
+        """Take the next bytes of the stream. Raises `Refusal` if they must not be parsed; later
+        bytes are ignored then.
+        """
         if self._refused:
             return
         try:

@@ -1,4 +1,4 @@
-"""Every connection from its first byte to its last."""
+"""Handling of each connection, from its first byte to its last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = get_logger("server")
 
 
 class ConnectionHandler:
-    """Lets connections in, and sees to them."""
+    """Admits connections and serves them."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -24,11 +24,11 @@ class ConnectionHandler:
         self._count = connections.count
 
     async def handle(self, stream: trio.abc.Stream) -> None:
-        """Serve one connection. Nothing that happens in it ends another one."""
+        """Serve one connection. An error in it does not affect other connections."""
         try:
             await self._handle(stream)
             with trio.move_on_after(self._limits.ws_close):
-                await stream.aclose()  # under TLS there is a goodbye
+                await stream.aclose()  # TLS sends a closing message
         except* trio.TooSlowError:
             self._count.dropped += 1
             await abort(stream)
@@ -66,8 +66,9 @@ class ConnectionHandler:
     async def _answer(
         self, stream: trio.abc.Stream, answer: Response, pending: trio.CancelScope
     ) -> None:
-        """Send a response, and read on until the client has closed: what is left unread would reset
-        the connection, and the answer could be lost with it."""
+        """Send a response, and read until the client has closed: unread data would reset the
+        connection, and the response could be lost.
+        """
         pending.deadline = trio.current_time() + self._limits.ws_write
         await stream.send_all(answer.encode())
         if isinstance(stream, trio.SocketStream):

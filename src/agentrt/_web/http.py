@@ -1,7 +1,8 @@
-"""HTTP/1.1 as far as one page and a WebSocket handshake need it: one request, one answer, closed.
+"""The part of HTTP/1.1 that one page and a WebSocket handshake need: one request, one response,
+close.
 
-h11 reads every request before anything else does. wsproto is only shown a handshake that was found
-good, with headers of our own (`Request.handshake`).
+h11 reads every request first. wsproto only gets handshakes that were found valid, with headers made
+here (`Request.handshake`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import trio
 
 FORM: Final = 4096
-"""Bytes of a form's fields."""
+"""Maximum bytes of a form's fields."""
 
 FORM_TYPE: Final = (b"content-type", b"application/x-www-form-urlencoded")
 _FORM_TYPE: Final = tuple(part.decode() for part in FORM_TYPE)
@@ -37,7 +38,7 @@ _FORM_TYPE: Final = tuple(part.decode() for part in FORM_TYPE)
 TOO_MUCH: Final = "a request here has no body"
 
 HEAD: Final = 16 * 1024
-"""Bytes of a request's head; browsers send 1 to 2 KiB."""
+"""Maximum bytes of a request's head; browsers send 1 to 2 KiB."""
 
 
 SECURITY_HEADERS: Final = (
@@ -71,9 +72,9 @@ _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(SIGN_IN_STYLE.encode()).dig
 FORM_HEADERS: Final = {
     "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}';"
     " base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    "Referrer-Policy": "same-origin",  # without it, browsers send the form without their origin
+    "Referrer-Policy": "same-origin",  # without it, browsers omit the form's origin
 }
-"""What is different for an answer with a form."""
+"""The headers that differ in a response with a form."""
 
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
@@ -84,7 +85,7 @@ _TYPES: Final = {
 
 
 class BadRequest(Exception):
-    """The request gets this status and nothing else."""
+    """A request that is answered with this status only."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -92,7 +93,7 @@ class BadRequest(Exception):
 
 
 class Request(Struct, frozen=True):
-    """One request. `rest`: what the client sent behind it already."""
+    """One request. `rest`: bytes that the client has already sent after it."""
 
     method: str
     target: str
@@ -101,33 +102,38 @@ class Request(Struct, frozen=True):
     body: bytes = b""
 
     def values(self, name: str) -> list[str]:
+        """Return the values of a header."""
         return [value for key, value in self.headers if key == name]
 
     def listed(self, name: str) -> list[str]:
-        """The values of a header that is a list, which may be spread over several lines."""
+        """Return the values of a list header, which may be spread over several lines."""
         every = ",".join(self.values(name)).split(",")
         return [value.strip() for value in every if value.strip()]
 
     @property
     def path(self) -> str:
+        """The path of the target."""
         return urlsplit(self.target).path
 
     @property
     def query(self) -> dict[str, list[str]]:
+        """The parameters in the target's query."""
         return parse_qs(urlsplit(self.target).query, keep_blank_values=True)
 
     @property
     def host(self) -> str:
+        """The `Host` header; empty if it is missing."""
         return next(iter(self.values("host")), "")
 
     def cookies(self, name: str) -> list[str]:
+        """Return the values of the cookies of this name."""
         pairs = (pair for header in self.values("cookie") for pair in header.split(";"))
         split = (pair.strip().partition("=") for pair in pairs)
         return [value for key, _, value in split if key == name]
 
     @property
     def token(self) -> str | None:
-        """The token that the client shows, in a header of its own or among the subprotocols."""
+        """The client's token, from the `Authorization` header or the subprotocols."""
         for value in self.values("authorization"):
             scheme, _, token = value.partition(" ")
             return token.strip() if scheme.lower() == "bearer" else ""
@@ -135,11 +141,13 @@ class Request(Struct, frozen=True):
 
     @property
     def is_upgrade(self) -> bool:
+        """True if the request asks for a WebSocket."""
         return any(value.lower() == "websocket" for value in self.listed("upgrade"))
 
     def handshake(self, protocol: str) -> list[tuple[bytes, bytes]]:
-        """The headers of a WebSocket handshake that is in order; with the subprotocol, if it is
-        offered. Raises `BadRequest`."""
+        """Return the headers of a valid WebSocket handshake, with the subprotocol if it is offered.
+        Raises `BadRequest` if the handshake is not valid.
+        """
         if "upgrade" not in (value.lower() for value in self.listed("connection")):
             raise BadRequest(400, "Connection: Upgrade is missing")
         if self.values("sec-websocket-version") != ["13"]:
@@ -163,11 +171,12 @@ class Request(Struct, frozen=True):
 
 
 async def read_request(stream: trio.abc.Stream) -> Request | None:
-    """The one request of a connection, or None if it ends before that. Only a form has a body.
+    """Read the one request of a connection. Only a form has a body.
 
-    Raises `BadRequest`. Cancelling it leaves the stream in the middle of the request.
+    Returns None if the connection ends before the request is complete. Raises `BadRequest`.
+    Cancelling it leaves the stream in the middle of the request.
     """
-    import h11  # not before somebody serves
+    import h11  # import only when serving
 
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)
     head: h11.Request | None = None
@@ -206,7 +215,7 @@ def _request(head: h11.Request, rest: bytes, body: bytes) -> Request:
 
 
 def check_target(request: Request) -> Request:
-    """The same request. Raises `BadRequest` if it is not for a path."""
+    """Return the request. Raises `BadRequest` if its target is not a path."""
     if not request.target.startswith("/") or request.target.startswith("//"):
         raise BadRequest(400, "the target must be a path")
     return request
@@ -215,8 +224,11 @@ def check_target(request: Request) -> Request:
 async def read_form(
     request: Request, next_bytes: Callable[[], Awaitable[tuple[bytes, bool]]]
 ) -> Request:
-    """The request with its body, where somebody else reads the connection. `next_bytes` gives a
-    piece, and whether there are more. Only a form has a body. Raises `BadRequest`."""
+    """Read the body of a request, for a connection that is read by another server.
+
+    `next_bytes` returns a piece, and true if there are more. Only a form has a body. Returns the
+    request with its body. Raises `BadRequest`.
+    """
     form = request.method == "POST" and (_FORM_TYPE in request.headers)
     body, more = b"", request.method not in ("GET", "HEAD")
     while more:
@@ -228,14 +240,14 @@ async def read_form(
 
 
 class Response(Struct, frozen=True):
-    """A whole response. `body` may be less than the headers say: of a HEAD request."""
+    """A whole response. For a HEAD request, `body` is shorter than the headers say."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes = b""
 
     def encode(self) -> bytes:
-        """As HTTP/1.1 has it; the connection ends behind it."""
+        """Return the response as HTTP/1.1; the connection ends after it."""
         lines = [
             f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}",
             "Connection: close",
@@ -254,7 +266,7 @@ def response(
     head_only: bool = False,
     form: bool = False,
 ) -> Response:
-    """A response as all of ours are. `form`: there is one in it."""
+    """Create a response with the common headers. `form`: it contains a form."""
     data = body.encode() if isinstance(body, str) else body
     every = (
         ("Content-Type", type),
@@ -276,7 +288,7 @@ class File(Struct, frozen=True):
     digest: str
 
     def answer(self, request: Request) -> Response:
-        """Return the file, compressed if the browser takes that, or 304 if the browser has it."""
+        """Return the file, compressed if the browser accepts that, or 304 if the browser has it."""
         accepted = [each.partition(";") for each in request.listed("accept-encoding")]
         packed = any(
             name.strip() == "gzip" and not _REFUSED.fullmatch(weight)
@@ -292,7 +304,7 @@ class File(Struct, frozen=True):
                 *(("ETag", tag), ("Vary", "Accept-Encoding")),
                 *((("Content-Encoding", "gzip"),) if packed else ()),
             ),
-            cache="private, no-cache",  # ask each time: a newer server has newer files
+            cache="private, no-cache",  # revalidate: a newer server has newer files
             head_only=known or request.method == "HEAD",
         )
 
@@ -303,12 +315,15 @@ def _packed(body: bytes) -> bytes:
 
 
 _REFUSED: Final = re.compile(r" *q *= *0(\.0*)? *")
-"""The weight of an encoding that the browser does not take."""
+"""Matches the weight of an encoding that the browser does not accept."""
 
 
 def load_page(folder: Traversable | None = None) -> dict[str, File]:
-    """What there is to be served, by its path: nothing else can be asked for. `folder`: by default
-    the package's, which may be in a zip archive."""
+    """Load the files of the page.
+
+    Returns them by path; nothing else is served. `folder`: by default the package's, which may be
+    in a zip archive.
+    """
     from importlib.resources import files as resources
 
     files = {}
@@ -323,7 +338,7 @@ def load_page(folder: Traversable | None = None) -> dict[str, File]:
 
 
 def _below(folder: Traversable, path: str = "") -> Iterator[tuple[str, Traversable]]:
-    """The files of a folder and of those in it, by their paths."""
+    """Yield the files of a folder and its subfolders, by path."""
     for each in sorted(folder.iterdir(), key=lambda each: each.name):
         if each.is_file():
             yield f"{path}/{each.name}", each

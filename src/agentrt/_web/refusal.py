@@ -1,7 +1,7 @@
-"""Why the server closes a connection: one list of close codes, and the exception that carries one.
+"""Reasons for closing a connection: the list of close codes, and an exception that carries one.
 
-A browser cannot read the HTTP status of a failed WebSocket handshake. What is refused is therefore
-let in, said in a `closing` message, and closed with one of these codes.
+A browser cannot read the HTTP status of a failed WebSocket handshake. A refused client is therefore
+let in, gets the reason in a `closing` message, and is closed with one of these codes.
 """
 
 from __future__ import annotations
@@ -10,26 +10,28 @@ from enum import IntEnum
 
 
 class Code(IntEnum):
-    """Codes of the close frame. The 44xx are agentrt's, the others are the protocol's own."""
+    """Codes of the close frame. The 44xx codes are agentrt's, the others the protocol's own."""
 
     BAD_REQUEST = 4400
+    """An invalid request, or an unknown path."""
     UNAUTHORIZED = 4401
-    """No token, a wrong one, or one that was revoked."""
+    """The token is missing, wrong or revoked."""
     FORBIDDEN = 4403
-    """A host or an origin that is not on the list."""
+    """A host or an origin that is not allowed."""
     REPLACED = 4409
     """The same client has connected again."""
     SHUTDOWN = 4410
-    """The server ends; what the client saw last can be resumed from the next one."""
+    """The server ends; the client can resume on the next one from the last event it saw."""
     TOO_MANY = 4429
     """Too many connections, or too many frames in too little time."""
     BROKEN = 4450
-    """A mistake of the server; it is in its log."""
+    """A bug in the server; the error is in its log."""
     UNSUPPORTED = 1003
     """A binary frame."""
     TOO_BIG = 1009
+    """A message that is too large."""
     OUT_OF_ORDER = 1002
-    """Something else came where the dialect wants its first message."""
+    """The first message is not the one that the dialect requires."""
 
 
 class Refusal(Exception):

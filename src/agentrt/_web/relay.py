@@ -1,6 +1,6 @@
-"""An ACP client on standard streams, and a server that it is attached to: each message goes on as
-it is, over a WebSocket to the server's `/acp`. What the server does not live to answer is answered
-here.
+"""A relay between an ACP client on standard streams and a server. Each message is forwarded
+unchanged over a WebSocket to the server's `/acp`. Requests that the server did not answer before it
+ended are answered here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ LOST: Final = "the server is gone"
 
 
 class Relay(Peer):
-    """`defaults`: what the client's sessions are opened with where it does not say so itself."""
+    """Forwards messages between a client and a server. `defaults`: values for the client's sessions
+    that it does not set itself.
+    """
 
     def __init__(self, socket: WebSocketConnection, defaults: Meta, limits: Limits) -> None:
         self._socket = socket
@@ -33,9 +35,9 @@ class Relay(Peer):
         given = asdict(defaults).items()
         self._defaults: JsonObject = {name: value for name, value in given if value is not None}
         self._open: dict[rpc.Id, None] = {}
-        """The client's requests that are not answered."""
+        """The client's unanswered requests."""
         self._ours: deque[bytes] = deque()
-        """What is said to the client beside what the server says."""
+        """Messages to the client that do not come from the server."""
         self._said = trio.Event()
         self._leaving = False
 
@@ -52,10 +54,10 @@ class Relay(Peer):
         try:
             await self._socket.send_message(text)
         except ConnectionClosed:
-            await trio.sleep_forever()  # `next_message` says so
+            await trio.sleep_forever()  # `next_message` reports it
 
     def _with_defaults(self, request: rpc.Request) -> str:
-        """The request, with what the client leaves to us."""
+        """Return the request with the defaults for values that the client leaves out."""
         params = dict(request.params) if isinstance(request.params, dict) else {}
         meta = params.get("_meta")
         meta = dict(meta) if isinstance(meta, dict) else {}
@@ -63,12 +65,14 @@ class Relay(Peer):
         said = said if isinstance(said, dict) else {}
         usual = self._defaults
         if said.get("agent", usual.get("agent")) != usual.get("agent"):
-            usual = {}  # a model and a mode are one agent's own
+            usual = {}  # a model and a mode belong to one agent
         params["_meta"] = {**meta, "agentrt": {**usual, **said}}
         return rpc.request_line(request.id, request.method, params)[:-1].decode()
 
     def _shortened(self, said: rpc.Request | rpc.Notification | rpc.Response | None) -> str:
-        """What the server gets instead of a message that it would not take."""
+        """Return a replacement for a message that is too large for the server. Empty if there is
+        none; the client gets an error then.
+        """
         why = f"the message is larger than {self._limit} bytes, which the server does not take"
         if isinstance(said, rpc.Response):
             error = rpc.RpcError(rpc.INTERNAL_ERROR, why)
@@ -97,7 +101,7 @@ class Relay(Peer):
         return self._ours.popleft()
 
     async def _received(self) -> str | None:
-        """What the server says next; None if there is something of ours."""
+        """Return the server's next message; None if there is a message from the relay itself."""
         message: str | bytes | None = None
         lost = False
 
@@ -118,7 +122,7 @@ class Relay(Peer):
         return message if isinstance(message, str) else None
 
     def _end(self) -> None:
-        """The server is gone: what is open has failed, and then it is over."""
+        """Handle the end of the server: fail the open requests, then end."""
         if self._leaving:
             raise Over
         closed = self._socket.closed
@@ -130,14 +134,14 @@ class Relay(Peer):
         self._open.clear()
 
     async def end_of_input(self) -> None:
-        """What the client has asked for goes on without it."""
+        """Close the connection. The client's requests continue on the server."""
         self._leaving = True
         with trio.move_on_after(self._patience):
             await self._socket.aclose()
 
 
 def _parsed(text: str) -> rpc.Request | rpc.Notification | rpc.Response | None:
-    """A message; None if it is none, which whoever gets it will say."""
+    """Parse a message. Returns None if it is not valid; its recipient reports that."""
     try:
         return rpc.parse(decode_strictly(text))
     except RemoteProtocolError:

@@ -1,5 +1,5 @@
-"""Commands to sessions that are not open here: where other servers share the store, one of them may
-have the session open, and one of them opens it.
+"""Commands to sessions that are not open here. If other servers share the store, one of them may
+have the session open, or opens it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from .hub import Hub
 logger = get_logger("server")
 
 LATE: Final = 2.0
-"""Seconds for which an answer waits at most until what came of the command is known here."""
+"""Maximum seconds for which an answer waits until the effects of the command are known here."""
 
 UNOPENED: Final = (c.Cancel, c.CloseSession, c.DeleteSession, c.StopTask)
-"""Commands for whose sake no session is opened elsewhere."""
+"""Commands that do not open a session on another server."""
 
 
 class Carried(Struct):
-    """What is said to another server: a client's command, or only that it is `there` or not; the
-    tools that it runs, and whose it is."""
+    """A message to another server: a client's command, or only the news that the client has come or
+    gone (`there`); with the tools that it runs, and its tenant.
+    """
 
     command: msgspec.Raw = msgspec.Raw(b"null")
     tools: list[c.ToolOffer] = []
@@ -59,7 +60,7 @@ _acks: Final = msgspec.json.Decoder(_Ack)
 
 
 def is_elsewhere(hub: Hub, command: c.Command) -> bool:
-    """Whether a command may be another server's to carry out."""
+    """True if another server may have to carry out a command."""
     match command:
         case c.ForSession(session=id):
             return hub.runtime.is_shared and not hub.is_open(id)
@@ -73,8 +74,10 @@ def is_elsewhere(hub: Hub, command: c.Command) -> bool:
 
 
 async def send_on(hub: Hub, port: Port, client: Client, command: c.Command) -> Fields | None:
-    """Have a command carried out where its session is, or by a server that opens it; what came of
-    it. None: it is this server's to carry out. Raises `Refused` or `StoreError`."""
+    """Have a command carried out on the server that has its session, or that opens it.
+
+    Returns the result; None if this server must carry it out. Raises `Refused` or `StoreError`.
+    """
     session = (command.session or "") if isinstance(command, c.ForSession | c.LoadSession) else ""
     if hub.runtime.tenant is not None and session and not await hub.runtime.find(session):
         raise Refused("unknown_session", f"no session {session!r} is open or stored")
@@ -94,7 +97,7 @@ async def send_on(hub: Hub, port: Port, client: Client, command: c.Command) -> F
     except StoreError as error:
         failure = error
     if failure is not None:
-        # Whoever is to do it does not answer; but it may have come by another server before.
+        # The responsible server does not answer, but another one may have carried it out before.
         assert hub.runtime.store is not None
         known = await client.answered_elsewhere(hub.runtime.store, command)
         if known is None:
@@ -115,8 +118,9 @@ async def send_on(hub: Hub, port: Port, client: Client, command: c.Command) -> F
 
 
 async def send_to_all(hub: Hub, port: Port, client: Client, command: c.StopAll) -> int:
-    """Have the other workers stop all that they run; how many turns there were. Raises
-    `StoreError`."""
+    """Have the other workers stop everything. Returns the number of cancelled turns. Raises
+    `StoreError`.
+    """
     answers = await port.call_all(_row(hub, client, command, ""))
     return sum(_acks.decode(answer).cancelled for answer in answers)
 
@@ -134,7 +138,7 @@ def _row(hub: Hub, client: Client, command: c.Command, session: str) -> Row:
 
 
 def present(hub: Hub, client: Client, sessions: Iterable[str], there: bool) -> None:
-    """Say at other servers whether a client is there that runs tools in sessions of theirs."""
+    """Report to other servers that a client that runs tools in their sessions has come or gone."""
     if hub.runtime.is_shared:
         for session in sessions:
             hub.runtime.start_soon(_present, hub, client, session, there)
@@ -155,13 +159,14 @@ async def _present(hub: Hub, client: Client, session: str, there: bool) -> None:
     )
     try:
         await store.port.call(row, here=lambda home: False, opens=False)
-    except StoreError as error:  # its lease is over one day, or the call's time
+    except StoreError as error:  # its lease ends, or the call timed out
         logger.info("where a client is was not said to another server: %s", error)
 
 
 async def _seen(hub: Hub, session: str, fields: Fields) -> None:
-    """Wait until what came of a command is known here: as where it was carried out, it is not
-    behind the answer."""
+    """Wait until the effects of a command are known here, so that they do not come after its
+    answer, just as on the server that carried it out.
+    """
     opened, seq = fields.get("session"), fields.get("seq")
     if isinstance(opened, str) and opened != session:
         await hub.read(opened)

@@ -1,8 +1,8 @@
 """ACP on a program's standard streams: a client that has started agentrt as its agent.
 
-Each line is one message. The messages are those of the dialect at `/acp`; what takes and gives them
-is a `Peer`: sessions of this process, or a server's (`relay.py`). Reading never waits for writing:
-a client that does not read holds up nobody but itself, and the end of its input is seen.
+Each line is one message of the dialect at `/acp`. A `Peer` takes and returns the messages: sessions
+of this process, or a server's (`relay.py`). Reading never waits for writing, so a client that does
+not read only blocks itself, and the end of its input is noticed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .hub import Hub
 from .refusal import Code, Refusal
 
 CHUNK: Final = 64 * 1024
-"""Bytes that are read at once."""
+"""Maximum bytes of one read."""
 
 
 class Over(Exception):
-    """There is nothing more to be said to the client. `why`: what went wrong; empty if nothing."""
+    """The end of the conversation. `why`: the error; empty if there was none."""
 
     def __init__(self, why: str = "") -> None:
         super().__init__(why)
@@ -34,27 +34,29 @@ class Over(Exception):
 
 
 class Peer(ABC):
-    """Who talks with the client."""
+    """The other end of the conversation with the client."""
 
     @abstractmethod
     async def take(self, text: str) -> None:
-        """A message of the client. Raises `Over`."""
+        """Take a message of the client. Raises `Over`."""
 
     @abstractmethod
     def lost(self, why: str) -> None:
-        """Something that the client said could not be read."""
+        """Handle that a message of the client could not be read."""
 
     @abstractmethod
     async def next_message(self) -> bytes:
-        """The next one for the client. Raises `Over` behind the last one."""
+        """Return the next message for the client. Raises `Over` after the last one."""
 
     @abstractmethod
     async def end_of_input(self) -> None:
-        """The client says no more. In bounded time `next_message` raises `Over`."""
+        """Handle the end of the client's input. `next_message` then raises `Over` in bounded
+        time.
+        """
 
 
 class OwnSessions(Peer):
-    """The sessions of this process's runtime, of which the client is the only one to see them."""
+    """The sessions of this process's runtime; no other client sees them."""
 
     def __init__(self, hub: Hub, defaults: Meta) -> None:
         viewer = hub.attach_viewer(ACP)
@@ -65,7 +67,7 @@ class OwnSessions(Peer):
 
     async def take(self, text: str) -> None:
         self._viewer.receive(text)
-        # A client that waits for nothing asks nothing; one that asks on is to read.
+        # A client that waits for its answers is never too slow; one that keeps asking must read.
         with trio.move_on_after(self._limits.ws_write) as patience:
             await self._viewer.caught_up()
         if patience.cancelled_caught:
@@ -81,8 +83,9 @@ class OwnSessions(Peer):
             raise Over("" if refusal.code is Code.SHUTDOWN else refusal.reason) from None
 
     async def end_of_input(self) -> None:
-        """What was asked is answered: its turns are cancelled, which their agents get as much time
-        for as for the end of their own input."""
+        """Answer everything that was requested: the client's turns are cancelled, for which their
+        agents get as much time as for the end of their own input.
+        """
         self._viewer.stop()
         with trio.move_on_after(self._limits.stdin_close):
             await self._viewer.answered()
@@ -96,10 +99,10 @@ async def talk(
     *,
     limits: Limits,
 ) -> str:
-    """Serve the client on these streams until either side ends it. Returns what went wrong, which
-    is nothing at the end of the client's input.
+    """Serve the client on these streams until either side ends it.
 
-    Raises `trio.BrokenResourceError` if the client reads no more.
+    Returns the error, which is empty at the end of the client's input. Raises
+    `trio.BrokenResourceError` if the client no longer reads.
     """
     why = ""
 
@@ -108,7 +111,7 @@ async def talk(
         try:
             await _read(peer, source, limits.line)
             await peer.end_of_input()
-            await trio.sleep(limits.stdin_close)  # for the last words
+            await trio.sleep(limits.stdin_close)  # for the last messages
         except Over as over:
             why = over.why
         nursery.cancel_scope.cancel(reason=why)
@@ -125,7 +128,7 @@ async def talk(
 
 
 async def _read(peer: Peer, source: trio.abc.ReceiveStream, limit: int) -> None:
-    """Hand over all that the client says, until it says no more."""
+    """Pass all input of the client to the peer, until it ends."""
     lines = Lines(limit)
 
     async def take(whole: bytes | bytearray) -> None:
@@ -133,7 +136,7 @@ async def _read(peer: Peer, source: trio.abc.ReceiveStream, limit: int) -> None:
             peer.lost(f"a line of {size} bytes was skipped; {limit} are allowed")
         lines.oversized.clear()
         for written in whole.split(b"\n"):
-            line = written.removeprefix(codecs.BOM_UTF8)  # as Windows programs begin their output
+            line = written.removeprefix(codecs.BOM_UTF8)  # Windows programs may begin with it
             if line and not line.isspace():
                 await peer.take(line.decode(errors="replace"))
 
@@ -145,5 +148,5 @@ async def _read(peer: Peer, source: trio.abc.ReceiveStream, limit: int) -> None:
 async def _receive(source: trio.abc.ReceiveStream) -> bytes:
     try:
         return bytes(await source.receive_some(CHUNK))
-    except (OSError, trio.BrokenResourceError):  # a terminal that is gone, say
+    except (OSError, trio.BrokenResourceError):  # for example, a terminal that is gone
         return b""

@@ -1,12 +1,12 @@
-"""What trio-websocket is given for a socket: a stream whose sending never waits.
+"""The stream that trio-websocket uses as its socket; sending on it never waits.
 
-trio-websocket answers pings in the task that reads, behind the lock that a blocked send holds: a
-client that stops reading and then pings would never have its next message read. And a send that is
-cancelled half-way leaves a frame open that swallows the ones behind it. Here every send only puts a
-whole frame behind the others, and one task writes out what there is no room for at once.
+trio-websocket answers pings in the task that reads, while holding a lock that a blocked send also
+holds: a client that stops reading and then pings would never have its next message read. And a send
+that is cancelled midway leaves an open frame that swallows the following ones. Here every send only
+queues a whole frame, and one task writes the data for which there was no room.
 
-Text frames do not come through trio-websocket at all: what all viewers share is framed by a few
-bytes ahead of it (`put`), for a quarter of the CPU (`benchmarks/README.md`).
+Text frames bypass trio-websocket: data for all viewers is framed by a few bytes in front of it
+(`put`), for a quarter of the CPU time (`benchmarks/README.md`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .frames import CLOSE, FIN, Meter, head
 from .refusal import Refusal
 
 CHUNK: Final = 64 * 1024
-"""Bytes that are read at once; and that a client must take within the write deadline."""
+"""Maximum bytes of one read, and of the chunk that a client must take within the write deadline."""
 
 
 class Wire(trio.abc.Stream):
     """The stream between trio-websocket and the network.
 
-    - `rest`: what the client has sent already, behind its handshake.
-    - `meter`: sees what the client sends before anything else does. When it refuses, `refused` is
-      called, and trio-websocket hears no more: the rest is read, so that it does not reset the
-      connection and destroy our last words, and forgotten.
-    - `patience`: seconds in which the client must take each chunk.
+    - `rest`: bytes that the client has already sent after its handshake.
+    - `meter`: sees the client's data first. If it raises `Refusal`, `refused` is called and
+      trio-websocket gets no more data. The rest is read and discarded, so that it does not reset
+      the connection and destroy the last messages.
+    - `patience`: seconds within which the client must take each chunk.
     """
 
     def __init__(
@@ -58,26 +58,28 @@ class Wire(trio.abc.Stream):
         self._more = trio.Event()
         self._empty = trio.Event()
 
-    # --- out
+    # --- sending
 
     def put(self, text: bytes) -> None:
-        """Have a text written as one frame behind all others."""
+        """Queue a text to be written as one frame."""
         self.write(head(len(text)), text)
 
     def write(self, *parts: bytes) -> None:
-        """Have whole frames, in as many parts as they came in, written behind all others; behind a
-        close frame there is nothing. What has to wait is kept as it is, and not copied: many may
-        wait for the same bytes."""
+        """Queue whole frames, given in any number of parts.
+
+        Nothing is written after a close frame. Waiting parts are kept without copying them, because
+        many connections may wait for the same bytes.
+        """
         if self._closed:
             return
         self._closed = parts[0][0] == FIN | CLOSE
         out = 0
         if self._socket is not None and self.written:
-            # Nearly always there is room, and waking the pump costs ten times as much.
+            # There is nearly always room, and waking the pump costs ten times as much.
             try:
                 out = os.writev(self._socket.fileno(), parts)
             except OSError:
-                pass  # full, or gone: the pump will see
+                pass  # full, or gone: the pump notices it
             if out == sum(map(len, parts)):
                 return
         for part in parts:
@@ -89,16 +91,17 @@ class Wire(trio.abc.Stream):
 
     @property
     def written(self) -> bool:
-        """Whether the network has taken everything."""
+        """True if the network has taken everything."""
         return not self._waiting and not self._writing
 
     async def drained(self) -> None:
-        """Wait until it has. Cancelling it changes nothing."""
+        """Wait until the network has taken everything. Cancelling it changes nothing."""
         while not self.written:
             await self._empty.wait()
 
     async def pump(self) -> None:
-        """Write, until cancelled: then half a frame may be out, and the connection must end.
+        """Write until cancelled. After that, part of a frame may be written, and the connection
+        must end.
 
         Raises `trio.TooSlowError` if the client does not read, `trio.BrokenResourceError` if it is
         gone.
@@ -115,7 +118,7 @@ class Wire(trio.abc.Stream):
             self._empty = trio.Event()
 
     def _chunk(self) -> bytes | memoryview:
-        """The next bytes that wait: a piece of a long part, or many short ones together."""
+        """Return the next waiting bytes: a piece of a long part, or many short parts together."""
         first = self._waiting.popleft()
         if len(first) > CHUNK:
             self._waiting.appendleft(first[CHUNK:])
@@ -127,15 +130,18 @@ class Wire(trio.abc.Stream):
         return first if len(parts) == 1 else b"".join(parts)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Queue a whole frame. Never waits for the network."""
         await trio.lowlevel.checkpoint()
         self.write(bytes(data))
 
     async def wait_send_all_might_not_block(self) -> None:
+        """Return immediately, because sending never blocks."""
         await trio.lowlevel.checkpoint()
 
-    # --- in
+    # --- receiving
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Receive data that the meter accepts. After a refusal, discard data until the end."""
         refused = False
         while data := await self._receive():
             try:
@@ -155,16 +161,16 @@ class Wire(trio.abc.Stream):
         return bytes(await self._stream.receive_some(CHUNK))
 
     async def aclose(self) -> None:
-        """Nothing: the socket is closed by who opened it, once the last words are written."""
+        """Do nothing: the socket's owner closes it, once the last messages are written."""
         await trio.lowlevel.checkpoint()
 
 
 async def abort(stream: trio.abc.Stream) -> None:
-    """Drop a connection with all that the kernel still holds for it."""
+    """Reset a connection, discarding everything that the kernel still holds for it."""
     transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
     if isinstance(transport, trio.SocketStream):
         try:
             transport.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except (OSError, trio.ClosedResourceError):
-            pass  # closed meanwhile
+            pass  # closed in the meantime
     await trio.aclose_forcefully(stream)

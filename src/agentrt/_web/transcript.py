@@ -1,7 +1,7 @@
-"""A session's items in their order, for everybody who shows them piece by piece.
+"""A session's items in order, for readers that show them piece by piece.
 
-What a reader has shown it need not remember: what it showed of a thing that can still change is
-kept (`Reading`), everything else is behind its place.
+A reader need not remember everything that it has shown: `Reading` keeps the shown part of items
+that can still change, and everything else is before its position.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .._model.log import Log, Overrun
 T = TypeVar("T")
 
 PIECE: Final = 256
-"""Items that are shown between two looks at what has changed meanwhile."""
+"""Items that are shown between two checks for changes."""
 STEP: Final = 4096
 """Items that are numbered together."""
 
@@ -40,23 +40,24 @@ class Transcript:
         self._starts: dict[str, int] = {}
 
     def piece(self, start: int, count: int) -> list[str]:
-        """So many items, from the one of that number on, if there are so many."""
+        """Return up to `count` ids of items, beginning with number `start`."""
         self._number(start + count)
         return self._ids[start : start + count]
 
     def is_before(self, id: str, end: int) -> bool:
-        """Whether an item is one of the first, up to that number."""
+        """True if an item is one of the first `end` items."""
         self._number(end)
         return self._index.get(id, end) < end
 
     def start(self, turn: str) -> int:
-        """Where the items of a turn begin."""
+        """Return the number of a turn's first item."""
         self._number(len(self.log.state.items))
         return self._starts.get(turn, len(self._ids))
 
     def _number(self, end: int) -> None:
-        """See to it that the items up to that number have theirs; none ever goes. In a long session
-        that is done piece by piece: all of it at once would hold up everybody."""
+        """Number the items up to `end`; items are never removed. In a long session this is done
+        piece by piece, because doing it in one step would block all tasks.
+        """
         items, known = self.log.state.items, len(self._ids)
         if known >= min(end, len(items)):
             return
@@ -75,11 +76,11 @@ class Transcript:
 
 
 class Reading(Generic[T]):
-    """One reader's way through the items, from the one of that number on."""
+    """One reader's progress through the items, beginning with number `start`."""
 
     def __init__(self, transcript: Transcript, start: int) -> None:
-        # What was shown of the items that may still change: the characters of texts, and whatever
-        # the reader wants to know of tools.
+        # The shown part of items that may still change: the characters of texts, and any data that
+        # the reader keeps about tools.
         self.texts: dict[str, int] = {}
         self.tools: dict[str, T] = {}
         self._transcript = transcript
@@ -88,9 +89,11 @@ class Reading(Generic[T]):
         self._seq = transcript.log.seq
 
     def pending(self) -> Iterator[tuple[Item, bool] | Notice]:
-        """What is to be shown, each item as it is when it is asked for, until there is no more:
-        those that may have changed, and then (True) some that are new; and the notices, so far as
-        the log has them."""
+        """Yield the items and notices to show, until there are no more.
+
+        Each item is as current as when it is requested. First come items that may have changed,
+        then new ones (with True), then the notices that the log still has.
+        """
         log = self._transcript.log
         while self._seq != log.seq or self._next < len(log.state.items):
             ended, self._ended = self._ended, []
@@ -100,13 +103,13 @@ class Reading(Generic[T]):
                 yield item, new
                 if item.status in TERMINAL:
                     self._ended.append(id)
-            for id in ended:  # what happened while they were shown has been looked at
+            for id in ended:  # their changes while being shown are handled
                 self.texts.pop(id, None)
                 self.tools.pop(id, None)
             yield from [event for event in events if isinstance(event, Notice)]
 
     def _piece(self) -> tuple[list[Event], list[tuple[str, bool]]]:
-        """What has happened, and the next items to be shown."""
+        """Return the events since the last call, and the next items to show."""
         transcript, log = self._transcript, self._transcript.log
         events: list[Event] = []
         changed: Iterable[str] = ()
@@ -114,7 +117,7 @@ class Reading(Generic[T]):
             try:
                 events = log.since(self._seq)
                 changed = dict.fromkeys(filter(None, map(_item, events)))
-            except Overrun:  # it is too long ago to say which ones have changed
+            except Overrun:  # too long ago to know which ones have changed
                 changed = [*self.texts, *self.tools]
             self._seq = log.seq
         items = log.state.items

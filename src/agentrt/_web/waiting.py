@@ -1,4 +1,4 @@
-"""What is answered on the port of a server that has not begun to serve."""
+"""Answers on the port of a server that has not begun to serve."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from .server import open_listeners
 async def not_ready(
     host: str, port: int, security: Security, limits: Limits, why: str
 ) -> AsyncIterator[None]:
-    """While the block runs: `/healthz` says `ok`, all else 503 and `why`. Raises what listening
-    does."""
+    """Answer requests while the block runs: `/healthz` with `ok`, everything else with 503 and
+    `why`. Raises the errors of listening.
+    """
     pending = PendingConnections(limits.ws_pending, limits.ws_handshake)
 
     async def answer(stream: trio.SocketStream) -> None:

@@ -1,4 +1,6 @@
-"""A WebSocket on a stream of our own: trio-websocket behind a handshake that somebody has read."""
+"""A WebSocket on the server's own stream: trio-websocket, after a handshake that was already
+read.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,11 @@ from .viewer import Viewer
 
 
 class Socket(WebSocketConnection):
-    """trio-websocket's connection for a handshake that somebody has read already, and without two
-    of its faults: a broken frame is answered by a close, and a ping behind our close by nothing."""
+    """trio-websocket's connection for a handshake that was already read.
+
+    It corrects two faults: a broken frame is answered by a close, and a ping after the server's
+    close by nothing.
+    """
 
     def __init__(
         self, stream: trio.abc.Stream, handshake: list[tuple[bytes, bytes]], largest: int
@@ -30,8 +35,9 @@ class Socket(WebSocketConnection):
         super().__init__(stream, protocol, max_message_size=largest)
 
     async def accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
-        """Answer the handshake, with the subprotocol that it wants, and read in the nursery from
-        then on: what is read before wsproto would lose."""
+        """Answer the handshake, with the subprotocol that it offers, then start reading in the
+        nursery: wsproto would lose anything read earlier.
+        """
         [request] = self._wsproto.events()
         assert isinstance(request, Request)
         protocols: list[str | None] = [*request.subprotocols, None]
@@ -39,7 +45,7 @@ class Socket(WebSocketConnection):
         nursery.start_soon(self._reader_task)
 
     async def _handle_close_connection_event(self, event: CloseConnection) -> None:
-        if self._wsproto.state is ConnectionState.OPEN:  # the client has sent none
+        if self._wsproto.state is ConnectionState.OPEN:  # the client has not sent a close frame
             await self._send(CloseConnection(code=event.code))
         await super()._handle_close_connection_event(event)
 
@@ -49,7 +55,7 @@ class Socket(WebSocketConnection):
 
 
 class WebSocket(Connection):
-    """`rest`: what the client has sent behind its handshake."""
+    """A WebSocket on a stream. `rest`: bytes that the client has sent after its handshake."""
 
     def __init__(
         self,

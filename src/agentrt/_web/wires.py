@@ -1,4 +1,4 @@
-"""What goes over the wires of sessions, for as long as somebody looks."""
+"""Live traces of sessions, while a client looks at them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ if TYPE_CHECKING:
     from .._trace.conversation import Row
 
 SEEN: Final = 30.0
-"""Seconds for which a wire is listened to after somebody has looked."""
+"""Seconds for which a session is traced after a request for its rows."""
 
 MOST: Final = 100
-"""Rows of an answer."""
+"""Maximum rows of an answer."""
 
 
 class Wires:
-    """The wires that are listened to. It begins with the first look, and costs nothing before."""
+    """The sessions that are traced. Tracing begins with the first request, and costs nothing
+    before.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._listening: dict[str, tuple[RecentWire, trio.CancelScope]] = {}
 
     def look(self, session: Session) -> Fields:
-        """The last rows of a session's wire."""
+        """Return the last rows of a session's trace."""
         known = self._listening.get(session.id)
         if known is None:
             known = self._listening[session.id] = RecentWire(session.trace()), trio.CancelScope()
@@ -39,6 +41,7 @@ class Wires:
         return {"rows": [_shown(row) for row in wire.rows()[-MOST:]]}
 
     def close(self) -> None:
+        """Stop all tracing."""
         for _, scope in self._listening.values():
             scope.cancel()
 
