@@ -1,11 +1,13 @@
-"""The conversation: what a driver reports becomes events, and the rules of a turn are kept.
+"""The conversation: turns a driver's effects into events and enforces the rules of a turn.
 
-Here, and only here, items, permission requests and turns are opened and closed. The rules:
+Items, permission requests and turns are opened and closed only here. The rules:
 
-- exactly one `turn.ended` per `turn.started`, and nothing of that turn is open then;
-- what arrives for a turn that is over is late: reported once as a notice, never a reopening;
-- a cancelled turn is closed at once, whatever the agent still sends for it;
-- content outside a turn begins a turn of the agent's own.
+- each `turn.started` is followed by exactly one `turn.ended`, and nothing of that turn is open
+  then;
+- an event for a turn that is over is late: it is reported once as a notice and never reopens the
+  turn;
+- a cancelled turn's items are closed immediately, whatever the agent still sends for it;
+- content outside a turn begins an agent-started turn.
 """
 
 from __future__ import annotations
@@ -87,27 +89,27 @@ CLOSING: Final[dict[Outcome, ItemStatus]] = {
     "failed": "failed",
     "agent_died": "orphaned",
 }
-"""What becomes of an item that the agent left open at the end of its turn."""
+"""The status of an item that the agent left open at the end of its turn, by the turn's outcome."""
 
 CLOSED_WITH_TASK: Final[dict[str, ItemStatus]] = {
     "cancelled": "cancelled",
     "failed": "failed",
     "orphaned": "orphaned",
 }
-"""What becomes of an item that background work left open, by the end of that work."""
+"""The status of an item that background work left open, by the status of that work."""
 
 _COUNTS: Final = Usage.__struct_fields__
 _NONES: Final = (None,) * len(_COUNTS)
 
 _DELTAS: Final[dict[str, type[ItemDelta]]] = {"text": TextDelta, "thought": ThoughtDelta}
-"""What a delta is called in Python, by the item it belongs to; as JSON it is one kind."""
+"""The Python class of a delta, by the type of its item. As JSON they are one kind."""
 
 
 class Conversation:
-    """One session's conversation: writes the log, and is the only one who does.
+    """A session's conversation, and the only writer of its log.
 
-    Every method is synchronous. `sync` appends a `state` event if the state changed; call it once
-    after each batch, then `log.publish()`.
+    Every method is synchronous. `sync` appends a `state` event if the state has changed; call it
+    once after each batch, then `log.publish()`.
     """
 
     def __init__(
@@ -125,7 +127,7 @@ class Conversation:
         self.queue = PromptQueue()
         self.agent = agent
         self.life = Life.STARTING
-        """The phase is derived from it and the turn."""
+        """The process's life cycle. The phase is derived from it and the turn."""
         self.error: Error | None = None
         self.items = Items(log, self.new_id, self._admit)
         self.keep_replay = True
@@ -136,9 +138,9 @@ class Conversation:
         self._ids: dict[str, int] = {}
         self._named = False
         self._modes: Modes | None = None
-        """As shown last, if by this process."""
+        """The settings shown last, if by this process."""
         self._unconfirmed: list[str] = []
-        """The settings whose change is not answered and not waited for, one for each request."""
+        """The settings with an unanswered change that is not waited for, one entry per request."""
         self._said: State | None = None
         self._apply: dict[type, Callable[[Any], None]] = {
             Spoke: self.items.spoke,
@@ -157,20 +159,20 @@ class Conversation:
         }
 
     def new_id(self, kind: str) -> str:
-        """An id that is unique in this log: `t1`, `i1`, `r1`, …"""
+        """Return an id that is unique in this log: `t1`, `i1`, `r1`, …"""
         ids = self._ids
         ids[kind] = number = ids.get(kind, 0) + 1
         return f"{kind}{number}"
 
     @property
     def handled(self) -> dict[type, Callable[[Any], None]]:
-        """The effects that the conversation takes, each with its method."""
+        """The effects that the conversation handles, each with its method."""
         return self._apply
 
     # --- the turn
 
     def begin(self, turn: TurnMachine, id: str | None = None) -> None:
-        """Start a turn. Illegal while another one runs."""
+        """Start a turn. Raises `LocalProtocolError` while another one runs."""
         if self.turn is not None:
             raise LocalProtocolError(f"turn {self.turn.id} is running")
         turn.apply(TurnInput.START)
@@ -188,13 +190,15 @@ class Conversation:
             self.items.prompted(turn.content)
 
     def begin_own(self, *, explicit: bool) -> TurnMachine:
-        """Start a turn of the agent's own."""
+        """Start a turn that the agent began."""
         turn = TurnMachine("agent", self._limits, explicit=explicit)
         self.begin(turn)
         return turn
 
     def cancel(self, by: CancelledBy | None, deadline: float | None) -> None:
-        """Close everything open at once and wait for the agent's end. Idempotent."""
+        """Close everything open immediately and wait for the agent's end of the turn.
+        Idempotent.
+        """
         turn = self._running()
         first = turn.state is not Machine.CANCELLING
         turn.apply(TurnInput.CANCEL)
@@ -213,7 +217,7 @@ class Conversation:
         error: Error | None = None,
         structured_output: Any = None,
     ) -> TurnEnded:
-        """End the running turn: close what is open, then say so."""
+        """End the running turn: close its open items, then append its `TurnEnded` and return it."""
         turn = self._running()
         by: CancelledBy | None = None
         if outcome == "cancelled":
@@ -243,8 +247,11 @@ class Conversation:
     # --- questions
 
     def ask(self, effect: Asked, expires: float | None, *, decided: bool = False) -> bool:
-        """Show a question. False: its turn is being cancelled, the answer is `cancelled`.
-        `decided`: it will be resolved in the same step, so that nothing waits for it."""
+        """Show a question. Return False if its turn is being cancelled; the answer is then
+        `cancelled`.
+
+        `decided`: it will be resolved in the same step, so nothing waits for it.
+        """
         if not self.items.ask(effect, expires, decided=decided):
             return False
         if not decided and not effect.background:
@@ -263,8 +270,10 @@ class Conversation:
         origin: AnswerOrigin = NO_ORIGIN,
         rule: str = "",
     ) -> bool:
-        """Close a question. `denied`: the tool call that it was about is over, too. `origin` has
-        answered it, by this `rule`. False: no such question is open (somebody was faster)."""
+        """Close a question. Return False if it is not open (another answer was faster).
+
+        `denied`: also close the tool call that it was about. `origin` answered it, by this `rule`.
+        """
         if not self.items.resolve(
             key,
             outcome,
@@ -280,8 +289,10 @@ class Conversation:
         return True
 
     def call_client(self, effect: ToolCalled) -> str | None:
-        """Show a tool call that a client is to run (its status is `waiting`), and wait for it.
-        Returns its item; None if its turn is being cancelled."""
+        """Show a tool call that a client must run (its status is `waiting`), and wait for it.
+
+        Returns its item, or None if its turn is being cancelled.
+        """
         self.items.tool_called(effect)
         item = self.items.open_call(effect.id)
         if item is not None:
@@ -294,7 +305,9 @@ class Conversation:
             turn.apply(TurnInput.RESOLVE)
 
     def _admit(self, replay: bool) -> bool:
-        """Whether content is to be shown; begins a turn of the agent's own if it needs one."""
+        """Return True if content is shown. Begins an agent-started turn if the content
+        needs one.
+        """
         dropped = self.items.dropped
         if replay:
             if not self.keep_replay:
@@ -307,7 +320,7 @@ class Conversation:
             return False
         return True
 
-    # --- values that are replaced whole
+    # --- values that are replaced as a whole
 
     def _used(self, effect: UsageSet) -> None:
         known = self.log.state.usage
@@ -323,22 +336,22 @@ class Conversation:
 
     @property
     def modes(self) -> Modes:
-        """The settings as shown last."""
+        """The settings shown last."""
         return self._modes or self.log.state.modes or Modes()
 
     def show_modes(self, modes: Modes) -> None:
-        """Show these settings, with those that are not confirmed."""
+        """Show these settings, together with the unconfirmed ones."""
         unconfirmed = sorted(set(self._unconfirmed))
         self._modes = msgspec.structs.replace(modes, unconfirmed=unconfirmed)
         self._append(ModesChanged(self._modes))
 
     def unconfirm(self, setting: str) -> None:
-        """Note that nobody waits for the agent's answer to a change of this setting any more."""
+        """Record that the agent's answer to a change of this setting is not waited for any more."""
         self._unconfirmed.append(setting)
         self.show_modes(self.modes)
 
     def confirm(self, setting: str) -> None:
-        """Note that the answer to such a change has come, or never will."""
+        """Record that the answer to such a change has come or never will."""
         self._unconfirmed.remove(setting)
         self.show_modes(self.modes)
 
@@ -357,12 +370,12 @@ class Conversation:
         self._append(TaskChanged(task))
 
     def rename(self, title: str) -> None:
-        """A person's title stays whatever the agent calls the session later."""
+        """Set a title given by a person, which later titles from the agent do not replace."""
         self._named = True
         self._append(TitleChanged(cut(title)))
 
     def show_queue(self) -> None:
-        """The waiting prompts have changed."""
+        """Append a `QueueChanged` if the queued prompts have changed."""
         entries, paused, shown = self.queue.entries, self.queue.paused, self.log.state
         if entries != shown.queue or paused != shown.paused:
             self._append(QueueChanged(entries, paused))
@@ -370,7 +383,7 @@ class Conversation:
     # --- the process
 
     def live(self, input: LifeInput) -> None:
-        """The process's life goes on. Raises `LocalProtocolError` for what cannot be."""
+        """Move the process's life cycle on. Raises `LocalProtocolError` for an illegal input."""
         self.life = after(self.life, input)
 
     @property
@@ -378,7 +391,7 @@ class Conversation:
         """True once the session is being closed."""
         return self.life in ENDED
 
-    # --- after a restart of ours
+    # --- after a restart of agentrt
 
     @property
     def ids(self) -> dict[str, int]:
@@ -387,7 +400,7 @@ class Conversation:
 
     @property
     def named(self) -> bool:
-        """Whether a person gave the title."""
+        """True if a person gave the title."""
         return self._named
 
     def restore(
@@ -397,9 +410,11 @@ class Conversation:
         ids: Mapping[str, int] | None = None,
         named: bool = False,
     ) -> list[Event]:
-        """Go on with the events that an earlier process of ours has logged, behind those that the
-        log's state is made of; `ids` and `named` are of that state. Returns them as they are in the
-        log. `orphan` is to follow, before anything else."""
+        """Continue with events logged by an earlier process of agentrt. Call `orphan` next.
+
+        The events follow those in the log's state; `ids` and `named` belong to that state. Returns
+        the events as they are in the log.
+        """
         self._ids.update(ids or {})
         self._named = named
         restored = []
@@ -416,9 +431,11 @@ class Conversation:
         return restored
 
     def orphan(self, *, resumes: bool = False) -> None:
-        """What the earlier process left open is closed: nobody knows what became of it. What waited
-        in its queue waits on, until somebody lets it go on. `resumes`: the agent can take its
-        conversation up again, so that people may still answer what it has asked."""
+        """Close everything that the earlier process left open, because its result is unknown.
+
+        Prompts in its queue stay there, paused. `resumes`: the agent can resume its conversation,
+        so people may still answer its questions.
+        """
         asked = dict(self.log.state.permissions)
         for event in left_open(self.log.state):
             if isinstance(event, TurnEnded):
@@ -439,14 +456,16 @@ class Conversation:
         self.queue.pause()
         self.show_queue()
         if self.modes.unconfirmed:
-            self.show_modes(self.modes)  # the agent that was asked is gone
+            self.show_modes(self.modes)  # the process that was asked has ended
         self.live(LifeInput.END)
         self.keep_replay = False
         self.sync()
 
     def ask_again(self, requests: Iterable[PermissionOpened]) -> None:
-        """Put questions before people whose asker is gone, and whose answer can still be told to
-        the agent: those that have options or a form."""
+        """Show the questions of an ended process again, if the agent can still get their answers.
+
+        These are the ones with options or a form.
+        """
         for request in requests:
             if request.options or request.form is not None:
                 self.items.ask_again(request)
@@ -454,7 +473,7 @@ class Conversation:
     # --- the state
 
     def sync(self) -> bool:
-        """Append a `state` event if the state is another one than was said last. True: it is."""
+        """Append a `state` event if the state differs from the last one. Return True if it did."""
         turn = self.turn
         if turn is not None and turn.state is Machine.WAITING:
             self._resolved()  # a tool call that ended takes its question with it
@@ -475,7 +494,7 @@ class Conversation:
         return True
 
     def _orphan_background(self) -> None:
-        """The process is gone, and with it what it did in the background."""
+        """Close the background work of the process that has ended."""
         self.items.close_background()
         for task in list(self.log.state.tasks.values()):
             if task.status not in TERMINAL:
@@ -483,12 +502,12 @@ class Conversation:
 
 
 def _lacks(usage: Usage, known: Usage) -> bool:
-    """Whether a count is missing that is known: seldom so, and to be found out in C."""
+    """Return True if a known count is missing in `usage`. This is rare, so the test runs in C."""
     return any(map(gt, map(is_, astuple(usage), _NONES), map(is_, astuple(known), _NONES)))
 
 
 def _ids(event: Event) -> list[str]:
-    """The ids that an event brings into use."""
+    """Return the ids that an event introduces."""
     match event:
         case TurnStarted(turn=id) | ItemOpened(item=Item(id=id)) | PermissionOpened(request=id):
             return [id]

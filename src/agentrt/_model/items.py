@@ -1,11 +1,11 @@
-"""What is shown of a conversation: texts, tool calls and questions, opened and closed.
+"""The visible content of a conversation: texts, tool calls and questions, opened and closed.
 
-`Items` keeps what is open now. It appends the events; whether content is to be shown at all, and
-in which turn, is the conversation's to say (`Admit`).
+`Items` keeps the open ones and appends the events. The conversation decides whether content is
+shown at all, and in which turn (`Admit`).
 
-The steps of a sub-agent that works in the background belong to no turn: once `detach` names the
-tool call that started it, everything below that call opens without a turn, whichever turn runs, and
-no turn's end closes it. `close_detached` does, when the work is over.
+The steps of a sub-agent that works in the background belong to no turn. After `detach` was called
+with the tool call that started it, everything below that call opens without a turn, even if one
+runs, and no turn's end closes it. `close_detached` closes it when the work is over.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ ORPHANS: Final = [
     PermissionOption("allow", "Allow once", "allow_once"),
     PermissionOption("reject", "Reject", "reject_once"),
 ]
-"""The answers to a question whose asker is gone: none of them outlasts it."""
+"""The answers to a question of an ended process. None of them outlasts the question."""
 
 UNPLACED: Final = 64 * 1024
 """Characters of a terminal's output that are kept until a tool call shows the terminal."""
 
 
 class _Speech(Struct):
-    """The text or thought item that grows now."""
+    """The text or thought item that is growing now."""
 
     item: str
     thought: bool
@@ -67,13 +67,13 @@ class _Call(Struct):
     item: str
     """Empty for a call that was never shown, because its turn was being cancelled."""
     turn: str | None
-    """None for what the agent repeats of an earlier process's conversation."""
+    """None for a call repeated from the conversation of an earlier process."""
     status: ItemStatus
-    """The agent's own word, also while a question shows the item as `waiting`."""
+    """The status that the agent reported, even while a question shows the item as `waiting`."""
     parent: str | None = None
-    """The tool call of the sub-agent that made it."""
+    """The tool call of the sub-agent that made this call."""
     root: str | None = None
-    """The call given to `detach` whose background work it is a step of."""
+    """The call given to `detach`, if this call is a step of its background work."""
     asks: int = 0
     told_late: bool = False
 
@@ -85,26 +85,33 @@ class _Ask(Struct):
 
 
 class Admit(Protocol):
-    """Says whether content is to be shown now; begins a turn of the agent's own if it needs one."""
+    """Decides whether content is shown now. Begins an agent-started turn if the content
+    needs one.
+    """
 
     def __call__(self, replay: bool, /) -> bool: ...
 
 
 class Items:
-    """What is open in one session's conversation."""
+    """The open items of a session's conversation."""
 
     def __init__(self, log: Log, new_id: Callable[[str], str], admit: Admit) -> None:
         self.turn: str | None = None
         """The id of the running turn; set by the conversation."""
         self.echoes = False
-        """True while user content of the agent only repeats the prompt we showed already."""
+        """True while user content from the agent only repeats the prompt that is already shown."""
         self.admits = False
-        """True while content of the running turn needs no asking: the common case."""
+        """True while content of the running turn needs no call of `Admit`, which is the common
+        case.
+        """
         self.released: list[str] = []
-        """Keys of questions that were closed from here; the runtime stops their handlers and
-        answers the agent."""
+        """Keys of questions that were closed by this class. The runtime stops their handlers and
+        answers the agent.
+        """
         self.dropped: Counter[str] = Counter()
-        """What was not shown, by reason: `late`, `cancelling`, `echo`, `replay`."""
+        """Counts of content that was not shown, by reason: `late`, `cancelling`,
+        `echo`, `replay`.
+        """
         self._log = log
         self._append = log.append
         self._new_id = new_id
@@ -113,45 +120,47 @@ class Items:
         self._calls: dict[str, _Call] = {}
         self._open: dict[str, _Call] = {}  # the calls that are not over, by item
         self._detached: dict[str, str] = {}
-        """Calls whose steps belong to no turn, each with the call that `detach` named."""
-        self._waiting: set[str] = set()  # the open items that wait for a client, not for an answer
+        """Calls whose steps belong to no turn, each with the call given to `detach`."""
+        self._waiting: set[str] = set()  # open items that wait for a client, not for an answer
         self._asks: dict[str, _Ask] = {}
         self._asked: set[str] = set()
-        self._terminals: dict[str, str] = {}  # by id: the items that show them
-        self._unplaced: dict[str, str] = {}  # output of terminals that nothing shows yet
+        self._terminals: dict[str, str] = {}  # the items that show each terminal, by terminal id
+        self._unplaced: dict[str, str] = {}  # output of terminals that no item shows yet
         self._answer: list[tuple[str | None, list[str]]] = []
-        """The text items of the running turn, each with the agent's message that it is of."""
-        self._cut: _Speech | None = None  # a text that a prompt came into the middle of
+        """The text items of the running turn, each with the agent's message that it belongs to."""
+        self._cut: _Speech | None = None  # a text that was interrupted by a prompt
 
     def begin(self, turn: str, *, echoes: bool) -> None:
-        """What comes now is of this turn."""
+        """Assign the following content to this turn."""
         self.turn = turn
         self.admits = True
         self.echoes = echoes
 
     def end(self) -> None:
-        """The turn is over, and everything of it closed."""
+        """Record that the turn is over and all its items are closed."""
         self.turn = self._cut = None
         self.admits = self.echoes = False
         self._answer = []
 
     def answer(self) -> Callable[[], str]:
-        """Puts the running turn's answer together, be it later, when its items are closed: its text
-        items, without thoughts and sub-agents, and a blank line between two of them. One that a
-        prompt came into the middle of is whole here; one that the agent broke off or took back is
-        not there."""
+        """Return a function that joins the running turn's answer; it may be called after the turn.
+
+        The answer consists of the turn's text items, without thoughts and sub-agents, separated by
+        blank lines. A text interrupted by a prompt is joined again; a text that the agent broke off
+        or retracted is left out.
+        """
         return partial(_answer, self._answer, self._log)
 
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
-        """Close what is open of the running turn."""
-        if not self._open and not self._asks:  # most turns end so
+        """Close the open items of the running turn."""
+        if not self._open and not self._asks:  # most turns end this way
             self._close_speeches(speech)
             self._unplaced.clear()
             return
         self._unplaced.clear()
         calls = [call for call in self._open.values() if call.turn is not None]
         for call in calls:
-            call.status = tools  # before its questions close: it does not go on after them
+            call.status = tools  # before its questions close: it must not continue after them
         for key, ask in tuple(self._asks.items()):
             if not ask.request.background:
                 self.resolve(key, "cancelled", by="turn")
@@ -168,20 +177,22 @@ class Items:
                 self._close_speech(parent, status)
 
     def close_background(self) -> None:
-        """Close what no turn's end closes: the process that asked is gone."""
+        """Close everything that no turn's end closes, because the process has ended."""
         for key, ask in tuple(self._asks.items()):
             if not ask.request.orphaned:
                 self.resolve(key, "cancelled", by="agent")
         for root in set(self._detached.values()):
             self.close_detached(root, "orphaned")
-        self._detached.clear()  # another process may use the ids again
+        self._detached.clear()  # another process may reuse the ids
 
     # --- sub-agents in the background
 
     def detach(self, root: str, title: str) -> None:
-        """The steps below the tool call `root` belong to no turn from now on; those that are open
-        leave theirs. Idempotent. A call that is not shown, because its turn was being cancelled,
-        is shown now, by `title`."""
+        """Take the steps below the tool call `root` out of their turn, from now on. Idempotent.
+
+        Open steps leave their turn. A call that is not shown, because its turn was being cancelled,
+        is shown now, with `title`.
+        """
         detached = self._detached
         if detached.get(root) == root:
             return
@@ -191,7 +202,7 @@ class Items:
             item = self._show("tool", replay=False, status="running", tool=tool, outside=True)
             call = self._calls[root] = _Call(root, item, None, "running", root=root)
             self._open[item] = call
-        for call in self._open.values():  # a call comes after the one that it is below
+        for call in self._open.values():  # a call comes after its parent
             if call.parent is not None and detached.get(call.parent) == root:
                 if call.turn is None and call.root is None:
                     continue  # repeated history
@@ -207,7 +218,7 @@ class Items:
             self._append(ItemUpdated(item, {"turn": None}))
 
     def close_detached(self, root: str, status: ItemStatus) -> None:
-        """The background work of the tool call `root` is over: close what it left open."""
+        """Close the items left open by the background work of the tool call `root`."""
         for call in [call for call in self._open.values() if call.root == root]:
             if self._open.get(call.item) is call:
                 self._close_call(call, status)
@@ -215,11 +226,12 @@ class Items:
             if parent is not None and self._detached.get(parent) == root:
                 self._close_speech(parent, status)
 
-    # --- what the agent says
+    # --- output of the agent
 
     def spoke(self, effect: Spoke) -> None:
+        """Append text to the growing text or thought item, or open one."""
         if not effect.text:
-            return  # some agents end a message with nothing, also behind the turn's end
+            return  # some agents end a message with an empty text, even after the turn's end
         if (effect.replay or not self.admits) and not self._admits(effect):
             return
         speech = self._speech.get(effect.parent)
@@ -237,7 +249,7 @@ class Items:
             append(TextDelta(speech.item, effect.text))
 
     def _admits(self, effect: Spoke | Showed | ToolCalled) -> bool:
-        """Whether it is shown: a step of background work always is."""
+        """Return True if the effect is shown. A step of background work always is."""
         if effect.parent in self._detached and not effect.replay:
             return True
         return self._admit(effect.replay)
@@ -267,16 +279,18 @@ class Items:
             self._append(ItemClosed(speech.item, status))
 
     def speech_ended(self, effect: SpeechEnded) -> None:
+        """Close the growing item; a broken one is removed from the answer."""
         speech = self._speech.get(effect.parent)
         self._close_speech(effect.parent, "failed" if effect.broken else "completed")
         if effect.broken and speech is not None:
             self._answer = [part for part in self._answer if speech.item not in part[1]]
 
     def retracted(self, effect: Retracted) -> None:
-        """What was said has been read and stays; it is no part of the answer."""
+        """Remove messages from the answer. Their items stay, because they have been read."""
         self._answer = [part for part in self._answer if part[0] not in effect.messages]
 
     def showed(self, effect: Showed) -> None:
+        """Show a block that is not text."""
         if not self._admits(effect):
             return
         self._close_speech(effect.parent, "completed")
@@ -289,7 +303,7 @@ class Items:
         )
 
     def prompted(self, content: list[Block]) -> None:
-        """Show a prompt of the running turn: its first, or one that it takes in."""
+        """Show a prompt of the running turn: its first prompt, or one sent into it."""
         speech = self._speech.get(None)
         if speech is not None:
             if not speech.thought:
@@ -298,18 +312,19 @@ class Items:
         self._show("user", replay=False, content=content)
 
     def user_said(self, effect: Said) -> None:
+        """Show user content reported by the agent, unless it is an echo of the prompt."""
         live = not effect.replay
         if live and self.echoes:
             self.dropped["echo"] += 1
             return
-        # Behind the end of a turn it is shown without one: words of the user are no work.
+        # After the end of a turn it is shown without one: a user's message is not work.
         if not (live and self.turn is None) and not self._admit(effect.replay):
             return
         self._close_speech(None, "completed")
         self._show("user", effect.replay, content=effect.content, message=effect.message)
 
     def replayed(self) -> None:
-        """The history is complete: whatever it left open is closed."""
+        """Close everything that the repeated history left open."""
         for parent, speech in list(self._speech.items()):
             if speech.replay:
                 self._close_speech(parent, "completed")
@@ -329,8 +344,10 @@ class Items:
         message: str | None = None,
         outside: bool = False,
     ) -> str:
-        """Open an item; returns its id. One that is complete is born with its end. `outside`: it
-        belongs to no turn."""
+        """Open an item and return its id. A completed one is opened with its final status.
+
+        `outside`: the item belongs to no turn.
+        """
         id = self._new_id("i")
         outside = outside or replay or parent in self._detached
         item = Item(
@@ -348,7 +365,7 @@ class Items:
         return id
 
     def item_of(self, call: str) -> str | None:
-        """The item that shows the tool call of that id, open or not."""
+        """Return the item that shows a tool call, open or not."""
         known = self._calls.get(call)
         return known.item or None if known is not None else None
 
@@ -373,22 +390,26 @@ class Items:
             self._update_call(call, effect)
 
     def _belongs(self, call: _Call, replay: bool) -> bool:
-        """Whether the call is of the running turn or of background work, or, of the history, that
-        is being replayed."""
+        """Return True if the call belongs to the running turn or to background work.
+
+        With `replay`, return True if it belongs to the history that is being replayed.
+        """
         if call.root is not None:
             return not replay
         return call.turn is None if replay else call.turn is not None and call.turn == self.turn
 
     def _is_same(self, call: _Call, effect: ToolCalled) -> bool:
-        """Whether a call that begins now is the one that we know. Some models count their calls
-        from zero again and again, so that an id alone does not say it."""
+        """Return True if a call that begins now is the known one.
+
+        The id alone does not tell, because some models restart their call count from zero.
+        """
         if not self._belongs(call, effect.replay):
             return False
-        over = call.status in TERMINAL and call.status != "denied"  # that was not the agent's word
+        over = call.status in TERMINAL and call.status != "denied"  # not reported by the agent
         return not over or effect.status in TERMINAL
 
     def _never_shown(self, id: str) -> None:
-        """Remember a call of the turn that is being cancelled: its updates may come later."""
+        """Remember a call of a turn that is being cancelled, because updates may come later."""
         self._calls[id] = _Call(id, "", self.turn, "cancelled")
 
     def _late(self, call: _Call, effect: ToolCalled) -> None:
@@ -471,8 +492,10 @@ class Items:
         self._append(ItemClosed(call.item, status))
 
     def append_output(self, terminal: str, text: str) -> None:
-        """Live output of a terminal, for the tool call that shows it; its end is kept until, in
-        the same turn, one does."""
+        """Append live output of a terminal to the tool call that shows it.
+
+        Until a call of the same turn shows it, only the end of the output is kept.
+        """
         item = self._terminals.get(terminal)
         if item is None:
             self._unplaced[terminal] = (self._unplaced.get(terminal, "") + text)[-UNPLACED:]
@@ -480,7 +503,7 @@ class Items:
             self._append(ItemDelta(item, text))
 
     def _place_terminals(self, call: _Call, effect: ToolCalled) -> None:
-        """A tool call shows these terminals; what they wrote before it said so comes now."""
+        """Assign terminals to the tool call that shows them, and append their earlier output."""
         for part in effect.content or ():
             if (
                 isinstance(part, TerminalRef)
@@ -494,8 +517,11 @@ class Items:
     # --- questions
 
     def ask(self, effect: Asked, expires: float | None, *, decided: bool = False) -> bool:
-        """Show a question. False: its turn is being cancelled, the answer is `cancelled`.
-        `decided`: it will be resolved in the same step."""
+        """Show a question. Return False if its turn is being cancelled; the answer is then
+        `cancelled`.
+
+        `decided`: it will be resolved in the same step.
+        """
         call = self._calls.get(effect.tool_call) if effect.tool_call is not None else None
         if effect.background:
             if call is not None and call.root is None:
@@ -536,7 +562,7 @@ class Items:
         return True
 
     def ask_again(self, request: PermissionOpened) -> None:
-        """Put a question before people whose asker is gone: it belongs to nothing that runs."""
+        """Show the question of an ended process again. It belongs to no turn."""
         if not request.orphaned:
             request = structs.replace(
                 request,
@@ -552,31 +578,31 @@ class Items:
 
     @property
     def waits(self) -> bool:
-        """Whether the turn has a question open, or a client a tool to run."""
+        """True if the turn has an open question or waits for a client to run a tool."""
         asks = any(not ask.request.background for ask in self._asks.values())
         return asks or bool(self._waiting)
 
     def open_call(self, id: str) -> str | None:
-        """The item that shows the agent's call of that id, if it is open."""
+        """Return the item that shows the agent's call, if it is open."""
         call = self._calls.get(id)
         return call.item if call is not None and self._open.get(call.item) is call else None
 
     def was_asked(self, key: str) -> bool:
-        """Whether there was such a question, open or not."""
+        """Return True if there was such a question, open or not."""
         return key in self._asked
 
     def open_request(self, key: str) -> PermissionOpened | None:
-        """The open question of that key, if it is open."""
+        """Return the question with this key, if it is open."""
         ask = self._asks.get(key)
         return ask.request if ask is not None else None
 
     @property
     def questions(self) -> int:
-        """How many are open."""
+        """The number of open questions."""
         return len(self._asks)
 
     def open_requests(self) -> Sequence[str]:
-        """The keys of the open questions."""
+        """Return the keys of the open questions."""
         return list(self._asks)
 
     def resolve(
@@ -591,7 +617,7 @@ class Items:
         origin: AnswerOrigin = NO_ORIGIN,
         rule: str = "",
     ) -> bool:
-        """Close a question; False: it is not open. `denied`: its tool call is over, too."""
+        """Close a question. Return False if it is not open. `denied`: also close its tool call."""
         ask = self._asks.pop(key, None)
         if ask is None:
             return False
@@ -625,7 +651,7 @@ def _answer(parts: list[tuple[str | None, list[str]]], log: Log) -> str:
 
 
 def _tool_fields(effect: ToolCalled) -> JsonObject:
-    """The fields of `Tool` that an effect carries."""
+    """Return the fields of `Tool` that an effect carries."""
     fields: JsonObject = {}
     for name in ("name", "title", "kind", "owner", "input", "output", "content", "locations"):
         value = getattr(effect, name)

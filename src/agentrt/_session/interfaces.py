@@ -1,4 +1,4 @@
-"""Between the session's core, its parts, and the task that carries out what they decide."""
+"""Interfaces between the session's core, its parts, and the task that carries out decisions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from .._model.turn import TurnMachine
 from .._permissions.policies import Decision
 
 CANCELLED = -32800
-"""JSON-RPC's code (LSP's, and ACP's) for a request that was cancelled."""
+"""The JSON-RPC error code of LSP and ACP for a cancelled request."""
 
 Lifetime: TypeAlias = Literal["turn", "cancel", "session", "itself"]
-"""What ends a handler, beside its own end and the agent's withdrawal: its turn, however that ends;
-a cancel of its turn only; the session, because no turn has caused it; or nothing but the session's
-end by force, because it has outlived its turn and is to finish."""
+"""The event that ends a handler, besides its own end and a withdrawal by the agent.
+
+`turn`: the end of its turn, whatever the outcome. `cancel`: only a cancel of its turn. `session`:
+the session's end, because no turn caused it. `itself`: only the session's forced end, because it
+has outlived its turn and should finish.
+"""
 
 
 class Host(Protocol):
-    """Carries out what the core decides. Nothing here waits, raises or calls back."""
+    """Carries out the core's decisions. Its methods never wait, raise or call back."""
 
     def write(self, lines: Write) -> None:
         """Queue whole lines for the agent."""
@@ -36,23 +39,25 @@ class Host(Protocol):
         ...
 
     def offers(self, method: str) -> bool:
-        """Whether somebody serves such a request."""
+        """Return True if there is a service for such requests."""
         ...
 
     def serve(self, request: Requested, until: Lifetime) -> None:
-        """Have a handler answer it."""
+        """Have a handler answer the request."""
         ...
 
     def decide(self, key: str, decision: Awaitable[Decision], until: Lifetime) -> None:
-        """Have a handler wait for a policy's decision; `SessionCore.decided` gets it."""
+        """Have a handler wait for a policy's decision and pass it to the core's
+        `Questions.decided`.
+        """
         ...
 
     def expire(self, key: str, seconds: float, until: Lifetime) -> None:
-        """Call `SessionCore.expired` if the question is open for so long."""
+        """Call `Questions.expired` if the question stays open for that many seconds."""
         ...
 
     def stop(self, key: str) -> None:
-        """Cancel the handlers of one request, if any run."""
+        """Cancel the handlers of one request, if any are running."""
         ...
 
     def turn_cancelled(self) -> None:
@@ -60,59 +65,62 @@ class Host(Protocol):
         ...
 
     def turn_ended(self, turn: TurnMachine) -> None:
-        """Stop what it has caused, but let those finish that it did not wait for."""
+        """Stop the turn's handlers, except for those that it did not wait for."""
         ...
 
     @property
     def handlers_open(self) -> int:
-        """How many handlers run."""
+        """The number of running handlers."""
         ...
 
     @property
     def alive(self) -> bool:
-        """Whether the process, if there is one, has not exited, reported or not."""
+        """True if the process has not exited, whether or not the exit has been reported."""
         ...
 
     @property
     def serving(self) -> bool:
-        """Whether a handler or a program of the host's is at work for the agent."""
+        """True if a handler or a host program is working for the agent."""
         ...
 
     @property
     def finishing(self) -> bool:
-        """Whether a handler has outlived its turn."""
+        """True if a handler has outlived its turn."""
         ...
 
     @property
     def occupied(self) -> bool:
-        """Whether the tasks of the last turn are not over yet."""
+        """True if the tasks of the last turn are not over yet."""
         ...
 
     def look(self) -> None:
-        """The next deadline, or what waits for the host, may be another one now."""
+        """Re-read the next deadline and the work for the host: they may have changed."""
         ...
 
 
 class Observer(Protocol):
-    """Sees what happens in a session, for telemetry. Nothing here waits or raises."""
+    """Observes a session, for telemetry. Its methods never wait or raise."""
 
     def prompting(self, turn: str, context: contextvars.Context | None, /) -> JsonObject | None:
-        """A prompt is about to be sent, whose handlers run in that context. Returns what is to
-        travel with it."""
+        """A prompt is about to be sent; its handlers run in `context`. Returns metadata to send
+        along.
+        """
         ...
 
     def unsent(self, turn: str, /) -> None:
-        """It could not be sent: there is no such turn."""
+        """The prompt could not be sent: there is no such turn."""
         ...
 
     def events(self, events: list[Event], size: int, /) -> None:
-        """A batch of events, made of messages of so many bytes."""
+        """A batch of events was logged, made of messages of `size` bytes."""
         ...
 
     def calling(
         self, tool: str, call: str | None, meta: JsonObject, /
     ) -> AbstractContextManager[object]:
-        """Around a call of a tool of the program's; `call` is the agent's id of it, if known."""
+        """Return a context for a call of a program's tool. `call` is the agent's id of it, if
+        known.
+        """
         ...
 
     def close(self) -> None:
@@ -121,29 +129,30 @@ class Observer(Protocol):
 
 
 class ClientGone(Exception):
-    """A client went while it was asked something: nobody knows what it has done."""
+    """A client disconnected before answering a request; its effect is unknown."""
 
 
 class ClientServices(Protocol):
-    """A client of the session whose files or programs are the agent's, as an editor's are."""
+    """A client of the session that provides files or programs to the agent, like an editor."""
 
     def serves(self, method: str, params: JsonObject) -> bool:
-        """Whether it answers this request, by ACP's name for it."""
+        """Return True if the client answers this request, by ACP's name for it."""
         ...
 
     async def call(self, method: str, params: JsonObject) -> JsonObject:
-        """Its answer. Raises `RequestError`, or `ClientGone`. Cancelling it withdraws the
-        request."""
+        """Return the client's answer. Raises `RequestError` or `ClientGone`.
+
+        Cancelling this call withdraws the request.
+        """
         ...
 
     def release(self, session: str) -> None:
-        """The agent that has had it run programs in this session is gone."""
+        """Release the programs that the agent started in this session: the agent has ended."""
         ...
 
 
 class Steps(Protocol):
-    """What the parts of the core need of it. As a block, one step: whatever happens in it makes one
-    batch of events."""
+    """The core as its parts see it. As a block it is one step, whose events form one batch."""
 
     def __enter__(self) -> None: ...
 
@@ -157,12 +166,12 @@ class Steps(Protocol):
 
     @property
     def scope(self) -> LogScope:
-        """What is logged about it."""
+        """The context of its log records."""
         ...
 
     @property
     def driver(self) -> Driver | None:
-        """Of the process that runs."""
+        """The driver of the running process."""
         ...
 
     @property
@@ -172,47 +181,47 @@ class Steps(Protocol):
 
     @property
     def stopped(self) -> bool:
-        """True from a turn's cancel until the agent has ended it, or is gone."""
+        """True from a turn's cancel until the agent has ended the turn or its process has ended."""
         ...
 
     @property
     def ready(self) -> bool:
-        """Whether the process takes requests."""
+        """True if the process accepts requests."""
         ...
 
     def receive(self, effects: list[Effect]) -> None:
-        """Take what the driver reports."""
+        """Apply effects from the driver."""
         ...
 
     def tell(self, words: str) -> TurnMachine:
-        """Prompt the agent in words of agentrt's own. Raises if it can take no prompt."""
+        """Send the agent a prompt written by agentrt. Raises if it cannot accept a prompt."""
         ...
 
     def touch(self) -> None:
-        """The agent was answered: its silence begins anew."""
+        """Restart the silence clock, because the agent was answered."""
         ...
 
     def say(self, notice: Notice) -> None:
-        """Put a notice into the log."""
+        """Append a notice to the log."""
         ...
 
     def handler_failed(self, what: str, error: Exception) -> None:
-        """A handler failed: the log says so."""
+        """Log the failure of a handler."""
         ...
 
     def pause(self, turn: TurnMachine) -> None:
-        """Somebody is asked, whose time is not the turn's: the hard limit stands still."""
+        """Stop the hard limit's clock while a person is asked."""
         ...
 
     def cancel_turn(self, turn: TurnMachine, verdict: Outcome, *, by: CancelledBy | None) -> None:
-        """Cancel a turn, if it still runs."""
+        """Cancel a turn if it still runs."""
         ...
 
 
 def lifetime_of(
     turn: TurnMachine | None, *, background: bool = False, unawaited: bool = False
 ) -> Lifetime:
-    """What ends a handler that is started now."""
+    """Return the lifetime of a handler that is started now."""
     if background or turn is None:
         return "itself" if unawaited else "session"
     return "cancel" if unawaited else "turn"

@@ -1,4 +1,4 @@
-"""One incarnation of an agent: its process, its driver, and the tasks between the two."""
+"""One run of an agent: its process, its driver, and the tasks between them."""
 
 from __future__ import annotations
 
@@ -20,34 +20,37 @@ from .._process.pipes import Transport, Watcher, Writer, read_loop
 from .._process.process import close
 
 Connect = Callable[[Opening], AbstractAsyncContextManager[Transport]]
-"""Starts the agent and gives the transport to it; leaving the block leaves nothing behind."""
+"""Starts the agent and yields its transport; leaving the block leaves no process behind."""
 
 
 UNOPENED: Final = 0.5
-"""Seconds for an agent to leave by itself that has not become ready."""
+"""Seconds that an agent gets to exit by itself if it has not become ready."""
 
 
 class Owner(Protocol):
-    """What a link reports to, synchronously and in order."""
+    """Gets the reports of a link, synchronously and in order."""
 
     def received(
         self, link: Link, effects: list[Effect], size: int = 0, *, alive: bool = True
     ) -> None:
-        """Effects of the driver, and the size of the lines that they were made of, in bytes.
-        `alive`: the agent has written something, which the end of its output is not."""
+        """Take effects of the driver.
+
+        `size` is the byte count of the lines they were made from. `alive`: the agent has written
+        something; the end of its output does not count.
+        """
         ...
 
     def closing(self, link: Link, reason: str) -> None:
-        """The agent can no longer be talked to although its process lives: end it."""
+        """End the process: it is alive, but communication with it has failed."""
         ...
 
     def gone(self, link: Link) -> None:
-        """The process has ended and all that it wrote has been received."""
+        """The process has ended and all its output has been received."""
         ...
 
 
 class Link:
-    """Connects a driver with a process. `run` serves until the process is gone."""
+    """Connects a driver with a process. `run` serves until the process has ended."""
 
     def __init__(
         self,
@@ -58,34 +61,35 @@ class Link:
         wait_for_room: Callable[[], Awaitable[None]] | None = None,
         watcher: Watcher | None = None,
     ) -> None:
-        """`wait_for_room`: awaited before more is read from the agent. `watcher` sees the bytes of
-        either direction."""
+        """`wait_for_room` is awaited before more is read from the agent. `watcher` sees the bytes
+        in both directions.
+        """
         self._wait_for_room = wait_for_room
         self._watcher = watcher
         self.driver = driver
         self.limits = limits
         self.gone = False
         self.unreachable: str | None = None
-        """Why the process has to be ended although it lives, if that is so."""
+        """The reason why a live process must be ended, if there is one."""
         self.started = trio.Event()
-        """Set when the handshake has ended, one way or the other, or the process has."""
+        """Set when the handshake has succeeded or failed, or the process has ended."""
         self.opened = False
-        """Whether it has ended well."""
+        """True if the handshake succeeded."""
         self._first = FirstOutput()
         self._patience = trio.CancelScope()
-        """Around the wait for the end of the handshake; ends it where that will never come."""
+        """Around the wait for the handshake; ended early if the handshake can never complete."""
         self._owner = owner
         self._transport: Transport | None = None
         self._writer: Writer | None = None
         self._nursery: trio.Nursery
         self._begun = 0
-        """Bytes of the line whose end has not come."""
+        """Bytes of the incomplete last line."""
         self._replied = False
-        """Something was written since the last bytes came."""
+        """True if something was written since the last bytes came."""
         self._closing = False
         self._runs = False
         self._starting = trio.CancelScope()
-        """Ends the start of the process, which takes a while on a busy machine."""
+        """Cancels the start of the process, which takes a while on a busy machine."""
         self._over = trio.Event()
 
     async def run(
@@ -95,8 +99,10 @@ class Link:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Start the process and serve it until it is gone. Being cancelled kills the process, in
-        bounded time."""
+        """Start the process and serve it until it has ended.
+
+        Cancelling it kills the process, in bounded time.
+        """
         try:
             with self._starting:
                 async with connect(opening) as transport:
@@ -121,7 +127,8 @@ class Link:
                         )
                         await transport.wait()
                         nursery.cancel_scope.cancel()
-                    # Reported before what it left behind is ended, which may take the whole ladder.
+                    # Report this before ending child processes, which may take the whole shutdown
+                    # ladder.
                     self._report_gone()
         finally:
             self._end()
@@ -139,7 +146,7 @@ class Link:
         self._over.set()
 
     async def wait_started(self) -> None:
-        """Until the handshake has ended, or it is clear that it never will. To be called once."""
+        """Wait until the handshake has ended or can never end. Call it only once."""
         with self._patience:
             await self.started.wait()
 
@@ -147,7 +154,7 @@ class Link:
         self._lost(f"the agent does not take its input: {why}")
 
     def _lost(self, reason: str) -> None:
-        """A pipe has ended. Most often because the process does, which is seen a moment later."""
+        """Handle the end of a pipe. Usually the process is ending, as is seen a moment later."""
         if not self._closing and self.returncode is None:
             self._nursery.start_soon(self._end_what_lives_on, reason)
 
@@ -163,7 +170,7 @@ class Link:
         if self._watcher is not None and self._watcher.on:
             self._watcher.received(data)
         if self.gone:
-            return  # not even SIGKILL has ended it, and nobody listens any more
+            return  # not even SIGKILL has ended it, and its output is ignored
         if not self.opened:
             self._first.feed(data)
             patience = self._first.patience(self.limits.handshake)
@@ -175,8 +182,10 @@ class Link:
         self._owner.received(self, self.driver.receive(data), size)
 
     def _completed(self, data: bytes) -> int:
-        """The size of the lines that these bytes complete, or begin and complete. Of one that is
-        too long nothing is kept, and it counts for nothing."""
+        """Return the size of the lines that these bytes complete.
+
+        A line above the limit is not kept and counts as 0.
+        """
         whole = data.rfind(b"\n") + 1
         size = self._begun + whole if whole else 0
         self._begun = len(data) - whole + (0 if whole else self._begun)
@@ -188,52 +197,58 @@ class Link:
         self._owner.received(self, self.driver.receive_eof(), alive=False)
         self._lost("the agent closed its output")
 
-    # --- what the owner does with it
+    # --- used by the owner
 
     @property
     def ended_on_purpose(self) -> bool:
-        """True if it is ended through no fault of its own: it is not needed any more."""
+        """True if the process is being ended because it is no longer needed, not because of a
+        fault.
+        """
         return self._closing and self.unreachable is None
 
     @property
     def pid(self) -> int | None:
+        """The id of the process, or None before its start."""
         return self._transport.pid if self._transport is not None else None
 
     @property
     def returncode(self) -> int | None:
+        """The exit status of the process, or None if it has none yet."""
         return self._transport.returncode if self._transport is not None else None
 
     @property
     def stderr(self) -> str:
+        """The end of the process's standard error."""
         return self._transport.stderr_tail() if self._transport is not None else ""
 
     def write(self, data: bytes, *, urgent: bool) -> None:
-        """Queue whole lines. After the end it does nothing: there is nobody to read them."""
+        """Queue whole lines. Does nothing after the process has ended."""
         if self._writer is not None and not self.gone:
             self._writer.write(data, urgent=urgent)
             self._replied = True
 
     async def wait_read(self) -> None:
-        """Until the agent has read most of what it has asked for."""
+        """Wait until the agent has read most of the data that it requested."""
         if self._writer is not None:
             await self._writer.wait_read()
 
     def interrupt(self) -> None:
-        """Send SIGINT to the agent, for the protocol whose cancel that is. Its silence counts from
-        here: that, too, may be an answer."""
+        """Send SIGINT to the agent, which is the cancel of one protocol."""
         if self._transport is not None and not self.gone:
             self._transport.interrupt()
 
     async def close(self) -> None:
-        """End the process by the ladder: goodbye, end of input, signals; where it is only being
-        started, at once. Bounded and shielded."""
+        """End the process by the shutdown ladder: goodbye message, end of input, signals.
+
+        A process that is still being started is ended immediately. Bounded and shielded.
+        """
         limits = self.limits
         wait = limits.stdout_drain + 1
         if self._transport is None:
             self._starting.cancel(reason="the session ends")
             if not self._runs:
                 return
-        elif self.gone:  # by itself: what it left behind is being ended, by the same ladder
+        elif self.gone:  # by itself: its child processes are being ended by the same ladder
             wait += limits.stdin_close + limits.terminate + limits.kill
         else:
             self._closing = True
@@ -242,7 +257,7 @@ class Link:
             await close(self._transport, limits, writer=self._writer, goodbye=self._goodbye)
         with trio.move_on_after(wait, shield=True):
             await self._over.wait()
-        self._end()  # what even SIGKILL does not end is not waited for
+        self._end()  # a process that survives SIGKILL is not waited for
 
     def _goodbye(self) -> None:
         for effect in self.driver.goodbye():
@@ -250,8 +265,11 @@ class Link:
                 self.write(effect.data, urgent=effect.urgent)
 
     def start_error(self, name: str, failed: StartFailed | None, *, resumes: bool) -> AgentrtError:
-        """Why there is no session, with what the agent said about it (`failed`). `resumes`: it was
-        to go on with an earlier conversation."""
+        """Return the error that explains why there is no session.
+
+        `failed` is the agent's own report, if any. `resumes`: an earlier conversation was to be
+        resumed.
+        """
         error = failed.error if failed is not None else None
         if error is not None and error.code == "session_not_found":
             return SessionNotFound(f"{name}: {error.message}")
@@ -275,7 +293,7 @@ class Link:
 
 
 def exit_words(code: int | None) -> str:
-    """An exit status for people."""
+    """Describe an exit status for people."""
     if code is None:
         return "without an exit status"
     if code < 0:
@@ -287,7 +305,7 @@ def exit_words(code: int | None) -> str:
 
 
 def _logins(name: str, data: Any) -> str:
-    """The ways to log in that an agent offers, and what to do, in words."""
+    """Describe the login methods that an agent offers, and how to use them."""
     methods = data.get("methods") if isinstance(data, dict) else None
     if not methods:
         return ""

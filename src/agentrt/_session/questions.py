@@ -1,4 +1,4 @@
-"""The questions that the agent asks, from the policy's word or a person's to the one way out."""
+"""The agent's questions, from the decision of the policy or a person to their single exit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def request_id(request: PermissionOpened | str) -> str:
 
 
 class Questions:
-    """The open questions of one session. What is open is kept by the conversation."""
+    """Handles the questions of one session. The conversation keeps the open ones."""
 
     def __init__(
         self,
@@ -85,12 +85,12 @@ class Questions:
         self._standing = standing
         self._tripwire = tripwire
         self._asks: dict[str, str] = {}
-        """By open question: the rule that wants it asked."""
+        """By open question: the rule that requires asking."""
         self._cwd = cwd
         self._wall = wall
 
     def asked(self, effect: Asked) -> None:
-        """The agent asks: show it, and let the policy decide."""
+        """Show a question from the agent and let the policy decide."""
         key, limit = effect.key, self._limit
         effect.options = self._standing.offered(effect, self._conversation.log.state.modes)
         self._tripwire.asked(effect)
@@ -112,13 +112,14 @@ class Questions:
         self._core.touch()
 
     def checking(self, effect: Checking) -> None:
-        """The agent is about to run a tool call: a refusal holds whatever mode it is in."""
+        """Check a tool call that the agent is about to run. A refusal applies in every mode."""
         call = effect.call
         self._tripwire.checked(call.tool_call)
         request = PermissionRequest.of(call, cwd=self._cwd)
         if effect.ran:
             refusal = self._tripwire.refusal(request)
-            # What a person was asked about may have been allowed; a rule that denies never is.
+            # A person may have allowed a call that was asked about; a rule that denies is never
+            # overruled.
             asked = self._tripwire.was_asked(call.tool_call)
             if refusal is not None and (refusal.certain or not asked):
                 self._tripwire.report(request, refusal)
@@ -138,8 +139,7 @@ class Questions:
         self._core.receive(self._encoded(call.key, answer))
 
     def show_denied(self, call: Asked, denied: Deny) -> None:
-        """Put a call that was denied without a request into the log, as a question that the policy
-        has answered."""
+        """Log a call that was denied without a request, as a question answered by the policy."""
         request = structs.replace(call, key=self._conversation.new_id("d"), options=[REJECT])
         if not self._conversation.ask(request, None, decided=True):
             return
@@ -160,7 +160,9 @@ class Questions:
             turn.denied += (denial,)
 
     def _consult(self, effect: Asked) -> Decision | Awaitable[Decision]:
-        """What the policy says; without one, the turn's reader is asked, if there is one."""
+        """Return the policy's decision. Without a policy, ask the turn's reader, if
+        there is one.
+        """
         if self._conversation.items.questions >= OPEN:
             return Deny(f"{OPEN} questions are open already")
         turn = self._core.turn
@@ -177,16 +179,18 @@ class Questions:
             return self.policy_failed(error)
 
     def policy_decided(self, decision: object) -> Decision:
-        """What a policy has come to at last. Raises TypeError if it is no decision."""
+        """Check and return the decision of an asynchronous policy. Raises `TypeError`
+        if invalid.
+        """
         return check_decision(self._policy, decision)
 
     def policy_failed(self, error: Exception) -> Deny:
-        """Say it; the decision is to deny."""
+        """Report a failed policy and return a denial."""
         self._core.handler_failed("the permission policy", error)
         return Deny("the permission policy failed")
 
     def decided(self, key: str, decision: Decision) -> None:
-        """Carry a policy's decision out, if the question is still open."""
+        """Apply a policy's decision, if the question is still open."""
         request = self._conversation.items.open_request(key)
         if request is None:
             return
@@ -195,7 +199,7 @@ class Questions:
                 if decision.rule:
                     self._asks[key] = decision.rule
                 turn = None if request.background else self._core.turn
-                # Without a policy it is the turn's own reader who is asked, whose time it is.
+                # Without a policy the turn's own reader is asked; that time counts for the turn.
                 if turn is not None and self._policy is not None and turn.hard_left is None:
                     self._core.pause(turn)
                 return
@@ -209,7 +213,7 @@ class Questions:
             self._close(request, answer, by=by, denied=not allowed, rule=rule)
 
     def expired(self, key: str) -> None:
-        """Nobody has answered in time."""
+        """Close a question that was not answered in time."""
         request = self._conversation.items.open_request(key)
         if request is not None:
             with self._core:
@@ -218,9 +222,12 @@ class Questions:
                 )
 
     def answer(self, key: str, option: str, *, note: str = "") -> None:
-        """A person's answer. Raises `LocalProtocolError`, and changes nothing, if the question is
-        not open or has no such option; and `StoreUnavailable` if it allows what cannot be stored
-        now."""
+        """Answer a question for a person.
+
+        Raises `LocalProtocolError` if the question is not open or has no such option, and
+        `StoreUnavailable` if the answer allows something that cannot be stored now. In both cases
+        nothing has changed.
+        """
         request = self._request(key)
         chosen = chosen_option(request, option)
         denied = chosen.kind.startswith("reject")
@@ -235,7 +242,9 @@ class Questions:
             )
 
     def fill(self, key: str, content: JsonObject) -> None:
-        """The fields of a form. As `answer`; also raises for what is no JSON."""
+        """Answer with the fields of a form. Raises like `answer`, and for content that
+        is not JSON.
+        """
         request = self._request(key)
         if request.form is None and request.url is None:
             raise LocalProtocolError(
@@ -248,7 +257,7 @@ class Questions:
             self._close(request, answer, by="user", denied=False)
 
     def dismiss(self, key: str, message: str) -> None:
-        """Neither yes nor no. As `answer`."""
+        """Answer neither yes nor no. Raises like `answer`."""
         request = self._request(key)
         with self._core:
             self._close(request, Answer(message=message), by="user", denied=True)
@@ -265,8 +274,10 @@ class Questions:
         return request
 
     def passed_by(self, turn: TurnMachine, key: str | None = None) -> None:
-        """The turn's reader went on without an answer, or left: reject, unless a policy said that
-        somebody else will answer."""
+        """Reject questions because the turn's reader continued without an answer, or left.
+
+        Does nothing if there is a policy: it has decided that another party answers.
+        """
         items = self._conversation.items
         if self._policy is not None or turn is not self._core.turn or not items.questions:
             return
@@ -274,7 +285,7 @@ class Questions:
             self.unanswered(each)
 
     def unanswered(self, key: str) -> None:
-        """The reader that was asked went on without an answer: reject, if it is still open."""
+        """Reject a question, if still open, because its reader continued without an answer."""
         request = self._conversation.items.open_request(key)
         if request is not None and not request.orphaned:
             with self._core:
@@ -290,7 +301,7 @@ class Questions:
         outcome: str | None = None,
         rule: str = "",
     ) -> None:
-        """The one way out of a question."""
+        """Close a question. All answers pass through here."""
         key = request.request
         rule = self._asks.pop(key, "") or rule
         origin = current_origin() if by == "user" else NO_ORIGIN
@@ -301,7 +312,7 @@ class Questions:
         keeper = self._conversation.log.keeper
         waits = not denied and keeper is not None and not request.orphaned
         if not waits:
-            try:  # encoded first: what cannot be said to the agent must not be shown as said
+            try:  # encode first: an answer that cannot be sent must not be shown
                 effects = self._encoded(key, answer)
             except LocalProtocolError:
                 raise
@@ -327,7 +338,7 @@ class Questions:
             if denied:
                 denial = Denial(title=request.title, by=by, reason=reason, item=request.item)
                 turn.denied += (denial,)
-        self._core.touch()  # the agent has been answered, also about its background work
+        self._core.touch()  # the agent was answered, even if about its background work
         if waits:
             say = partial(self._say_stored, request, answer)
             self._withheld.send("allow", key, turn, say, partial(self.drop, key))
@@ -337,7 +348,7 @@ class Questions:
             self._core.cancel_turn(turn, "cancelled", by="caller")
 
     def _say_stored(self, request: PermissionOpened, answer: Answer) -> None:
-        """Tell the agent what it is allowed, now that this is stored."""
+        """Send the agent its permission, now that the answer is stored."""
         key = request.request
         try:
             effects = self._encoded(key, answer)
@@ -347,12 +358,12 @@ class Questions:
         self._core.receive(effects)
 
     def given_up(self, key: str) -> None:
-        """The policy is not waited for any more: somebody else has answered, or nobody will."""
+        """Stop waiting for the policy: another answer came, or none will."""
         if not self._withheld.allows(key):
             self.drop(key)
 
     def drop(self, key: str) -> None:
-        """Tell the agent that nobody will answer (`cancelled`)."""
+        """Send the agent `cancelled`, because there will be no answer."""
         self._asks.pop(key, None)
         self._host.stop(key)
         self._core.receive(self._encoded(key, Answer()))
@@ -363,6 +374,6 @@ class Questions:
 
 
 def _name_of(policy: Policy | None) -> str:
-    """The name of a policy, for the log: a decision of its own has no rule."""
+    """Return the name of a policy, for the log: its own decisions have no rule."""
     name: str = getattr(policy, "__qualname__", "")
     return name.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Requests both ways: ours to the agent outside its turns, and the agent's for a service."""
+"""Requests in both directions: agentrt's, outside turns, and the agent's for a service."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .interfaces import CANCELLED, Host, Steps, lifetime_of
 
 _STOPPED = "the turn was cancelled"
 FORBIDDEN: Final = -32000
-"""JSON-RPC's first code for errors of the server's own: a rule denies the request."""
+"""JSON-RPC's first code for server-defined errors: a rule denies the request."""
 
 _EFFECTS = frozenset({"fs/write_text_file", "terminal/create", "extension"})
-"""What a stopped turn must not begin any more; what it has begun it may look at and end."""
+"""Requests that a stopped turn may not start. It may still inspect and end what it has started."""
 
 
 class Requests:
-    """The requests of one session that wait for their answer."""
+    """The requests of one session that wait for an answer."""
 
     def __init__(
         self,
@@ -45,16 +45,18 @@ class Requests:
         self._cwd = cwd
         self._new_id = new_id
         self._calls: dict[str, Callable[[Returned], None]] = {}
-        self._waiting: deque[Requested] = deque()  # of the agent, that are to be passed on
+        self._waiting: deque[Requested] = deque()  # requests of the agent to pass on
         self._repeats = Repeats()
 
-    # --- ours
+    # --- agentrt's requests
 
     def call(
         self, method: str, params: JsonObject, returned: Callable[[Returned], None]
     ) -> Callable[[], None]:
-        """Ask the agent something outside its turns; `returned` is called with its answer. Returns
-        what to call when nobody waits for it any more. Raises `SessionClosed`."""
+        """Send the agent a request outside its turns; `returned` is called with the answer.
+
+        Returns a function that abandons the call. Raises `SessionClosed` if the agent does not run.
+        """
         if self._core.driver is None or not self._core.ready:
             raise SessionClosed("the agent does not run; the next prompt starts it again")
         id = self._new_id("c")
@@ -69,22 +71,25 @@ class Requests:
         return forget
 
     def returned(self, effect: Returned) -> None:
+        """Pass an answer to the caller, if the call was not abandoned."""
         answered = self._calls.pop(effect.call, None)
         if answered is not None:
             answered(effect)
 
     def process_ended(self) -> None:
-        """No answer will come any more."""
+        """Answer all open calls with an error: the process has ended."""
         for call in list(self._calls):
             gone = Error("agent_died", "the agent's process has ended")
             self.returned(Returned(call, error=gone))
 
-    # --- the agent's
+    # --- the agent's requests
 
     def requested(self, effect: Requested) -> None:
-        """The agent asks for a service; what is not offered is refused at once."""
+        """Handle a request of the agent for a service; one that is not offered is refused
+        immediately.
+        """
         self._waiting.append(effect)
-        if len(self._waiting) == 1:  # else below: a refusal lets the driver pass on the next one
+        if len(self._waiting) == 1:  # else the loop below serves it: a refusal may bring the next
             try:
                 while self._waiting:
                     self._serve(self._waiting[0])
@@ -113,7 +118,9 @@ class Requests:
             self._host.serve(effect, until)
 
     def _forbidden(self, effect: Requested) -> str | None:
-        """The reason why a file or a program is denied, whatever the agent has asked before."""
+        """Return the reason why access to a file or a program is denied, whether or not the agent
+        asked.
+        """
         request = service_request(effect.method, effect.params, self._cwd)
         if request is None:
             return None
@@ -136,8 +143,11 @@ class Requests:
             self._core.say(each)
 
     def reply(self, key: str, result: Any) -> None:
-        """Answer a request of the agent. Raises `TypeError` or `ValueError` for what is no JSON;
-        then it can still be refused."""
+        """Answer a request of the agent.
+
+        Raises `TypeError` or `ValueError` if the result is not JSON; the request can still be
+        refused.
+        """
         if self._core.driver is not None:
             self._core.receive(self._core.driver.reply(key, result))
 
@@ -148,7 +158,7 @@ class Requests:
 
 
 def service_request(method: str, params: JsonObject, cwd: str) -> PermissionRequest | None:
-    """A request for a file or a program as rules see it; None for all other requests."""
+    """Return a request for a file or a program in the form that rules use; None for others."""
     match method, params:
         case "fs/read_text_file", {"path": str(path)}:
             given: JsonObject = {"path": path}
