@@ -1,7 +1,7 @@
 """Deny rules in Claude Code's own notation, for agents that run it.
 
-They are a second line behind agentrt's own decision. Only rules that mean the same there are
-translated.
+They are a second line of defence after agentrt's own decision. Only rules that mean the same there
+are translated.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _TOOLS: Final = {
 
 
 def as_claude_rules(rules: Iterable[str], *, whole_tools: bool) -> list[str]:
-    """The rules that Claude Code has as well, in its notation.
+    """Translate the rules that Claude Code also has into its notation.
 
-    `whole_tools`: also rules that name no more than a tool. For those the tool does not exist for
+    `whole_tools`: also translate rules that name only a tool. Claude Code hides such a tool from
     the model.
     """
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""What a decision becomes for the agent: the option that carries it out, and what may be said."""
+"""The translation of a decision for the agent: the option that carries it out, and its limits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .._model.events import Notice, PermissionOpened, PermissionOption
 from .policies import Allow, Decision, Deny, choose_option
 
 OPEN: Final = 1024
-"""Questions that may be open at a time. Nobody answers more; to close them all at the end of their
+"""Maximum number of open questions. No person answers more; closing them all at the end of their
 turn takes a hundredth of a second."""
 
 
 def answer_for(
     request: PermissionOpened, decision: Decision, *, protocol: str
 ) -> tuple[Answer, bool, Notice | None]:
-    """How a policy's decision is said, whether it allows, and what viewers should know."""
+    """Return the answer for a policy's decision, True if it allows, and a notice for viewers."""
     notice = None
     if isinstance(decision, Allow):
         if request.form is not None or request.url is not None:
@@ -43,13 +43,13 @@ def answer_for(
 
 
 def rejection(request: PermissionOpened) -> Answer:
-    """No, by the option that says so, if there is one."""
+    """Return the answer that rejects, with an option for it if there is one."""
     option = choose_option(request.options, Deny())
     return Answer(option=option.id if option is not None else None)
 
 
 def decided_words(request: PermissionOpened, answer: Answer, *, denied: bool) -> str:
-    """What is said to an agent of a question whose answer found it gone."""
+    """Return the text for an agent that no longer waits for the question's answer."""
     if answer.content is not None:
         content = msgspec.json.encode(answer.content).decode()
         decided = f"The user has now answered: {content}"
@@ -69,9 +69,10 @@ def decided_words(request: PermissionOpened, answer: Answer, *, denied: bool) ->
 
 
 def chosen_option(request: PermissionOpened, option: str) -> PermissionOption:
-    """The option of that id, or else one of that kind without a further effect.
+    """Return the option with this id, or else one of this kind without a further effect.
 
-    Raises `LocalProtocolError` if there is none."""
+    Raises `LocalProtocolError` if there is none.
+    """
     for each in request.options:
         if each.id == option:
             return each
@@ -83,13 +84,13 @@ def chosen_option(request: PermissionOpened, option: str) -> PermissionOption:
 
 
 def check_json(value: Any, what: str) -> None:
-    """Raises `LocalProtocolError` for what cannot be sent as JSON."""
+    """Raise `LocalProtocolError` if the value cannot be sent as JSON."""
     if (problem := json_problem(value)) is not None:
         raise LocalProtocolError(f"{what} cannot be sent as JSON: {problem}")
 
 
 def json_problem(value: Any) -> str | None:
-    """Why a value is no JSON, in words; None if it is."""
+    """Return the reason why a value cannot be sent as JSON; None if it can."""
     try:
         msgspec.json.encode(value)
     except RecursionError:

@@ -1,7 +1,7 @@
 """Every string of a tool's input that may be a command or a path, whatever its key is called.
 
-A rule that allows looks at the keys that agents are known to use, and wants no others. A rule that
-denies looks at all strings: an MCP server may call a command `cmdline`, or a path `dst`.
+A rule that allows uses only the keys that agents are known to use. A rule that denies examines all
+strings: an MCP server may call a command `cmdline`, or a path `dst`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PATCHED: Final = re.compile(
 """The files of a patch."""
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*(?:localhost(?=/))?")
 MOST_PATHS: Final = 100
-"""Strings of an input that are looked at as paths."""
+"""Maximum number of strings of an input that are examined as paths."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,18 @@ class Line:
 
     text: str
     is_command: bool
-    """Its key says so."""
+    """True if its key marks it as a command."""
     words: Sequence[str] = ()
-    """The vector that it is a part of."""
+    """The argument vector that it is part of."""
 
 
 def folded_key(key: object) -> str:
-    """A key without its case, `_` and `-`."""
+    """Return a key in lower case, without spaces, `_` and `-`."""
     return re.sub("[_ -]", "", str(key)).casefold()
 
 
 def find_lines(input: Any) -> Iterator[Line]:
-    """Every string of an input as a command. Raises `TooLarge`."""
+    """Yield every string of an input as a command. Raises `TooLarge`."""
     if isinstance(input, str):
         yield Line(input, False)
     for value in containers(input):
@@ -64,7 +64,7 @@ def find_lines(input: Any) -> Iterator[Line]:
 
 
 def find_possible_paths(input: Any) -> Iterator[str]:
-    """Every string of an input that may be a path. Raises `TooLarge`."""
+    """Yield every string of an input that may be a path. Raises `TooLarge`."""
     texts = [input] if isinstance(input, str) else []
     for value in containers(input):
         each = value.values() if isinstance(value, dict) else value
@@ -77,7 +77,8 @@ def find_possible_paths(input: Any) -> Iterator[str]:
 
 
 def path_spellings(text: str, cwd: str) -> list[str]:
-    """The ways to read a path: with its variables, as a URL, percent-encoded, with backslashes."""
+    """Return the ways to read a path: with its variables, as a URL, percent-encoded, with
+    backslashes."""
     home = os.path.expanduser("~")
     text = text.strip().strip("'\"")
     for name, value in (("HOME", home), ("PWD", cwd)):

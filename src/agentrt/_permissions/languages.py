@@ -1,4 +1,4 @@
-"""Programs with a language of their own, as far as their arguments show that they run nothing."""
+"""Programs with their own language, as far as their arguments show that they run nothing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LONGEST_SED: Final = 1000
 
 
 def runs_code(arguments: Sequence[Word]) -> bool:
-    """Whether python, node and the like run code of the line, or may; else it is a script or a
-    module of the project's, or nothing."""
+    """True if python, node and the like run, or may run, code from the line. Otherwise they run a
+    script or a module of the project, or nothing."""
     for word in arguments:
         if not word.plain or word.text == "-":
             return True
@@ -29,7 +29,7 @@ def runs_code(arguments: Sequence[Word]) -> bool:
 
 
 def runs_project(arguments: Sequence[Word]) -> bool:
-    """Whether they run a script or a module."""
+    """True if they run a script or a module."""
     return not _only_tells(arguments)
 
 
@@ -39,7 +39,7 @@ def _only_tells(arguments: Sequence[Word]) -> bool:
 
 
 def awk_runs_nothing(arguments: Sequence[Word]) -> bool:
-    """Whether an awk program is there to be read, and runs nothing."""
+    """True if an awk program is readable and runs nothing."""
     options = iter(arguments)
     for word in options:
         if not word.plain:
@@ -56,7 +56,7 @@ def awk_runs_nothing(arguments: Sequence[Word]) -> bool:
 
 
 def sed_runs_nothing(arguments: Sequence[Word]) -> bool:
-    """Whether all sed scripts are there to be read, and run and write nothing."""
+    """True if all sed scripts are readable, and run and write nothing."""
     scripts = _sed_scripts(arguments)
     if scripts is None or sum(map(len, scripts)) >= _LONGEST_SED:
         return False
@@ -68,7 +68,7 @@ def _parts(script: str) -> list[str]:
 
 
 def _sed_scripts(arguments: Sequence[Word]) -> list[str] | None:
-    """The scripts among the arguments; None if an option is not known, or a script is not."""
+    """Return the scripts among the arguments; None if an option or a script is not known."""
     explicit: list[str] = []
     others: list[Word] = []
     options: Iterator[Word] = iter(arguments)

@@ -1,4 +1,4 @@
-"""Runs of a program against agents that misbehave, each decided by a seed."""
+"""Runs of a program against misbehaving agents. A seed decides everything."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from .seeded import run_seeded
 Args = TypeVarTuple("Args")
 
 _STEPS: Final = 8
-"""The most that an agent does in a turn."""
+"""Maximum number of steps of an agent in one turn."""
 
 
 class Faults(Struct, frozen=True, kw_only=True):
-    """How often an agent misbehaves: each a probability, of a step, a turn or a cancel."""
+    """Probabilities of an agent's faults, for each step, turn or cancel."""
 
     delay: float = 0.3
-    """A step comes late, by up to `longest` seconds."""
+    """A step is late, by up to `longest` seconds."""
     longest: float = 20.0
     ask: float = 0.25
     """A step is a permission request."""
     tool: float = 0.25
-    """A step is a tool call of its own."""
+    """A step is a tool call by the agent."""
     left_open: float = 0.2
-    """A tool call of its own is never said to be over."""
+    """A tool call by the agent is never reported as finished."""
     die: float = 0.03
-    """A step is its death, at times in the middle of a line."""
+    """The agent exits at a step, at times in the middle of a line."""
     fail: float = 0.05
     """A turn ends as refused, cut off by a limit, or failed."""
     ignore_cancel: float = 0.1
-    """A cancel is ignored: the turn goes on."""
+    """A cancel is ignored: the turn continues."""
 
 
 class Chaos:
-    """A script whose every turn is made up by `random`, for agents of any protocol."""
+    """A script that generates every turn with `random`, for agents of any protocol."""
 
     def __init__(self, random: Random, faults: Faults | None = None) -> None:
         self._random = random
@@ -55,7 +55,7 @@ class Chaos:
         self._calls = 0
 
     async def __call__(self, agent: FakeAgent) -> None:
-        """Be the agent, for one process."""
+        """Run as the agent, for one process."""
         async for prompt in agent.prompts:
             await self._turn(agent, prompt)
 
@@ -125,20 +125,21 @@ def simulate(
     recorded: Mapping[str, str | Path] | None = None,
     expects: type[BaseException] | tuple[type[BaseException], ...] = AgentrtError,
 ) -> None:
-    """Run a program that opens sessions once for each seed, against agents that stall, ask, die and
-    answer late; the seed decides all of it, and the order of tasks. Time jumps.
+    """Run a program once for each seed, against agents that stall, ask, exit and answer late.
 
-    - `setup` may put scripts in the place of some agents (see `ScriptedAgents`); it is called
-      before each run.
-    - `recorded`: traces, by the names of agents. Each is the agent of one session, and does what it
-      did then, but for one thing that the seed chooses (see `MutationKind`). First the program is
-      run on the traces as they are: what goes wrong there is raised.
-    - `expects`: errors that the program may end with; by default those of agentrt's own.
+    The seed decides the agents' behaviour and the order of tasks. Time jumps instead of passing. Do
+    not call this function inside Trio.
 
-    After each run the logs of all its sessions are checked (`check_log`); of recorded agents also
-    that each prompt was answered in the words that it had then, and in all of them after a change
-    that a host may not notice. What goes wrong, any other error and a log that is broken, is raised
-    with a note that says the seed: `seeds=[7]` shows it again. Not to be called inside Trio.
+    - `setup` may set scripts for some agents (see `ScriptedAgents`); it is called before each run.
+    - `recorded`: traces, by agent name. Each is the agent of one session and behaves as recorded,
+      except for one change that the seed chooses (see `MutationKind`). The program is first run
+      with the unchanged traces; an error in that run is raised.
+    - `expects`: errors that the program may end with; by default agentrt's own errors.
+
+    After each run the logs of all sessions are checked (`check_log`). For recorded agents, each
+    prompt must also get the recorded answer: its beginning, or all of it if the change is one that
+    no host may notice. Any other error, or a log that fails the check, is raised with a note that
+    names the seed; `seeds=[7]` repeats that run.
     """
     traces = {name: records_of(file, "") for name, file in (recorded or {}).items()}
     before: dict[str, _Turns] = {}
@@ -184,7 +185,7 @@ async def _run(
 
 @contextmanager
 def _saying(seed: int, changes: Mapping[str, Mutation]) -> Iterator[None]:
-    """How to have the same again, on whatever is raised."""
+    """Add a note to any error that says how to repeat the run."""
     try:
         yield
     except BaseException as error:
@@ -200,8 +201,8 @@ class _Turn(Struct, frozen=True):
     outcome: str
 
     def begins(self, other: _Turn) -> bool:
-        """Whether what was said here is the beginning of what was said there, to the same. How
-        much is said until a cancel is a matter of chance."""
+        """True if this turn's text is the beginning of the other's, for the same prompt. The amount
+        of text before a cancel is a matter of chance."""
         if self.asked != other.asked:
             return False
         cut_off = other.outcome == "cancelled" and self.said.startswith(other.said)
@@ -216,10 +217,10 @@ _Turns = list[_Turn]
 
 
 def _turns(scripted: ScriptedAgents) -> dict[str, _Turns]:
-    """By agent."""
+    """Collect the turns by agent."""
     found: dict[str, _Turns] = {}
     for session in scripted.sessions:
-        turns = zip(session.turns, [*session.outcomes, ""], strict=False)  # the last may run
+        turns = zip(session.turns, [*session.outcomes, ""], strict=False)  # the last may still run
         found.setdefault(session.agent.name, []).extend(
             _Turn(asked, said, outcome) for (asked, said), outcome in turns
         )

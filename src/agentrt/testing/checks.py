@@ -1,4 +1,4 @@
-"""What holds of every log: what agentrt promises its readers, as a check of events."""
+"""The guarantees that agentrt gives to readers of a log, as a check of its events."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .._model.events import (
 
 
 class LogBroken(AssertionError):
-    """A log is not as agentrt promises."""
+    """A log violates agentrt's guarantees."""
 
 
 def check_log(events: Iterable[Event], *, whole: bool = True) -> None:
-    """Hold a session's events, from its first one on, to what is promised:
+    """Check a session's events, from the first one on, against agentrt's guarantees:
 
-    - a turn begins when none runs, and ends once; nothing of it is open then;
+    - a turn begins only if none runs, and ends once; nothing of it is open then;
     - an item is opened once, changes while its turn runs and it is open, and is closed once;
     - a permission request is opened once and closed once;
     - the state names the turn that runs.
 
-    `whole`: the session is over, so that nothing is open at the end. Raises `LogBroken` (an
+    `whole`: the session is over, so nothing may be open at the end. Raises `LogBroken` (an
     `AssertionError`), which names the event.
     """
     check = _Check()
@@ -55,7 +55,7 @@ class _Check:
         self.items: set[str] = set()
         self.open: dict[str, Item] = {}
         self.asked: dict[str, str | None] = {}
-        """Open questions, and the turn that waits for each."""
+        """Open questions, with the turn that waits for each."""
         self.requests: set[str] = set()
 
     def take(self, event: Event) -> None:

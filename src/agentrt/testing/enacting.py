@@ -1,4 +1,4 @@
-"""What the host of a recording did, done again on a session."""
+"""Repeats the recorded host's actions on a session."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ class Recording(Protocol):
     records: list[TraceRecord]
 
     async def due(self, after: int | None) -> int | None:
-        """Wait for the next record behind that one which the host has still to do: its place. None:
-        it is over."""
+        """Wait for the host's next outstanding record after `after` and return its place.
+
+        None if the recording is over.
+        """
         ...
 
     def is_due(self, number: int) -> bool: ...
@@ -41,10 +43,10 @@ class Enacting:
         self._session = session
         self._nursery = nursery
         self._ahead: list[Prompt] = []
-        """Prompts that were given so that the next process is started."""
+        """Prompts sent early, to start the next process."""
 
     def begin(self, records: list[TraceRecord]) -> None:
-        """Have the next process started, by the prompt that did so then."""
+        """Start the next process, by sending the prompt that started it in the recording."""
         for record in records:
             if record.kind == "sent" and (prompt := _prompt(_decoded(record))) is not None:
                 self._ahead.append(prompt)
@@ -52,10 +54,10 @@ class Enacting:
                 return
 
     async def run(self, recording: Recording) -> None:
-        """Do what was done with one process."""
+        """Repeat the host's actions on one process."""
         number: int | None = None
         while (number := await recording.due(after=number)) is not None:
-            # What the agent has said until now is to be known, in whatever order tasks run.
+            # The agent's output so far must have been read, in whatever order tasks run.
             await wait_all_tasks_blocked()
             if recording.is_due(number):
                 await self._do(recording, number)
@@ -75,7 +77,7 @@ class Enacting:
                 session.cancel()
                 await wait_all_tasks_blocked()
                 if recording.is_due(number) and "type" in body:
-                    self._ask(session.call, "interrupt")  # no turn ran
+                    self._ask(session.call, "interrupt")  # no turn was running
             case {"method": "session/set_mode", "params": {"modeId": str(mode)}} | {
                 "type": "control_request",
                 "request": {"subtype": "set_permission_mode", "mode": str(mode)},
@@ -108,7 +110,7 @@ class Enacting:
             self._ahead.pop()
             return
         if steers:
-            with suppress(LocalProtocolError):  # no turn runs that it could go into
+            with suppress(LocalProtocolError):  # no turn is running that could be steered
                 self._session.steer(prompt)
                 return
         self._session.submit(prompt)
@@ -131,12 +133,12 @@ class Enacting:
         self._ask(call)
 
     def _ask(self, ask: Callable[..., Awaitable[object]], *args: object) -> None:
-        """A request, whose answer comes while the recording goes on."""
+        """Send a request; its answer may arrive while the recording continues."""
 
         async def asking() -> None:
             try:
                 await ask(*args)
-            except AgentrtError:  # as then
+            except AgentrtError:  # as in the recording
                 await trio.lowlevel.checkpoint()
 
         self._nursery.start_soon(asking)
@@ -199,7 +201,7 @@ def _prompt(body: dict[str, Any]) -> Prompt | None:
 
 
 def _block(part: Any) -> dict[str, Any] | None:
-    """What codex gets, as a part of a prompt."""
+    """Return a part of a Codex input as a part of a prompt."""
     match part:
         case {"type": "text", "text": text}:
             return {"type": "text", "text": text}
@@ -212,7 +214,7 @@ def _block(part: Any) -> dict[str, Any] | None:
 
 
 def _asked_by(session: Session, before: list[TraceRecord], id: Any) -> PermissionOpened | None:
-    """The open question that is the agent's request `id`: that about the same tool call."""
+    """Return the open question that is the agent's request `id`, by its tool call."""
     call = None
     for record in before:
         if record.kind == "received":

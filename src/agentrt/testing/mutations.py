@@ -1,5 +1,5 @@
-"""What may happen to a recording: the same agent, cut anywhere, late, out of order, repeating
-itself, dying, or stopped by somebody at any step."""
+"""Changes to a recording: the same agent with its output split, late, reordered or repeated, or the
+agent killed or its turn cancelled at any step."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .._trace.record import TraceRecord
 from .replay import Replay, records_of
 
 MutationKind: TypeAlias = Literal["cut", "late", "reordered", "repeated", "dead", "cancelled"]
-"""What is done to a recording:
+"""Kinds of changes to a recording:
 
-- `cut`: a line comes in two pieces;
-- `late`: a pause in front of a line;
-- `reordered`: neighbours change places, one of which says nothing about the other;
-- `repeated`: the answer to a prompt comes once more (ACP);
-- `dead`: the agent is killed in the middle of a line, or in front of it;
-- `cancelled`: the turn is cancelled behind a line, of which the agent takes no notice."""
+- `cut`: a line arrives in two pieces;
+- `late`: a pause before a line;
+- `reordered`: two neighbouring messages that do not depend on each other are swapped;
+- `repeated`: the answer to a prompt arrives twice (ACP);
+- `dead`: the agent is killed in the middle of a line, or before it;
+- `cancelled`: the turn is cancelled after a line, and the agent ignores it."""
 HARMLESS: Final = frozenset[MutationKind]({"cut", "reordered", "repeated"})
-"""What no host may notice."""
+"""Changes that no host may notice."""
 PAUSES: Final = (1.0, 45.0)
-"""Seconds of a `late` line."""
+"""Delays of a `late` line, in seconds."""
 
 _ASIDE: Final = frozenset(
     {
@@ -37,15 +37,18 @@ _ASIDE: Final = frozenset(
         *("thinking_tokens", "current_mode_update", "config_option_update"),
     }
 )
-"""Messages that say nothing about what stands beside them."""
+"""Messages that do not depend on the messages next to them."""
 _KINDS: Final[tuple[MutationKind, ...]] = get_args(MutationKind)
 
 Records = list[TraceRecord]
 
 
 class Mutation(Struct, frozen=True, kw_only=True):
-    """A recording to which something has happened. `record` is the number of the line, from 1 on;
-    `detail` says more: the byte, or the seconds."""
+    """A recording with one change.
+
+    `record` is the number of the changed line, starting at 1. `detail` adds the byte or the
+    seconds.
+    """
 
     kind: MutationKind
     record: int
@@ -57,7 +60,7 @@ class Mutation(Struct, frozen=True, kw_only=True):
         return f"{self.kind} at record {self.record}" + (f", {self.detail}" if self.detail else "")
 
     def replay(self, *, speed: float = 1.0, patience: float = 60.0) -> Replay:
-        """The agent; see `replay`."""
+        """Return the changed recording as an agent; see `replay`."""
         return Replay(self.records, speed=speed, patience=patience, stop=self.stop)
 
 
@@ -68,15 +71,17 @@ def mutations(
     session: str = "",
     step: int = 1,
 ) -> Iterator[Mutation]:
-    """A trace, and all that may happen to it, one after the other::
+    """Yield every changed version of a trace::
 
         for mutation in mutations("night.trace", ["dead"]):
             run_seeded(program, mutation.replay(), seed=0)
 
-    - `session`: the beginning of its id, where the trace has several.
-    - `step`: bytes of a line between two places at which it is cut, or the agent dies. 1 is each.
+    - `kinds`: the kinds of changes; all by default.
+    - `session`: prefix of the session's id, if the trace has several sessions.
+    - `step`: bytes between two places in a line at which it is cut or the agent is killed; 1 tries
+      every place.
 
-    Raises `TraceError`, `Departed` as `replay` does, `ValueError`.
+    Raises `TraceError` and `Departed` like `replay`, and `ValueError` for an invalid `step`.
     """
     if step < 1:
         raise ValueError(f"step is a number of bytes from 1 on, not {step!r}")
@@ -90,14 +95,14 @@ def mutations(
 def changed_so(
     kinds: Iterable[MutationKind], records: Records, step: int = 1
 ) -> Iterator[Mutation]:
-    """All that may happen to these, in these ways."""
+    """Yield every change of these kinds to the records."""
     for kind in kinds:
         for number in received(records):
             yield from _of(kind, records, number, step)
 
 
 def picked(records: Records, random: Random) -> Mutation:
-    """One of all."""
+    """Return one random change."""
     while True:
         kind = random.choice(_KINDS)
         number = random.choice(received(records))
@@ -107,7 +112,7 @@ def picked(records: Records, random: Random) -> Mutation:
 
 
 def _of(kind: MutationKind, records: Records, number: int, step: int) -> Iterator[Mutation]:
-    """What of one kind may happen to the line at that place."""
+    """Yield the changes of one kind to the line at `number`."""
     stop = None
     changed: Iterator[tuple[str, Records]]
     match kind:
@@ -131,7 +136,7 @@ def _of(kind: MutationKind, records: Records, number: int, step: int) -> Iterato
 
 
 def received(records: Records) -> list[int]:
-    """The places of what the agent said."""
+    """Return the places of the agent's messages."""
     return [number for number, record in enumerate(records) if record.kind == "received"]
 
 
@@ -153,7 +158,7 @@ def dead(records: Records, number: int, byte: int) -> Records:
     death = TraceRecord(
         t=record.t, kind="exited", session=record.session, process=record.process, code=-9
     )
-    # What the host has said behind that, it may say to what came ahead of it.
+    # The host's later messages may now come before the messages that they followed.
     later = [
         each
         for each in records[number:]
@@ -170,7 +175,7 @@ def late(records: Records, number: int, seconds: float) -> Records:
 
 
 def stopped(records: Records, number: int, stop: TraceRecord) -> Records:
-    # What a host decides behind it is another thing.
+    # After the cancel, the host may decide differently.
     rest = [
         replace(later, redacted=True) if later.kind == "sent" else later
         for later in records[number + 1 :]
@@ -193,7 +198,7 @@ def reordered(records: Records, number: int) -> Iterator[Records]:
 
 
 def repeated(records: Records, number: int) -> Iterator[Records]:
-    """At each place behind it."""
+    """Yield the recording with the answer repeated, at each later place."""
     process = records[number].process
     prompts = {
         body["id"]

@@ -1,9 +1,9 @@
-"""A recorded agent, put back under the same drivers: it says what it said then, to whoever does
-what was done then.
+"""A recorded agent, played back under the same drivers: it repeats its output for a host that
+repeats the recorded host's messages.
 
-A message of the host's is matched with the recording by what it is: its method and what matters of
-its parameters, not its place or its id. What the agent says waits for what it waited for then, and
-is as late as it was then, by Trio's clock.
+A message of the host is matched with the recording by its method and its significant parameters,
+not by its place or id. Each message of the agent waits for the same messages as in the recording,
+and has the recorded delay, by Trio's clock.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _MATTERS: Final = (
     *("prompt", "modeId", "modelId", "configId", "optionId", "value", "mode", "model"),
     *("input", "effort", "sandboxPolicy"),
 )
-"""What of a request's parameters makes it another one. Folders, servers, versions, ids do not."""
+"""Parameters that distinguish requests. Folders, servers, versions and ids do not."""
 _PID: Final = 100_000
-"""Of the first process, where it is not known."""
+"""The first process id, if it was not recorded."""
 _GOODBYES: Final = frozenset({"session/close", "end_session"})
-"""Said by hosts that leave sooner than the recorded one did."""
+"""Messages of hosts that leave sooner than the recorded one did."""
 _CANCELS: Final = frozenset({"session/cancel", "$/cancel_request", "interrupt", "turn/interrupt"})
 _IN_A_TURN: Final = "the recorded host prompted while a turn ran, which agentrt does not"
 _SERVICES: Final = ("fs", "terminal")
@@ -49,10 +49,10 @@ _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 
 class Departed(AgentrtError):
-    """A host did not do what was done in the recording.
+    """The host did not do the same as in the recording.
 
-    `number` is the record's place in the recording of its process, from 1 on, and `record` that
-    record; None if what the host said is nowhere in it.
+    `number` is the record's place in the recording of its process, starting at 1, and `record` is
+    that record; None if the host's message is not in the recording.
     """
 
     def __init__(self, message: str, number: int, record: TraceRecord | None) -> None:
@@ -62,17 +62,17 @@ class Departed(AgentrtError):
 
 
 class _Said(Struct, kw_only=True):
-    """A message of the recorded host, or of the one that plays now."""
+    """A message of the recorded host, or of the current one."""
 
     what: str
     """Method or kind, for people."""
     key: Any
-    """What it is matched by."""
+    """The value that messages are matched by."""
     ids: list[str | int] = []
-    """What the host made up, which the agent's answer repeats."""
+    """Ids that the host chose and that the agent's answer repeats."""
     answers: bool = False
     uncompared: bool = False
-    """Something in it was replaced, so only `what` counts."""
+    """True if part of it was redacted, so only `what` is compared."""
 
     def fits(self, other: _Said) -> bool:
         if self.what != other.what or self.answers != other.answers:
@@ -81,8 +81,7 @@ class _Said(Struct, kw_only=True):
 
 
 class Replay:
-    """The processes of a recorded session, one for each time that the agent was started. Made by
-    `replay`."""
+    """The processes of a recorded session, one for each start of the agent. Made by `replay`."""
 
     def __init__(
         self,
@@ -92,10 +91,10 @@ class Replay:
         patience: float = 60.0,
         stop: TraceRecord | None = None,
     ) -> None:
-        """`stop`: one of the records, at which the session's turn is cancelled."""
+        """Create the playback. At `stop`, one of the records, the session's turn is cancelled."""
         records = list(records)
         self.agent = next((r.agent for r in records if r.agent), "replayed")
-        """What the agent was called."""
+        """The agent's name."""
         self.protocol: ProtocolName = (
             "claude"
             if any(r.protocol == "claude" for r in records)
@@ -103,7 +102,7 @@ class Replay:
             if any(r.protocol == "codex" for r in records)
             else "acp"
         )
-        """What it spoke."""
+        """The agent's protocol."""
         self._began = records[0].t if records else 0.0
         self._processes = [
             list(group) for _, group in groupby((r for r in records if r.process), _process_of)
@@ -116,8 +115,10 @@ class Replay:
         self._starts = trio.lowlevel.ParkingLot()
 
     def start(self) -> MemoryAgent:
-        """The next of its processes: what `open_fake_session` takes. Raises `Departed` if it was
-        not started so often."""
+        """Return the next recorded process, for `open_fake_session`.
+
+        Raises `Departed` if the recording has no further process.
+        """
         number = len(self._started)
         if number == len(self._processes):
             raise Departed(
@@ -134,8 +135,11 @@ class Replay:
 
     @asynccontextmanager
     async def open_session(self, **options: Any) -> AsyncIterator[Session]:
-        """A session on it, whose times begin with that of the recording; `options` are those of
-        `open_fake_session`. Raises `Departed`, alone: that the agent is gone then follows from it.
+        """Open a session with the recorded agent.
+
+        Its times begin with the recording's; `options` are those of `open_fake_session`. Raises
+        `Departed` without the errors that follow from it, such as the agent's exit. Yields the
+        `Session`.
         """
         began = self._began - trio.current_time()
         now = partial(_later, began)
@@ -150,7 +154,7 @@ class Replay:
             raise departed from None
 
     def plays_for(self, session: Session) -> None:
-        """That is the session whose turn is cancelled where one is."""
+        """Set the session whose turn is cancelled at `stop`."""
         self._session = session
 
     def _cancel(self) -> None:
@@ -159,17 +163,19 @@ class Replay:
 
     @property
     def services(self) -> dict[str, Service]:
-        """What the recorded host did for its agent."""
+        """Services that answer the agent's requests as the recorded host did."""
         return dict.fromkeys(_SERVICES, self._serve)
 
     async def _serve(self, asked: Requested) -> Any:
         return await self._started[-1].serve(asked)
 
     async def enact(self, session: Session) -> None:
-        """Do on `session` what the recorded host did, each thing where it was done: prompts,
-        answers to what the agent asks, cancels, settings. Returns where the recording ends, be it
-        in the middle of a turn. The session is one of `open_session`, opened with
-        `permissions=agentrt.ask`."""
+        """Repeat on `session` what the recorded host did, each action at its recorded place.
+
+        The actions are prompts, answers to the agent's requests, cancels and settings. Returns at
+        the end of the recording, even in the middle of a turn. The session must come from
+        `open_session`, with `permissions=agentrt.ask`.
+        """
         async with bare_errors(), trio.open_nursery() as nursery:
             host = Enacting(session, nursery)
             for number, records in enumerate(self._processes):
@@ -181,7 +187,7 @@ class Replay:
             nursery.cancel_scope.cancel()
 
     def check(self) -> None:
-        """Raises `Departed` if the host has left out something that was done in the recording."""
+        """Raise `Departed` if the host left out something that was done in the recording."""
         for player in self._started:
             player.check()
         if len(self._started) < len(self._processes):
@@ -196,25 +202,26 @@ class Replay:
 def replay(
     file: str | Path, *, session: str = "", speed: float = 1.0, patience: float = 60.0
 ) -> Replay:
-    """A recorded agent (see `open_trace`), to open a session on::
+    """Return a recorded agent (see `open_trace`), to open a session with::
 
         async with replay("night.trace").open_session() as session:
-            result = await session.run("what was asked then")
+            result = await session.run("the recorded prompt")
 
-    - `session`: the beginning of the session's id, where the trace has several.
-    - `speed`: twice as fast as then is 2; `math.inf`: without pauses. With a `MockClock` no pause
-      takes time.
-    - `patience`: seconds, by Trio's clock, for the host to do what was done then.
+    - `session`: prefix of the session's id, if the trace has several sessions.
+    - `speed`: 2 plays twice as fast; `math.inf` plays without pauses. With a `MockClock` pauses
+      take no time.
+    - `patience`: seconds, by Trio's clock, to wait for the host's next recorded action.
 
-    A host that says something else ends the session with `Departed`; one that has cancelled, has
-    answered what was left open then, or has left something out, gets it from `Replay.check`. Raises
-    `TraceError`.
+    If the host sends a message that was not recorded, the session ends with `Departed`. If it has
+    cancelled, has answered a request that was left open in the recording, or has left something
+    out, `Replay.check` raises it. Raises `TraceError`.
     """
     return Replay(records_of(file, session), speed=speed, patience=patience)
 
 
 def records_of(file: str | Path, session: str) -> list[TraceRecord]:
-    """Those of the only session that begins so. Raises `TraceError`, `Departed`."""
+    """Return the records of the only session whose id has this prefix. Raises `TraceError`,
+    `Departed`."""
     records = [record for record in read_trace(file) if record.session.startswith(session)]
     sessions = list(dict.fromkeys(record.session for record in records if record.session))
     if len(sessions) != 1:
@@ -248,13 +255,13 @@ class _Player:
         self._speed = speed
         self._patience = patience
         self._expected = dict(_expected(self.records))
-        """What the host has still to say, by its record; behind the agent's end it may."""
+        """The host's outstanding messages, by record; after the agent's end they are optional."""
         ends = (n for n, record in enumerate(self.records) if record.kind == "exited")
         self._ends = next(ends, len(self.records))
         self._in_a_turn, self._left_open = _oddities(self.records)
         self._served = list(_served(self.records))
         self._ids: dict[str | int, str | int] = {}
-        """Ids of the recorded host, and what stands for them now."""
+        """Ids of the recorded host, and the ids that replace them now."""
         self._let_wait: dict[int, _Said] = {}
         """Prompts that were sent while a turn ran."""
         self._news = trio.lowlevel.ParkingLot()
@@ -264,8 +271,8 @@ class _Player:
         self._cancelled: set[str] = set()
         self._stop: tuple[TraceRecord, Callable[[], None]] | None = None
         self._surprise: Departed | None = None
-        """A cancel that there was not in the recording, an answer that was left out in it, or a
-        prompt that agentrt lets wait."""
+        """A cancel that was not recorded, an answer that the recorded host left out, or a prompt
+        that agentrt queues. `check` raises it."""
 
     def cancels_at(self, stop: TraceRecord, cancel: Callable[[], None]) -> None:
         self._stop = stop, cancel
@@ -278,7 +285,7 @@ class _Player:
                 raise self._departed(f"the host did not say {said.what}", number)
 
     async def serve(self, asked: Requested) -> Any:
-        """What the recorded host answered to the same. Raises `RequestError`."""
+        """Return the recorded host's answer to the same request. Raises `RequestError`."""
         said = (asked.method, asked.params)
         found = (n for n, (request, _) in enumerate(self._served) if request == said)
         if (number := next(found, None)) is None:
@@ -310,7 +317,7 @@ class _Player:
         try:
             await self._play(process)
         finally:
-            self._end()  # also where the host has killed it
+            self._end()  # also if the host has killed it
 
     async def _play(self, process: MemoryAgent) -> None:
         async with bare_errors(), trio.open_nursery() as nursery:
@@ -328,7 +335,7 @@ class _Player:
             nursery.cancel_scope.cancel()
 
     async def _step(self, process: MemoryAgent, number: int, record: TraceRecord) -> bool:
-        """Whether there is somebody left to go on for."""
+        """Play one record. Returns False if the process has ended or the host has left."""
         if self._stop is not None and record is self._stop[0]:
             self._stop[1]()
             return True
@@ -352,13 +359,13 @@ class _Player:
         return True
 
     def _end(self) -> None:
-        """The host has nothing more to do."""
+        """Note that the host has nothing more to do."""
         self._over = True
         self._news.unpark_all()
 
     async def _wait_for(self, number: int) -> bool:
         if number in self._in_a_turn and number in self._expected:
-            # The agent goes on as it did; what it answers is no answer to anything now.
+            # The agent continues as recorded; its answer to this prompt now answers nothing.
             said = self._let_wait[number] = self._expected.pop(number)
             self._ids.update({id: f"never-asked-{id}" for id in said.ids})
             self._surprise = self._surprise or self._departed(_IN_A_TURN, number)
@@ -399,9 +406,9 @@ class _Player:
                 process.send(msgspec.json.encode(answer) + b"\n")
             return
         if self._over and (said.answers or said.what in _CANCELS):
-            return  # it leaves: the rest is closed
+            return  # it is leaving: the rest is closed
         if said.what in self._cancelled:
-            return  # once more
+            return  # repeated
         words = line[:200].decode(errors="replace")
         for number, expected in self._expected.items():
             if expected.what == said.what:
@@ -413,11 +420,11 @@ class _Player:
         departed = Departed(message, 0, None)
         if said.what not in _CANCELS and not (said.answers and said.key[0] in self._left_open):
             raise departed
-        # An agent may well not listen: it goes on as it did then.
+        # An agent may well ignore it and continue as recorded.
         self._surprise = self._surprise or departed
 
     def _now(self, record: TraceRecord) -> bytes:
-        """What the agent said, with the ids of the host that plays now."""
+        """Return the agent's message with the ids of the current host."""
         data, end = record.data, b"" if record.cut else b"\n"
         changed = {old: new for old, new in self._ids.items() if old != new}
         if not changed:
@@ -441,12 +448,12 @@ def _expected(records: list[TraceRecord]) -> Iterator[tuple[int, _Said]]:
             withdrawn.add(_withdrawn(record.data))
         elif record.kind == "sent" and (said := _said(record.data, uncompared=record.redacted)):
             if said.answers and said.key[0] in withdrawn:
-                said.uncompared = True  # nobody was waiting for it
+                said.uncompared = True  # nothing was waiting for it
             yield number, said
 
 
 def _served(records: list[TraceRecord]) -> Iterator[tuple[tuple[str, JsonObject], Any]]:
-    """What the agent asked of its host's files and terminals, and the answer to each."""
+    """Yield the agent's requests for the host's files and terminals, with the answer to each."""
     for number, body in _messages(records):
         if records[number].kind != "received":
             continue
@@ -460,7 +467,7 @@ def _is_service(method: str) -> bool:
 
 
 def _answer_to(id: object, records: list[TraceRecord]) -> Any:
-    """None: it got none."""
+    """Return the recorded answer to a request; None if it got none."""
     for record in records:
         body = _decoded(record.data) if record.kind == "sent" else None
         if isinstance(body, dict) and "method" not in body and body.get("id") == id:
@@ -469,8 +476,8 @@ def _answer_to(id: object, records: list[TraceRecord]) -> Any:
 
 
 def _oddities(records: list[TraceRecord]) -> tuple[set[int], set[str | int]]:
-    """What agentrt never does: the places of ACP's prompts that were sent while a turn ran, and the
-    ids of the requests of the agent that were left without an answer."""
+    """Find recorded behaviour that agentrt never has: the places of ACP prompts that were sent
+    while a turn ran, and the ids of the agent's requests that were left without an answer."""
     in_a_turn: set[int] = set()
     running: set[str | int] = set()
     left_open: set[str | int] = set()
@@ -493,7 +500,7 @@ def _oddities(records: list[TraceRecord]) -> tuple[set[int], set[str | int]]:
 
 
 def _messages(records: list[TraceRecord]) -> Iterator[tuple[int, Any]]:
-    """What was said either way; a line in pieces is where its end is."""
+    """Yield the messages in both directions; a line in pieces is at the place of its end."""
     begun = b""
     for number, record in enumerate(records):
         if record.kind == "sent":
@@ -512,7 +519,7 @@ def _decoded(line: bytes) -> Any:
 
 
 def _withdrawn(line: bytes) -> Any:
-    """The request that the agent does not want an answer to any more."""
+    """Return the id of the request for which the agent no longer wants an answer."""
     if b"cancel_request" not in line:
         return None
     try:
@@ -529,7 +536,7 @@ def _withdrawn(line: bytes) -> Any:
 
 
 def _said(line: bytes, *, uncompared: bool = False) -> _Said | None:
-    """What a host says. None: no message."""
+    """Parse a message of a host; None if the line is not a message."""
     try:
         body = _json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -570,7 +577,7 @@ def _matters(params: Any) -> Any:
 
 
 def _decision(result: Any) -> Any:
-    """What was decided, if it is the answer to a question."""
+    """Return the decision in an answer to a question."""
     if not isinstance(result, dict):
         return None
     names = ("outcome", "action", "decision", "answers")

@@ -1,11 +1,11 @@
-"""Runs of a program under Trio that a seed decides, and nothing else.
+"""Runs of a program under Trio that depend only on a seed.
 
-Trio shuffles the tasks that may run, by a random generator of its own that only Hypothesis is meant
-to seed. The private names that this needs are here, and nowhere else; a test holds that they mean
-what they meant.
+Trio shuffles the runnable tasks with its own random generator, which only Hypothesis is meant to
+seed. All private names that this needs are in this file; a test checks that their meaning has not
+changed.
 
 (Merely importing Hypothesis switches the same generator on, and Hypothesis then seeds it alike for
-each example: such a suite explores one schedule without saying so.)
+each example: such a suite explores one schedule without reporting it.)
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ _FLAG = "_ALLOW_DETERMINISTIC_SCHEDULING"
 
 
 def run_seeded(async_fn: Callable[[*Args], Awaitable[T]], *args: *Args, seed: int) -> T:
-    """`trio.run` with tasks scheduled by `seed`, on a clock that begins at zero and jumps whenever
-    nothing else can happen.
+    """Run a program like `trio.run`, with tasks scheduled by `seed`.
 
-    The same seed gives the same run, in another process, too, as long as the program itself draws
-    on nothing else: no threads, processes or sockets, no time but Trio's, no order of a set.
+    The clock starts at zero and jumps whenever nothing else can happen. The same seed gives the
+    same run, also in another process, as long as the program uses no other source of chance: no
+    threads, processes or sockets, no time but Trio's, no order of a set. Returns the function's
+    result.
     """
     scheduler: Any = _run
     before, state = getattr(scheduler, _FLAG), scheduler._r.getstate()
