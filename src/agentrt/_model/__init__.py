@@ -1,1 +1,1 @@
-"""The conversation, pure: content, events, the turn, the state and the numbered log."""
+"""The conversation model, without I/O: content, events, turn, state and the numbered log."""

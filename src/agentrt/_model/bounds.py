@@ -1,5 +1,7 @@
-"""How long the words may be that lists repeat to everybody: a title, the names of commands and
-modes. What an agent says once, as an answer or a tool's output, is not cut."""
+"""Limits for texts in lists that every viewer gets again and again: titles, commands, modes.
+
+Output that an agent sends once, such as an answer or a tool's output, is not cut.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,27 @@ from msgspec.structs import replace
 from .events import Choice, Command, Modes, Task
 
 NAME: Final = 256
-"""Characters of a title, of a name that is shown, of a version."""
+"""Characters of a title, a display name or a version."""
 
 DESCRIPTION: Final = 2048
-"""Characters of the words beside a name."""
+"""Characters of a description."""
 
 ID: Final = 1024
-"""Characters of an id that a client sends back. It cannot be cut: what has a longer one is left
-out."""
+"""Characters of an id that a client sends back. It cannot be cut: an entry with a longer one is
+left out.
+"""
 
 ENTRIES: Final = 2048
 """Entries of a list."""
 
 
 def cut(text: str, limit: int = NAME) -> str:
-    """The text, or its beginning with a mark that there was more."""
+    """Return the text, cut to `limit` characters with an ellipsis at the end if it is longer."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def cut_commands(commands: list[Command]) -> list[Command]:
+    """Apply the limits to slash commands."""
     return [
         replace(
             command,
@@ -41,6 +45,7 @@ def cut_commands(commands: list[Command]) -> list[Command]:
 
 
 def cut_modes(modes: Modes) -> Modes:
+    """Apply the limits to the settings."""
     return replace(
         modes,
         modes=_choices(modes.modes),
@@ -59,7 +64,7 @@ def cut_modes(modes: Modes) -> Modes:
 
 
 def cut_task(task: Task) -> Task:
-    """A task's detail is its output, and stays."""
+    """Apply the limits to a task. Its detail is output and is not cut."""
     return replace(task, title=cut(task.title)) if len(task.title) > NAME else task
 
 

@@ -1,8 +1,8 @@
-"""The neutral cause of an error, whichever agent reports it.
+"""The cause of an error, independent of the agent that reports it.
 
-Each agent has its own code for a missing login, a rate limit or an unknown model, or only an HTTP
-status or a sentence. `cause_of` reads all three, in this order: exact codes, words that are surer
-than a status, the status, and all other words.
+Agents report a missing login, a rate limit or an unknown model by their own codes, by an HTTP
+status or only by a sentence. `cause_of` evaluates them in this order: exact codes, phrases that are
+more reliable than a status, the status, and other phrases.
 """
 
 from __future__ import annotations
@@ -21,12 +21,18 @@ Cause: TypeAlias = Literal[
     "agent_bug",
     "refused",
 ]
-"""Why something failed, in the same words for every agent: the login is missing, wrong or expired
-(`auth`); too many requests (`rate_limit`); the provider cannot answer now (`overloaded`); money or
-an allowance is used up (`quota`); the prompt or the conversation is too long
-(`context_too_large`); the provider has no such model (`model_unknown`); the provider cannot be
-reached, or the connection broke (`network`); the agent broke its protocol (`agent_bug`); the
-provider, a hook or a rule refused (`refused`)."""
+"""The cause of an error, in terms common to all agents:
+
+- `auth`: the login is missing, wrong or expired;
+- `rate_limit`: too many requests;
+- `overloaded`: the provider cannot answer now;
+- `quota`: money or an allowance is used up;
+- `context_too_large`: the prompt or the conversation is too long;
+- `model_unknown`: the provider has no such model;
+- `network`: the provider cannot be reached, or the connection broke;
+- `agent_bug`: the agent broke its protocol;
+- `refused`: the provider, a hook or a rule refused.
+"""
 
 OURS: Final = frozenset(
     {
@@ -44,7 +50,7 @@ OURS: Final = frozenset(
         "structured_output_missing",
     }
 )
-"""Codes of agentrt's own that say all there is to say: their words are not looked at."""
+"""Codes of agentrt that describe the error completely: their messages are not evaluated."""
 
 CODES: Final[dict[str, Cause]] = {
     # agentrt's
@@ -70,6 +76,7 @@ CODES: Final[dict[str, Cause]] = {
     "cyber_policy": "refused",
     "misalignment_policy_violation": "refused",
 }
+"""The causes of exact codes."""
 
 CONNECTIONS: Final = frozenset(
     {
@@ -79,10 +86,10 @@ CONNECTIONS: Final = frozenset(
         "response_too_many_failed_attempts",
     }
 )
-"""Codes that mean the network, unless a status says what the provider answered."""
+"""Codes that mean the network, unless a status shows that the provider answered."""
 
 SERVERS: Final = frozenset({"server_error", "internal_server_error"})
-"""Codes that mean the provider, unless the status or the words tell more."""
+"""Codes that mean the provider, unless the status or the message is more specific."""
 
 SURE: Final[tuple[tuple[str, Cause], ...]] = (
     ("prompt is too long", "context_too_large"),
@@ -110,7 +117,7 @@ SURE: Final[tuple[tuple[str, Cause], ...]] = (
     ("content policy", "refused"),
     ("content_filter", "refused"),
 )
-"""Parts of messages that tell a cause more exactly than the status beside them."""
+"""Phrases in messages that determine the cause more exactly than the accompanying status."""
 
 STATUSES: Final[dict[int, Cause]] = {
     401: "auth",
@@ -127,6 +134,7 @@ STATUSES: Final[dict[int, Cause]] = {
     504: "overloaded",
     529: "overloaded",
 }
+"""The causes of HTTP statuses."""
 
 WORDS: Final[tuple[tuple[str, Cause], ...]] = (
     ("rate limit", "rate_limit"),
@@ -165,27 +173,29 @@ WORDS: Final[tuple[tuple[str, Cause], ...]] = (
     ("stream ended", "network"),
     ("premature close", "network"),
 )
-"""Parts of messages that tell a cause where nothing else does."""
+"""Phrases in messages that determine the cause if nothing else does."""
 
 LOOKED_AT_CHARS: Final = 4000
-"""Characters of a message that are looked at."""
+"""The number of characters of a message that are evaluated."""
 _NUMBER: Final = re.compile(r"(?<![0-9])[45][0-9][0-9](?![0-9])")
 _BEFORE: Final = ("status", "error", "code", "http")
-"""One of these stands shortly before a number that is a status."""
+"""Words of which one precedes a number that is a status."""
 _NEAR_CHARS: Final = 24
 _KEYS: Final = frozenset({"status", "statuscode", "status_code", "httpstatuscode", "code"})
 _DEEPEST: Final = 6
 
 
 def cause_of(code: str, message: str, data: Any = None) -> Cause | None:
-    """Return the cause of an error, from its `code`, its words and the status in its `data`; None
-    if it is not known."""
+    """Return the cause of an error from its `code`, its `message` and the status in its `data`.
+
+    Returns None if the cause is unknown.
+    """
     if code in OURS:
         return None
     if (cause := CODES.get(code)) is not None:
         return cause
     words = message[:LOOKED_AT_CHARS].casefold().strip()
-    if words == "terminated":  # a broken stream, in the words of Node's fetch
+    if words == "terminated":  # a broken stream, as reported by Node's fetch
         return "network"
     if (cause := _said(words, SURE)) is not None:
         return cause
@@ -202,7 +212,7 @@ def _said(words: str, table: tuple[tuple[str, Cause], ...]) -> Cause | None:
 
 
 def _status_in(data: Any, depth: int) -> int | None:
-    """The HTTP status in an error's data, wherever the agent puts it."""
+    """Find the HTTP status in an error's data, at any place."""
     if not depth:
         return None
     if isinstance(data, list):
@@ -218,7 +228,7 @@ def _status_in(data: Any, depth: int) -> int | None:
 
 
 def _status_said(words: str) -> int | None:
-    """The HTTP status in a message."""
+    """Find the HTTP status in a message."""
     for number in _NUMBER.finditer(words):
         before = words[max(0, number.start() - _NEAR_CHARS) : number.start()]
         if not before.strip() or any(word in before for word in _BEFORE):

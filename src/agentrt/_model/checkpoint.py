@@ -1,8 +1,8 @@
-"""What a store keeps of a session beside its events: enough to go on without reading them all.
+"""Checkpoints of a session, so that it can continue without reading all its events.
 
-A `Head` is what a session is at one event, without its turns; `Record`s are its turns and what was
-shown in them, each final. Both together are the state at that event; the events behind it lead to
-the state of now. Nothing here knows a store.
+A store keeps them in addition to the events. A `Head` describes the session at one event, without
+its turns. `Record`s hold its turns and their items, each final. Together they are the state at that
+event; later events lead to the current state. This module does not access a store.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Head(Struct, kw_only=True, omit_defaults=True):
 
     seq: int = 0
     records: int = 0
-    """How many of its records are of events up to there."""
+    """The number of records that cover the events up to `seq`."""
     state: State | None = None
     permissions: list[PermissionOpened] = []
     queue: list[QueueEntry] = []
@@ -48,13 +48,13 @@ class Head(Struct, kw_only=True, omit_defaults=True):
     commands: list[Command] = []
     title: str | None = None
     named: bool = False
-    """Whether a person gave the title: then the agent's own are not shown."""
+    """True if a person gave the title; the agent's titles are not shown in that case."""
     ids: dict[str, int] = {}
     """The last number given to each kind of id."""
 
 
 class Record(Struct):
-    """Turns, and what was shown in and between them, in its order. `number` counts from 0."""
+    """Turns with the items in and between them, in order. `number` counts from 0."""
 
     number: int
     turns: list[TurnRecord]
@@ -62,11 +62,16 @@ class Record(Struct):
 
 
 class Checkpoints:
-    """Takes checkpoints of a state that grows. What is recorded as final is not looked at again, so
-    that each costs what has come since, however long the session is."""
+    """Takes checkpoints of a growing state.
+
+    Final records are not processed again, so the cost of a checkpoint depends on the news since the
+    last one and not on the length of the session.
+    """
 
     def __init__(self, state: SessionState, records: Sequence[Record] = ()) -> None:
-        """`records`: those that `state` was made of. To be called before anything is added."""
+        """`records` are the ones that `state` was made from. Create this before adding to the
+        state.
+        """
         final = [record for record in records if _is_final(record)]
         self._state = state
         self._records = final[-1].number + 1 if final else 0
@@ -74,8 +79,11 @@ class Checkpoints:
         self._items = sum(len(record.items) for record in final)
 
     def take(self, seq: int, ids: dict[str, int], *, named: bool) -> tuple[Head, Record | None]:
-        """The head at event `seq`, which is the state's, and a record of what came behind those
-        before. A record of what is not over yet is taken again, under the same number."""
+        """Return the head at event `seq` and a record of everything after the earlier records.
+
+        `seq` must be the state's event. A record with unfinished content is taken again later,
+        under the same number.
+        """
         state = self._state
         turns = [structs.replace(t) for t in _last(state.turns, len(state.turns) - self._turns)]
         items = _last(state.items, len(state.items) - self._items)
@@ -123,7 +131,7 @@ def _last(values: dict[str, T], count: int) -> list[T]:
 
 
 def restored(head: Head, records: Iterable[Record], ahead: Ahead | None = None) -> SessionState:
-    """The state at event `head.seq`, of all records or of those behind `ahead`."""
+    """Return the state at event `head.seq`, from all records or from those after `ahead`."""
     state = SessionState()
     state.ahead = ahead
     if head.state is not None:
@@ -145,7 +153,7 @@ def restored(head: Head, records: Iterable[Record], ahead: Ahead | None = None) 
 
 
 def put_ahead(state: SessionState, records: Sequence[Record]) -> None:
-    """Take the records that come ahead of a state which was made of later ones."""
+    """Insert the records that precede a state made from later ones."""
     left = state.ahead
     turns = [turn for record in records for turn in record.turns]
     items = [item for record in records for item in record.items]

@@ -1,6 +1,6 @@
-"""The clocks of a session: which one is the next, and what it asks for when it is due.
+"""The clocks of a session: which one is next, and the action when it is due.
 
-Nothing here reads a clock. Instants are on the session's monotonic clock, in seconds; infinity is
+This module reads no clock. Times are on the session's monotonic clock, in seconds; infinity means
 never.
 """
 
@@ -14,24 +14,26 @@ from .turn import TurnMachine, TurnState
 
 
 class Ring(enum.Enum):
-    """What is due."""
+    """The action of a clock that is due."""
 
     NOTHING = "nothing"
     REST = "rest"
-    """The agent's word that it rests will not come: the turn ends without it."""
+    """The agent's report that it is idle will not come: the turn ends without it."""
     RESEND = "resend"
-    """No sign of the cancel: it is sent once more."""
+    """No reaction to the cancel: it is sent again."""
     GRACE = "grace"
     """The agent did not end its cancelled turn."""
     SILENCE = "silence"
-    """A turn that has no end on the wire is over."""
+    """A turn without an end on the wire is over."""
     IDLE = "idle"
     HARD = "hard"
 
 
 Alarm: TypeAlias = tuple[float, Ring]
+"""The time of a clock, and its action."""
 
 NEVER: Final[Alarm] = (math.inf, Ring.NOTHING)
+"""No clock is running."""
 
 
 def next_alarm(
@@ -43,19 +45,19 @@ def next_alarm(
     tail: float | None,
     serving: bool,
 ) -> Alarm:
-    """The clock that rings first.
+    """Return the clock that rings first.
 
-    - `active_at`: when the agent last wrote something, or was last answered.
-    - `rest`: the silence after which a missing word of rest is not waited for, if it is missing.
-    - `silence`: what ends a turn without an end on the wire; `tail`: the shorter one, while a
-      prompt waits.
-    - `serving`: a tool, hook or terminal of the host's is at work. What the agent waits for is no
-      silence of its own.
+    - `active_at`: the time of the agent's last output or of the last answer to it.
+    - `rest`: the silence after which a missing idle report is not waited for, if it is missing.
+    - `silence`: the silence that ends a turn without an end on the wire; `tail`: the shorter one
+      that applies while a prompt waits.
+    - `serving`: a tool, hook or terminal of the host is at work. The agent's wait for it does not
+      count as silence.
     """
     if turn is None:
         return NEVER if rest is None else (active_at + rest, Ring.REST)
     state, limits = turn.state, turn.limits
-    if rest is not None:  # an agent that goes on talking meets the turn's limits, too
+    if rest is not None:  # a running agent still reaches the turn's limits
         limit = turn.grace_at if state is TurnState.CANCELLING else turn.hard_at
         return min(active_at + rest, limit), Ring.REST
     if state is TurnState.CANCELLING:
@@ -65,7 +67,7 @@ def next_alarm(
     asked, hard_at = state is TurnState.WAITING, turn.hard_at
     if not turn.explicit:
         if tail is not None:
-            # Its last words shall not be the first of the next turn, but it may have no end.
+            # Its last output must not be counted for the next turn, but it may never end.
             return min(active_at + tail, turn.began_at + silence), Ring.SILENCE
         ends_at = math.inf if asked or serving else active_at + silence
         return min((ends_at, Ring.SILENCE), (hard_at, Ring.HARD), key=_when)

@@ -1,8 +1,8 @@
-"""The events between what a reader knows of a session and a snapshot of it.
+"""The events between a reader's known state of a session and a snapshot of it.
 
-Whoever shows a session event by event, and has missed more of them than are kept, gets a snapshot;
-these events lead there. They are fewer than there were: a text comes in one piece, a question that
-was opened and closed meanwhile not at all.
+A reader that shows a session event by event, and has missed more events than are kept, gets a
+snapshot. These events lead to it. They are fewer than the original ones: a text comes in one piece,
+and a question that was opened and closed in the meantime is left out.
 """
 
 from __future__ import annotations
@@ -40,12 +40,15 @@ from .state import SessionState, Snapshot, TurnRecord
 
 _DELTAS: Final[dict[str, type[ItemDelta]]] = {"text": TextDelta, "thought": ThoughtDelta}
 _KEPT: Final = frozenset({"id", "type", "status", "text", "tool"})
-"""Fields of an item that do not change, or are not patched as they are."""
+"""Fields of an item that do not change, or are not patched directly."""
 
 
 def difference(known: SessionState, now: Snapshot) -> list[Event]:
-    """The events that make the snapshot of what is known. What is known and not in it stays as it
-    is, if it is over; else it is closed as `orphaned`: nobody says any more how it went on."""
+    """Return the events that lead from the known state to the snapshot.
+
+    A known item that is not in the snapshot stays unchanged if it is closed. Otherwise it is closed
+    as `orphaned`, because its later events are missing.
+    """
     return list(_difference(known, now))
 
 
@@ -82,7 +85,7 @@ def _difference(known: SessionState, now: Snapshot) -> Iterator[Event]:
 
 
 def _turns(known: SessionState, now: Snapshot) -> Iterator[Event]:
-    """The turns that have begun or ended, each around its items."""
+    """Return events for the turns that have begun or ended, each around its items."""
     last = {item.turn: item.id for item in now.items}
     prompts = {item.turn: item.content for item in reversed(now.items) if item.type == "user"}
     turns = {turn.id: turn for turn in now.turns}
@@ -93,7 +96,7 @@ def _turns(known: SessionState, now: Snapshot) -> Iterator[Event]:
             yield TurnStarted(turn.id, turn.origin, prompts.get(turn.id))
 
     for item in now.items:
-        while item.turn in waiting:  # those ahead of it have shown nothing
+        while item.turn in waiting:  # earlier turns without items
             turn = waiting.pop(next(iter(waiting)))
             yield from begun(turn)
             if turn.id not in last:
@@ -121,7 +124,7 @@ def _ended(known: SessionState, turn: TurnRecord) -> Iterator[Event]:
 
 
 def _item(known: SessionState, item: Item) -> Iterator[Event]:
-    """What has happened to an item. Its text only grows."""
+    """Return events for the changes of an item. Its text only grows."""
     before, over = known.items.get(item.id), item.status in TERMINAL
     if before is None:
         status = "running" if over else item.status

@@ -1,4 +1,4 @@
-"""Where in a conversation a copy of it ends, in words that the agent understands."""
+"""The point at which a copy of a conversation ends, in terms that the agent understands."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from .state import SessionState
 
 
 class ForkPoint(Struct, frozen=True, kw_only=True):
-    """The end of the last turn that a copy of a conversation has (`Session.fork_point`)."""
+    """The end of the last turn in a copy of a conversation; see `Session.fork_point`."""
 
     messages: tuple[str, ...]
-    """What the agent calls what was said and done in that turn, the newest first: its answers, then
-    all else."""
+    """The agent's ids of the messages in that turn, newest first: its answers, then all others."""
     text: str = ""
-    """Of the first of them."""
+    """The text of the first of them."""
     occurrence: int = 1
-    """How often the agent had said exactly that by then: some know its messages no more by their
-    ids in another process."""
+    """The number of times the agent had sent exactly this text up to that point. Some agents do not
+    recognize their messages by id in another process.
+    """
 
 
 def check_forks(agent: str, capabilities: JsonObject, what: str = "fork") -> None:
-    """Raises `LocalProtocolError` if an agent has said that it cannot; `what` is `fork`, or
-    `fork_at` for a fork at a turn."""
+    """Raise `LocalProtocolError` if the agent has reported that it cannot fork.
+
+    `what` is `fork`, or `fork_at` for a fork at a turn.
+    """
     if capabilities.get(what) is False:
         end = "" if what == "fork" else " at an earlier turn: only at its end"
         raise LocalProtocolError(f"{agent} cannot fork a session{end}")
 
 
 def fork_point(state: SessionState, at: str) -> ForkPoint:
-    """The end of a turn. `at`: its id, or that of an item that was shown in it.
+    """Return the end of a turn. `at` is its id or that of an item in it.
 
-    Raises `LocalProtocolError` if there is no such thing, the turn still runs, or the agent has no
-    name for anything in it.
+    Raises `LocalProtocolError` if the id is unknown, the turn still runs, or the agent has no id
+    for anything in it.
     """
     shown = _turn_at(_roots(state), state, at)
     said = [item for item in reversed(shown) if item.type == "text" and item.message is not None]
@@ -58,8 +60,10 @@ def fork_point(state: SessionState, at: str) -> ForkPoint:
 
 
 def shown_until(state: SessionState, at: str | None) -> list[Item]:
-    """What was shown up to the end of that turn, or at all, without what sub-agents did. Raises as
-    `fork_point`."""
+    """Return the items up to the end of that turn, or all, without those of sub-agents.
+
+    Raises the same errors as `fork_point`.
+    """
     items = _roots(state)
     if at is None:
         return items
@@ -72,8 +76,11 @@ def _roots(state: SessionState) -> list[Item]:
 
 
 def _turn_at(items: list[Item], state: SessionState, at: str) -> list[Item]:
-    """What was shown in a turn, without what sub-agents said. What an agent has repeated of another
-    process's conversation has no turns: there it is what stands between two prompts."""
+    """Return the items of a turn, without those of sub-agents.
+
+    History that an agent repeated from another process has no turns. There, the items between two
+    prompts are returned.
+    """
     meant = state.items.get(at)
     if meant in items and meant is not None and meant.turn is None and meant.replay:
         first = last = items.index(meant)

@@ -1,39 +1,42 @@
-"""Text that grows by pieces, of any number and size."""
+"""Text that grows by pieces of any number and size."""
 
 from __future__ import annotations
 
 from typing import Final
 
 MANY: Final = 1024
-"""Pieces that are put together: a small `str` costs 50 bytes beside its text."""
+"""The number of pieces that are joined: a small `str` costs 50 bytes in addition to its text."""
 
 PART: Final = 8
-"""The text is lengthened by this part of it, so that it is copied a few times at most."""
+"""The text is extended by this fraction of its length, so that it is copied only a few times."""
 
 LEAST: Final = 64 * 1024
-"""Characters that it is not lengthened for."""
+"""The minimum number of characters for an extension."""
 
 MOST: Final = 1024 * 1024
-"""Characters that it is lengthened by at a time: to put down more takes a while."""
+"""The maximum number of characters per extension, because more would take a while."""
 
 
 class Growing:
-    """Linear in time, compact in memory, and never there twice: also at its end there is nothing
-    left to copy."""
+    """A growing text: linear in time, compact in memory, and never stored twice.
+
+    At the end nothing remains to be copied.
+    """
 
     __slots__ = ("_due", "_parts", "_put", "_text", "size")
 
     def __init__(self, text: str = "") -> None:
         self.size = len(text)
-        """Characters so far."""
+        """The number of characters so far."""
         self._text = text
         self._parts: list[str] = []
-        """What is behind `_text`."""
+        """The pieces after `_text`."""
         self._put = 0
-        """How many of them are put together from many."""
+        """The number of pieces that are themselves joined from many."""
         self._due = self.size + LEAST
 
     def append(self, text: str) -> None:
+        """Append a piece."""
         parts = self._parts
         parts.append(text)
         self.size += len(text)
@@ -44,13 +47,13 @@ class Growing:
             self._put += 1
 
     def short(self) -> str | None:
-        """The text, if putting it together costs next to nothing."""
+        """Return the text if joining it is cheap, else None."""
         if self.size - len(self._text) > LEAST:
             return None
         return str(self) if self._text else "".join(self._parts)
 
     def part(self, start: int, end: int) -> str:
-        """The characters from `start` to `end`."""
+        """Return the characters from `start` to `end`."""
         if end > len(self._text):
             self._lengthen()
         return self._text[start:end]
@@ -66,7 +69,7 @@ class Growing:
         return self._text
 
     def _lengthen(self) -> None:
-        # CPython lengthens a string where it is if nobody else knows it.
+        # CPython extends a string in place if there is no other reference to it.
         text, self._text = self._text, ""
         text += "".join(self._parts)
         self._parts.clear()

@@ -1,4 +1,4 @@
-"""The life of a session's process: from its start to its end, and to the next one."""
+"""The life cycle of a session's process, from its start to its end and its replacement."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from .events import Phase
 
 
 class Life(enum.Enum):
+    """The state of a session's process."""
+
     __hash__ = object.__hash__
 
     STARTING = "starting"
     READY = "ready"
-    """It takes prompts."""
+    """The process accepts prompts."""
     REPLACING = "replacing"
-    """It is of no use any more and is being ended; the next prompt starts another one."""
+    """The process is unusable and is being ended; the next prompt starts another one."""
     DEAD = "dead"
     """There is no process; the next prompt starts one."""
     CLOSING = "closing"
-    """The session is being closed, and no prompt is taken."""
+    """The session is being closed and accepts no prompts."""
     CLOSED = "closed"
 
 
 class LifeInput(enum.Enum):
+    """An input of the life cycle."""
+
     __hash__ = object.__hash__
 
     START = "start"
@@ -32,9 +36,9 @@ class LifeInput(enum.Enum):
     """The handshake is over."""
     REPLACE = "replace"
     END = "end"
-    """The process is gone, or did not come about."""
+    """The process has ended or could not be started."""
     CLOSE = "close"
-    """Somebody closes the session."""
+    """A request to close the session."""
 
 
 TABLE: Final[dict[Life, dict[LifeInput, Life]]] = {
@@ -73,23 +77,24 @@ TABLE: Final[dict[Life, dict[LifeInput, Life]]] = {
         LifeInput.CLOSE: Life.CLOSED,
     },
 }
+"""The transitions: the next state by current state and input. Other inputs are illegal."""
 
 ENDED: Final = frozenset((Life.CLOSING, Life.CLOSED))
-"""Where no prompt is taken any more."""
+"""The states in which no prompt is accepted any more."""
 
 GONE: Final = frozenset((Life.DEAD, Life.CLOSED))
-"""Where there is no process."""
+"""The states without a process."""
 
 PHASES: Final[dict[Life, Phase]] = {
     Life.STARTING: "starting",
     Life.DEAD: "dead",
     Life.CLOSED: "closed",
 }
-"""The phases that the process alone decides; in all others the turn does."""
+"""The phases that the process alone determines; the turn determines all others."""
 
 
 def after(life: Life, input: LifeInput) -> Life:
-    """The state behind an input. Raises `LocalProtocolError` for one that is illegal."""
+    """Return the state after an input. Raises `LocalProtocolError` if the input is illegal."""
     try:
         return TABLE[life][input]
     except KeyError:

@@ -1,4 +1,4 @@
-"""What kind of content some bytes are: by how they begin, else by the name of their file."""
+"""The media type of bytes, by their first bytes or else by the file name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from .._errors import LocalProtocolError
 
 LARGEST: Final = 16 * 1024 * 1024
-"""Bytes of a file that is put into a prompt. Models take less: most no image above 5 MB."""
+"""Bytes of a file in a prompt. Models accept less: most no image above 5 MB."""
 
 _BEGINNINGS: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -28,7 +28,7 @@ _BRANDS: Final = {b"M4A ": "audio/mp4", b"avif": "image/avif", b"heic": "image/h
 
 
 def media_type(data: bytes, name: str = "") -> str | None:
-    """The MIME type; None if nothing says which."""
+    """Return the MIME type, or None if it cannot be determined."""
     if data[:4] == b"RIFF" and data[8:12] in _RIFF:
         return _RIFF[data[8:12]]
     if data[4:8] == b"ftyp" and data[8:12] in _BRANDS:
@@ -36,7 +36,7 @@ def media_type(data: bytes, name: str = "") -> str | None:
     for beginning, kind in _BEGINNINGS:
         if data.startswith(beginning):
             return kind
-    import mimetypes  # which reads the system's tables, and few sessions need it
+    import mimetypes  # reads the system's tables, and few sessions need it
 
     return mimetypes.guess_type(name)[0]
 
@@ -44,14 +44,16 @@ def media_type(data: bytes, name: str = "") -> str | None:
 def read_media(
     path: str | os.PathLike[str], kind: str, mime_type: str | None, largest: int
 ) -> tuple[bytes, str]:
-    """A file's bytes and their MIME type, which is to be of that `kind` (`image`). Raises
-    `OSError`, and as `check_media`."""
+    """Return a file's bytes and MIME type, which must be of that `kind` (such as `image`).
+
+    Raises `OSError`, and the same errors as `check_media`.
+    """
     data = read_file(path, largest)
     return data, check_media(data, kind, mime_type, os.fspath(path))
 
 
 def read_file(path: str | os.PathLike[str], largest: int) -> bytes:
-    """Raises `OSError`, or `LocalProtocolError` for what is too large."""
+    """Return a file's bytes. Raises `OSError`, or `LocalProtocolError` if it is too large."""
     with Path(path).open("rb") as file:
         data = file.read(largest + 1)
     check_size(len(data), largest, os.fspath(path))
@@ -59,7 +61,7 @@ def read_file(path: str | os.PathLike[str], largest: int) -> bytes:
 
 
 def check_size(size: int, largest: int, name: str) -> None:
-    """Raises `LocalProtocolError` for what is too large for a prompt."""
+    """Raise `LocalProtocolError` if the size is too large for a prompt."""
     if size > largest:
         raise LocalProtocolError(
             f"{name or 'it'} has more than {largest} bytes, which is too much for a prompt: make it"
@@ -68,14 +70,17 @@ def check_size(size: int, largest: int, name: str) -> None:
 
 
 def check_name(mime_type: str | None) -> None:
-    """Raises `TypeError`."""
+    """Raise `TypeError` unless the MIME type is a string or None."""
     if not isinstance(mime_type, str | None):
         raise TypeError(f"mime_type: a string such as 'image/png', not {type(mime_type).__name__}")
 
 
 def check_media(data: bytes, kind: str, mime_type: str | None, name: str = "") -> str:
-    """The MIME type of some bytes. Raises `LocalProtocolError` if it is not known or another
-    kind, `TypeError` for what are no bytes."""
+    """Return the MIME type of bytes.
+
+    Raises `LocalProtocolError` if it is unknown or of another kind, and `TypeError` if `data` is
+    not bytes.
+    """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"content is made of bytes, not of {type(data).__name__}")
     check_name(mime_type)

@@ -1,15 +1,15 @@
-"""The prompts that wait in a session's queue, and which of them are sent without being asked for.
+"""The prompts that wait in a session's queue, and the rules for sending them.
 
-Each prompt that waits is either *ready*, so that it is sent as soon as its turn has come, or
-*paused*, so that it stays until the queue is resumed. One rule holds for every interface:
+Each prompt in the queue is either *ready*, so that it is sent when its turn comes, or *paused*, so
+that it stays until the queue is resumed. The same rules apply to every interface:
 
 - A Stop pauses all prompts that wait at that moment. So does the restart of the process.
 - Only `resume` lets a paused prompt continue. Nothing else does, in particular no new prompt.
-- A new prompt is ready. It is sent before all paused ones and after the ready ones, or before
-  those too if it is put `first`.
+- A new prompt is ready. It is sent before all paused ones and after the ready ones, or before those
+  too if it is put `first`.
 
-So the queue is always a run of ready prompts followed by a run of paused ones, each run in the
-order in which it is sent.
+The queue is therefore always a run of ready prompts followed by a run of paused ones, each in
+sending order.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Waiting(enum.Enum):
     """The state of one prompt in the queue."""
 
     READY = "ready"
-    """It is sent as soon as no prompt before it is left."""
+    """Sent as soon as no prompt before it is left."""
     PAUSED = "paused"
-    """It is not sent until the queue is resumed."""
+    """Not sent until the queue is resumed."""
 
 
 class QueueInput(enum.Enum):
@@ -40,9 +40,9 @@ class QueueInput(enum.Enum):
     PUT = "put"
     """Another prompt was added."""
     PAUSE = "pause"
-    """Somebody has stopped the session, or its process is a new one."""
+    """The session was stopped, or its process is a new one."""
     RESUME = "resume"
-    """Somebody has resumed the queue."""
+    """The queue was resumed."""
 
 
 TABLE: Final[dict[Waiting, dict[QueueInput, Waiting]]] = {
@@ -57,15 +57,16 @@ TABLE: Final[dict[Waiting, dict[QueueInput, Waiting]]] = {
         QueueInput.RESUME: Waiting.READY,
     },
 }
+"""The transitions: the next state of a prompt by current state and input."""
 
 
 class PromptQueue:
-    """Waiting prompts in the order in which they are sent. A prompt's id is `TurnMachine.entry`."""
+    """The queued prompts in sending order. A prompt's id is `TurnMachine.entry`."""
 
     def __init__(self) -> None:
         self.waiting: deque[TurnMachine] = deque()
-        """The prompts in their order. Change it only by the methods."""
-        self._ready = 0  # prompts that are ready: those at the front
+        """The prompts in order. Change it only through the methods."""
+        self._ready = 0  # the number of ready prompts, which are at the front
 
     def __len__(self) -> int:
         return len(self.waiting)
@@ -83,12 +84,12 @@ class PromptQueue:
 
     @property
     def flows(self) -> bool:
-        """True while a prompt waits that is sent without being asked for."""
+        """True while a ready prompt waits."""
         return self._ready > 0
 
     @property
     def next(self) -> TurnMachine | None:
-        """The prompt that is sent next; None if all that wait are paused."""
+        """The prompt that is sent next; None if all queued prompts are paused."""
         return self.waiting[0] if self._ready else None
 
     @property
@@ -100,31 +101,32 @@ class PromptQueue:
         ]
 
     def find(self, entry: str) -> TurnMachine:
-        """The waiting prompt of that id. Raises `LocalProtocolError` if none waits."""
+        """Return the queued prompt with that id. Raises `LocalProtocolError` if there is none."""
         for turn in self.waiting:
             if turn.entry == entry:
                 return turn
         raise LocalProtocolError(f"no prompt {entry!r} waits: it was started or taken back")
 
     def put(self, turn: TurnMachine, *, first: bool = False) -> None:
-        """Add a prompt, which is ready: after the others that are, or `first` of all."""
+        """Add a ready prompt: after the other ready ones, or before all if `first`."""
         self._apply(QueueInput.PUT)
         self.waiting.insert(0 if first else self._ready, turn)
         self._ready += 1
 
     def edit(self, turn: TurnMachine, content: list[Block]) -> None:
-        """Replace the content of a prompt; it keeps its place."""
+        """Replace the content of a prompt; it keeps its position."""
         turn.content = content
 
     def promote(self, turn: TurnMachine) -> None:
-        """Move a prompt to the front of those that are ready, or of those that are paused, as it
-        is one or the other itself."""
+        """Move a prompt to the front: a ready one of the ready ones, a paused one of the paused
+        ones.
+        """
         number = self.waiting.index(turn)
         self.waiting.remove(turn)
         self.waiting.insert(0 if number < self._ready else self._ready, turn)
 
     def remove(self, turn: TurnMachine) -> None:
-        """Take a prompt out, to be sent or dropped."""
+        """Remove a prompt that is sent or dropped."""
         if self.waiting.index(turn) < self._ready:
             self._ready -= 1
         self.waiting.remove(turn)

@@ -11,9 +11,9 @@ from .retelling import OPENING
 from .state import SessionState
 
 COMPARED: Final = 100
-"""The newest prompts of a log, which are compared."""
+"""The number of prompts that are compared, newest first."""
 REPEATED_CHARS: Final = 1_000_000
-"""The most text of repeated prompts that is kept for the comparison; the newest counts."""
+"""The maximum text of repeated prompts that is kept for the comparison, newest first."""
 
 
 class RepeatedPrompts:
@@ -73,5 +73,5 @@ def _texts(content: Sequence[Block]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text without differences in white space."""
+    """Return the text with white space normalized."""
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""What was said in one conversation, as another one shows it that goes on with it."""
+"""The history of one conversation, as shown by another one that continues it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .events import Item
 
 
 def repeated(items: Iterable[Item]) -> Iterator[Effect]:
-    """Items, as if their agent repeated them."""
+    """Turn items into the effects of an agent that repeats them."""
     for item in items:
         match item.type:
             case "user":

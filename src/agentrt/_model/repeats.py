@@ -1,5 +1,4 @@
-"""Notices about the same thing, again and again: an agent that logs to stdout for hours must not
-fill the log with it."""
+"""Limits repeated notices: an agent that logs to stdout for hours must not fill the log."""
 
 from __future__ import annotations
 
@@ -12,22 +11,27 @@ from msgspec.structs import replace
 from .events import Notice
 
 ALL_REPORTED: Final = 16
-"""The first notices about one thing are all reported, later ones at every power of two."""
+"""The number of notices about one subject that are all reported; later ones at powers of two."""
 APART: Final = 256
-"""Things that are counted apart; what a notice is about may be the agent's word, and never the
-same."""
+"""The number of subjects that are counted separately. A subject may be text from the agent that is
+never the same twice.
+"""
 NAMED: Final = 5
+"""The number of names that `listed` shows."""
 
 
 class Repeats:
-    """Counts notices, and lets those pass that are worth reporting."""
+    """Counts notices and passes on the ones worth reporting."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, str]] = Counter()
 
     def rarer(self, notice: Notice, *, about: str = "", times: int = 1) -> list[Notice]:
-        """The notice, or nothing if it was reported often. `about`: what is counted apart under the
-        same code; `times`: how often it happened since."""
+        """Return the notice, or an empty list if it was reported often.
+
+        `about`: the subject, counted separately under the same code. `times`: the number of
+        occurrences since the last call.
+        """
         code = notice.code
         if len(self._seen) > APART:
             about = ""
@@ -41,7 +45,7 @@ class Repeats:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in a row, each once and not too many of them."""
+    """Join names, each only once and not too many of them."""
     counts = Counter(names)
     shown = [f"{name} ({n} times)" if n > 1 else name for name, n in list(counts.items())[:NAMED]]
     more = sum(list(counts.values())[NAMED:])

@@ -1,9 +1,9 @@
 """The contents of a permission request, as an ordered list of labelled parts.
 
-Everything that shows a request to a person renders these parts: the terminal from here, the page
-from its copy of the same rules (`_web/page/request_parts.js`; the tests compare both). Every string
-of the request is in a part, except for ids of the protocol, the options, which are buttons, and a
-form, which has fields.
+Every interface that shows a request to a person renders these parts: the terminal uses this module,
+the page its copy of the same rules (`_web/page/request_parts.js`; the tests compare both). Every
+string of the request is in a part, except for protocol ids, options, which are buttons, and a form,
+which has fields.
 """
 
 from __future__ import annotations
@@ -20,31 +20,34 @@ from .events import Item, PermissionOpened
 from .reveal import reveal
 
 PartKind: TypeAlias = Literal["text", "command", "diff", "media", "link", "value", "same"]
+"""The kind of a part, which determines its display."""
 
 TITLE: Final = 200
-"""Characters of a title that a heading shows; a longer one is a part as well."""
+"""Characters of a title that a heading shows; a longer title is also a part."""
 
 _REPEATED: Final = 20
-"""Characters of an argument from which on it is not shown again when another part has it."""
+"""Characters of an argument from which on it is not repeated if another part has it."""
 
 _DEEPEST: Final = 32
-"""Levels of nesting that are taken apart; deeper values are shown as JSON."""
+"""Levels of nesting that are split into parts; deeper values are shown as JSON."""
 
 _KINDS: Final = frozenset(
     {"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"}
     | {"other", ""}
 )
-"""Kinds of tools that every interface shows in its own way."""
+"""Kinds of tools that every interface displays in its own way."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_ \t\r\n-]*=*")
 _UNEVEN: Final = re.compile(r"^ | $|[\n\t]|  ")
-"""What one line of a heading would not show as it is."""
+"""Text that a one-line heading cannot show unchanged."""
 
 
 class RequestPart(Struct, omit_defaults=True):
-    """One thing to show. `label` is ours, apart from the names of arguments in it; `text` is the
-    agent's, and not yet safe to show.
+    """A part of a request.
+
+    `label` comes from agentrt, except for argument names in it. `text` comes from the agent and is
+    not yet safe to show.
 
     A `diff` has its path as `label`, the new text as `text` and the old one as `old` (None: a new
     file). A `media` part has a description as `text`. A `same` part has a text that another part
@@ -58,8 +61,7 @@ class RequestPart(Struct, omit_defaults=True):
 
 
 def request_parts(request: PermissionOpened, item: Item | None) -> list[RequestPart]:
-    """Return the parts of a request. `item`: the tool call that it is about, as far as it is known
-    now."""
+    """Return the parts of a request. `item` is the tool call that it is about, if known."""
     tool = item.tool if item is not None else None
     parts = _Parts()
     parts.take(to_builtins(request), to_builtins(tool) if tool is not None else {})
@@ -85,17 +87,18 @@ _FIELD: Final = frozenset(
     {"type", "title", "description", "default", "enum", "enumNames", "oneOf", "anyOf", "items"}
     | {"format", "minimum", "maximum", "minLength", "maxLength"}
 )
-"""What is known of a form, and of a field: the fields show it, or it is not for people."""
+"""The known keys of a form and of a field: the fields show them, or they are not for people."""
 
 
 class _Parts:
-    """Takes the parts out of a request as it is on the wire."""
+    """Collects the parts of a request in its wire format."""
 
     def __init__(self) -> None:
         self.all: list[RequestPart] = []
         self._shown: set[str] = set()
 
     def take(self, ask: JsonObject, tool: JsonObject) -> None:
+        """Add the parts of a request and its tool call."""
         title, detail = ask.get("title", ""), ask.get("detail")
         if ask.get("url") is not None:
             self._add("page", ask["url"], "link")
@@ -214,7 +217,7 @@ class _Parts:
                 self.leaves(f"{label}{_dotted(name)}", value)
 
     def leaves(self, label: str, value: Any, depth: int = 0) -> None:
-        """Each string in a value, and each other thing, with the way to it as its label."""
+        """Add each string and other value within `value`, labelled with the path to it."""
         match value:
             case str():
                 if value in self._shown and len(value) > _REPEATED:
@@ -236,7 +239,7 @@ class _Parts:
 
 
 def _key(name: str) -> str:
-    """The name of an argument at the start of a label."""
+    """Return the name of an argument for the start of a label."""
     return name if _NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
@@ -245,7 +248,7 @@ def _dotted(name: str) -> str:
 
 
 def _scalar(value: Any) -> str:
-    """A number, a truth value or nothing, as JSON has it."""
+    """Return a number, boolean or null in its JSON form."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     return json.dumps(value)

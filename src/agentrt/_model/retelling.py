@@ -1,4 +1,4 @@
-"""A conversation in words, for an agent that does not remember it."""
+"""A conversation as text, for an agent that does not remember it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ OPENING: Final = (
     "You do not remember this conversation, because the process that had it is gone. It went as"
     " follows. Do nothing about it now: say in one short sentence that you know it again."
 )
+"""The first sentences of such a prompt."""
 
 CUT: Final = "(what came before is left out)"
+"""Marks the place where earlier text is left out."""
 
 
 def retold(state: SessionState, most: int) -> str:
-    """What was said in turns that are over, its last `most` characters; empty if nothing was."""
+    """Return the last `most` characters of the finished turns as text.
+
+    Empty if there is none.
+    """
     parts: list[str] = []
     left = most
     for item in reversed(state.items.values()):

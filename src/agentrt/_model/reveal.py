@@ -1,6 +1,6 @@
-"""Text that a person decides on, with every character of it visible.
+"""Text for a person's decision, with every character made visible.
 
-The page has the same rules (`_web/page/reveal.js`); the tests compare both over all characters.
+The page has the same rules (`_web/page/reveal.js`); the tests compare both for all characters.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ _IGNORABLE: Final = (
     *((0xFFA0, 0xFFA0), (0xFFF0, 0xFFFC), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A)),
     (0xE0000, 0xE0FFF),
 )
-"""Characters that Unicode tells programs not to draw, the blank of Braille and the placeholder of
-an object. Spaces, controls, format characters and unassigned ones are found by their category."""
+"""Characters that Unicode tells programs not to draw, the Braille blank and the object placeholder.
+Spaces, controls, format characters and unassigned ones are found by category.
+"""
 
 _SCRIPTS: Final = (
     *((0x370, 0x3FF), (0x400, 0x52F), (0x530, 0x58F), (0x10A0, 0x10FF), (0x13A0, 0x13FF)),
@@ -24,7 +25,8 @@ _SCRIPTS: Final = (
     *((0xA640, 0xA69F), (0xAB70, 0xABBF), (0x10400, 0x1044F)),
 )
 """Scripts with letters that look like Latin ones: Greek, Cyrillic, Armenian, Georgian, Cherokee,
-Coptic, Lisu, Deseret."""
+Coptic, Lisu, Deseret.
+"""
 
 _DISGUISED: Final = (
     *((0x2CD, 0x2CD), (0x2D0, 0x2D0), (0x2D7, 0x2D7), (0x1C0, 0x1C3), (0x261, 0x261)),
@@ -33,13 +35,13 @@ _DISGUISED: Final = (
     *((0x29F8, 0x29F9), (0xA789, 0xA789), (0xFE68, 0xFE68), (0xFF10, 0xFF19), (0xFF21, 0xFF3A)),
     *((0xFF41, 0xFF5A), (0x1D400, 0x1D7FF)),
 )
-"""Characters that look like one of ASCII wherever they stand."""
+"""Characters that look like an ASCII character in every context."""
 
 _DOUBLES: Final = frozenset("аеорсухѕіјһԁԛԝӏοανικτυρ")
-"""Letters of those scripts of which whole words look like Latin ones."""
+"""Letters of those scripts that can form whole words that look Latin."""
 
 _MARKS: Final = 2
-"""Combining marks on one letter that are drawn as they are."""
+"""The number of combining marks per letter that are shown unchanged."""
 
 _OVERLAYS: Final = range(0x334, 0x339)
 """Combining marks that are drawn across a letter."""
@@ -48,11 +50,11 @@ _WORD: Final = frozenset("ALKDMOX")
 
 
 def reveal(text: str) -> str:
-    """Return the text with everything that cannot be seen, or looks like something else, spelled
-    out: `⟨U+202E⟩`. Newlines and tabs stay; other controls become their pictures (`␛`).
+    """Return the text with hidden and misleading characters spelled out: `⟨U+202E⟩`.
 
-    Letters of another script in a Latin word, and characters that look like one of ASCII, stay and
-    are followed by their code; of combining marks, the first two on a letter stay.
+    Newlines and tabs stay; other controls become their pictures (`␛`). Letters of another script in
+    a Latin word, and characters that look like an ASCII one, stay and are followed by their code.
+    The first two combining marks on a letter stay.
     """
     if text.isascii():
         return text.translate(_PICTURES)
@@ -88,7 +90,7 @@ def _code(character: str) -> str:
 
 
 def _lookalikes(text: str, kinds: str) -> set[int]:
-    """The places of letters that pass for Latin ones."""
+    """Return the positions of letters that pass for Latin ones."""
     if "K" not in kinds:
         return set()
     found: set[int] = set()
@@ -113,9 +115,12 @@ def _words(kinds: str) -> Iterator[tuple[int, int]]:
 
 
 def _kind(character: str) -> str:
-    """How a character is treated: A Latin letter of ASCII, L letter, K letter of a script with
-    lookalikes, D digit, M combining mark, O one that is always spelled out, X lookalike, C control,
-    H hidden, V variation selector, S symbol, P anything else."""
+    """Classify a character.
+
+    A: ASCII letter, L: letter, K: letter of a script with lookalikes, D: digit, M: combining mark,
+    O: always spelled out, X: lookalike, C: control, H: hidden, V: variation selector, S: symbol, P:
+    anything else.
+    """
     code = ord(character)
     if code < 0x80:
         if character.isalpha():
@@ -150,7 +155,7 @@ def _among(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
 
 
 class _Kinds(dict[str, str]):
-    """The kinds of the characters that were seen so far."""
+    """The kinds of the characters seen so far."""
 
     def __missing__(self, character: str) -> str:
         self[character] = kind = _kind(character)

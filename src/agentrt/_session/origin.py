@@ -1,4 +1,4 @@
-"""Who answers, and from where: set around the calls of a client, read where a question closes."""
+"""The origin of an answer: set around a client's calls and read when a question is closed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Final
 from .._model.events import AnswerOrigin
 
 PROGRAM: Final = AnswerOrigin(via="program")
+"""The origin of answers by the program itself."""
 _ORIGIN: Final[ContextVar[AnswerOrigin]] = ContextVar("agentrt_answer_origin", default=PROGRAM)
 
 
 @contextmanager
 def answering(who: str, via: str) -> Iterator[None]:
-    """Answer in the name of somebody else than the program that runs the session."""
+    """Record the answers in this block as given by another party than the program."""
     token = _ORIGIN.set(AnswerOrigin(who=who, via=via))
     try:
         yield
@@ -24,5 +25,5 @@ def answering(who: str, via: str) -> Iterator[None]:
 
 
 def current_origin() -> AnswerOrigin:
-    """The origin of the answer that is being given."""
+    """Return the origin of the answer that is being given."""
     return _ORIGIN.get()

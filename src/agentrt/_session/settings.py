@@ -1,7 +1,7 @@
-"""The mode, the model and the options of a session: what was chosen outlives the agent's process.
+"""The mode, model and options of a session, which persist across agent processes.
 
-A new process would begin with its own defaults. A mode may be what keeps an agent from writing, so
-whatever somebody has set goes into the opening of every process that comes after.
+A new process would start with its own defaults. Since a mode may keep an agent from writing, every
+setting goes into the opening of all later processes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from .host import SessionHost
 
 
 class SessionSettings:
-    """Changes the settings of one session. While its agent does not run, they are only noted, and
-    what it does not offer raises `LocalProtocolError`; else as `call`."""
+    """Changes the settings of one session.
+
+    If the agent does not run, changes are recorded for the next process; values that it does not
+    offer raise `LocalProtocolError`. Otherwise the errors are those of `call`.
+    """
 
     def __init__(self, host: SessionHost) -> None:
         self._host = host
@@ -35,6 +38,7 @@ class SessionSettings:
                 raise LocalProtocolError(problem)
 
     async def set_mode(self, mode: str) -> None:
+        """Change the mode; see `Session.set_mode`."""
         self._check_mode(mode)
         if await self._runs():
             opened = partial(self._open_with, mode=mode)
@@ -46,6 +50,7 @@ class SessionSettings:
             self._note(structs.replace(known, mode=mode))
 
     async def set_model(self, model: str) -> None:
+        """Change the model; see `Session.set_model`."""
         if await self._runs():
             opened = partial(self._open_with, model=model)
             await change(self._core, "model", "set_model", {"model": model}, opened)
@@ -57,6 +62,7 @@ class SessionSettings:
             self._note(structs.replace(known, model=model))
 
     async def set_option(self, option: str, value: str | bool) -> None:
+        """Change an option; see `Session.set_option`."""
         if self._is_mode(option, value):
             self._check_mode(value)
         opened = partial(self._open_with_option, option, value)
@@ -72,8 +78,10 @@ class SessionSettings:
             self._note(structs.replace(known, options=options))
 
     def _is_mode(self, option: str, value: str | bool) -> bool:
-        """True if an option may be the mode under another name: one that is the mode, or the model,
-        is not among the session's options."""
+        """Return True if an option may be the mode under another name.
+
+        The option that is the mode or the model is not among the session's options.
+        """
         known = self._known()
         for each in known.options:
             if each.id == option:
@@ -81,7 +89,7 @@ class SessionSettings:
         return all(value not in (model.id, model.name) for model in known.models)
 
     def _open_with(self, **changes: Any) -> None:
-        """Every process that comes after this one begins so."""
+        """Set the opening of all later processes."""
         self._core.opening = structs.replace(self._core.opening, **changes)
 
     def _open_with_option(self, option: str, value: str | bool) -> None:
@@ -90,7 +98,7 @@ class SessionSettings:
         self._open_with(options={**given, "config": config})
 
     async def _runs(self) -> bool:
-        """Whether there is an agent to be asked. One that is just being started is waited for."""
+        """Return True if an agent runs. Waits for one that is being started."""
         await self._host.restarted()
         if self._core.conversation.ended:
             raise SessionClosed("the session is closed")
@@ -105,7 +113,7 @@ class SessionSettings:
 
 
 def _choice(what: str, wanted: str, offered: list[Choice]) -> str:
-    """The id of a choice that was given by its id or its name."""
+    """Return the id of a choice that was given by its id or its name."""
     for choice in offered:
         if wanted == choice.id or wanted.casefold() == choice.name.casefold():
             return choice.id

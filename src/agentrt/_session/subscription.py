@@ -1,4 +1,4 @@
-"""Following a session's log, as an async iterator."""
+"""An async iterator over a session's log."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from .readers import Pace
 
 
 class Subscription:
-    """An async iterator over the log. It never ends by itself before the session does; memory is
-    bounded while it is not read (neighbouring text is joined). Close it with `close`, or use it
-    as a block."""
+    """An async iterator over the events of a session's log.
+
+    It ends only when the session does. Memory is bounded while it is not read, because neighbouring
+    text is joined. Close it with `close`, or use it as a block.
+    """
 
     def __init__(self, host: SessionHost, cursor: Cursor) -> None:
         self._host = host
@@ -25,7 +27,7 @@ class Subscription:
 
     @property
     def seq(self) -> int:
-        """The number of the last event given."""
+        """The number of the last event that was yielded."""
         return self._cursor.seq
 
     def __enter__(self) -> Subscription:
@@ -35,10 +37,11 @@ class Subscription:
         self.close()
 
     def close(self) -> None:
+        """Stop following the log."""
         self._cursor.close()
 
     def finish(self) -> None:
-        """End the iteration behind the last event that there is now."""
+        """End the iteration after the last event that exists now."""
         self._end = self._host.log.seq
         self._host.readers.wake()
 
@@ -46,7 +49,7 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Event:
-        """The next event. Cancelling it loses none."""
+        """Return the next event. Cancelling this call loses none."""
         pace, clock = self._pace, self._clock
         if self._ready and self._end is None and clock() <= pace.until:
             await checkpoint_if_cancelled()
@@ -54,7 +57,7 @@ class Subscription:
         found = self._found()
         if found:
             await pace.step()
-            found = self._found()  # others may have run
+            found = self._found()  # other tasks may have run
         while not found:
             if self._done:
                 await checkpoint()
@@ -64,7 +67,7 @@ class Subscription:
         return self._ready.pop()
 
     def poll(self) -> Event | None:
-        """The next event, as iterating gives it; None if there is none yet."""
+        """Return the next event as iterating yields it, or None if there is none yet."""
         if self._found():
             return self._ready.pop()
         if self._done:
@@ -72,7 +75,7 @@ class Subscription:
         return None
 
     def _found(self) -> bool:
-        """Whether there is a next event: it is in hand then."""
+        """Return True if there is a next event, which is then in `_ready`."""
         return not self._at_end and (bool(self._ready) or self._cursor.more())
 
     @property
@@ -81,5 +84,5 @@ class Subscription:
 
     @property
     def _done(self) -> bool:
-        """Whether nothing will come any more."""
+        """True if no more events will come."""
         return self._at_end or (self._host.closed.is_set() and self._host.complete)

@@ -1,8 +1,8 @@
-"""The tripwire: tool calls that ran without being asked for, and that the policy refuses.
+"""Detects tool calls that ran without a question although the policy refuses them.
 
-An agent may run a call without a question: in a mode that asks for nothing, after an "always", or
-because its own settings allow it. agentrt cannot keep such an agent from it, but it sees the call,
-and reports it in the same turn as a notice with the code `ran_unasked`.
+An agent may run a call without asking: in a mode that never asks, after an "always", or because its
+own settings allow it. agentrt cannot prevent that, but it sees the call and reports it in the same
+turn as a notice with the code `ran_unasked`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from .._permissions.standing import Refusal, Standing
 from .interfaces import Steps
 
 RAN: Final = "ran_unasked"
+"""The code of the notice."""
 TITLES: Final = 4
-"""Titles of one call that are remembered: agents put the command into one of them."""
+"""The number of titles of one call that are remembered: agents put the command into one of them."""
 SHOWN_CHARS: Final = 300
 """Characters of a call's title in the notice."""
 
@@ -37,7 +38,7 @@ class _Call(Struct):
     changes: tuple[str, ...] = ()
     locations: tuple[str, ...] = ()
     content: Any = None
-    """The first content, in ACP's shape: what the agent shows of the call before it runs."""
+    """The first content, in ACP's shape: the agent's display of the call before it runs."""
     running: bool = False
     judged: bool = False
 
@@ -58,24 +59,26 @@ class Tripwire:
         self._asked_without_call: list[bytes] = []
 
     def asked(self, asked: Asked) -> None:
-        """The agent asks for permission: this call is not a violation."""
+        """Record that the agent asked for permission, so this call is not a violation."""
         if asked.tool_call is not None:
             self._asked.add(asked.tool_call)
         else:
             self._asked_without_call.append(_print_of(asked.name, asked.input))
 
     def was_asked(self, call: str | None) -> bool:
-        """True if the agent has asked for permission for this call."""
+        """Return True if the agent has asked for permission for this call."""
         return call in self._asked
 
     def checked(self, call: str | None) -> None:
-        """agentrt has decided about this call before it could run."""
+        """Record that agentrt decided about this call before it could run."""
         if call is not None:
             self._checked.add(call)
 
     def refused_by_agent(self, effect: ToolCalled) -> tuple[Asked, Deny] | None:
-        """A call that the agent has refused by a rule of the policy's, which it was given; None
-        for all others. To be called before `called`."""
+        """Return a call that the agent itself refused by a rule of the policy, which it was given.
+
+        Returns None for all other calls. Must be called before `called`.
+        """
         call = self._calls.get(effect.id)
         if call is None or call.judged or effect.status != "failed" or not self._standing.binds:
             return None
@@ -97,13 +100,13 @@ class Tripwire:
         return asked, refusal.decision
 
     def called(self, effect: ToolCalled) -> None:
-        """A tool call exists or has changed."""
+        """Record a new or changed tool call."""
         if effect.replay or effect.owner == "client" or not self._standing.refuses:
             return
         call = self._calls.get(effect.id)
         if call is None or (call.judged and effect.opens):
             if call is not None:
-                self._asked.discard(effect.id)  # the agent uses the id for another call
+                self._asked.discard(effect.id)  # the agent reuses the id for another call
             call = self._calls[effect.id] = _Call()
         _merge(call, effect)
         match effect.status:
@@ -129,8 +132,11 @@ class Tripwire:
         self._asked_without_call.clear()
 
     def _judge_unfinished(self, id: str, call: _Call) -> None:
-        """Judge a call that may have run in part. An agent that asks before each call has not begun
-        this one: what it announced was invalid, or its turn has ended."""
+        """Judge a call that may have run in part.
+
+        An agent that asks before each call has not started this one: its announcement was invalid,
+        or its turn has ended.
+        """
         if not self._standing.binds:
             self._judge(id, call)
 
@@ -165,7 +171,7 @@ class Tripwire:
         )
 
     def refusal(self, request: PermissionRequest) -> Refusal | None:
-        """The reason why a call should not have run; None if it may have."""
+        """Return the reason why a call should not have run; None if it may have."""
         try:
             return self._standing.refusal(request, ran=True)
         except Exception as error:
@@ -173,7 +179,7 @@ class Tripwire:
             return None
 
     def report(self, request: PermissionRequest, refusal: Refusal) -> None:
-        """Report a call that ran, and cancel the turn if the policy wants that."""
+        """Report a call that ran, and cancel the turn if the policy requires it."""
         shown = request.title or request.tool or request.kind
         if request.command and request.command not in shown:
             shown = f"{shown}: {request.command}"
@@ -219,7 +225,7 @@ def _merge(call: _Call, effect: ToolCalled) -> None:
 
 
 def _print_of(name: str | None, input: Any) -> bytes:
-    """What tells one call from another where the agent gives no id."""
+    """Return a fingerprint of a call, for agents that send no id."""
     try:
         return msgspec.json.encode([name or "", input], order="sorted")
     except (TypeError, ValueError, RecursionError):

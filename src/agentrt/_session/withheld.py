@@ -1,6 +1,6 @@
-"""What reaches the agent only when the events behind it are stored: prompts, and what is allowed.
+"""Messages to the agent that wait until their events are stored: prompts and permissions.
 
-Without a store all of it is sent at once.
+Without a store they are sent immediately.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from .._model.log import Log
 from .._model.turn import TurnMachine
 
 Kind: TypeAlias = Literal["prompt", "steer", "allow"]
+"""The kind of a waiting message."""
 
 
 class _Waiting(Struct):
@@ -27,7 +28,7 @@ class _Waiting(Struct):
 
 
 class Withheld:
-    """What waits for the store, in its order."""
+    """The messages that wait for the store, in order."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -44,9 +45,11 @@ class Withheld:
         send: Callable[[], None],
         drop: Callable[[], None],
     ) -> None:
-        """Call `send` when all that is logged so far is stored, or `drop` if the turn is stopped
-        before; `key`: the prompt's id, or the question's; `turn`: None for what no turn's end
-        concerns. To be called within a step."""
+        """Call `send` once everything logged so far is stored, or `drop` if the turn stops first.
+
+        `key` is the id of the prompt or question. `turn` is None if no turn's end concerns it. Must
+        be called within a step.
+        """
         keeper = self._log.keeper
         if keeper is None:
             send()
@@ -55,25 +58,28 @@ class Withheld:
             self._waiting.append(_Waiting(self._log.seq, kind, key, turn, send, drop))
 
     def has_prompt_of(self, turn: TurnMachine) -> bool:
-        """Whether the agent does not know of the turn yet."""
+        """Return True if the turn's prompt has not been sent to the agent yet."""
         return any(each.kind == "prompt" and each.turn is turn for each in self._waiting)
 
     def allows(self, key: str) -> bool:
-        """Whether the question of that key was answered so, and the agent does not know it yet."""
+        """Return True if the question was answered with a permission that is not sent yet."""
         return any(each.kind == "allow" and each.key == key for each in self._waiting)
 
     def due(self, seq: int) -> bool:
-        """Whether something may be sent when all up to event `seq` is stored."""
+        """Return True if a message may be sent once the events up to `seq` are stored."""
         return bool(self._waiting) and self._waiting[0].seq <= seq
 
     def release(self, seq: int) -> None:
-        """All up to event `seq` is stored: send what waited for that."""
+        """Send the messages that waited for the events up to `seq`, which are now stored."""
         while self.due(seq):
             self._waiting.popleft().send()
 
     def drop(self, turn: TurnMachine, *, ended: bool = False) -> None:
-        """The turn is stopped, or has `ended`. A prompt that was to go into it may still begin the
-        agent's next one, as one may that comes too late."""
+        """Drop the messages of a turn that was stopped or has `ended`.
+
+        After `ended`, a prompt for that turn is kept: it may begin the agent's next turn, as one
+        that comes too late may.
+        """
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             if each.turn is not turn or (ended and each.kind == "steer"):
@@ -82,5 +88,5 @@ class Withheld:
                 each.drop()
 
     def clear(self) -> None:
-        """The process is gone that it was for."""
+        """Drop all messages: their process has ended."""
         self._waiting.clear()
