@@ -89,7 +89,7 @@ class Statistics(Struct, frozen=True):
 
 
 class AcpDriver:
-    """Implements `_model.driver.Driver` for agents that speak ACP version 1."""
+    """Implements `_model.driver.Driver` for agents with ACP version 1."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class AcpDriver:
 
         `extensions`: methods of the agent's own that the host serves.
 
-        `fork_at`: the agent accepts the point at which a fork ends, whether or not it reports so.
+        `fork_at`: the agent accepts the point at which a fork ends, also if it does not report so.
 
         `meta`: the `_meta` of the requests that open the session. Values from the session's opening
         win.
@@ -277,7 +277,7 @@ class AcpDriver:
     def statistics(self) -> Statistics:
         return Statistics(self._messages, dict(self._channel.counts))
 
-    # --- what the agent writes
+    # --- output of the agent
 
     def receive(self, data: bytes) -> list[Effect]:
         lines = self._lines.feed(data)

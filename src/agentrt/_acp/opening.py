@@ -98,6 +98,7 @@ class Handshake:
         self._raw_capabilities: JsonObject = {}
 
     def begin(self) -> None:
+        """Send the first request."""
         request = InitializeRequest(PROTOCOL_VERSION, self._offered, self._client)
         self._channel.request("initialize", request, self._initialized)
 

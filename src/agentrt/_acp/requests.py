@@ -3,8 +3,8 @@
 The agent numbers its own requests. The runtime knows each by a key, so that a late, second or
 foreign answer can never reach another request. Every request is answered exactly once.
 
-File requests are passed on a few at a time, because an agent may send thousands at once. The others
-wait here, where they cost little, up to a limit on the size of all.
+File requests are passed on a few at a time, because an agent may send thousands together. The
+others wait here, where they cost little, up to a limit on the size of all.
 """
 
 from __future__ import annotations
@@ -247,6 +247,7 @@ class Requests:
             self._close(key, result_line(request.id, {} if result is None else result))
 
     def refuse(self, key: str, error: RpcError) -> None:
+        """Answer a request with an error. A key that is no longer open is ignored."""
         request = self._open.get(key)
         if request is not None:
             self._close(key, error_line(request.id, error))

@@ -106,7 +106,7 @@ class Stream:
         """Every tool call that has a card."""
         self._summaries: dict[str, list[str]] = {}
 
-    # --- what the driver knows
+    # --- events of the driver
 
     def expect(self, session: str, *, replay: bool) -> None:
         """Set the session's id. `replay`: the following updates are its history."""
@@ -122,20 +122,24 @@ class Stream:
             self.update(session, update)
 
     def begin_turn(self) -> None:
+        """Note that a prompt is in flight."""
         self.live = self.session
         self.works_by_itself = False
         self.spent = None
         self._tools.clear()
 
     def end_turn(self) -> None:
+        """Note that no prompt is in flight."""
         self.live = None
         self._phase = "open"
 
     def can_stop(self, task: Any) -> bool:
+        """Return True if `task` is the id of a child session that can be cancelled."""
         child = self._children.get(task) if isinstance(task, str) else None
         return child is not None and child.can_stop
 
     def show_settings(self) -> None:
+        """Report the session's settings."""
         self._channel.out.append(ModesSet(self._settings.view()))
 
     # --- routing

@@ -1,4 +1,4 @@
-"""Content blocks, from ours to Claude's and back."""
+"""Conversion of content blocks between the neutral form and Claude's."""
 
 from __future__ import annotations
 

@@ -188,9 +188,11 @@ class Requests:
             self._drop(asking)
         return asking
 
-    # --- our answers
+    # --- answers
 
     def answer(self, key: str, answer: Answer) -> list[Effect]:
+        """Answer a permission request, an elicitation or a check. A key that is not open is
+        ignored."""
         asking = self._keys.get(key)
         if asking is None:
             return []
@@ -211,6 +213,7 @@ class Requests:
         return [line]
 
     def reply(self, key: str, result: Any) -> list[Effect]:
+        """Answer a request that the host serves. A key that is not open is ignored."""
         asking = self._take(key)
         if asking is None:
             return []
@@ -228,6 +231,7 @@ class Requests:
             return self._refuse(asking, INTERNAL_ERROR, f"no JSON: {error}", None)
 
     def refuse(self, key: str, code: int, message: str, data: Any) -> list[Effect]:
+        """Answer a request with an error. A key that is not open is ignored."""
         asking = self._take(key)
         return [] if asking is None else self._refuse(asking, code, message, data)
 
@@ -296,6 +300,7 @@ class Calls:
         return [self.send(request, call)]
 
     def uncall(self, call: str) -> list[Effect]:
+        """Cancel a caller's request; its response is then ignored."""
         for id, sent in list(self._sent.items()):
             if sent.call == call:
                 del self._sent[id]

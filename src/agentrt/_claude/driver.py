@@ -424,7 +424,7 @@ class ClaudeDriver:
                 if notice is not None:
                     out.append(notice)
 
-    # --- the handshake, and answers to our requests
+    # --- the handshake, and responses to requests of the driver
 
     def _response(self, m: wire.ControlResponse, out: Out) -> None:
         sent = self._calls.answered(m.response)

@@ -59,6 +59,7 @@ class Handshake:
 
     @property
     def over(self) -> bool:
+        """True if the handshake has succeeded or failed."""
         return self._failed or self.started is not None
 
     def accepted(
@@ -122,6 +123,7 @@ class Handshake:
         self.fail(code, text, out)
 
     def fail(self, code: str, message: str, out: list[Effect]) -> None:
+        """Report that the start failed, unless the handshake is over."""
         if not self.over:
             self._failed = True
             out.append(StartFailed(Error(code, message)))
@@ -140,7 +142,7 @@ def _release(version: str) -> tuple[int, ...]:
 def logged_in(account: Any) -> bool:
     """Return False if the reply reports missing credentials.
 
-    With the API of a cloud, the reply says nothing about credentials.
+    With the API of a cloud, the reply does not mention credentials.
     """
     if not isinstance(account, dict) or "tokenSource" not in account:
         return True

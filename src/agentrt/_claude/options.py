@@ -1,4 +1,4 @@
-"""Start options of Claude Code, and how a session's settings override them."""
+"""Start options of Claude Code, with the overrides of one session."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class HookMatcher(Struct, frozen=True, kw_only=True):
 class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of a Claude Code process. None leaves the choice to Claude Code and its settings."""
 
-    # --- what it may do
+    # --- permissions and tools
     permission_mode: str = "default"
     """`default`, `acceptEdits`, `plan`, `bypassPermissions`, `dontAsk` or `auto`. Always passed:
     without it the CLI may choose `auto`.
@@ -84,7 +84,7 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Rules such as `Read` or `Bash(git log:*)`. A tool allowed here runs without asking."""
     disallowed_tools: tuple[str, ...] = ()
 
-    # --- what it gets
+    # --- instructions
     system_prompt: str | tuple[str, ...] | None = None
     """Replaces Claude Code's own system prompt."""
     append_system_prompt: str | None = None
@@ -106,7 +106,7 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """An int is a fixed budget in tokens."""
     betas: tuple[str, ...] = ()
 
-    # --- how far it may go
+    # --- limits
     max_turns: int | None = None
     """Limit of model calls in one turn."""
     max_budget_usd: float | None = None
@@ -159,7 +159,7 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     hooks: dict[str, tuple[HookMatcher, ...]] = {}
     """Hooks by event (`HOOK_EVENTS`)."""
 
-    # --- what it sends
+    # --- output
     partial_messages: bool = True
     """Streams text as it is written, not block by block."""
     hook_events: bool = False
@@ -271,7 +271,7 @@ def with_session_id(
 ) -> Opening:
     """Return the opening with a session id in its options if it opens a new session.
 
-    Claude Code reports an id of its own only with the first turn. A session whose id is known from
+    Claude Code reports the id only with the first turn. A session whose id is known from
     the start can always be resumed. Call this before `build_command` and `start`.
     """
     given = effective(options, opening)

@@ -94,6 +94,7 @@ def permission_response(request: JsonObject, answer: Answer) -> JsonObject:
 
 
 def allows(response: JsonObject) -> bool:
+    """Return True if a response to `can_use_tool` allows the call."""
     return response.get("behavior") == "allow"
 
 

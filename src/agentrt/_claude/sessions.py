@@ -252,7 +252,7 @@ def _message(entry: JsonObject) -> JsonObject:
 
 
 def _answer(entry: JsonObject) -> str | None:
-    """The model's answer of which an entry is a block, or None."""
+    """Return the id of the model's answer that an entry is a block of, or None."""
     id = _message(entry).get("id")
     return id if isinstance(id, str) else None
 

@@ -99,6 +99,7 @@ class ClaudeSettings:
         return next((choice for choice, id in self._resolved.items() if id == model), model)
 
     def mode(self, mode: Any, out: list[Effect]) -> None:
+        """Take the current mode. A value that is not a string is ignored."""
         if isinstance(mode, str):
             self._change(out, mode=mode)
 

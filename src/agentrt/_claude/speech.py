@@ -225,6 +225,7 @@ class Translator:
     # --- whole messages
 
     def assistant(self, m: wire.Assistant, out: list[Effect]) -> None:
+        """Take a whole message of the model's."""
         parent, message = m.parent_tool_use_id, m.message
         blocks = _blocks(message)
         if isinstance(m.uuid, str) and self._is_known(m.uuid, message.id):
@@ -320,7 +321,7 @@ class Translator:
             status if isinstance(status, int) else None,
         )
 
-    # --- the other side
+    # --- user messages
 
     def user(self, m: wire.User, ours: bool, out: list[Effect]) -> None:
         """Take tool results and echoes. `ours`: the message repeats a prompt sent by this

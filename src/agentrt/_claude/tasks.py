@@ -1,12 +1,12 @@
 """Background work: agents, shells and workflows that continue after the end of the turn.
 
-Claude reports a task by edges (`task_started`, `task_updated`, `task_notification`), any of which
-may be missing at the end, and by the level (`background_tasks_changed`, the whole set). Both count:
-a task is over when one of them reports its end. The level does not tell how the task ended, and
-`task_updated` does not carry the report: a `task_notification` after either adds the missing parts.
-Work in the foreground is announced by the same messages (any shell command of more than 3 s is) and
-is not a background task, unless it becomes one. Up to 2.1.165 no message tells where a task runs:
-the work of a call that returns before the work is over continues in the background.
+Claude reports a task by edges (`task_started`, `task_updated`, `task_notification`), of which any
+may be missing, and by the level (`background_tasks_changed`, the whole set). Both count: a task is
+over when one of them reports its end. The level does not contain the outcome of a task, and
+`task_updated` does not contain the report: a `task_notification` after either adds the missing
+parts. Work in the foreground is announced by the same messages (any shell command of more than 3 s
+is) and is not a background task, unless it becomes one. Up to 2.1.165 no message reports if a task
+runs in the background: the work of a call that returns before the work is over continues there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STATUS = {
     "killed": "cancelled",
     "stopped": "cancelled",
 }
-"""Item statuses by Claude's status words, which include two words for the same end."""
+"""Item statuses by Claude's statuses, two of which mean the same end."""
 
 OVER = frozenset({"completed", "failed", "cancelled"})
 
@@ -57,7 +57,7 @@ class Tasks:
     def __init__(self) -> None:
         self._tasks: dict[str, _Known] = {}
         self.unplaced: dict[str, _Known] = {}
-        """Tasks by tool call for which no message has told where they run."""
+        """Tasks, by tool call, that may run in the foreground or the background."""
 
     def _live(self) -> list[Task]:
         return [k.task for k in self._tasks.values() if k.background and k.task.status not in OVER]

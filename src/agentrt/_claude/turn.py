@@ -210,6 +210,7 @@ class ClaudeTurn(Struct):
     folded: tuple[str, ...] = ()
 
     def apply(self, sign: Sign) -> Progress:
+        """Change the progress by a sign of Claude, and return the new progress."""
         self.progress = progress = TURNS[self.progress][sign]
         if progress is Progress.RUNNING:  # the guess was wrong
             self.verdict = self.usage = None

@@ -80,10 +80,12 @@ class Turns:
         return self.user.id if self.user is not None else None
 
     def prompted(self, id: str, uuid: str) -> None:
+        """Note that a prompt was sent."""
         self.used[uuid] = id
         self.user = ClaudeTurn(Progress.SENT, id, uuid)
 
     def steer(self, id: str, uuid: str) -> None:
+        """Note that a prompt was sent into the running turn."""
         self.used[uuid] = id
         self.steered.add(uuid)
 
@@ -100,7 +102,7 @@ class Turns:
         """Return Claude's uuid of a turn's prompt or of a steered prompt, or None."""
         return next((uuid for uuid, known in self.used.items() if known == id), None)
 
-    # --- what Claude reports
+    # --- reports of Claude
 
     def initialized(self, out: list[Effect]) -> None:
         """Take the `init` of a turn. Without a turn under way it may not begin one."""
@@ -135,6 +137,7 @@ class Turns:
             turn.apply(Sign.ANSWER)
 
     def state_changed(self, state: str, out: list[Effect]) -> None:
+        """Take the state of a `session_state_changed` message."""
         self.state = state
         if state != "idle":
             if self.user is not None:
@@ -233,7 +236,7 @@ class Turns:
         agent = self.agent
         return None if late or agent is None or agent.decided else agent
 
-    # --- how it ends
+    # --- the end of a turn
 
     @property
     def settling(self) -> bool:

@@ -50,7 +50,7 @@ from .speech import Speech, user_input
 from .turn import CodexTurn, TurnInput, Turns
 
 PLAN: Final = {"inProgress": "in_progress"}
-"""Codex's names for the state of a step, where they differ from ours."""
+"""Codex's names for the state of a step, where they differ from the neutral ones."""
 
 OWN: Final = {
     "initialize": "start",

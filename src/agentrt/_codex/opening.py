@@ -61,6 +61,7 @@ class Handshake:
         """Turns that contain the text at which the fork ends, for when ids have changed."""
 
     def begin(self) -> None:
+        """Send the first request."""
         can = wire.InitializeCapabilities(experimental_api=True, request_attestation=False)
         request = wire.InitializeParams(client_info=self._client, capabilities=can)
         self._ask("initialize", request, wire.InitializeResponse, self._initialized)

@@ -368,7 +368,7 @@ class Requests:
         given = {"tool": params.tool, "arguments": params.arguments, "call": params.call_id}
         self._channel.out.append(Requested(key=key, method="tool", params=given))
 
-    # --- our answers
+    # --- answers
 
     def answer(self, key: str, answer: Answer) -> None:
         """Answer a question. A key that is no longer open is ignored.
@@ -447,8 +447,8 @@ _TOLD: Final = frozenset({"codex_approval_kind", "persist", "tool_name", "tool_p
 def _detail(request: Request, *shown: str) -> JsonObject | None:
     """Return the fields of a request that are for people, without the fields `shown`.
 
-    They may repeat the subject of the request: its call may be known already, with different
-    fields.
+    The fields may repeat the subject of the request, because the call may have been shown with
+    different ones.
     """
     params = request.params if isinstance(request.params, dict) else {}
     hidden = {*_NOT_FOR_PEOPLE, *shown}

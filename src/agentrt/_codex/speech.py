@@ -53,10 +53,12 @@ class Speech:
         """Calls whose output came in pieces."""
 
     def turn_ended(self) -> None:
+        """Forget the state of the turn."""
         for each in (self.changes, self.commands, self._spoken, self._shown):
             each.clear()
 
     def pieces(self, item: str, text: str, *, thought: bool) -> None:
+        """Report text of one message, perhaps from many deltas."""
         self._spoken.add(item)
         self._channel.out.append(Spoke(text, thought, item))
 
@@ -66,6 +68,7 @@ class Speech:
             self._channel.out.append(Spoke("\n\n", True, item))
 
     def output(self, item: str, text: str) -> None:
+        """Report output of a running command."""
         self._shown.add(item)
         if text:
             self._channel.out.append(ToolCalled(id=item, append=text))
@@ -76,6 +79,7 @@ class Speech:
         self._channel.out.append(ToolCalled(id=item, **_edit(changes)))
 
     def started(self, item: Item) -> None:
+        """Take the start of an item."""
         match item:
             case wire.CommandExecutionThreadItem():
                 self.commands.add(item.id)
@@ -86,6 +90,7 @@ class Speech:
         self._tell(item, over=False)
 
     def completed(self, item: Item) -> None:
+        """Take the end of an item."""
         match item:
             case wire.UserMessageThreadItem():
                 return

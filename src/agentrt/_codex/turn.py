@@ -97,10 +97,12 @@ class CodexTurn(Struct):
 
     @property
     def runs(self) -> bool:
+        """True if the turn runs, also if it was interrupted."""
         return self.state in (TurnState.RUNNING, TurnState.STOPPING)
 
     @property
     def cancelled(self) -> bool:
+        """True if a cancel was requested."""
         return self.state in (TurnState.CANCELLED, TurnState.STOPPING)
 
 
@@ -120,6 +122,7 @@ class Turns:
         return self.prompt or self.own
 
     def sent(self, prompt: str) -> CodexTurn:
+        """Note that a prompt was sent, and return its turn."""
         self.prompt = CodexTurn(prompt)
         return self.prompt
 
@@ -155,6 +158,7 @@ class Turns:
         return self.own, False
 
     def is_over(self, id: str) -> bool:
+        """Return True if the turn with this id has ended."""
         return id in self._over
 
     def live(self, id: str) -> bool:
@@ -173,6 +177,7 @@ class Turns:
         return None
 
     def forget(self, turn: CodexTurn) -> None:
+        """Drop a turn."""
         if turn is self.prompt:
             self.prompt = None
         else:
