@@ -1,11 +1,11 @@
 """agentrt runs an agent's conversation as a tree of Trio tasks and gives every viewer the same
 numbered event log.
 
-The layers, each importing only those below it: the terminal and the web frontends; the runtime
-(sessions, turns, processes, tools); the drivers `_acp`, `_claude` and `_codex`, which do not know
-each other; the wire and the model, which know neither processes nor clocks.
+Each layer imports only those below it: the terminal and the web frontends; the runtime (sessions,
+turns, processes, tools); the drivers `_acp`, `_claude` and `_codex`, which are independent of each
+other; the wire and the model, which contain no processes and no clocks.
 
-Importing this package is cheap: each public name is imported when it is first used.
+Importing this package is cheap: each public name is imported on first use.
 """
 
 import importlib as _importlib
@@ -15,7 +15,7 @@ import typing as _typing
 from ._version import __version__ as __version__
 
 if _typing.TYPE_CHECKING:
-    from ._public import *  # noqa: F403 - what it imports is what is public
+    from ._public import *  # noqa: F403 - its imports are the public names
 
 _PUBLIC = {
     "_agents": "Agent FoundAgent Quirks acp agent_version claude find_agents",
@@ -74,7 +74,7 @@ _PUBLIC = {
     "_web.server": "serve",
     "_web.site": "Site SiteStatistics",
 }
-"""The public names by the module that has them: what `_public` says to type checkers."""
+"""The public names by module, matching the imports in `_public` for type checkers."""
 
 _PLACES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 
@@ -83,7 +83,7 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return sorted(_PLACES)
     if name not in _PLACES:
-        # With the module, a traceback can suggest a name.
+        # Passing the module lets a traceback suggest a name.
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=_sys.modules[__name__])
     module = _importlib.import_module(f".{_PLACES[name]}", __name__)

@@ -1,7 +1,6 @@
-"""The command line: which part of the terminal does what was said.
+"""The command line: maps parsed arguments to the coroutine to run.
 
-Everything but the parser is imported when it is needed: `--version` and `--help` cost next to
-nothing.
+Everything except the parser is imported on demand, to keep `--version` and `--help` fast.
 """
 
 from __future__ import annotations
@@ -36,24 +35,24 @@ _OF_A_CONVERSATION = {
     "system": "--system",
     "append_system": "--append-system",
 }
-"""What a command would ignore."""
+"""Options for conversations, which other commands reject."""
 _TOKENS = ("token", "viewer_token", "metrics_token")
 _WITHOUT_AN_AGENT = frozenset(
     {"agents", "nodes", "rules", "trace", "replay", "config", "completion"}
 )
 _OF_A_PROMPT = ("prompt", "output_format", "last_message", "fail_on_denied")
-"""What `attach` does not."""
+"""Options for a single prompt, which `attach` also accepts."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line and return the exit status."""
     try:
         _handle_interrupts()
         _fill_standard_streams()
         try:
             options = _parsed(sys.argv[1:] if arguments is None else arguments)
             status = 2 if options is None else _run(options)
-        except SystemExit as done:  # argparse, after `--help` or `--version`
+        except SystemExit as done:  # raised by argparse after `--help` or `--version`
             status = done.code if isinstance(done.code, int) else 1
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -67,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _handle_interrupts() -> None:
-    """Have Ctrl-C raise `KeyboardInterrupt` from now on: `__main__` has let it end the process."""
+    """Let Ctrl-C raise `KeyboardInterrupt` from now on; until then `__main__` lets it end the
+    process.
+    """
     import signal
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
@@ -75,7 +76,7 @@ def _handle_interrupts() -> None:
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace | None:
-    """Parse the arguments; None after an error was printed."""
+    """Parse the arguments. Returns None if an error was printed."""
     from ._terminal.arguments import WrongArguments, make_parser, parse
 
     parser = make_parser()
@@ -91,7 +92,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace | None:
 
 
 def _print_wrong_arguments(arguments: Sequence[str], error: Exception, program: str) -> None:
-    """Print an error of the parser, also on standard output if that was to be JSON."""
+    """Print an error of the parser, also to standard output if JSON was requested there."""
     from ._terminal.arguments import one_shot_format
     from ._terminal.formats import failure
     from ._terminal.text import escaped, plain
@@ -106,10 +107,12 @@ def _print_wrong_arguments(arguments: Sequence[str], error: Exception, program: 
 
 
 def _fill_standard_streams() -> None:
-    """Give a closed standard stream's number to the null device, before another file gets it."""
+    """Open the null device for each closed standard stream, so that no other file gets its
+    number.
+    """
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
             setattr(sys, name, os.fdopen(fd, "w" if fd else "r", closefd=False))
 
 
@@ -139,7 +142,7 @@ def _warn(warning: str) -> None:
 
 
 def _print_failure(options: argparse.Namespace, error: AgentrtError) -> None:
-    """Say on standard output, too, why nothing began: in the format that was asked for."""
+    """Also report on standard output, in the requested format, why nothing was started."""
     from ._terminal.formats import error_of, failure
     from ._terminal.text import escaped
 
@@ -148,8 +151,7 @@ def _print_failure(options: argparse.Namespace, error: AgentrtError) -> None:
 
 
 def _work(options: argparse.Namespace) -> Work:
-    """What is to be done, once everything that was said has been understood. Raises
-    `AgentrtError`."""
+    """Map parsed arguments to the coroutine to run. Raises `AgentrtError`."""
     import logging
     from functools import partial
 
@@ -178,10 +180,10 @@ def _work(options: argparse.Namespace) -> Work:
     config = load_config(options.cwd, flags=_flags(options))
     _check_store(getattr(options, "store", None))
     _check_tokens(options, config)
-    if options.subcommand != "config":  # which shows them itself
+    if options.subcommand != "config":  # it shows the warnings itself
         for warning in config.warnings:
             _warn(warning)
-    logging.getLogger("agentrt").addHandler(logging.NullHandler())  # only what is asked for
+    logging.getLogger("agentrt").addHandler(logging.NullHandler())  # no output unless requested
     level = config.log.level or ("error" if options.subcommand == "serve" else None)
     if level is not None:
         from ._terminal.logs import start_logging
@@ -277,14 +279,14 @@ def _check_folder(options: argparse.Namespace) -> None:
     except FileNotFoundError:
         if not os.path.isabs(options.cwd):
             raise UsageError(f"{NO_CURRENT_FOLDER} with --cwd DIR") from None
-        os.chdir(options.cwd)  # other paths are relative to a folder that exists, too
+        os.chdir(options.cwd)  # so that other relative paths have an existing folder, too
     works_there = options.subcommand in (None, "serve", "attach", "acp", "sessions")
     if works_there and (why := not_utf8(os.path.abspath(options.cwd))):
         raise UsageError(why)
 
 
 def _recorded(options: argparse.Namespace) -> None:
-    """`record FILE -- COMMAND` is a conversation with that agent, and `--trace FILE`."""
+    """Turn `record FILE -- COMMAND` into a conversation with that agent and `--trace FILE`."""
     import shlex
 
     from ._terminal.setup import UsageError
@@ -296,7 +298,7 @@ def _recorded(options: argparse.Namespace) -> None:
 
 
 def _conforming(options: argparse.Namespace, config: Config) -> tuple[Agent, Request]:
-    """The agent that is checked, and how."""
+    """Return the agent to check and the request for the check."""
     import shlex
     import shutil
 
@@ -318,7 +320,7 @@ def _conforming(options: argparse.Namespace, config: Config) -> tuple[Agent, Req
 
 
 def _check_tokens(options: argparse.Namespace, config: Config) -> None:
-    """Warn of tokens that other users of the machine can read."""
+    """Warn about tokens that other users of the machine can read."""
     import stat
 
     flags = [f"--{name.replace('_', '-')}" for name in _TOKENS if getattr(options, name, None)]
@@ -335,7 +337,7 @@ def _check_tokens(options: argparse.Namespace, config: Config) -> None:
 
 
 def _check_store(said: str | None) -> None:
-    """Warn of a password that everybody on the machine can read."""
+    """Warn about a password that other users of the machine can read."""
     from ._journal.address import Server
     from ._terminal.stores import named_store
 
@@ -350,7 +352,7 @@ def _check_store(said: str | None) -> None:
 
 
 def _conversation(options: argparse.Namespace, config: Config) -> Work:
-    """One prompt, or many."""
+    """Return the work for a single prompt or an interactive conversation."""
     from functools import partial
 
     from ._terminal.setup import UsageError
@@ -388,7 +390,7 @@ def _asked(options: argparse.Namespace, config: Config) -> Asked:
 
 
 def _bound(options: argparse.Namespace) -> float | None:
-    """The time for the whole command."""
+    """Return the time limit for the whole command."""
     return options.timeout if isinstance(options.timeout, float) else None
 
 
@@ -397,7 +399,7 @@ def _serve(options: argparse.Namespace, config: Config) -> Work:
 
     from ._terminal.serve import make_security, serve_pages, store_path
 
-    store_path(config.serve.store)  # wrong usage is said before anything begins
+    store_path(config.serve.store)  # report wrong usage before anything starts
     start = options.agent is not None or options.command is not None
     _check_node(config, opens=start or options.resume is not None)
     setup = _setup(options, config, demo=True)
@@ -405,7 +407,7 @@ def _serve(options: argparse.Namespace, config: Config) -> Work:
 
 
 def _check_node(config: Config, *, opens: bool) -> None:
-    """`opens`: whether a session is to be opened at once."""
+    """Check the settings of a shared server. `opens`: a session is opened at startup."""
     from ._journal.address import Server
     from ._terminal.serve import store_path
     from ._terminal.setup import UsageError
@@ -439,7 +441,7 @@ _OF_A_SERVER = {
     "idle_timeout": "--idle-timeout",
     "cancel_grace": "--cancel-grace",
 }
-"""What a server decides for all its clients."""
+"""Options that a server sets for all its clients."""
 
 
 def _acp(options: argparse.Namespace, config: Config) -> Work:
@@ -494,7 +496,7 @@ def _attach(options: argparse.Namespace, config: Config) -> Work:
         cwd=options.cwd,
     )
     where = partial(find_server, options.url, insecure=options.insecure)
-    where()  # wrong usage is reported before anything begins
+    where()  # report wrong usage before anything starts
     if once:
         from ._terminal.attach_once import attach_once
 
@@ -503,7 +505,7 @@ def _attach(options: argparse.Namespace, config: Config) -> Work:
 
 
 def _session_of_a_server(options: argparse.Namespace) -> str | None:
-    """What `--session` says."""
+    """Return the session id given by `--session`, or None."""
     from ._terminal.setup import UsageError
 
     session: str | None = getattr(options, "session", None)
@@ -523,8 +525,10 @@ def _refuse_settings_of_a_server(options: argparse.Namespace, ours: Sequence[str
 
 
 def _found(options: argparse.Namespace, config: Config) -> Setup | None:
-    """With the stored session that `--resume` or `--continue` means; None: no stored one is meant.
-    Its agent is the one it had."""
+    """Return the setup for the stored session of `--resume` or `--continue`, with its own agent.
+
+    Returns None if neither refers to a stored session.
+    """
     from msgspec import structs
 
     from ._agents import resolve_stored_agent
@@ -548,7 +552,7 @@ def _found(options: argparse.Namespace, config: Config) -> Setup | None:
         try:
             kept = find(files, prefix, name)
         except SessionNotFound:
-            return None  # perhaps an agent knows it
+            return None  # the agent may know it
     agent = agent or resolve_stored_agent(kept.entry.agent, config)
     if _claude_options(options, agent):
         raise UsageError("a session that is gone on with keeps what it was begun with")
@@ -580,8 +584,8 @@ def _setup(options: argparse.Namespace, config: Config, *, demo: bool = False) -
 
 
 def _checked(setup: Setup) -> Setup:
-    setup.policy("deny")  # raises what is wrong with the rules
-    for doubt in setup.doubts():  # and what with the mode that they are for
+    setup.policy("deny")  # raises for invalid rules
+    for doubt in setup.doubts():  # warnings about the mode of the rules
         print(f"agentrt: warning: {doubt}", file=sys.stderr)
     return setup
 
@@ -636,7 +640,7 @@ def _nodes(options: argparse.Namespace, config: Config) -> Work:
 
 
 def _chosen(options: argparse.Namespace, config: Config) -> list[Agent]:
-    """The agents that were named, if any."""
+    """Return the agents named by the arguments, if any."""
     from ._agents import resolve_agent
     from ._terminal.setup import UsageError, choose_agent
 
@@ -649,7 +653,7 @@ def _chosen(options: argparse.Namespace, config: Config) -> list[Agent]:
 
 
 def _claude_options(options: argparse.Namespace, agent: Agent) -> JsonObject:
-    """The options that only some agents have, by the names of `ClaudeOptions`."""
+    """Return the agent-specific options, by the names of `ClaudeOptions`."""
     from ._terminal.setup import UsageError, read_schema
 
     fields = {
@@ -669,7 +673,7 @@ def _claude_options(options: argparse.Namespace, agent: Agent) -> JsonObject:
 
 
 def _project_examination(agents: list[Agent], options: argparse.Namespace) -> Work:
-    """Report on the folder that `--project` names, by the settings that hold there."""
+    """Report on the folder of `--project`, with the settings that apply there."""
     from functools import partial
 
     from ._config import load_config
@@ -684,7 +688,7 @@ def _project_examination(agents: list[Agent], options: argparse.Namespace) -> Wo
 
 
 def _trusted_folders(options: argparse.Namespace) -> list[str]:
-    """The folders that `--trusted` means: the working folder, and the repository that it is in."""
+    """Return the folders for `--trusted`: the working folder and its repository."""
     from ._agents.projects import repository
 
     folder = os.path.realpath(options.cwd)
@@ -692,7 +696,7 @@ def _trusted_folders(options: argparse.Namespace) -> list[str]:
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
-    """What was said on the command line, in the shape of a configuration file."""
+    """Convert the options to the structure of a configuration file."""
     limits = {
         "hard": options.timeout,
         "idle": options.idle_timeout,

@@ -1,4 +1,4 @@
-"""The user's home directory, also where there is none."""
+"""The user's home directory, with a fallback if there is none."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The files below a folder, for whoever wants to name one: without those that git ignores, or that
-an `.ignore` file leaves out in the same way.
+"""Listing of the files below a folder, for name completion.
 
-The folder may be anybody's. Links are not followed, also not one that takes a folder's place
-meanwhile, nothing but these is opened, no program is run, and all of it is bounded.
+Files that git or an `.ignore` file ignores are left out. The folder may be untrusted: symbolic
+links are not followed, even if one replaces a folder in the meantime; only folders and ignore files
+are opened; no program is run; and all work is bounded.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from heapq import nsmallest
 from typing import Final
 
 FILES: Final = 20_000
-"""Files that are listed: enough for a large checkout, and a bound for a home folder."""
+"""Maximum number of listed files: enough for a large checkout, and a bound for a home folder."""
 
 ENTRIES: Final = 200_000
-"""Entries that are looked at, with all that is ignored."""
+"""Maximum number of entries examined, including ignored ones."""
 
 DEEPEST: Final = 64
-"""Folders in each other, each of which costs a descriptor."""
+"""Maximum folder depth; each level costs a file descriptor."""
 
 RULES: Final = 5_000
-"""Lines of all `.gitignore` files that hold for a file; the outer ones are forgotten first."""
+"""Maximum number of ignore rules that apply to a file; the outermost are dropped first."""
 
 FUZZY_CHARS: Final = 64
-"""Characters that are looked for one by one in a path; longer words are only looked for whole."""
+"""Maximum length for matching characters one by one; longer words must occur as a whole."""
 
 _RULES_SIZE: Final = 64 * 1024
-"""Bytes of a `.gitignore`."""
+"""Maximum size of a `.gitignore` in bytes."""
 
 _RULES_IN: Final = (".gitignore", ".ignore")
 
 _NEVER: Final = frozenset(
     (".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox", ".nox")
 )
-"""Folders that nobody wants to see, also where nothing ignores them."""
+"""Folders that are always left out, even if nothing ignores them."""
 
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Rule:
-    """A line of a `.gitignore` that lies in `folder`, by its parts from the top."""
+    """A line of a `.gitignore` in `folder`, which is given by its parts from the top."""
 
     def __init__(self, folder: Sequence[str], line: str) -> None:
         self.ignores = not line.startswith("!")
@@ -55,18 +55,18 @@ class Rule:
         parts = line.removeprefix("/").split("/")
         if "/" not in line:
             parts.insert(0, "**")
-        if parts[-1] == "**":  # all that is in a folder, and not the folder
+        if parts[-1] == "**":  # the contents of a folder, without the folder itself
             parts.append("*")
         self._depth = len(folder)
         self._matchers = [None if part == "**" else _matcher(part) for part in parts]
 
     def covers(self, path: Sequence[str], *, is_folder: bool) -> bool:
-        """Whether it is about this path, whose parts are counted from the top."""
+        """Return True if the rule applies to this path, whose parts are counted from the top."""
         if self._folders_only and not is_folder:
             return False
         matchers = self._matchers
         part, name = 0, self._depth
-        stars, begun = -1, 0  # where the last `**` stands, and up to where it reaches
+        stars, begun = -1, 0  # position of the last `**`, and the end of its match so far
         while name < len(path):
             matcher = matchers[part] if part < len(matchers) else _never
             if matcher is None:
@@ -96,14 +96,14 @@ _MEMBER: Final = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
 @cache
 def _matcher(part: str) -> Callable[[str], object]:
-    """Of a pattern for one name. What `fnmatch` makes of it needs no more than linear time."""
+    """Compile a pattern for one name. The output of `fnmatch` matches in linear time."""
     if any(token["open"] for token in _TOKEN.finditer(part)):
         return _never
     return re.compile(translate(_TOKEN.sub(_for_fnmatch, part))).match
 
 
 def _for_fnmatch(token: re.Match[str]) -> str:
-    """What git means, in the words of `fnmatch`, which has no escapes."""
+    """Translate a token of git's syntax to that of `fnmatch`, which has no escapes."""
     if token["escaped"]:
         return f"[{token['escaped']}]" if token["escaped"] in "*?[" else token["escaped"]
     if token["class"] is None:
@@ -111,7 +111,7 @@ def _for_fnmatch(token: re.Match[str]) -> str:
     members: set[tuple[str, str]] = {*_MEMBER.findall(token["class"])}
     if not token["not"] and members == {("!", "")}:
         return "!"
-    # In `fnmatch` what these mean depends on where they stand.
+    # In `fnmatch` the meaning of these depends on their position.
     last = {("]", ""): -1, ("!", ""): 1, ("-", ""): 2}
     ordered = sorted(members, key=lambda each: (last.get(each, 0), each))
     text = "".join(f"{first}-{end}" if end else first for first, end in ordered)
@@ -121,7 +121,7 @@ def _for_fnmatch(token: re.Match[str]) -> str:
 
 
 def rules_of(text: str, folder: Sequence[str] = ()) -> list[Rule]:
-    """What a `.gitignore` in that folder says, in its order."""
+    """Parse the rules of a `.gitignore` in that folder, in file order."""
     rules = []
     for line in text.splitlines():
         line = re.sub(r"(?<![\\ ]) +$|(?<=\\ ) +$", "", line)
@@ -131,15 +131,18 @@ def rules_of(text: str, folder: Sequence[str] = ()) -> list[Rule]:
 
 
 def is_ignored(path: Sequence[str], rules: Sequence[Rule], *, is_folder: bool) -> bool:
-    """The last rule that covers a path decides."""
+    """Return True if the last rule that covers the path ignores it."""
     found = (rule.ignores for rule in reversed(rules) if rule.covers(path, is_folder=is_folder))
     return next(found, False)
 
 
 def walk(top: str | os.PathLike[str], alive: Callable[[], None] = lambda: None) -> Iterator[str]:
-    """The files below `top` as paths from there, those of a folder before those of the folders in
-    it; the rules of the checkout in which it lies hold, too. Ends at the limits above. `alive` is
-    called for each folder and entry, and may raise. What cannot be read is left out."""
+    """Yield the files below `top`, as paths relative to it.
+
+    Files of a folder come before those of its subfolders. The rules of the enclosing checkout also
+    apply. Ends at the limits above. `alive` is called for each folder and entry, and may raise.
+    Unreadable entries are skipped.
+    """
     start = os.path.abspath(top)
     above = _checkout(start)
     inside = os.path.relpath(start, above[0]).split("/") if above else []
@@ -147,14 +150,17 @@ def walk(top: str | os.PathLike[str], alive: Callable[[], None] = lambda: None) 
     for depth, folder in enumerate(above):
         rules += _rules_at(folder, None, inside[:depth])
     if any(is_ignored(inside[:end], rules, is_folder=True) for end in range(1, len(inside) + 1)):
-        rules = []  # somebody is at work in it all the same
+        rules = []  # the user works in an ignored folder
     yield from _Walk(alive).below(start, None, inside, rules, len(inside))
 
 
 def likeliest(paths: Iterable[str], words: str, most: int) -> list[str]:
-    """The paths that match best, at most `most`: those that begin with the words, then those whose
-    name does, then others that contain them, then those that have their characters in this order,
-    close together first. Of equal matches, those that are less deep come first."""
+    """Return the best matching paths, at most `most`.
+
+    Order: paths that start with the words; paths whose name does; other paths that contain them;
+    paths that contain their characters in this order, closest together first. Among equal matches,
+    shallower paths come first.
+    """
     wanted = words.casefold()
 
     def rank(path: str) -> tuple[int, int, str] | None:
@@ -172,8 +178,11 @@ def likeliest(paths: Iterable[str], words: str, most: int) -> list[str]:
 
 
 def _spread(path: str, wanted: str) -> int | None:
-    """Rank a path that has the characters in their order by the length of the part with all of
-    them; None: not all are there."""
+    """Rank a path that contains the characters in order by the length of the part that has them
+    all.
+
+    Returns None if some are missing.
+    """
     if len(wanted) > FUZZY_CHARS:
         return None
     end = 0
@@ -188,7 +197,9 @@ def _spread(path: str, wanted: str) -> int | None:
 
 
 def _checkout(folder: str) -> list[str]:
-    """The folders around it, from that of its checkout on; none if it is that, or in none."""
+    """Return the parent folders up to the root of the checkout; empty if the folder is the root or
+    is in no checkout.
+    """
     found: list[str] = []
     while not os.path.lexists(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
@@ -234,7 +245,7 @@ class _Walk:
             os.close(own)
 
     def _entries_of(self, fd: int) -> list[tuple[str, bool]]:
-        """Names of files and folders, in order."""
+        """Return the names of files and folders, sorted."""
         found = []
         try:
             with os.scandir(fd) as scan:
@@ -253,7 +264,7 @@ class _Walk:
 
 
 def _rules_at(folder: str | None, fd: int | None, path: Sequence[str]) -> list[Rule]:
-    """Those of the files in a folder that is open as `fd`, or has that name."""
+    """Read the rules in a folder that is open as `fd`, or has this name."""
     rules = []
     for name in _RULES_IN:
         try:

@@ -1,8 +1,8 @@
-"""agentrt's loggers, and what they say each record is about.
+"""The loggers of agentrt, and the session that each log record belongs to.
 
-What a session has started knows by a context variable which session that is: its own tasks, and the
-program's handlers. What is logged about a session elsewhere, as when a program cancels its turn,
-names it itself (`LogScope.say`): there, the variable may be another session's.
+Tasks and handlers started by a session find it in a context variable. Messages about a session that
+are logged in another context, for example when a program cancels its turn, name the session
+explicitly (`LogScope.say`), because the variable may refer to another session there.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from ._trace.redact import Redaction
 
 FIELDS: Final = ("session", "agent", "turn", "seq")
-"""What a record is about, as far as that is known."""
+"""Attributes of a log record that identify its session, as far as they are known."""
 
 _NAMES: Final = (
     *("session", "process", "process.stderr", "tools", "terminals", "store"),
     *("server", "trace", "telemetry"),
 )
-"""The loggers, below `agentrt`."""
+"""Names of the loggers below `agentrt`."""
 
 _current: ContextVar[LogScope | None] = ContextVar("agentrt.log", default=None)
 
 
 class LogScope:
-    """A session, or one of its turns, as something that is logged about."""
+    """A session, or one of its turns, as the subject of log records."""
 
     __slots__ = ("_env", "_log", "_redaction", "agent", "turn")
 
@@ -44,7 +44,7 @@ class LogScope:
         env: Callable[[], Mapping[str, str]] = dict,
         turn: str | None = None,
     ) -> None:
-        """`env`: what the agent was given, some of which is secret."""
+        """`env`: the environment of the agent, which may contain secrets."""
         self.agent = agent
         self.turn = turn
         self._log = log
@@ -52,11 +52,12 @@ class LogScope:
         self._redaction: Redaction | None = None
 
     def of(self, turn: str | None) -> LogScope:
-        """The same session, in that turn."""
+        """Return the scope of the same session in this turn."""
         return self if turn == self.turn else LogScope(self._log, self.agent, self._env, turn)
 
     @property
     def fields(self) -> dict[str, str | int]:
+        """The attributes for a log record."""
         found: dict[str, str | int] = {"session": self._log.session, "agent": self.agent}
         if self.turn is not None:
             found["turn"] = self.turn
@@ -64,16 +65,19 @@ class LogScope:
 
     @property
     def redaction(self) -> Redaction:
+        """The redaction of secrets in the environments of this process and the agent."""
         if self._redaction is None:
             self._redaction = _redaction({**os.environ, **self._env()})
         return self._redaction
 
     def enter(self) -> None:
-        """From now on, what runs in this context is about it."""
+        """Make this the scope of the current context."""
         _current.set(self)
 
     def entered(self) -> _Entered:
-        """A block: what is started in it is about it."""
+        """Return a context manager that makes this the scope for everything started in the
+        block.
+        """
         return _Entered(self)
 
     def say(
@@ -85,14 +89,14 @@ class LogScope:
         exc_info: Exception | None = None,
         **more: object,
     ) -> None:
-        """Log something about the session, in whosever context; `more`: further fields."""
+        """Log a message about the session from any context. `more`: further fields."""
         if _session.isEnabledFor(level):
             with self.of(turn).entered():
                 _session.log(level, message, *args, exc_info=exc_info, extra=more, stacklevel=2)
 
 
 class _Entered:
-    """What `contextmanager` would make of a generator, at a fifth of its cost."""
+    """A context manager at a fifth of the cost of one made by `contextmanager`."""
 
     __slots__ = ("_scope", "_token")
 
@@ -107,22 +111,26 @@ class _Entered:
 
 
 def log_context() -> dict[str, str | int]:
-    """What the running code works for, to be added to what it logs: `session` and `agent` and, if
-    it does so for a turn, `turn`; `seq` is the number of the session's last event.
+    """Return the session that the running code works for, as fields for a log record.
 
-    It is empty outside sessions. In it are tools, hooks, policies and all else that a session calls
-    or starts; a block that reads a turn's events is its caller's.
+    The keys are `session` and `agent`, `turn` within a turn, and `seq`, the number of the session's
+    last event. The dict is empty outside sessions. Tools, hooks, policies and everything else that
+    a session calls or starts run inside one; a block that reads a turn's events belongs to its
+    caller.
     """
     scope = _current.get()
     return {} if scope is None else scope.fields
 
 
 class LogContext(logging.Filter):
-    """Puts `log_context` on each record as attributes: a filter for the handlers of a program, so
-    that its own records have them, too. Every record gets all four; what is not known is None."""
+    """Logging filter that adds `log_context` to each record as attributes.
+
+    Attach it to the program's handlers, so that its own records have them, too. Every record gets
+    all four attributes; unknown ones are None.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Takes every record."""
+        """Return True for every record."""
         known = log_context()
         for name in FIELDS:
             if name not in record.__dict__:
@@ -131,7 +139,7 @@ class LogContext(logging.Filter):
 
 
 class _Own(logging.Filter):
-    """Of agentrt's own records: they say what they are about, and no secrets."""
+    """Filter for agentrt's own records: adds their scope and redacts secrets."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         scope = _current.get()
@@ -149,29 +157,29 @@ class _Own(logging.Filter):
 
 
 class _PrintFailures(logging.Handler):
-    """Prints exceptions of the program's own code as long as the program configures no logging.
+    """Prints exceptions from the program's own code if the program has not configured logging.
 
-    Without it, a tool that raises is only an error for the model, and its author sees nothing.
-    Everything else that agentrt logs stays silent by default, as in any library.
+    Otherwise a tool that raises would only be an error for the model, and its author would see
+    nothing. All other records of agentrt are silent by default, as in any library.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
         logger: logging.Logger | None = logging.getLogger(record.name)
         while logger is not None:
             if any(each is not self for each in logger.handlers):
-                return  # the program sees to its records itself
+                return  # the program handles its records itself
             logger = logger.parent if logger.propagate else None
         if record.exc_info and sys.stderr is not None:
             sys.stderr.write(f"agentrt: {record.getMessage()}\n{record.exc_text}\n")
 
 
 def get_logger(name: str) -> logging.Logger:
-    """One of agentrt's loggers, which are all set up when this module is imported."""
+    """Return one of agentrt's loggers, all of which are set up when this module is imported."""
     return logging.getLogger(f"agentrt.{name}")
 
 
 def _redaction(env: Mapping[str, str]) -> Redaction:
-    from ._trace.redact import Redaction  # its patterns cost a start 9 ms
+    from ._trace.redact import Redaction  # compiling its patterns takes 9 ms of the start
 
     return Redaction(value for name, value in env.items() if has_secret_name(name))
 

@@ -1,9 +1,8 @@
-"""What agentrt adds to Trio's nurseries: bare errors, and service scopes; and the error where
-there is no Trio.
+"""Additions to Trio's nurseries: bare errors, service scopes, and an error for calls outside Trio.
 
-A *service scope* holds tasks that must outlive the block that uses them for a moment: when the
-block is cancelled they go on, so that the last words can still be written, until the block's own
-clean-up ends them.
+A *service scope* holds tasks that must briefly outlive the block that uses them. When the block is
+cancelled they continue, so that final messages can still be written, until the block's own clean-up
+ends them.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from ._errors import LocalProtocolError
 
 
 def check_trio(function: str) -> None:
-    """Raises `LocalProtocolError` where no task of Trio's runs: Trio's own error would not say what
-    to do."""
+    """Raise `LocalProtocolError` outside a Trio task; Trio's own error would not explain the
+    fix.
+    """
     if not trio.lowlevel.in_trio_task():
         raise LocalProtocolError(
             f"agentrt.{function} was called outside Trio. In a program on asyncio use"
@@ -30,11 +30,10 @@ def check_trio(function: str) -> None:
 
 
 class bare_errors:
-    """Around one nursery of agentrt's own: where a single error comes out of it, it is raised as it
-    is, and not in the group that the nursery puts around it.
+    """Unwrap a single error from a nursery: raise it directly, not in the nursery's group.
 
-    Only that layer is taken away: a group that a program has raised itself stays what it was.
-    Cancellations beside the error are dropped: it replaces them, as anywhere in Trio. Several
+    Only that layer is removed: a group that a program has raised itself is not changed.
+    Cancellations next to the error are dropped: it replaces them, as anywhere in Trio. Several
     errors stay a group.
     """
 
@@ -57,22 +56,24 @@ class bare_errors:
         try:
             raise error
         finally:
-            # The group says nothing that the error does not; a chain to it would only repeat.
+            # The group adds no information; chaining to it would only repeat the error.
             error.__context__ = context
             del error, errors, context, raised
 
 
 def only_cancelled(error: BaseException) -> bool:
-    """Whether it says nothing but that a scope of Trio's was cancelled."""
+    """Return True if the error consists of Trio cancellations only."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(only_cancelled, error.exceptions))
     return isinstance(error, trio.Cancelled)
 
 
 class ServiceNursery:
-    """A nursery for services, each in a shielded scope of its own. An error of one cancels the
-    block that uses them, and the others only when the block ends them: it must not take their end
-    for something else."""
+    """A nursery for services, each in its own shielded scope.
+
+    An error of one service cancels the block that uses them. The other services run until the block
+    ends them, so that they do not mistake this for another kind of end.
+    """
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
@@ -80,17 +81,21 @@ class ServiceNursery:
         self._ended = False
 
     def cancel(self) -> None:
-        """End the services, and those that are started from now on."""
+        """End all services, including any that are started later."""
         self._ended = True
         for scope in self._scopes:
             scope.cancel()
 
     def start_soon(self, service: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Start a service, as `trio.Nursery.start_soon`."""
         self._nursery.start_soon(self._serve, service, args, name=service)
 
     async def start(self, service: Callable[..., Awaitable[object]], *args: object) -> Any:
-        """As `trio.Nursery.start`: up to its start, a cancellation of the caller is the service's,
-        and an error of the service the caller's."""
+        """Start a service and wait for it, as `trio.Nursery.start`.
+
+        Until the service has started, a cancellation of the caller also cancels the service, and an
+        error of the service is raised in the caller.
+        """
         return await self._nursery.start(self._serve, service, args, name=service)
 
     async def _serve(  # noqa: ASYNC114, ASYNC128 - the service does
@@ -112,19 +117,19 @@ class ServiceNursery:
             self._scopes.discard(scope)
 
     def shield(self, scope: trio.CancelScope) -> None:
-        """From now on only `cancel` ends what runs in it."""
+        """Shield the scope; from now on only `cancel` ends it."""
         scope.shield = True
         self._scopes.add(scope)
         if self._ended:
             scope.cancel()
 
     def has(self, task: trio.lowlevel.Task) -> bool:
-        """Whether it is one of its services, and has started."""
+        """Return True if the task is a service of this nursery and has started."""
         return task.parent_nursery is self._nursery
 
 
 class _Status(trio.TaskStatus[Any]):
-    """Shields the service from its start on. Made by its task."""
+    """Shields the service once it has started. Created by the service's task."""
 
     def __init__(
         self, status: trio.TaskStatus[Any], services: ServiceNursery, scope: trio.CancelScope
@@ -135,8 +140,8 @@ class _Status(trio.TaskStatus[Any]):
         self._task = trio.lowlevel.current_task()
 
     def started(self, value: Any = None) -> None:
-        # Shielded first: it goes into a nursery that may be cancelled, and comes back unmoved if
-        # its caller is.
+        # Shield first: the task moves to a nursery that may be cancelled, and stays where it was if
+        # the caller is cancelled.
         self._services.shield(self._scope)
         self._status.started(value)
         self._scope.shield = self._services.has(self._task)
@@ -144,10 +149,10 @@ class _Status(trio.TaskStatus[Any]):
 
 @asynccontextmanager
 async def open_service_nursery() -> AsyncIterator[ServiceNursery]:
-    """A nursery whose tasks do not feel a cancellation from outside: the block must end them (by
-    `cancel`) or let them end, in bounded time, before it is left.
+    """Open a nursery whose tasks are not cancelled from outside.
 
-    An error of a service task cancels the block and is raised from here, bare if it is alone.
+    Before leaving the block, end them with `cancel` or let them end in bounded time. An error of a
+    service task cancels the block and is raised from here, bare if it is the only one.
     """
     async with bare_errors(), trio.open_nursery() as nursery:
         services = ServiceNursery(nursery)

@@ -1,8 +1,8 @@
-"""Files of a project that make programs run, or decide what an agent may do.
+"""Project files that cause programs to run, or control the permissions of an agent.
 
-One list serves three purposes: agents may not write these files through agentrt, an agent is
-started in an untrusted folder so that it ignores the ones it would act on, and
-`agentrt doctor --project` shows the ones that a folder has.
+One list serves three purposes: agents may not write these files through agentrt, an agent in an
+untrusted folder is started so that it ignores the ones it would act on, and `agentrt doctor
+--project` shows the ones in a folder.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from msgspec import Struct
 
 
 class ProjectFile(Struct, frozen=True):
-    """A file or folder of a project that somebody acts on without asking."""
+    """A project file or folder that a program acts on without asking."""
 
     path: str
-    """Relative to a folder of the project. `*` stands for any characters of one part. A folder
-    stands for all that is in it."""
+    """Path relative to a folder of the project.
+
+    `*` stands for any characters within one part. A folder stands for all of its contents.
+    """
     effect: str
     """The effect of the file, as a sentence without its subject: "starts its MCP servers"."""
     agents: tuple[str, ...] = ()
     """The agents of the catalogue that act on it. Empty: other programs, such as git."""
     protected: bool = True
-    """False: agents may write it, because that is part of ordinary work."""
+    """False if agents may write it because that is part of ordinary work."""
 
 
 def _files(effect: str, paths: str, *agents: str, protected: bool = True) -> Iterator[ProjectFile]:
@@ -54,7 +56,7 @@ _CLAUDE: Final = ("claude", "claude-agent-acp")
 _CODEX: Final = ("codex", "codex-acp", "codex-acp-zed")
 
 PROJECT_FILES: Final[tuple[ProjectFile, ...]] = (
-    # --- agents whose behaviour was measured
+    # --- agents with measured behaviour
     *_files(_MCP, ".mcp.json", *_CLAUDE, "qwen", "copilot", "kimi", "goose", "cline"),
     *_files(_SETTINGS, ".claude/settings.json .claude/settings.local.json", *_CLAUDE, "copilot"),
     *_files(
@@ -135,7 +137,7 @@ PROJECT_FILES: Final[tuple[ProjectFile, ...]] = (
         "vibe",
     ),
     *_files(_PARTS, ".agents/hooks .agents/plugins .agents/skills .agents/tools", "vibe", "codex"),
-    # --- other agents, by their documentation
+    # --- other agents, from their documentation
     *_files(_PARTS, ".cursor/cli.json .cursor/environment.json .cursor/hooks .cursor/hooks.json"
             " .cursor/mcp.json .cursor/commands .cursor/agents .cursor/plugins .cursor/skills"
             " .cursor/sandbox.json .cursor/worktrees.json", "cursor"),
@@ -162,7 +164,7 @@ PROJECT_FILES: Final[tuple[ProjectFile, ...]] = (
             " .continue/mcpServers .crush.json crush.json .openhands/setup.sh"
             " .openhands/pre-commit.sh .openhands/hooks.json .pi .roo .roomodes .trae/mcp.json"
             " .windsurf .config/opencode .config/github-copilot"),
-    # --- git and what runs on a commit
+    # --- git and programs that run on a commit
     *_files("makes git run its hooks, filters and aliases", ".git .gitconfig .config/git .hg .jj"),
     *_files("is run by git on a commit, a merge or a push",
             ".husky .huskyrc* .githooks .git-hooks .pre-commit-config.yaml .pre-commit-config.yml"
@@ -175,7 +177,7 @@ PROJECT_FILES: Final[tuple[ProjectFile, ...]] = (
             " .vscode/extensions *.code-workspace .zed .idea .fleet .run .vs .sublime-project"
             " *.sublime-project .nvim.lua .nvimrc .exrc .vimrc .lvimrc .dir-locals.el"
             " .dir-locals-2.el .helix .nova .eclipse .kakrc .theia"),
-    # --- containers and environments of development
+    # --- containers and development environments
     *_files("runs its commands when a container or a workspace is opened",
             ".devcontainer .devcontainer.json .gitpod.yml .gitpod.Dockerfile .gitpod .ona"
             " .replit .idx .codesandbox .stackblitzrc .daytona"),
@@ -187,18 +189,18 @@ PROJECT_FILES: Final[tuple[ProjectFile, ...]] = (
             " .mvn/maven.config .mvn/extensions.xml .mvn/wrapper .condarc .Rprofile .ackrc"
             " .ripgreprc .curlrc .wgetrc .netrc .screenrc .tmux.conf .ghci .octaverc .psqlrc"
             " .sqliterc .my.cnf .config/nvim .config/gh"),
-    # --- a home folder, where somebody works in it
+    # --- a home folder used as a project
     *_files(_SHELL, ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile"
             " .kshrc .cshrc .tcshrc .login .zshrc .zshenv .zprofile .zlogin .zlogout .oh-my-zsh"
             " .config/fish .config/nushell .config/autostart .config/systemd"
             " .config/environment.d .local/bin .local/share/systemd .pam_environment .xinitrc"
             " .xprofile .xsession .xsessionrc .ssh .gnupg Library/LaunchAgents"),
 )  # fmt: skip
-"""Every file that is known to make somebody run a program, or to let an agent do so."""
+"""All files that are known to cause programs to run, or to let an agent do so."""
 
 
 def files_of(agent: str) -> tuple[ProjectFile, ...]:
-    """The files that an agent of the catalogue acts on."""
+    """Return the files that an agent of the catalogue acts on."""
     return tuple(file for file in PROJECT_FILES if agent in file.agents)
 
 
@@ -207,10 +209,11 @@ AGENT_FILES: Final = tuple(file for file in PROJECT_FILES if file.agents)
 
 
 def protected_file(parts: Sequence[str]) -> str | None:
-    """The entry of `PROJECT_FILES` that a path is, or lies in, if agents may not write it.
+    """Return the entry of `PROJECT_FILES` that contains the path, if agents may not write it.
 
-    `parts` are the names of the path, from any folder on. Names that some file system takes for
-    the same (upper case, composed letters, invisible characters, a trailing dot) count as equal.
+    `parts` are the names in the path, starting from any folder. Names that some file system treats
+    as equal (upper case, composed letters, invisible characters, a trailing dot) count as equal.
+    Returns None if there is no such entry.
     """
     names = [_plain(part) for part in parts]
     for begin, name in enumerate(names):
@@ -223,10 +226,10 @@ def protected_file(parts: Sequence[str]) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _plain(name: str) -> str:
-    """A file's name as the most lenient file systems compare it."""
+    """Normalize a file name as the most lenient file systems compare it."""
     name = unicodedata.normalize("NFKC", name).casefold()
     name = "".join(each for each in name if unicodedata.category(each) not in ("Cf", "Cc"))
-    stem = name.partition(":")[0] or name  # streams of NTFS
+    stem = name.partition(":")[0] or name  # NTFS streams
     return unicodedata.normalize("NFKC", stem.rstrip(". ") or stem)
 
 

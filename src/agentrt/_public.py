@@ -1,5 +1,7 @@
-"""What is public: the names that `import agentrt` gives, for those who read types. While it runs,
-each is imported when it is used; where from, `agentrt/__init__.py` says once more."""
+"""The public names of `import agentrt`, for type checkers.
+
+At run time each name is imported on first use; `agentrt/__init__.py` lists the modules again.
+"""
 
 from ._agents import Agent as Agent
 from ._agents import FoundAgent as FoundAgent

@@ -1,7 +1,7 @@
 """Fixtures for pytest, which finds them by the entry point `pytest11`.
 
-Nothing of agentrt is imported before a fixture is asked for: whoever has agentrt installed pays
-nothing for it in other tests.
+agentrt is imported only when a fixture is requested, so that installing it does not slow down other
+tests.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def scripted_agents() -> Iterator[ScriptedAgents]:
-    """Scripts in the place of agents: `open_session("claude")` of the program under test runs on
-    `scripted_agents["claude"]`. After the test, the logs of all sessions are checked."""
+    """Replace agents by scripts.
+
+    `open_session("claude")` in the program under test runs on `scripted_agents["claude"]`. After
+    the test, the logs of all sessions are checked.
+    """
     from .testing import scripted_agents as opened
 
     with opened() as agents:

@@ -1,3 +1,3 @@
-"""The version, for those below the package's own names."""
+"""The version, in a module that any other can import."""
 
 __version__ = "0.1.0"

@@ -1,8 +1,8 @@
-"""`agentrt.serve` as an ASGI application, for programs that already have a server.
+"""`agentrt.serve` as an ASGI application, for use in an existing server.
 
-The page, the WebSockets of all dialects, `/metrics` and `/healthz` behave as with `serve`: the same
-code runs on other sockets. On a Trio server (Hypercorn's Trio worker) it runs directly; on an
-asyncio server (uvicorn) Trio runs as a guest of the asyncio loop, as in `agentrt.aio`.
+The page, the WebSockets of all dialects, `/metrics` and `/healthz` are the same as with `serve`:
+the same code with a different transport. Under a Trio server (Hypercorn's worker) it runs directly;
+under an asyncio server (uvicorn) it runs as a guest of its loop, like all of `agentrt.aio`.
 """
 
 from __future__ import annotations
@@ -42,19 +42,18 @@ NOT_RUNNING = (
 
 
 class Application:
-    """A runtime's sessions as an ASGI application: `hypercorn -k trio module:app`.
+    """The sessions of a runtime as an ASGI application: `hypercorn -k trio module:app`.
 
-    - `open_runtime`: returns the context manager that opens the runtime, for example
-      `partial(agentrt.open_runtime, …)`. Under asyncio it may come from `agentrt.aio`; its handlers
-      are then asyncio coroutines.
-    - `security`: must have a token that you chose. The server chooses its own address, so access is
-      protected by the token and the allowed host names.
-    - `url`: the address at which browsers reach the application. Its host and the `allow_hosts` of
-      `security` are the accepted host names; its path is the path where the application is mounted.
+    - `open_runtime`: function that returns the runtime's context manager, such as
+      `partial(agentrt.open_runtime, …)`. Under asyncio it may be one of `agentrt.aio`, whose
+      handlers are asyncio coroutines.
+    - `security`: must have an explicit token. The server chooses its own address; access is
+      controlled by the token and the host names.
+    - `url`: the public URL. Its host and the `allow_hosts` of `security` are the accepted host
+      names; its path is the mount point.
     - `agent`, `cwd`, `roots`, `metrics`: as in `agentrt.serve`.
 
-    Raises `ValueError` for values that `serve` would refuse, and `TypeError` for arguments of the
-    wrong type.
+    Raises `ValueError` for a value that `serve` would refuse, `TypeError` for a wrong type.
     """
 
     def __init__(
@@ -97,16 +96,15 @@ class Application:
 
     @property
     def site(self) -> Site:
-        """The running site, for links and statistics. Raises `LocalProtocolError` if the
-        application is not running.
-        """
+        """The site, for links and statistics while it runs. Raises `LocalProtocolError`."""
         if self._site is None:
             raise LocalProtocolError(NOT_RUNNING)
         return self._site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one ASGI call; the server calls this. Raises `LocalProtocolError` for a request
-        while the application is not running.
+        """Handle a request of the server.
+
+        Raises `LocalProtocolError` for a request while the application is not running.
         """
         if scope["type"] == "lifespan":
             await self._live(receive, send)
@@ -123,7 +121,7 @@ class Application:
             await guest.call(self._handler.handle, scope, *ours)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """Handle the lifespan protocol: open everything at startup and close it at shutdown."""
+        """Serve the lifespan protocol: open everything at the start and close it at the end."""
         await receive()
         started = False
         try:
@@ -142,12 +140,9 @@ class Application:
     async def running(self) -> AsyncIterator[Site]:
         """Open the runtime and accept clients while the block runs.
 
-        Use it if this application is mounted into another one; otherwise the lifespan protocol does
-        the same.
-
+        The lifespan protocol does this; use it directly in an application that mounts this one.
         Leaving the block notifies every client and ends every session, in bounded time. Raises the
-        errors of opening the runtime, and `LocalProtocolError` if the application is already
-        running.
+        errors of opening the runtime, and `LocalProtocolError` if it is already running.
         """
         if self._site is not None:
             raise LocalProtocolError("the application of agentrt is running already")
@@ -179,7 +174,7 @@ class Application:
                 yield site
         finally:
             self._site = self._handler = None
-            with trio.CancelScope(shield=True):  # bounded by itself
+            with trio.CancelScope(shield=True):  # closing is bounded
                 await connections.close()
             hub.close()
 
