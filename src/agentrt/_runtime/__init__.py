@@ -1,1 +1,1 @@
-"""Opening sessions: one, one for a program's prompts, or many in one process."""
+"""Opening sessions: a single one, one for a program's prompts, or many in one process."""

@@ -1,6 +1,4 @@
-"""An ACP agent's part of a session: its files and terminals are served from here, its tools by an
-MCP server.
-"""
+"""Session setup for ACP agents: serves files and terminals, and provides tools by an MCP server."""
 
 from __future__ import annotations
 
@@ -50,6 +48,10 @@ OPTIONS = ("capabilities", "config", "meta", "replay", "session")
 
 
 def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+    """Set up a session for an ACP agent.
+
+    Raises `LocalProtocolError`, `TypeError` or `ValueError` for options that it does not support.
+    """
     if offer.hooks:
         raise LocalProtocolError(f"{agent.name} speaks ACP, which has no hooks")
     if unknown := [name for name in opening.options if name not in OPTIONS]:
@@ -64,7 +66,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     if agent.quirks.claude_rules:
         opening = _with_claude_rules(opening, offer)
     variables = environment(agent, offer.env, project=offer.project)
-    offer.tap.env = variables  # programs of its terminals have it, wherever the agent runs
+    offer.tap.env = variables  # programs in its terminals get it, wherever the agent runs
     new_key = keys(offer.first_key)
     extensions = ExtensionTable(offer.extensions)
 
@@ -89,7 +91,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         )
 
     if offer.extensions:
-        make_driver()  # raises what is wrong with them before anything is started
+        make_driver()  # reports errors in the extensions before anything is started
 
     @asynccontextmanager
     async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
@@ -117,7 +119,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             run = ""
             lends = offer.terminals is True or offer.tools or offer.servers
             if offer.connect is None and lends:
-                # Should this process be killed, its guard finds the programs by the marker.
+                # If this process is killed, its guard finds the programs by the marker.
                 run = await stack.enter_async_context(guard())
             if own.serves("terminal/create", {}):
                 host.services["terminal"] = partial(editors.serve, None)
@@ -147,13 +149,13 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             if offer.tools:
                 lent.append(tool_server(host, session, offer))
             for server in lent:
-                # HTTP costs as much to import as everything else here.
+                # The HTTP modules take as long to import as everything else here.
                 from .._tools.bridge import serve_tools
 
                 endpoint = await stack.enter_async_context(
                     serve_tools(server, host.spawn_tool, limits=offer.limits, run=run)
                 )
-                # Alternatives: the driver takes the first that the agent knows.
+                # Alternatives: the driver uses the first one that the agent supports.
                 servers += (await endpoint.http_server(), endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=tuple(servers))
 
@@ -162,7 +164,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 
 
 def _with_claude_rules(opening: Opening, offer: Offer) -> Opening:
-    """Give the deny rules to an adapter of Claude Code as well."""
+    """Also pass the deny rules to an adapter of Claude Code."""
     rules = as_claude_rules(offer.standing.deny_rules, whole_tools=True)
     if not rules:
         return opening

@@ -1,4 +1,4 @@
-"""The sessions that an agent itself keeps, for programs that have none open with it."""
+"""The sessions that an agent itself stores, for programs without an open session with it."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ async def list_sessions(
     limits: Limits | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
 ) -> list[AgentSession]:
-    """The sessions that an agent keeps itself, of a folder (None: of all), the newest first::
+    """List the sessions that an agent itself stores, newest first::
 
         for each in await agentrt.list_sessions("gemini", cwd="."):
             print(each.id, each.title)
 
-    Claude Code's are read from its files (see `ClaudeSessions` for more of them). Any other agent
-    is started for it, without a session, and asked; `env`, `limits` and `trace` are as in
-    `open_session`. A session that is open asks its own agent by `Session.list_sessions`.
+    `cwd` restricts the list to a folder; None lists all. The sessions of Claude Code are read from
+    its files (`ClaudeSessions` offers more). Any other agent is started without a session and
+    asked; `env`, `limits` and `trace` are as in `open_session`. In an open session, use
+    `Session.list_sessions`.
 
-    Raises `RequestError` if the agent keeps no list or does not give it, `RemoteProtocolError` if
-    its answer is none, and as `open_session` `AgentNotFound` or `AgentStartError`.
+    Raises `RequestError` if the agent has no list or refuses it, `RemoteProtocolError` if its
+    answer is invalid, and, as `open_session`, `AgentNotFound` or `AgentStartError`.
     """
     check_trio("list_sessions")
     found = resolve_agent(agent)
@@ -62,10 +63,10 @@ async def delete_session(
     limits: Limits | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
 ) -> None:
-    """Have an agent forget one of its sessions, by its own id of it. One that is open somewhere
-    should not be.
+    """Make an agent delete one of its sessions, by the agent's own id of it.
 
-    As `list_sessions`; also raises `SessionNotFound` if it has no such session, as far as it says.
+    The session should not be open anywhere. Raises the errors of `list_sessions`, and
+    `SessionNotFound` if the agent lists its sessions and this one is not among them.
     """
     check_trio("delete_session")
     check_id(session)
@@ -76,7 +77,7 @@ async def delete_session(
         return
     async with _bare(found, env, limits, trace) as asked:
         if asked.capabilities.get("delete_session") and asked.capabilities.get("list_sessions"):
-            # To delete what does not exist is no error of the protocol's.
+            # The protocol does not treat deleting an unknown session as an error.
             if session not in {each.id for each in await asked.list_sessions()}:
                 raise SessionNotFound(f"{found.name} lists no session {session!r}")
         await asked.delete_session(session)
@@ -84,7 +85,9 @@ async def delete_session(
 
 
 def _kept_by_claude(agent: Agent, env: Mapping[str, str] | None) -> AgentSessions:
-    """Raises `RequestError` for one that is elsewhere."""
+    """Return the stored sessions of Claude Code. Raises `RequestError` if it runs on another
+    machine.
+    """
     from .claude_sessions import KeptByClaude
 
     if agent.connect is not None:
@@ -99,7 +102,7 @@ def _bare(
     limits: Limits | None,
     trace: Trace | str | os.PathLike[str] | None,
 ) -> AbstractAsyncContextManager[Session]:
-    """The agent without a session, to be asked about others."""
+    """Open the agent without a session, to ask it about others."""
     without = {"session": False}
     return open_session(
         agent, permissions=deny_all, env=env, limits=limits, options=without, trace=trace

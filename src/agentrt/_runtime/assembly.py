@@ -1,5 +1,7 @@
-"""What a session is made of besides what is the same for every agent: its protocol decides how the
-process is started, which driver speaks to it, and which services the host offers.
+"""The protocol-specific setup of a session.
+
+The agent's protocol decides how the process is started, which driver is used, and which services
+the host provides.
 """
 
 from __future__ import annotations
@@ -21,15 +23,19 @@ if TYPE_CHECKING:
     from .._session.session import Session
 
 StandIn: TypeAlias = Callable[[Agent, Opening], tuple[Connect, Callable[[Attach], Attach]]]
-"""How to reach what stands in for an agent's program, and what to put around the session."""
+"""Returns the connection to a replacement for an agent's program, and a wrapper around the
+session.
+"""
 
 stand_in: StandIn | None = None
-"""Of a test, while it runs."""
+"""Set by a test while it runs."""
 
 
 def assemble(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
-    """What an agent's session is made of. Raises `LocalProtocolError` or ValueError for what the
-    agent cannot do."""
+    """Return the setup of an agent's session.
+
+    Raises `LocalProtocolError` or `ValueError` for options that the agent does not support.
+    """
     if stand_in is None or offer.connect is not None:
         return _with_notices(agent, _assembled(agent, opening, offer), offer)
     connect, around = stand_in(agent, opening)
@@ -38,7 +44,7 @@ def assemble(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 
 
 def _with_notices(agent: Agent, assembly: Assembly, offer: Offer) -> Assembly:
-    """The same, whose log begins with notices about what the folder's own files would have done."""
+    """Add notices about the folder's own files to the start of the log."""
     project = offer.project
     if project is None or project.trusted or agent.connect is not None:
         return assembly
@@ -70,8 +76,10 @@ def _assembled(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 
 
 def limits_for(agent: Agent, limits: Limits | None = None) -> Limits:
-    """The bounds for an agent: those given; where they are the usual ones, with the agent's
-    peculiarities."""
+    """Return the limits for an agent.
+
+    These are the given limits; those at their defaults are replaced by the agent's own values.
+    """
     usual, quirks = Limits(), agent.quirks
     limits = limits or usual
     wanted: dict[str, float | None] = {
@@ -80,7 +88,7 @@ def limits_for(agent: Agent, limits: Limits | None = None) -> Limits:
         "cancel_grace": quirks.cancel_grace,
     }
     if not quirks.eof_exits:
-        wanted["stdin_close"] = 0.2  # for its last words, no more
+        wanted["stdin_close"] = 0.2  # for final messages only
     if quirks.resend_cancel:
         wanted["cancel_resend"] = 0.5
     return structs.replace(

@@ -1,4 +1,4 @@
-"""Claude Code's part of a session: its tools and hooks are asked for over the agent's own pipes."""
+"""Session setup for Claude Code, which requests tools and hooks over its own pipes."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 
 
 def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+    """Set up a session for Claude Code.
+
+    Raises `LocalProtocolError`, `TypeError` or `ValueError` for options that it does not support.
+    """
     check_no_services(agent, offer)
     hooks = HookTable(offer.hooks)
     extensions = ExtensionTable(offer.extensions)
@@ -57,7 +61,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     )
     if offer.project is not None:
         options = offer.project.claude_options(options)
-    # Raises what is wrong with it before anything is started.
+    # Reports invalid options before anything is started.
     wanted = effective(options, opening)
     if offer.standing.refuses and not wanted.legacy:
         options = structs.replace(options, hooks=with_checks(options.hooks))
@@ -76,13 +80,13 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         )
 
     if offer.extensions:
-        make_driver()  # raises what is wrong with them before anything is started
+        make_driver()  # reports errors in the extensions before anything is started
 
     taken: set[str | None] = {None}
 
     def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
         given = effective(options, opening)
-        if given.legacy:  # such a program does not take the id of an earlier process
+        if given.legacy:  # such a program does not accept the id of an earlier process
             if given.session_id in taken:
                 given = structs.replace(given, session_id=offer.new_uuid())
             taken.add(given.session_id)
@@ -111,7 +115,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                     asked, Turn.of(host, turn), host.wait_until_stored
                 )
             serve_extensions(host, session, extensions)
-            if agent.connect is None:  # else they are where it is
+            if agent.connect is None:  # otherwise its sessions are on the agent's machine
                 session.keep_sessions(KeptByClaude(agent, offer.env))
             given = effective(options, opening)
             env = {**environment(agent, offer.env, project=offer.project), **given.env}
@@ -126,7 +130,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 async def _serve_mcp(
     host: SessionHost, connections: Mapping[str, Connection], request: Requested
 ) -> Any:
-    """One message of Claude's to a server. A call is run here, in its own handler."""
+    """Pass one message of Claude's to a server. A tool call runs here, in its own handler."""
     calls: list[Callable[[], Awaitable[None]]] = []
     answered = trio.Event()
     answer: Any = None
@@ -152,7 +156,7 @@ async def _serve_mcp(
 
 
 def _notify(host: SessionHost, server: str, message: Any) -> None:
-    """Send a notification of the tool server; nobody waits for its acknowledgement."""
+    """Send a notification of the tool server, without waiting for the acknowledgement."""
     if host.core.ready:
         params = {"server": server, "message": message}
         host.core.requests.call("mcp_notify", params, lambda returned: None)

@@ -1,4 +1,4 @@
-"""What can be asked of Claude Code alone while a session goes on, by methods with types."""
+"""Typed methods for requests that only Claude Code supports, for use while a session is open."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ CLAUDE: Final = "claude"
 
 
 class McpServerState(Struct, frozen=True, rename="camel", kw_only=True):
-    """An MCP server of Claude Code's, as Claude sees it."""
+    """State of one of Claude Code's MCP servers, as reported by Claude."""
 
     name: str
     status: str
     """`connected`, `failed`, `needs-auth`, `pending` or `disabled`."""
     error: str = ""
-    """Why it failed."""
+    """The reason of a failure."""
     scope: str = ""
-    """Where it was configured: `project`, `user`, …"""
+    """Place of its configuration: `project`, `user`, …"""
     tools: list[JsonObject] = []
-    """Each with its `name`."""
+    """Its tools, each with a `name`."""
 
 
 class McpServersChanged(Struct, frozen=True, kw_only=True):
-    """What became of the servers that were wished: names, and for each that failed the reason."""
+    """Result of `ClaudeControl.set_mcp_servers`: names, and a reason for each server that
+    failed.
+    """
 
     added: list[str] = []
     removed: list[str] = []
@@ -41,31 +43,31 @@ class McpServersChanged(Struct, frozen=True, kw_only=True):
 
 
 class ContextUsage(Struct, frozen=True, rename="camel", kw_only=True):
-    """What fills the model's context."""
+    """Usage of the model's context window."""
 
     total_tokens: int
     max_tokens: int
-    """Where Claude begins to compact, or the model's own bound."""
+    """Size at which Claude begins to compact, or the model's own limit."""
     percentage: float = 0.0
-    """How full it is, to 100."""
+    """Percentage in use, up to 100."""
     model: str = ""
     categories: list[JsonObject] = []
-    """Each with its `name` and `tokens`."""
+    """Categories of the contents, each with a `name` and `tokens`."""
 
 
 class RewoundFiles(Struct, frozen=True, rename="camel", kw_only=True):
-    """What a rewind has changed, or would change."""
+    """Files that a rewind has changed, or would change."""
 
     can_rewind: bool
     error: str = ""
-    """Why it cannot."""
+    """The reason why a rewind is impossible."""
     files_changed: list[str] = []
     insertions: int = 0
     deletions: int = 0
 
 
 class TaskOutput(Struct, frozen=True, kw_only=True):
-    """What a background task has written so far. `truncated`: that is not all of it."""
+    """Output of a background task so far. `truncated`: part of it is missing."""
 
     output: str = ""
     total_bytes: int = 0
@@ -77,17 +79,17 @@ class _Servers(Struct, rename="camel"):
 
 
 class ClaudeControl:
-    """The requests of Claude Code's own that a session may make while it goes on::
+    """Requests that only Claude Code supports, for an open session::
 
         claude = agentrt.ClaudeControl(session)
         for server in await claude.mcp_servers():
             print(server.name, server.status)
 
-    What is not here is asked by `Session.call`, under Claude's own name for it.
+    For other requests use `Session.call`, with Claude's own names.
 
-    The methods raise `RequestError` if Claude refuses or does not know the request (of an older
-    version, say), `RemoteProtocolError` if its answer makes no sense, `SessionClosed` if it does
-    not run. Cancelling one takes the request back; the session stays usable.
+    The methods raise `RequestError` if Claude refuses or does not know the request (for example in
+    an older version), `RemoteProtocolError` if its answer is invalid, `SessionClosed` if it is not
+    running. Cancelling a method withdraws the request; the session stays usable.
     """
 
     def __init__(self, session: Session) -> None:
@@ -102,60 +104,70 @@ class ClaudeControl:
     # --- MCP servers
 
     async def mcp_servers(self) -> list[McpServerState]:
-        """Claude's MCP servers, those that agentrt lends it among them."""
+        """Return Claude's MCP servers, including those provided by agentrt."""
         return self._read(await self._session.call("mcp_status"), _Servers).mcp_servers
 
     async def set_mcp_servers(self, servers: Mapping[str, JsonObject]) -> McpServersChanged:
-        """Have just these servers beside those of its settings files; by name, each as Claude
-        Code's settings describe one (`{"type": "stdio", "command": …}`). An empty mapping removes
-        those that were set so before."""
+        """Replace the MCP servers that were set before by these, in addition to those of the
+        settings files.
+
+        `servers` maps names to servers as in Claude Code's settings (`{"type": "stdio", "command":
+        …}`). An empty mapping removes those that were set before.
+        """
         answer = await self._session.call("mcp_set_servers", servers=dict(servers))
         return self._read(answer, McpServersChanged)
 
     async def reconnect_mcp_server(self, name: str) -> None:
-        """Connect to one anew."""
+        """Reconnect to a server."""
         await self._session.call("mcp_reconnect", serverName=name)
 
     async def toggle_mcp_server(self, name: str, *, enabled: bool) -> None:
-        """Switch one on or off for this session."""
+        """Enable or disable a server for this session."""
         await self._session.call("mcp_toggle", serverName=name, enabled=enabled)
 
     # --- the conversation
 
     async def context_usage(self) -> ContextUsage:
-        """What fills the model's context."""
+        """Return the usage of the model's context window."""
         return self._read(await self._session.call("get_context_usage"), ContextUsage)
 
     async def set_max_thinking_tokens(self, tokens: int | None) -> None:
-        """How many tokens a thought may take from the next turn on; None: Claude's default, 0: it
-        does not think."""
+        """Set the maximum number of thinking tokens, from the next turn on.
+
+        None: Claude's default; 0: no thinking.
+        """
         await self._session.call("set_max_thinking_tokens", max_thinking_tokens=tokens)
 
     async def rewind_files(self, turn: str, *, dry_run: bool = False) -> RewoundFiles:
-        """Put the files back that Claude has edited since the prompt of that turn (its id), if the
-        session keeps them (`ClaudeOptions.file_checkpoints`). `dry_run`: say only what would
-        change."""
+        """Restore the files that Claude has edited since the prompt of this turn (its id).
+
+        The session must have `ClaudeOptions.file_checkpoints`. `dry_run` only reports the changes.
+        """
         answer = await self._session.call("rewind_files", turn=turn, dry_run=dry_run)
         return self._read(answer, RewoundFiles)
 
     async def rename(self, title: str) -> None:
-        """Give it a title in Claude Code's own list. `Session.rename` is for agentrt's viewers."""
+        """Set the title in Claude Code's own list. `Session.rename` sets it for agentrt's
+        viewers.
+        """
         await self._session.call("rename_session", title=title)
 
     # --- work
 
     async def send_to_background(self, call: str | None = None) -> None:
-        """Let the command that runs go on in the background, as Ctrl-B does. `call`: of which tool
-        call, by Claude's id of it; default: all of them."""
+        """Continue the running command in the background, as Ctrl-B does.
+
+        `call` is Claude's id of a tool call; default: all running commands.
+        """
         given = {} if call is None else {"tool_use_id": call}
         await self._session.call("background_tasks", **given)
 
     async def task_output(self, task: str) -> TaskOutput:
-        """What a background task (an id of `Session.tasks`) has written."""
+        """Return the output of a background task (an id of `Session.tasks`)."""
         return self._read(await self._session.call("get_task_output", task_id=task), TaskOutput)
 
     async def add_folder(self, folder: str | os.PathLike[str]) -> None:
-        """Have it know one more folder that is the root of a repository."""
+        """Register a further folder as the root of a repository."""
         await self._session.call("register_repo_root", directory=os.fspath(folder))
 
     def _read(self, answer: Any, kind: type[T]) -> T:
@@ -166,7 +178,7 @@ class ClaudeControl:
 
 
 def _said(answer: Any) -> Any:
-    """Without what it says nothing about, which is null as often as it is left out."""
+    """Remove null values, which mean the same as missing ones."""
     if isinstance(answer, dict):
         return {name: _said(value) for name, value in answer.items() if value is not None}
     return [_said(each) for each in answer] if isinstance(answer, list) else answer

@@ -1,7 +1,6 @@
-"""The sessions that Claude Code has stored: for programs that list, read and delete them, and for
-a session that goes on with one of them and shows what was said.
+"""Claude Code's stored sessions: list, read and delete them, and show the history of a resumed one.
 
-What a transcript is, is `_claude/sessions.py`; here its blocking functions run in worker threads.
+`_claude/sessions.py` reads the transcripts; its blocking functions run in worker threads here.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ class ClaudeSessions:
         for session in await agentrt.ClaudeSessions().list(cwd="."):
             print(session.id, session.title)
 
-    A session's `id` is what `resume` of `open_session` takes, and with `fork=True` a copy of it is
-    gone on with. One that runs may be read; it should not be deleted.
+    Pass a session's `id` as `resume` to `open_session` to continue it, with `fork=True` to continue
+    a copy. A running session may be read but should not be deleted.
 
-    Claude Code's files are its own: nothing here changes one. A title is given by Claude itself
-    (its request `rename_session`).
+    The files belong to Claude Code; only `delete` removes any, and none is edited. To change a
+    title, ask Claude itself (its request `rename_session`).
 
-    Cancelling a method does not interrupt it in the middle: what it began with files is done.
+    Cancelling a method does not interrupt a file operation that has started.
     """
 
     def __init__(self, config: str | os.PathLike[str] | None = None) -> None:
@@ -50,22 +49,27 @@ class ClaudeSessions:
         self._config = sessions.config_folder() if config is None else Path(config)
 
     async def list(self, cwd: str | os.PathLike[str] | None = None) -> Stored:
-        """The sessions of a folder (default: of all), the newest first."""
+        """List the sessions of a folder (default: all), newest first."""
         check_trio("ClaudeSessions")
         project = checked_folder(cwd)
         return await trio.to_thread.run_sync(sessions.list_sessions, self._config, project)
 
     async def read(self, session: str) -> Messages:
-        """The conversation from its beginning, or from where it was last compacted, in order: the
-        transcript's entries of the types `user`, `assistant` and `system`, as Claude Code wrote
-        them. Raises `SessionNotFound`, as all that follow."""
+        """Return the conversation in order, from its start or from the last compaction.
+
+        These are the transcript's entries of the types `user`, `assistant` and `system`, as written
+        by Claude Code. Raises `SessionNotFound`.
+        """
         check_trio("ClaudeSessions")
         return await trio.to_thread.run_sync(
             lambda: sessions.read_messages(self._transcript(session))
         )
 
     async def delete(self, session: str) -> None:
-        """Remove a session, and what its sub-agents left, for ever."""
+        """Delete a session and the files of its sub-agents. This cannot be undone.
+
+        Raises `SessionNotFound`.
+        """
         check_trio("ClaudeSessions")
         await trio.to_thread.run_sync(lambda: sessions.delete_session(self._transcript(session)))
 
@@ -75,16 +79,17 @@ class ClaudeSessions:
 
 
 class KeptByClaude:
-    """The same as the sessions of an agent. Implements `AgentSessions`."""
+    """Claude Code's stored sessions as the sessions of an agent. Implements `AgentSessions`."""
 
     def __init__(self, agent: Agent, env: Mapping[str, str]) -> None:
-        """`env`: of the process; the agent's own variables are added."""
+        """`env`: the environment of the process; the agent's own variables are added."""
         options = agent.claude
         added = {**agent.env, **(options.env if options is not None else {})}
         self._agent = agent.name
         self._sessions = ClaudeSessions(sessions.config_folder({**env, **added}))
 
     async def list(self, cwd: str | None) -> list[AgentSession]:
+        """As `AgentSessions.list`."""
         return [
             AgentSession(
                 agent=self._agent, id=each.id, title=each.title, cwd=each.cwd, updated=each.modified
@@ -93,14 +98,18 @@ class KeptByClaude:
         ]
 
     async def delete(self, session: str) -> None:
+        """As `AgentSessions.delete`."""
         await self._sessions.delete(session)
 
 
 async def stored_history(
     opening: Opening, options: ClaudeOptions, env: Mapping[str, str]
 ) -> list[Effect]:
-    """What was said in the session that is to be gone on with; nothing if it cannot be found,
-    which Claude Code then says itself. It does not repeat any of it, as ACP agents do."""
+    """Return the history of the session to resume; Claude Code does not repeat it, unlike ACP
+    agents.
+
+    Returns an empty list if the session cannot be found; Claude Code reports that itself.
+    """
     if (opening.resume is None and not options.continue_last) or not options.replay:
         return []
     last = opening.fork_at.messages[0] if opening.fork_at is not None else options.resume_at
@@ -110,8 +119,10 @@ async def stored_history(
 
 
 async def with_entry(opening: Opening, env: Mapping[str, str]) -> Opening:
-    """The same opening; where its copy is to end, by the uuid of an entry. Raises
-    `LocalProtocolError` if there is no such entry."""
+    """Resolve the end of a fork to the uuid of a transcript entry.
+
+    Raises `LocalProtocolError` if there is no such entry.
+    """
     if opening.fork_at is None:
         return opening
     config, names = sessions.config_folder(env), opening.fork_at.messages
@@ -141,12 +152,12 @@ def _history(opening: Opening, up_to: str | None, config: Path) -> list[Effect]:
 
 
 def _transcript(config: Path, cwd: str, wanted: str | None) -> Path | None:
-    """The session of that id or title; the newest one if none is wanted."""
+    """Return the transcript of the session with this id or title, or of the newest one if None."""
     if wanted is not None:
         try:
             return sessions.find_session(config, wanted, cwd)
         except SessionNotFound:
-            pass  # a title, then
+            pass  # it may be a title
     for stored in sessions.list_sessions(config, cwd):
         if wanted is None or stored.title == wanted:
             return Path(stored.path)

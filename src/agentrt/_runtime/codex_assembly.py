@@ -1,5 +1,6 @@
-"""Codex's part of a session: it calls the program's tools over its own pipes; files and commands
-are its own business.
+"""Session setup for Codex, which calls the program's tools over its own pipes.
+
+It accesses files and runs commands by itself.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ OPTIONS = ("codex", "config", "json_schema", "replay", "session")
 
 
 def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+    """Set up a session for Codex.
+
+    Raises `LocalProtocolError`, `TypeError` or `ValueError` for options that it does not support.
+    """
     check_no_services(agent, offer)
     if offer.hooks:
         raise LocalProtocolError(f"{agent.name} has no hooks that a program could serve")
@@ -60,8 +65,8 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     variables = environment(agent, offer.env, project=offer.project)
     new_key = keys(offer.first_key)
     extensions = ExtensionTable(offer.extensions)
-    # A thread keeps the tools that it was started with. One that was started elsewhere gets them
-    # from a server of its own.
+    # A thread keeps the tools that it was started with. A resumed one, started by another process,
+    # gets its tools from an MCP server.
     bridged = opening.resume is not None
 
     def make_driver() -> Driver:
@@ -75,7 +80,7 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         )
 
     if offer.extensions:
-        make_driver()  # raises what is wrong with them before anything is started
+        make_driver()  # reports errors in the extensions before anything is started
 
     def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
         return agent.command, {**variables, **offer.variables()}
@@ -94,7 +99,7 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 else:
                     session.offer_tools(partial(_set_tools, host, tools))
             for server in lent:
-                # HTTP costs as much to import as everything else here.
+                # The HTTP modules take as long to import as everything else here.
                 from .._tools.bridge import serve_tools
 
                 run = await stack.enter_async_context(guard()) if not offer.connect else ""
@@ -108,7 +113,7 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 
 
 async def _serve_tool(host: SessionHost, server: ToolServer, request: Requested) -> Any:
-    """A call of one of the program's tools, in its own handler."""
+    """Run a call of one of the program's tools, in its own handler."""
     host.begin_tool()
     given = request.params
     arguments = given["arguments"]
@@ -119,7 +124,10 @@ async def _serve_tool(host: SessionHost, server: ToolServer, request: Requested)
 
 
 def _set_tools(host: SessionHost, server: ToolServer, tools: Iterable[object]) -> None:
-    """What a running thread may call can become less, or do something else, but not more."""
+    """Set the tools of a running thread.
+
+    Tools can be removed or replaced; a notice reports new ones, which this thread cannot call.
+    """
     known = {tool.name for tool in server.tools}
     server.set_tools(tools)
     new = sorted({tool.name for tool in server.tools} - known)

@@ -1,4 +1,4 @@
-"""Sessions with agents that run elsewhere, and are reached by a connection."""
+"""Sessions with remote agents, reached by a connection."""
 
 from __future__ import annotations
 
@@ -30,20 +30,22 @@ def connect(
     protocol: ProtocolName = "acp",
     **options: Unpack[SessionOptions],
 ) -> AbstractAsyncContextManager[Session]:
-    """A session with an agent at the other end of a connection.
+    """Open a session with an agent at the other end of a connection.
 
-    - `send`, `receive`: its two streams; or `send` alone: a `trio.abc.Stream`, or a function whose
-      block gives both, which is called again where the agent has to be reached once more.
-    - `name`: what the agent is called; `protocol`: what it speaks.
-    - `options`: those of `open_session`. `cwd` is a folder where the agent is, in full. `files` and
-      `terminals` are off unless they are given: they would be this machine's.
+    - `send`, `receive`: the two streams of the connection. Or `send` alone: a `trio.abc.Stream`, or
+      a function that returns an async context manager for both streams; it is called again to
+      reconnect.
+    - `name`: name of the agent; `protocol`: its protocol.
+    - `options`: as in `open_session`. `cwd` is an absolute path on the agent's machine. `files` and
+      `terminals` are off by default, because they would be those of this machine.
 
-    No process is known here: nothing can be signalled, and what the agent starts is its own affair.
-    The end of the connection counts as its exit (status 0; -9 where it was cut from here), and ends
-    a turn as `agent_died`; afterwards prompts fail if there is no function to connect again.
+    The agent's process is not known here: it cannot be signalled, and neither can programs started
+    by it. The end of the connection counts as its exit (status 0; -9 if it was closed from here),
+    and ends a turn as `agent_died`. After that, prompts fail unless there is a function to
+    reconnect.
 
-    Leaving the block and errors: as with `open_session`. Raises `TypeError` for what is no stream,
-    `ValueError` for a protocol that is not known.
+    Leaving the block works as with `open_session`, and so do errors. Also raises `TypeError` if the
+    arguments are not streams, `ValueError` for an unknown protocol.
     """
     opening: OpenStreams
     if isinstance(send, trio.abc.SendStream):

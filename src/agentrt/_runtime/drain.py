@@ -1,4 +1,4 @@
-"""What is waited for when a session is left normally, and the notices about that."""
+"""Waiting for an agent's work when a session is left normally, with notices about it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LIVE = frozenset({"pending", "running"})
 
 
 async def wait_for_rest(host: SessionHost, limit: float | None = None) -> None:
-    """Wait until the agent has nothing left to do, for `limit` or `limits.drain` at the most.
+    """Wait until the agent has no work left, at most `limit` or `limits.drain` seconds.
 
-    Some background work never ends, such as a server that the agent has started. So notices say
-    what is waited for, and what is not waited for any longer.
+    Some background work never ends, such as a server that the agent has started. Notices therefore
+    report the tasks that are waited for, and those that are abandoned.
     """
     limit = host.limits.drain if limit is None else limit
     with trio.move_on_after(limit) as scope:

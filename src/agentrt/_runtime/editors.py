@@ -1,10 +1,11 @@
-"""Requests of an ACP agent for files and terminals, where somebody else has them: the program that
-has opened the session, or a client of it, such as an editor, whose buffers are newer than the
-files, and whose terminals a person sees.
+"""Requests of an ACP agent for files and terminals that are served by others.
 
-The rules stay those of agentrt: which folders the agent may reach, and which variables it may set.
-What the program has, it has for all. Where no client has what is wanted, or it goes meanwhile,
-agentrt's own handlers serve.
+These are the program that has opened the session, or a client of the session, such as an editor
+with unsaved buffers and visible terminals.
+
+agentrt still enforces its rules: the folders that the agent may reach, and the variables that it
+may set. The program's services apply to all requests of their kind. If no client provides a
+service, or the client disconnects, agentrt's own handlers serve the request.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from .._session.interfaces import ClientGone, ClientServices
 Otherwise: TypeAlias = Callable[[Requested], Awaitable[JsonObject]]
 
 OVERLAP = 256
-"""Characters at the end of a terminal's output by which it is found in what is there later."""
+"""Length of the overlap, in characters, used to find new terminal output in a truncated one."""
 
 
 class Editors:
-    """Of one session."""
+    """Files and terminals of the clients of one session."""
 
     def __init__(
         self,
@@ -46,19 +47,23 @@ class Editors:
         variables: Sequence[str] = (),
         own: ClientServices | None = None,
     ) -> None:
-        """`cwd`, `env`, `variables`: as of agentrt's own terminals. `own`: the program's."""
+        """`cwd`, `env`, `variables`: as for agentrt's own terminals. `own`: the program's
+        services.
+        """
         self._host = host
         self._own: tuple[ClientServices, ...] = () if own is None else (own,)
         self._roots = roots
         self._cwd = cwd
         self._env = env
         self._variables = tuple(variables)
-        self._shown: dict[str, str] = {}  # the output of each terminal, as it was when last asked
+        self._shown: dict[str, str] = {}  # the last known output of each terminal
         host.when_gone.append(self._agent_gone)
 
     async def serve(self, otherwise: Otherwise | None, asked: Requested) -> JsonObject:
-        """The answer to a request: the program's, or a client's, or else that of `otherwise` (None:
-        the program serves all). Raises `RequestError`."""
+        """Answer a request by the program, a client, or else by `otherwise`.
+
+        `otherwise` is None if the program serves everything. Raises `RequestError`.
+        """
         method, params = asked.method, asked.params
         for client in (*self._own, *reversed(self._host.clients)):
             if client.serves(method, params):
@@ -75,7 +80,9 @@ class Editors:
         return await otherwise(asked)
 
     async def _checked(self, method: str, params: JsonObject) -> JsonObject:
-        """The request as the client gets it. Raises `RequestError` for what the agent may not."""
+        """Return the request as sent to the client. Raises `RequestError` if the agent may not send
+        it.
+        """
         params = {**params, "sessionId": self._host.log.session}
         if method.startswith("fs/"):
             path = parse(params, ReadTextFileRequest).path
@@ -107,7 +114,9 @@ class Editors:
             client.release(self._host.log.session)
 
     def _look(self, method: str, params: JsonObject, answer: JsonObject) -> None:
-        """Show to all what a terminal of the client has written, as far as the agent knows it."""
+        """Show the output of a client's terminal to all viewers, as far as the agent has requested
+        it.
+        """
         terminal = params.get("terminalId")
         if not isinstance(terminal, str):
             return
@@ -121,7 +130,7 @@ class Editors:
 
 
 def _behind(before: str, text: str) -> str:
-    """What is new in an output whose beginning may have been cut off meanwhile."""
+    """Return the new part of an output whose start may have been truncated since."""
     if text.startswith(before):
         return text[len(before) :]
     tail = before[-OVERLAP:]

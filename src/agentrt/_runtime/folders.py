@@ -1,4 +1,4 @@
-"""The folders that a session is opened with, checked where they are given."""
+"""Checks of the folders that a session is opened with."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def folder(given: str | os.PathLike[str], what: str = "cwd", *, elsewhere: bool 
 
 
 def folders(given: Sequence[str | os.PathLike[str]], *, elsewhere: bool = False) -> tuple[str, ...]:
-    """The roots beside `cwd`; as `folder`."""
+    """Return the absolute paths of `roots`. Raises as `folder`."""
     if isinstance(given, str | bytes | os.PathLike):
         raise LocalProtocolError(f"roots are several folders: give [{given!r}]")
     if not isinstance(given, Iterable):

@@ -1,8 +1,8 @@
-"""The task that one session of a runtime lives in.
+"""The task that hosts one session of a runtime.
 
-A host keeps its session's block open and looks after it: a session that rests for long is
-*suspended* (its process is ended, the session kept), one that hangs is *recycled*. Both are brought
-back by the next prompt, as after any end of a process.
+A host keeps the session's block open and watches it. A session that is idle for long is *suspended*
+(its process is ended, the session stays open), one that hangs is *recycled*. The next prompt starts
+a new process in both cases, as after any end of a process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = get_logger("session")
 
 
 class Host:
-    """The task that one session lives in."""
+    """The task that hosts one session."""
 
     session: Session
 
@@ -41,8 +41,9 @@ class Host:
         created: float | None = None,
         tenant: str = "",
     ) -> None:
-        """`whole`: a store would have all that it takes to open the session again. `created`: when
-        the session was, if it is not a new one."""
+        """`whole`: the store has everything needed to reopen the session. `created`: time at which
+        an existing session was created.
+        """
         self.agent = agent
         self.cwd = os.path.abspath(cwd)
         self.tenant = tenant
@@ -55,7 +56,10 @@ class Host:
         self._created = created
 
     def adopted(self, session: Session) -> Callable[[], None]:
-        """The session is another block's, and only shown here."""
+        """Take a session that belongs to another block and is only shown here.
+
+        Returns a function that removes it.
+        """
         self._take(session)
         self.is_adopted = True
         self._created = host_of(session).wall_time()
@@ -76,7 +80,9 @@ class Host:
             host_of(session).pace = self._register.pace(self.tenant)
 
     def _noting_activity(self, log: Log) -> Callable[[], None]:
-        """Make a listener that notes when a turn begins or ends, or a question is asked."""
+        """Return a listener that records the time when a turn starts or ends, or a question is
+        asked.
+        """
         wall_time = host_of(self.session).wall_time
         phase, turns = log.state.state.phase, log.state.turn_count
 
@@ -90,7 +96,7 @@ class Host:
         return note
 
     async def follow(self, session: Session) -> None:
-        """Until an adopted session is over, and may be opened again where it is stored."""
+        """Wait until an adopted session is over, and until a stored one may be opened again."""
         host = host_of(session)
         with self.scope:
             await host.closed.wait()
@@ -99,6 +105,7 @@ class Host:
             self._register.remove(self)
 
     def info(self) -> SessionInfo:
+        """Return the session as an entry of a list."""
         session = self.session
         return SessionInfo(
             session=session.id,
@@ -116,7 +123,7 @@ class Host:
         )
 
     def entry(self) -> StoreEntry:
-        """The session as its store has it now that it is closed."""
+        """Return the session's entry in the store, now that it is closed."""
         session = self.session
         state = session.log.state
         host = host_of(session)
@@ -137,12 +144,14 @@ class Host:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether the session is over, and only its end is waited for."""
+        """True if the session is over and its end is pending."""
         return not self.is_adopted and host_of(self.session).core.conversation.ended
 
     async def close(self) -> int:
-        """Close the session for whoever wants it closed, and drop the prompts that wait. Returns
-        how many; otherwise as `end`."""
+        """Close the session on request, and drop the waiting prompts.
+
+        Returns the number of dropped prompts; otherwise as `end`.
+        """
         self._check_own()
         dropped = host_of(self.session).core.discard()
         await self.end()
@@ -155,9 +164,11 @@ class Host:
             )
 
     async def end(self) -> None:
-        """End the session now, in bounded time, because this process has no use for it any more;
-        what waits in it stays stored. Cancelling this does not keep the session from ending. Raises
-        `LocalProtocolError` for an adopted one."""
+        """End the session now, in bounded time, because this process no longer needs it.
+
+        Waiting prompts stay stored. Cancelling this does not keep the session from ending. Raises
+        `LocalProtocolError` for an adopted session.
+        """
         self._check_own()
         self.scope.cancel()
         await self.over.wait()
@@ -168,8 +179,10 @@ class Host:
         *,
         task_status: trio.TaskStatus[Session],
     ) -> None:
-        """Hold the session's block open until it is to be closed. A session that breaks is lost,
-        and nothing else."""
+        """Keep the session's block open until the session is to be closed.
+
+        An error of the session ends only this session.
+        """
         opened = False
         try:
             with self.scope:
@@ -183,7 +196,7 @@ class Host:
                     await self._look_after()
         except Exception:
             if not opened:
-                raise  # for the one who waits for the start
+                raise  # for the caller that waits for the start
             logger.exception("the session %s broke", self.session.id)
         finally:
             if opened:
@@ -195,8 +208,9 @@ class Host:
             self.over.set()
 
     async def _look_after(self) -> None:
-        """Until the session may be closed to its row, or is over: the store has given it to another
-        process."""
+        """Watch the session until it may be unloaded, or is over because the store gave it to
+        another process.
+        """
         closed = host_of(self.session).closed
         limits = self.session.limits
         unload = limits.unload if self._unloads else None
@@ -206,7 +220,7 @@ class Host:
             await closed.wait()
             return
         while True:
-            soonest = trio.current_time() + step / 8  # what is not ended stays as it is for a while
+            soonest = trio.current_time() + step / 8  # a delay, even if nothing was ended
             with trio.move_on_at(max(host_of(self.session).core.active_at + step, soonest)):
                 await closed.wait()
                 return
@@ -217,20 +231,20 @@ class Host:
                 return
 
     def _unseen(self, limit: float) -> bool:
-        """Whether the session rests, and nobody has looked at it for so long."""
+        """Return True if the session is idle and has had no viewer for this long."""
         host, id = host_of(self.session), self.session.id
         seen = max(host.core.active_at, self._register.looked_at(id))
         alone = host.rests and not self._register.is_busy(id)
         return alone and trio.current_time() - seen >= limit
 
     def _look(self) -> None:
-        """Suspend what rests."""
+        """Suspend an idle session."""
         core, limits = host_of(self.session).core, self.session.limits
         turn, silence = core.turn, trio.current_time() - core.active_at
         if not core.ready:
             return
         if turn is None and core.idle:
-            # A conversation that cannot be resumed is kept where it is.
+            # A conversation that cannot be resumed keeps its process.
             resumable = core.capabilities.get("resume") or not core.log.state.turns
             if limits.suspend is not None and silence >= limits.suspend and resumable:
                 core.retire_silent("info", "suspended", limits.suspend)

@@ -1,8 +1,8 @@
-"""Gives the memory of closed sessions back to the system.
+"""Returns the memory of closed sessions to the system.
 
-A closed session is freed when Python collects its cycles, which may be much later, and then the C
-library keeps the memory for itself: of 156 MB that 30 sessions had taken, 5 MB were returned. After
-a collection and `malloc_trim` it is all but 13 MB.
+A closed session is freed when Python collects its cycles, possibly much later, and the C library
+then keeps the memory: of 156 MB used by 30 sessions, 5 MB were returned. After a collection and
+`malloc_trim` all but 13 MB are returned.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ import trio
 from .register import Register
 
 GATHER_S: Final = 30.0
-"""Seconds from the first session that was unloaded: others are unloaded at the same time, and a
-collection stops the program for a moment."""
+"""Seconds to wait after the first unloaded session.
+
+Others are often unloaded at the same time, and a collection briefly stops the program.
+"""
 
 
 async def give_back(register: Register) -> None:
-    """Return free memory to the system whenever sessions were unloaded, until this is cancelled.
-    Does nothing where the C library is not glibc."""
+    """Return free memory to the system after sessions were unloaded, until cancelled.
+
+    Does nothing if the C library is not glibc.
+    """
     if not sys.platform.startswith("linux"):
         return
     while True:

@@ -1,5 +1,5 @@
-"""What a session offers to its agent, and what the agent's protocol makes of it: the words that the
-assemblies of both protocols share.
+"""The resources that a session provides to its agent, and helpers shared by all protocols'
+setup.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ NO_FORK = "fork_at says where a copy ends: give fork=True, too"
 
 
 def check_fork(opening: Opening, *, goes_on: bool = False) -> None:
-    """`goes_on`: an earlier session is meant without its id. Raises ValueError."""
+    """Raise `ValueError` for invalid fork options. `goes_on`: a session is resumed without an
+    id.
+    """
     if opening.fork and opening.resume is None and not goes_on:
         raise ValueError(NOTHING_TO_FORK)
     if opening.fork_at is not None and not opening.fork:
@@ -57,7 +59,7 @@ def check_fork(opening: Opening, *, goes_on: bool = False) -> None:
 
 
 def check_dicts(agent: Agent, opening: Opening, *names: str) -> None:
-    """Raises `TypeError` for options of these names that are something else."""
+    """Raise `TypeError` unless the options of these names are dicts."""
     for name in names:
         value = opening.options.get(name)
         if not isinstance(value, dict | None):
@@ -70,15 +72,20 @@ Attach = Callable[[SessionHost, "Session"], AbstractAsyncContextManager[Opening]
 
 
 def _uuids() -> Callable[[], str]:
-    """Makes UUIDs that are random but for their last digits, which count on from anywhere: each
-    prompt has one, and to ask the system for another random number costs more than the rest."""
+    """Return a function that makes UUIDs with a random head and counting last digits.
+
+    Each prompt needs one, and asking the system for a random number every time would cost more than
+    the rest of the work.
+    """
     head = str(UUID(bytes=secrets.token_bytes(16), version=4))[:24]
     numbers = count(secrets.randbits(47))
     return lambda: f"{head}{next(numbers):012x}"
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """What a session offers to its agent, and where the agent's process is to live."""
+    """The resources that a session provides to its agent, and the environment of the agent's
+    process.
+    """
 
     tools: tuple[Tool, ...] = ()
     servers: tuple[LentServer, ...] = ()
@@ -90,37 +97,42 @@ class Offer(Struct, frozen=True, kw_only=True):
     files: bool | Files = True
     terminals: bool | Terminals = True
     connect: Connect | None = None
-    """How to reach the agent instead of starting its program."""
+    """Function that connects to the agent instead of starting its program."""
     variables: Callable[[], Mapping[str, str]] = dict
-    """Gives further variables of its environment, when its process is started."""
+    """Returns further environment variables when the agent's process is started."""
     first_key: str = "r"
-    """What the keys of the agent's requests begin with: no earlier process's may be the same."""
+    """Prefix of the keys of the agent's requests; must differ from those of earlier processes."""
     new_uuid: Callable[[], str] = field(default_factory=_uuids)
-    """Names Claude's sessions and prompts."""
+    """Returns ids for Claude's sessions and prompts."""
     standing: Standing = field(default_factory=lambda: Standing(None))
-    """The refusals that hold although the agent does not ask, for agents that can be told."""
+    """Denials that apply even if the agent does not ask, for agents that accept such rules."""
     tap: Tap = field(default_factory=Tap)
-    """What a trace of the session is made from."""
+    """The source of the session's trace."""
     project: ProjectStart | None = None
-    """How the trust in the session's folders changes the start of the agent; None: not at all."""
+    """Changes of the agent's start that depend on the trust in the session's folders; None: no
+    change.
+    """
 
 
 class Assembly(Struct, frozen=True):
-    """The protocol's part of a session."""
+    """The protocol-specific part of a session."""
 
     opening: Opening
     make_driver: Callable[[], Driver]
     connect: Connect
     attach: Attach
-    """Opened around the session: brings in what needs a running one, and gives the opening."""
+    """Context manager around the session: sets up everything that needs a running one, and returns
+    the opening.
+    """
     offer: Offer
 
     @property
     def tap(self) -> Tap:
+        """The source of the session's trace."""
         return self.offer.tap
 
     def own_tools(self, policy: Policy | None, agent: Agent) -> OwnTools:
-        """The program's own tools in this session, with the rules of its policy."""
+        """Return the program's own tools in this session, with the rules of its policy."""
         return OwnTools(
             own_names(self.offer.tools),
             [server.name for server in self.offer.servers],
@@ -131,7 +143,9 @@ class Assembly(Struct, frozen=True):
 
 
 def own_names(tools: Iterable[Tool]) -> list[str]:
-    """The names of the tools that are the program's code; a viewer's run in its client."""
+    """Return the names of the tools that this program runs; those of viewers run in their
+    clients.
+    """
     return [tool.name for tool in tools if not isinstance(tool, ClientTool)]
 
 
@@ -141,8 +155,11 @@ def environment(
     unset: frozenset[str] = frozenset(),
     project: ProjectStart | None = None,
 ) -> dict[str, str]:
-    """The environment of an agent's process: `base` without `unset`, with the variables of
-    `project`, and with those of the agent's own entry, which win."""
+    """Return the environment of an agent's process.
+
+    It consists of `base` without `unset`, the variables of `project`, and those of the agent's
+    entry, which win.
+    """
     dropped = unset.union(agent.unset_env)
     given: Mapping[str, str] = {}
     if project is not None:
@@ -156,8 +173,11 @@ def connection(
     offer: Offer,
     program: Callable[[Opening], tuple[Sequence[str], Mapping[str, str]]],
 ) -> Connect:
-    """How the agent is reached: as the offer says, over streams that are there already, or by
-    starting a program. `program` gives its command and environment, each time it is started."""
+    """Return the function that connects to the agent.
+
+    It uses the connection of the offer, existing streams, or starts a program. `program` returns
+    the command and environment for each start.
+    """
     if offer.connect is not None:
         return offer.connect
     if agent.connect is not None:
@@ -186,6 +206,7 @@ def connection(
 
 
 def keys(first: str) -> Callable[[], str]:
+    """Return a function that makes consecutive keys with this prefix."""
     numbers = count(1)
     return lambda: f"{first}{next(numbers)}"
 
@@ -198,7 +219,7 @@ def _show_progress(
     total: float | None,
     message: str | None,
 ) -> None:
-    """In the item of the call, where the agent says which one it is; else as a notice."""
+    """Show progress in the item of the call if the agent reports its id, otherwise as a notice."""
     of = f" of {total:g}" if total is not None else ""
     words = f"{message} ({progress:g}{of})" if message else f"{progress:g}{of}"
     core = host.core
@@ -212,6 +233,7 @@ def _show_progress(
 
 
 def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer:
+    """Create the MCP server for the program's tools."""
     from .._tools.server import ToolServer
 
     observer = host.core.observer
@@ -232,7 +254,7 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
 
 
 def _check_fetched(host: SessionHost, server: ToolServer) -> None:
-    """After the first turn, report tools that the agent does not know of."""
+    """Report after the first turn if the agent has not fetched the tools."""
     host.after_turn.clear()
     if server.tools and not server.fetched:
         names = [tool.name for tool in server.tools]
@@ -248,7 +270,7 @@ def _check_fetched(host: SessionHost, server: ToolServer) -> None:
 
 
 async def relays(host: SessionHost, offer: Offer, stack: AsyncExitStack) -> list[Relay]:
-    """The program's own MCP servers, served until the stack is left."""
+    """Serve the program's own MCP servers until the stack is closed."""
     if not offer.servers:
         return []
     from .._tools.relay import open_relay
@@ -269,7 +291,7 @@ async def relays(host: SessionHost, offer: Offer, stack: AsyncExitStack) -> list
 
 
 def serve_extensions(host: SessionHost, session: Session, table: ExtensionTable) -> None:
-    """Have the program's extensions serve what the driver knows of."""
+    """Serve the requests known to the driver with the program's extensions."""
     if table.methods:
         host.turn_services["extension"] = lambda asked, turn: table.serve(
             asked, session, Turn.of(host, turn), host.handler_failed
@@ -277,12 +299,14 @@ def serve_extensions(host: SessionHost, session: Session, table: ExtensionTable)
 
 
 SERVICES: Final = {"files": ("read_text_file", "write_text_file"), "terminals": ("create",)}
-"""What a program may serve by objects of its own, and the methods that those have."""
+"""Services that a program can provide as its own objects, and the methods of those objects."""
 
 
 def checked_service(name: str, given: T) -> T:
-    """What `files` or `terminals` is. Raises `TypeError` if it is neither a bool nor an object of
-    that kind."""
+    """Return the value of `files` or `terminals`.
+
+    Raises `TypeError` if it is neither a bool nor an object with the required methods.
+    """
     if isinstance(given, type):
         raise TypeError(f"{name} is an object: give one of {given.__name__}, not the class")
     for method in SERVICES[name]:
@@ -295,8 +319,7 @@ def checked_service(name: str, given: T) -> T:
 
 
 def check_no_services(agent: Agent, offer: Offer) -> None:
-    """Raises `LocalProtocolError` for services that an agent which does all by itself would never
-    ask for."""
+    """Raise `LocalProtocolError` for services that this agent never requests."""
     for name in SERVICES:
         if not isinstance(getattr(offer, name), bool):
             raise LocalProtocolError(

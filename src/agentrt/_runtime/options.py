@@ -1,5 +1,6 @@
-"""What a session may be opened with, for all that hands it on to `open_session`: there each is
-explained, and has its default.
+"""The options of a session, for functions that pass them on to `open_session`.
+
+`open_session` documents each option and has the defaults.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 
 
 class SessionOptions(TypedDict, total=False):
-    """The keyword arguments of `open_session`, but for `journal`; for functions of yours that hand
-    them on (`**options: Unpack[SessionOptions]`)."""
+    """The keyword arguments of `open_session` except `journal`.
+
+    Use it for your own functions that pass them on (`**options: Unpack[SessionOptions]`).
+    """
 
     cwd: str | os.PathLike[str]
     roots: Sequence[str | os.PathLike[str]]

@@ -1,4 +1,4 @@
-"""What there is of one tenant, among what there is of all."""
+"""Views of mappings that are restricted to one tenant."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Protocol, TypeVar
 
 
 class Owned(Protocol):
+    """An object that belongs to a tenant."""
+
     @property
     def tenant(self) -> str: ...
 
@@ -15,7 +17,7 @@ T = TypeVar("T", bound=Owned)
 
 
 class Own(Mapping[str, T]):
-    """Those of `tenant`; another one's are not there. It follows what becomes of `all`."""
+    """Live view of `all`, restricted to one tenant."""
 
     def __init__(self, all: Mapping[str, T], tenant: str) -> None:
         self._all = all

@@ -1,5 +1,6 @@
-"""A program's own files and terminals, for the agents of its sessions: in a sandbox, on another
-machine, in memory, or those of an editor that the program is.
+"""Files and terminals provided by the program, for the agents of its sessions.
+
+They may be in a sandbox, on another machine, in memory, or in the program if it is an editor.
 """
 
 from __future__ import annotations
@@ -29,63 +30,69 @@ from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 
 
 class Files(Protocol):
-    """Files of a program's own, as `files` of `open_session`.
+    """Files provided by the program, as `files` of `open_session`.
 
-    Paths are absolute, and inside the session's folders: others never come here. `OSError` (a
-    `FileNotFoundError`, a `PermissionError`) is reported to the agent as what it is.
+    Paths are absolute and inside the session's folders; other paths are refused before. An
+    `OSError` (such as `FileNotFoundError` or `PermissionError`) is reported to the agent with its
+    meaning.
     """
 
     async def read_text_file(self, path: str) -> str:
-        """All of the file. Which lines of it the agent gets is not the program's business."""
+        """Return the whole file. agentrt selects the lines that the agent asked for."""
         ...
 
     async def write_text_file(self, path: str, content: str) -> None:
-        """Make or replace the file."""
+        """Create or replace the file."""
         ...
 
 
 class TerminalExit(Struct, frozen=True):
-    """How a program ended: by itself (`exit_code`), or by a signal (`"SIGTERM"`)."""
+    """End of a program: by itself (`exit_code`), or by a signal (`"SIGTERM"`)."""
 
     exit_code: int | None = None
     signal: str | None = None
 
 
 class TerminalOutput(Struct, frozen=True):
-    """What a terminal has written so far."""
+    """Output of a terminal so far."""
 
     text: str
     truncated: bool = False
-    """Whether the beginning of it is gone."""
+    """True if the start of the output is missing."""
     exit: TerminalExit | None = None
-    """None: the program still runs."""
+    """None while the program is running."""
 
 
 class Terminal(Protocol):
-    """A program that an agent has had started in a terminal of a program's own."""
+    """A program that an agent has started in a terminal provided by the program."""
 
     async def output(self) -> TerminalOutput:
-        """What it has written so far, for the agent and for everybody who watches."""
+        """Return the output so far, for the agent and for all viewers."""
         ...
 
     async def wait(self) -> TerminalExit:
-        """Wait until the program has ended. Cancelled with the turn that asks; the program goes
-        on then."""
+        """Wait until the program has ended.
+
+        Cancelled with the turn that asks; the program then continues.
+        """
         ...
 
     async def kill(self) -> None:
-        """End the program; its output stays to be asked for."""
+        """End the program; its output stays available."""
         ...
 
     async def release(self) -> None:
-        """End the program, if it runs, and forget it. Called once for each terminal: when the agent
-        wants that, when the agent is gone, or at the end of the session, which waits for it no
-        longer than `limits.terminate` and `limits.kill` together."""
+        """End the program if it is running, and free its resources.
+
+        Called once for each terminal: on request of the agent, when the agent has ended, or at the
+        end of the session, which waits no longer than `limits.terminate` and `limits.kill`
+        together.
+        """
         ...
 
 
 class Terminals(Protocol):
-    """Terminals of a program's own, as `terminals` of `open_session`."""
+    """Terminals provided by the program, as `terminals` of `open_session`."""
 
     async def create(
         self,
@@ -97,15 +104,16 @@ class Terminals(Protocol):
     ) -> Terminal:
         """Start a program.
 
-        `command` is its words. `cwd` is a folder inside the session's. `env` has only the
-        variables that the agent wants beside those that are there, and may set. Of the output the
-        last `output_limit` bytes are wanted.
+        - `command`: the words of the command.
+        - `cwd`: a folder inside the session's folders.
+        - `env`: only the additional variables that the agent requests and may set.
+        - `output_limit`: number of bytes to keep from the end of the output.
         """
         ...
 
 
 class OwnServices:
-    """Of one session. Implements `ClientServices`."""
+    """The program's files and terminals for one session. Implements `ClientServices`."""
 
     def __init__(
         self,
@@ -123,6 +131,7 @@ class OwnServices:
         self._starting = 0
 
     def serves(self, method: str, params: JsonObject) -> bool:
+        """As `ClientServices.serves`."""
         return (self._files if method.startswith("fs/") else self._terminals) is not None
 
     async def call(self, method: str, params: JsonObject) -> JsonObject:
@@ -206,11 +215,12 @@ class OwnServices:
                 raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
 
     def release(self, session: str) -> None:
+        """As `ClientServices.release`."""
         if self._open:
             self._host.nursery.start_soon(self._release, self._take())
 
     async def close(self) -> None:
-        """Release what the agent has not."""
+        """Release the terminals that the agent has not released."""
         await self._release(self._take())
 
     def _take(self) -> list[Terminal]:

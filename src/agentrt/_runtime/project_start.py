@@ -1,6 +1,6 @@
-"""The start of an agent in a folder that the user trusts, or does not.
+"""Start of an agent in a trusted or untrusted folder.
 
-`_agents/projects.py` has the rules; this applies them to one session.
+`_agents/projects.py` has the rules; this module applies them to a session.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from .._model.driver import Opening
 from .._model.events import Notice
 
 Trusted: TypeAlias = bool | Iterable[str | os.PathLike[str]]
-"""The folders that the user trusts; True: the session's own, whichever they are."""
+"""The folders that the user trusts; True: all folders of the session."""
 
 QWEN_SETTINGS: Final = "QWEN_CODE_SYSTEM_SETTINGS_PATH"
 QWEN_FOLDERS: Final = "QWEN_CODE_TRUSTED_FOLDERS_PATH"
 QWEN_MACHINE: Final = "/etc/qwen-code/settings.json"
 
 SHOWN: Final = 6
-"""Files that a notice names."""
+"""Number of files that a notice names."""
 
 HOW_TO_TRUST: Final = (
     "to trust it, list it under `trusted` in your configuration file, use --trusted, or open the"
@@ -50,7 +50,7 @@ HOW_TO_TRUST: Final = (
 
 
 def checked_trusted(given: Trusted) -> Trusted:
-    """Raises `TypeError` for what cannot be meant."""
+    """Return the checked value. Raises `TypeError`."""
     if isinstance(given, bool):
         return given
     if isinstance(given, str | bytes | os.PathLike):
@@ -67,20 +67,20 @@ def checked_trusted(given: Trusted) -> Trusted:
 
 
 class ProjectStart(Struct, frozen=True, kw_only=True):
-    """How one session's agent is started, as far as the trust in its folders decides it."""
+    """The start of a session's agent, depending on the trust in its folders."""
 
     agent: Agent
     rules: ProjectRules
     folders: tuple[str, ...]
-    """The working folder first, then the roots."""
+    """The working folder first, followed by the roots."""
     trusted: bool
     opens: bool = True
-    """False: the agent is only asked about its sessions, and opens none."""
+    """False if the agent is only asked about its sessions and opens none."""
 
-    # --- what the agent is given
+    # --- settings for the agent
 
     def claude_options(self, options: ClaudeOptions) -> ClaudeOptions:
-        """The agent's options; those that it sets itself stay."""
+        """Return the agent's options with restrictions added; options set explicitly are kept."""
         if self.trusted or options.legacy:
             return options
         usual = ClaudeOptions()
@@ -98,7 +98,7 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
 
     @property
     def refused_modes(self) -> Mapping[str, str]:
-        """Modes that are not chosen, and why not."""
+        """Modes that must not be chosen, with the reasons."""
         if self.trusted:
             return {}
         why = (
@@ -116,7 +116,7 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Arguments after the agent's command."""
+        """Arguments added to the agent's command."""
         if self.rules.codex_projects != "argument":
             return ()
         return codex_argument(codex_projects(self.folders, trusted=self.trusted))
@@ -131,12 +131,14 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
         """Variables to remove."""
         return frozenset() if self.trusted else frozenset(self.rules.unset_env)
 
-    # --- when it is started
+    # --- at the start
 
     @asynccontextmanager
     async def entered(self, env: Mapping[str, str]) -> AsyncIterator[Mapping[str, str]]:
-        """Look at the folders and write the files that the agent needs, for as long as its process
-        lives; gives the environment to start it with. Raises `FolderNotTrusted`."""
+        """Examine the folders and write the files that the agent needs, while its process lives.
+
+        Yields the environment for the start. Raises `FolderNotTrusted`.
+        """
         if self.trusted:
             yield env
             return
@@ -179,18 +181,20 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
             path.write_text(json.dumps(content))
         return {name: str(path) for name, (path, _) in written.items()}
 
-    # --- what the user is told
+    # --- notices for the user
 
     async def notices(self, env: Mapping[str, str], *, tools: bool) -> list[Notice]:
-        """Notices about what is left out in an untrusted folder. `tools`: the program gives the
-        agent tools of its own."""
+        """Return notices about files that are ignored in an untrusted folder.
+
+        `tools`: the program provides tools to the agent.
+        """
         if self.trusted:
             return []
         return self._told(await self._look(env), tools=tools)
 
     def _told(self, verdict: ProjectVerdict, *, tools: bool) -> list[Notice]:
         if verdict.refusal:
-            return []  # the start will say so
+            return []  # the start reports it
         told: list[Notice] = []
         folder = self.folders[0]
         if verdict.found:
@@ -214,8 +218,10 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
 
 
 def project_start(agent: Agent, opening: Opening, trusted: Trusted) -> ProjectStart:
-    """`trusted` are the folders that the user trusts. A session's folders are trusted together: the
-    agent reads the files of all of them."""
+    """Return the start of an agent in its folders. `trusted`: the folders that the user trusts.
+
+    A session's folders are trusted only together: the agent reads the files of all of them.
+    """
     folders = (opening.cwd, *opening.roots)
     if not isinstance(trusted, bool):
         known = tuple(trusted)

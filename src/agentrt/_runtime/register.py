@@ -1,4 +1,4 @@
-"""Which sessions a runtime has: those that are open, and those that its store has beside them."""
+"""The sessions of a runtime: the open ones and the other ones in its store."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ from .._session.session import Session, host_of
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session in a list. `phase` is `stored` for one that the runtime's store has and that is not
-    open, neither here nor at another server that shares it: the next prompt opens it. `prompt` is
-    the beginning of its first prompt. Times are seconds since the Unix epoch; `updated`: when
-    a turn last began or ended or a question was asked, or when the session was opened; text does
-    not change it. `forks`: where `Runtime.fork` can end a copy of it; None: the agent of one that
-    is not open is to be asked.
-    `steers`: whether words can be said into its running turn. `tenant`: whose it is, where several
-    share a server. `roots`: its folders beside `cwd`."""
+    """A session in a list.
+
+    - `phase`: `stored` for a session in the store that is not open, neither here nor at another
+      server that shares the store; the next prompt opens it.
+    - `prompt`: the start of its first prompt.
+    - `created`, `updated`: seconds since the Unix epoch. `updated` is the time when a turn last
+      started or ended, a question was asked, or the session was opened; text does not change it.
+    - `forks`: the points where `Runtime.fork` can end a copy. None: unknown until the agent of a
+      closed session is asked.
+    - `steers`: True if messages can be sent into its running turn.
+    - `tenant`: its tenant on a shared server.
+    - `roots`: its folders in addition to `cwd`.
+    """
 
     session: str
     agent: str
@@ -44,7 +49,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Hosted(Protocol):
-    """The host of an open session, as the register needs it."""
+    """The interface of an open session's host that the register uses."""
 
     tenant: str
 
@@ -64,29 +69,34 @@ class Hosted(Protocol):
     def info(self) -> SessionInfo: ...
 
     def entry(self) -> StoreEntry:
-        """The session as its store has it now that it is closed."""
+        """Return the session's entry in the store, now that it is closed."""
         ...
 
     async def close(self) -> int:
-        """Close the session, and return how many waiting prompts were dropped by that. Raises
-        `LocalProtocolError` if it is not the runtime's to end."""
+        """Close the session, and return the number of dropped prompts.
+
+        Raises `LocalProtocolError` if the runtime may not end it.
+        """
         ...
 
     async def end(self) -> None:
-        """End the session in this process; what waits in it stays stored. Raises as `close`."""
+        """End the session in this process; waiting prompts stay stored. Raises as `close`."""
 
 
 class Register:
-    """The sessions of one runtime, and who looks at them."""
+    """The sessions of one runtime, and the listeners for changes."""
 
     def __init__(self, room: int, stored: Iterable[StoreEntry], *, has_store: bool) -> None:
-        """`room`: how many may be open at once. `stored`: those of the store, the one that rests
-        the longest first. Nobody else writes the store, so there is no need to ask it again, unless
-        it is shared (`refresh`)."""
+        """Create a register.
+
+        `room` is the maximum number of open sessions. `stored` are the sessions of the store, the
+        one idle for the longest first. No other process writes to the store, so it is not read
+        again, unless it is shared (`refresh`).
+        """
         self.draining = False
-        """Whether no session may be opened any more."""
+        """True if no further session may be opened."""
         self.runs = True
-        """Whether sessions may be opened here at all; a gateway opens none."""
+        """True if sessions may be opened here at all; a gateway opens none."""
         self.hosts: dict[str, Hosted] = {}
         self.stored = {entry.session: entry for entry in stored}
         self.closed = False
@@ -94,53 +104,58 @@ class Register:
         """Set when a session was unloaded; see `memory.py`."""
         self.has_store = has_store
         self.paces: dict[str, Pace] = {}
-        self._rooms: dict[str, int | None] = {}  # of tenants
+        self._rooms: dict[str, int | None] = {}  # session limits of tenants
         self._room = room
         self._starting: set[Hosted] = set()
-        self._busy: dict[str, trio.Event] = {}  # stored ones that are being opened, read or deleted
+        self._busy: dict[str, trio.Event] = {}  # stored ones being opened, read or deleted
         self._listeners: set[Callable[[], None]] = set()
         self._lookers: set[Callable[[str], float]] = set()
 
-    # --- who looks
+    # --- listeners
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """As `Runtime.listen`."""
         self._listeners.add(changed)
         return lambda: self._listeners.discard(changed)
 
     def show(self, looked_at: Callable[[str], float]) -> Callable[[], None]:
+        """As `Runtime.show`."""
         self._lookers.add(looked_at)
         return lambda: self._lookers.discard(looked_at)
 
     def looked_at(self, id: str) -> float:
-        """When somebody looked at a session last, by Trio's clock."""
+        """Return the time when a session was last viewed, by Trio's clock."""
         return max((looked_at(id) for looked_at in self._lookers), default=-math.inf)
 
     def _changed(self) -> None:
         for changed in tuple(self._listeners):
             changed()
 
-    # --- coming and going
+    # --- opening and closing
 
     async def left(self, id: str) -> None:
-        """Wait for the end of a session that is over, and still among those that are open: nothing
-        can be done with it until then."""
+        """Wait for the end of a session that is over but still listed as open; it cannot be used
+        before.
+        """
         host = self.hosts.get(id)
         if host is not None and host.is_leaving:
             await host.over.wait()
 
     def know(self, tenant: Tenant) -> None:
-        """That is what counts for a tenant from now on."""
+        """Set the limits of a tenant."""
         self._rooms[tenant.name] = tenant.sessions
         self.pace(tenant.name).rate = tenant.events
 
     def pace(self, tenant: str) -> Pace:
+        """Return the rate limit of a tenant."""
         return self.paces.setdefault(tenant, Pace())
 
     def count(self, tenant: str) -> int:
-        """How many sessions of a tenant are open here, or will be."""
+        """Return the number of a tenant's sessions that are open here or starting."""
         return sum(each.tenant == tenant for each in (*self.hosts.values(), *self._starting))
 
     def check_room(self, tenant: str = "") -> None:
+        """Raise `SessionClosed` or `LimitExceeded` if no session may be opened here now."""
         if self.closed:
             raise SessionClosed("the runtime is closed")
         if not self.runs:
@@ -157,14 +172,14 @@ class Register:
 
     @property
     def room(self) -> int:
-        """How many sessions more may be opened here now."""
+        """The number of further sessions that may be opened here now."""
         if self.closed or self.draining or not self.runs:
             return 0
         return max(0, self._room - len(self.hosts) - len(self._starting))
 
     @contextmanager
     def starting(self, host: Hosted) -> Iterator[None]:
-        """A session that starts has its place already."""
+        """Reserve a place for a session that is starting."""
         self._starting.add(host)
         try:
             yield
@@ -172,13 +187,14 @@ class Register:
             self._starting.discard(host)
 
     def add(self, host: Hosted) -> None:
+        """Add a session that is now open."""
         self._starting.discard(host)
         self.hosts[host.session.id] = host
         self.stored.pop(host.session.id, None)
         self._changed()
 
     def remove(self, host: Hosted) -> None:
-        """A session is not open any more, or not shown."""
+        """Remove a session that is no longer open, or no longer shown."""
         session = host.session
         if self.hosts.get(session.id) is host:
             del self.hosts[session.id]
@@ -189,29 +205,35 @@ class Register:
             self._changed()
 
     def unload(self, host: Hosted) -> None:
-        """Close a session that rests to its row: whoever wants it next waits until that is done
-        (`unloaded`), and opens it again."""
+        """Reduce an idle session to its entry in the list.
+
+        Callers that need it wait until it is closed (`unloaded`), and then open it again.
+        """
         entry = host.entry()
         del self.hosts[entry.session]
         self._busy[entry.session] = trio.Event()
         later = [each for each in self.stored.values() if each.updated > entry.updated]
-        for each in (entry, *later):  # which are few: it goes to its place among them
+        for each in (entry, *later):  # inserted among these few by its time
             self.stored.pop(each.session, None)
             self.stored[each.session] = each
         self._changed()
 
     def unloaded(self, host: Hosted) -> None:
+        """Let others open the session after `unload`."""
         self._busy.pop(host.session.id).set()
         self.emptied.set()
 
     def add_stored(self, entry: StoreEntry) -> None:
+        """Add a session of the store, unless it is open."""
         if entry.session not in self.hosts:
             self.stored[entry.session] = entry
             self._changed()
 
     def refresh(self, entries: Sequence[StoreEntry], limit: int) -> None:
-        """Others have changed what is stored: these are the sessions in which something happened
-        last, the latest first, up to so many."""
+        """Update the stored sessions after changes by others.
+
+        `entries` are the most recently active sessions, latest first, at most `limit`.
+        """
         since = entries[-1].updated if len(entries) == limit else -math.inf
         there = {entry.session for entry in entries}
         changed = False
@@ -229,17 +251,19 @@ class Register:
             self._changed()
 
     def remove_stored(self, id: str) -> None:
+        """Remove a session that is no longer stored."""
         del self.stored[id]
         self._changed()
 
-    # --- one at a time
+    # --- exclusive access
 
     def is_busy(self, id: str) -> bool:
+        """Return True if the session is being opened, read or deleted."""
         return id in self._busy
 
     @asynccontextmanager
     async def alone(self, id: str) -> AsyncIterator[None]:
-        """Nobody else opens, reads or deletes that session meanwhile."""
+        """Keep other tasks from opening, reading or deleting the session in the meantime."""
         await trio.lowlevel.checkpoint()
         while (busy := self._busy.get(id)) is not None:
             await busy.wait()
@@ -251,6 +275,7 @@ class Register:
 
 
 def stored_info(entry: StoreEntry) -> SessionInfo:
+    """Return a stored session as an entry of a list."""
     return SessionInfo(
         session=entry.session,
         agent=entry.agent,

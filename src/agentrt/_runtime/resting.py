@@ -1,4 +1,4 @@
-"""Stored sessions that nobody has open, for those who only read them."""
+"""Logs of stored sessions that are not open, for readers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from .stored import Again, conversation_with
 
 
 async def log_of(store: Store, id: str, limits: Limits) -> Log:
-    """What there is of a stored session: the last turns, as they were left. Raises
-    `SessionNotFound` or `StoreError`."""
+    """Return the last turns of a stored session, as they were left.
+
+    Raises `SessionNotFound` or `StoreError`.
+    """
     stored = await store.load(id, last=limits.snapshot_turns + 1)
     log = Log(id, stored.epoch, limits, stored.state(), seq=stored.head.seq)
     log.extend(stored.events, 0)
@@ -26,17 +28,18 @@ async def log_of(store: Store, id: str, limits: Limits) -> Log:
 
 
 def rests(log: Log) -> bool:
-    """Whether nothing is open in it, as `resting_log` leaves it."""
+    """Return True if nothing is open in the log, as after `resting_log`."""
     state = log.state
-    # Its process may have died before it said what becomes of a prompt that waits.
+    # Its process may have died before it recorded the end of a waiting prompt.
     waits = any(not entry.paused for entry in state.queue)
     return state.state.phase == "dead" and not waits
 
 
 async def resting_log(store: Store, id: str, limits: Limits) -> Log:
-    """The log of a stored session that is not open. What its last process left open is closed
-    first, and that is stored: whoever reads it once more, or opens the session, finds it so. It has
-    the last turns; `look_back` gets the others.
+    """Return the log of a stored session that is not open, with its last turns.
+
+    Anything that its last process left open is closed first, and this is stored, so that later
+    readers and the next opening find it closed. `look_back` loads earlier turns.
 
     Needs neither the agent nor the folder. Raises `SessionNotFound` or `StoreError`.
     """
@@ -67,12 +70,14 @@ async def resting_log(store: Store, id: str, limits: Limits) -> Log:
 async def look_back(
     store: Store, log: Log, before: str | None, turns: int | None, limits: Limits
 ) -> None:
-    """See to it that such a log has what its `history` is to give; `before` None: all there is.
-    Raises `SessionNotFound` or `StoreError`."""
+    """Load the earlier turns that the log's `history` needs; all of them if `before` is None.
+
+    Raises `SessionNotFound` or `StoreError`.
+    """
     while log.lacks(before, turns):
         ahead = log.state.ahead
         assert ahead is not None
         count = ahead.records if before is None else limits.snapshot_turns
         records = await store.records(log.session, before=ahead.records, count=count)
-        if log.state.ahead is ahead:  # else somebody else has done so meanwhile
+        if log.state.ahead is ahead:  # otherwise another task has loaded them in the meantime
             put_ahead(log.state, records)

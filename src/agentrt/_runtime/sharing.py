@@ -1,4 +1,6 @@
-"""A runtime whose store others share: it sees what they do, and closes what the dead leave open."""
+"""A runtime with a shared store: it sees changes by other servers, and closes sessions of dead
+ones.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +29,21 @@ if TYPE_CHECKING:
 logger = get_logger("store")
 
 LOOK = 1.0
-"""Seconds between two looks at what others have stored."""
+"""Seconds between two reads of changes by others."""
 
 RECENT = 200
-"""Sessions that such a look is at: those in which something happened last."""
+"""Number of most recently active sessions in such a read."""
 
 
 async def keep_up(
     register: Register, store: Store, membership: Membership, port: Port, limits: Limits
 ) -> None:
-    """Until cancelled."""
+    """Update the register from the shared store until cancelled."""
 
     def load() -> bytes:
         open = [host.info().phase for host in register.hosts.values()]
         turns = sum(phase not in ("idle", "dead", "closed") for phase in open)
-        # Who carries out nothing for others, or not yet, is given nothing.
+        # A process that does not run commands of others, or not yet, offers no room.
         room = register.room if port.carry_out is not None else 0
         load = {"sessions": len(open), "turns": turns, "room": room}
         return msgspec.json.encode(load)
@@ -65,21 +67,23 @@ async def keep_up(
 async def _close(
     register: Register, store: Store, membership: Membership, id: str, limits: Limits
 ) -> None:
-    """See to it that a session whose owner is gone does not look as if it were at work."""
+    """Close a session whose owner is gone, so that it does not appear to be running."""
     try:
         async with register.alone(id):
             if id not in register.hosts:
                 await resting_log(store, id, limits)
                 await membership.release(id)
-    except AgentrtError as error:  # somebody else was first
+    except AgentrtError as error:  # another process was first
         logger.info("the session %s was not taken over: %s", id, error)
 
 
 async def followed_log(
     store: Store, port: Port, id: str, limits: Limits, over: Callable[[], None]
 ) -> tuple[Log, Callable[[], None]]:
-    """The log of a session that is not open here, and the function that ends it: until then it goes
-    on with what is stored, wherever that happens. It has the last turns. `over`: see `Followed`.
+    """Return the log of a session that is not open here, and the function that stops updating it.
+
+    Until then the log receives everything that any process stores. It has the last turns. `over`:
+    see `Followed`.
 
     Raises `SessionNotFound` or `StoreError`.
     """
@@ -90,7 +94,7 @@ async def followed_log(
         log = await log_of(store, id, limits)
         owned = await port.owner(id)
         if owned is not None and owned.node is None and not rests(log):
-            with suppress(SessionElsewhere):  # meanwhile: then there is nothing to be closed
+            with suppress(SessionElsewhere):  # claimed by another process: nothing to close
                 await resting_log(store, id, limits)
             log = await log_of(store, id, limits)
     except BaseException:

@@ -1,4 +1,4 @@
-"""A session's log and its conversation: new ones, or those that a store has."""
+"""A session's log and conversation, new or loaded from a store."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .._model.state import SessionState
 from .._session.core import SessionCore
 
 SECRET = ("env",)
-"""Options that are never stored: they may hold secrets."""
+"""Options that are never stored, because they may hold secrets."""
 
 
 class Again(Struct, frozen=True):
-    """A stored session that is gone on with."""
+    """A stored session to continue."""
 
     session: str
     place: Place
@@ -33,6 +33,7 @@ class Again(Struct, frozen=True):
 
     @property
     def opening(self) -> Opening:
+        """The stored settings for opening the session."""
         about = self.stored.about
         return Opening(
             cwd=about.cwd,
@@ -45,7 +46,10 @@ class Again(Struct, frozen=True):
 
 
 class Described:
-    """What is stored of a session beside its log; the same object until it is another."""
+    """Describes a session for the store, in addition to its log.
+
+    Returns the same object until the description changes.
+    """
 
     core: SessionCore
 
@@ -68,6 +72,7 @@ class Described:
 
 
 def about_of(agent: Agent, opening: Opening) -> About:
+    """Return the description of a new session."""
     return About(
         agent=agent.name,
         protocol=agent.protocol,
@@ -93,8 +98,10 @@ async def conversation_with(
     now: Callable[[], float],
     clock: Callable[[], float],
 ) -> AsyncIterator[tuple[Conversation, StoreKeeper]]:
-    """A conversation, and what keeps it. Behind the block all of it is stored, or nobody waits for
-    that any more."""
+    """Open a conversation and the keeper that stores it.
+
+    After the block all of it is stored, or storing was given up.
+    """
     state = AgentState(agent.name, agent.protocol)
 
     def converse(log: Log) -> Conversation:

@@ -1,4 +1,4 @@
-"""An agent behind a WebSocket: each message of its protocol is one text frame."""
+"""An agent reached by a WebSocket: each message of its protocol is one text frame."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 VALUE = re.compile(r"[^\x00\r\n]*")
 
 NORMAL = (1000, 1001)
-"""What a peer closes with that has nothing to complain of: it is done, or goes away."""
+"""Close codes of a normal end: the peer is done, or is going away."""
 
 
 def websocket(
@@ -37,23 +37,26 @@ def websocket(
     ssl_context: ssl.SSLContext | None = None,
     limits: Limits | None = None,
 ) -> OpenStreams:
-    """How to reach an agent at a WebSocket, for `connect` (or as the `connect` of an `Agent`)::
+    """Return a function that connects to an agent at a WebSocket.
+
+    Pass it to `connect` (or as the `connect` of an `Agent`)::
 
         far = agentrt.websocket("wss://HOST/acp", headers={"authorization": "Bearer TOKEN"})
         async with agentrt.connect(far, name="far", cwd="/srv/project") as session:
             ...
 
-    - `url`: `ws://…` or `wss://…`; `ssl_context`: for the latter, default: the system's trust.
-    - `headers`: sent along with the handshake.
-    - `limits`: `ws_handshake` bounds the connecting, `line` a message in either direction, `ping`
-      how long the peer may be silent, and how long it may take to answer a ping then; `ws_close`
-      the end.
+    - `url`: `ws://…` or `wss://…`.
+    - `ssl_context`: for `wss://…`; default: the system's trusted certificates.
+    - `headers`: additional headers of the handshake.
+    - `limits`: `ws_handshake` limits the time to connect, `line` the size of a message in either
+      direction, `ping` the silence of the peer and then the time for its answer to a ping,
+      `ws_close` the time to close.
 
-    One message is one text frame, without a newline at its end. A session that is opened again, as
-    after a cut, connects again. A peer that does not let us in is an `AgentStartError`; what it
-    closes with later is part of the turn's error.
+    One message is one text frame, without a trailing newline. A session that is opened again, for
+    example after a lost connection, connects again. A refused connection raises `AgentStartError`;
+    the reason of a later close becomes part of the turn's error.
 
-    Raises `ValueError` for what is no such URL and no header, `TypeError` for a wrong kind.
+    Raises `ValueError` for an invalid URL or header, `TypeError` for a wrong type.
     """
     if not isinstance(url, str):
         raise TypeError(f"a URL is a string, not {type(url).__name__}")
@@ -61,7 +64,7 @@ def websocket(
     parts = urlsplit(url)
     if parts.scheme not in ("ws", "wss") or not parts.hostname or "@" in parts.netloc:
         raise ValueError("a WebSocket has a URL such as wss://HOST/PATH; secrets go into `headers`")
-    parts.port  # noqa: B018 - raises for what is none
+    parts.port  # noqa: B018 - raises for an invalid port
     check("limits", limits, Limits | None, "agentrt.Limits(…)")
     check("ssl_context", ssl_context, ssl.SSLContext | None, "an ssl.SSLContext")
     if ssl_context is not None and parts.scheme != "wss":
@@ -97,13 +100,13 @@ def _check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             raise TypeError(f"a header's name and value are strings: {name!r}")
-        # Of the value nothing is said: it may be a secret.
+        # The value is not shown: it may be a secret.
         if not HEADER.fullmatch(name) or not VALUE.fullmatch(value):
             raise ValueError(f"the header {name!r} cannot be sent: it has a character that ends it")
 
 
 class MessageStream(trio.abc.Stream):
-    """A WebSocket as lines: what is written up to a newline is sent as one message."""
+    """A WebSocket as a stream of lines: text up to a newline is sent as one message."""
 
     def __init__(self, socket: WebSocketConnection) -> None:
         self._socket = socket
@@ -112,7 +115,7 @@ class MessageStream(trio.abc.Stream):
         self._silent = False
 
     async def watch(self, seconds: float) -> None:
-        """Ping the peer for ever; one that does not answer in time is taken for gone."""
+        """Ping the peer until it is gone; one that does not answer in time is treated as gone."""
         while True:
             await trio.sleep(seconds)
             try:
@@ -122,7 +125,7 @@ class MessageStream(trio.abc.Stream):
                 return
             except trio.TooSlowError:
                 self._silent = True
-                await self._socket.aclose()  # the reader hears of it; the block bounds the rest
+                await self._socket.aclose()  # the reader is notified; the block limits the rest
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         self._unsent += data
@@ -146,7 +149,8 @@ class MessageStream(trio.abc.Stream):
                     return b""
                 raise trio.BrokenResourceError(self._why(error)) from error
             data = message.encode("utf-8", "replace") if isinstance(message, str) else message
-            # Between the parts of a message a newline is white space; inside them there is none.
+            # Between the parts of a message a newline is white space; within them it does not
+            # occur.
             self._unread += data.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
         else:
             await trio.lowlevel.checkpoint()

@@ -1,1 +1,1 @@
-"""What a program lends its agent: tools, and hooks."""
+"""Tools, hooks and extensions that a program provides to its agent."""

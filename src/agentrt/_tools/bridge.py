@@ -1,8 +1,8 @@
 """In-process tools for ACP agents, which reach MCP servers only by a program or a URL.
 
 `serve_tools` serves a `Server` while its block runs. An agent that starts the program of
-`Endpoint.stdio_server` is connected through a private Unix socket; one that knows MCP over HTTP
-may be given `Endpoint.http_server` instead.
+`Endpoint.stdio_server` is connected through a private Unix socket; an agent that supports MCP over
+HTTP may get `Endpoint.http_server` instead.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from .server import Server, Spawn
 logger = get_logger("tools")
 
 CONNECTIONS: Final = 32
-"""Bridges at a time. An agent needs one, or one for each of its own sub-agents."""
+"""Maximum number of simultaneous bridges; an agent needs one, or one for each of its sub-agents."""
 
 GREETING: Final = 5.0
-"""Seconds that a new connection has to say the secret."""
+"""Seconds for a new connection to send the secret."""
 
 PARTING: Final = 1.0
-"""Seconds for the last answers of a client that closed its input."""
+"""Seconds for the last answers to a client that closed its input."""
 
 
 @asynccontextmanager
 async def serve_tools(
     server: Server, spawn: Spawn, *, limits: Limits | None = None, run: str = ""
 ) -> AsyncIterator[Endpoint]:
-    """Serve the tools to whoever the endpoint's entries are given to; calls run by `spawn`. `run`:
-    the token of the guard, if there is one.
+    """Serve the tools to the holders of the endpoint's entries.
 
-    Leaving the block, in whatever way, ends every connection and removes the socket.
+    `spawn` runs the calls. `run` is the token of the guard, if there is one. Leaving the block ends
+    every connection and removes the socket.
 
-    Raises `AgentStartError` if the system has no socket for it.
+    Raises `AgentStartError` if the socket cannot be opened.
     """
     try:
         folder = private_folder(run or secrets.token_hex(8))
@@ -78,7 +78,7 @@ async def serve_tools(
 
 
 class Endpoint:
-    """Where a session's tools can be reached. Made by `serve_tools`."""
+    """The endpoint for a session's tools. Created by `serve_tools`."""
 
     def __init__(
         self, server: Server, spawn: Spawn, limits: Limits, path: Path, nursery: trio.Nursery
@@ -93,8 +93,12 @@ class Endpoint:
         self._http: HttpServer | None = None
 
     def stdio_server(self) -> JsonObject:
-        """The entry for `mcpServers`: a program that every agent can start, also several times.
-        The secret is in its environment: other users can read arguments, but not that."""
+        """Return the entry for `mcpServers`: a program that any agent can start, also several
+        times.
+
+        The secret is in its environment, because other users can read arguments, but not the
+        environment.
+        """
         environment = {mcp_stdio.SOCKET: str(self._path), mcp_stdio.SECRET: self._secret}
         return {
             "name": self._server.name,
@@ -104,9 +108,9 @@ class Endpoint:
         }
 
     async def http_server(self) -> JsonObject:
-        """The entry for an agent with `mcpCapabilities.http`. The first call opens the port.
+        """Return the entry for an agent with `mcpCapabilities.http`. The first call opens the port.
 
-        Cancelled, it may be called again.
+        If a call is cancelled, this may be called again. Raises `AgentStartError`.
         """
         if self._http is None:
             http = HttpServer(self._server, self._spawn, self._limits)
@@ -118,7 +122,7 @@ class Endpoint:
         return self._http.entry()
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        """One connection, whose failure is nobody else's."""
+        """Serve one connection; its failure does not affect others."""
         self._connections += 1
         try:
             async with stream:
@@ -134,7 +138,7 @@ class Endpoint:
             self._connections -= 1
 
     async def _greeted(self, stream: trio.SocketStream) -> bool:
-        """Read the first line, and nothing behind it: whether it is the secret."""
+        """Read exactly the first line. Returns True if it is the secret."""
         wanted = self._secret.encode() + b"\n"
         given = b""
         with trio.move_on_after(GREETING):
@@ -147,7 +151,7 @@ class Endpoint:
 
 
 class _Bridge:
-    """A connected bridge program: lines in, lines out."""
+    """A connected bridge program, which exchanges lines."""
 
     def __init__(
         self, server: Server, spawn: Spawn, limits: Limits, stream: trio.SocketStream
@@ -164,8 +168,10 @@ class _Bridge:
         self._too_long = False
 
     async def run(self) -> None:
-        """Serve until the client closes its input, as MCP says goodbye. Calls that still run are
-        cancelled then; answers that are ready are delivered."""
+        """Serve until the client closes its input, which is the end of a session in MCP.
+
+        Running calls are cancelled then; finished answers are still delivered.
+        """
         try:
             with self._scope:
                 async with bare_errors(), trio.open_nursery() as nursery:
@@ -220,7 +226,7 @@ def _unserved(error: OSError) -> AgentStartError:
 
 
 def _value(line: LongLine) -> bytes | JsonObject:
-    """What a long line says; its beginning, which is no JSON, if it says nothing."""
+    """Return the value of a long line, or its start, which is not JSON, if it cannot be parsed."""
     try:
         value: JsonObject = line.value()
     except RemoteProtocolError:

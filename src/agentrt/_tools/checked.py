@@ -1,4 +1,4 @@
-"""What is lent to an agent, checked where it is given: later it would be the agent's error."""
+"""Checks of the tools, hooks and extensions of a program, so that errors appear at the caller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def checked_tools(given: Iterable[object]) -> tuple[Tool, ...]:
-    """The tools. Raises `TypeError` for what is none."""
+    """Return the tools. Raises `TypeError` for anything else."""
 
     def right(value: object) -> str:
         if lent_server(value) is not None:
@@ -25,8 +25,10 @@ def checked_tools(given: Iterable[object]) -> tuple[Tool, ...]:
 
 
 def checked_lent(given: object) -> tuple[Lent, ...]:
-    """The tools, and servers of the package `mcp`; or a single server. Raises `TypeError` for what
-    is neither, `ValueError` for two servers of a name."""
+    """Return the tools and servers of the package `mcp`; a single server is also accepted.
+
+    Raises `TypeError` for anything else, `ValueError` for two servers with the same name.
+    """
     single = lent_server(given)
     if single is not None:
         return (single,)
@@ -43,13 +45,13 @@ def checked_lent(given: object) -> tuple[Lent, ...]:
 
 
 def checked_hooks(given: Iterable[object]) -> tuple[Hook, ...]:
-    """The hooks. Raises `TypeError` for what is none."""
+    """Return the hooks. Raises `TypeError` for anything else."""
     made = 'what agentrt.hook("PreToolUse") makes of a function'
     return _checked(Hook, "hook", given, lambda value: made)
 
 
 def checked_extensions(given: Iterable[object]) -> tuple[Extension, ...]:
-    """The extensions. Raises `TypeError` for what is none."""
+    """Return the extensions. Raises `TypeError` for anything else."""
     made = 'what agentrt.extension("_method") makes of a function'
     return _checked(Extension, "extension", given, lambda value: made)
 

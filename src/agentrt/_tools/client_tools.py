@@ -1,8 +1,8 @@
-"""Tools that a client runs: something only a person's browser can do, say.
+"""Tools that a client runs, for example in the user's browser.
 
-To the agent they are in-process tools like any other. A call of one is shown as a tool item with
-the owner `client` and waits for that client's result; the turn's cancel, a deadline and a client
-that has gone and does not come back each end it, too.
+To the agent they are normal in-process tools. A call is shown as a tool item with the owner
+`client` and waits for that client's result. It also ends when the turn is cancelled, at a deadline,
+and when the client has disconnected and does not return.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from .tools import Tool, ToolContext, ToolError
 
 
 class ClientTool(Tool, frozen=True):
-    """A tool that a client runs. Who opens the session again offers its own."""
+    """A tool that a client runs. A client that reopens the session provides its own."""
 
 
 class ClientTools:
-    """The tools of one client, in all sessions, and the calls that wait for its results."""
+    """The tools of one client in all sessions, and the calls waiting for its results."""
 
     def __init__(self) -> None:
         self._offered: frozenset[str] = frozenset()
         self._calls: dict[tuple[str, str], _Call] = {}
         self._expected_until = math.inf
-        """When a client that has gone counts as one that does not come back."""
+        """Time at which a disconnected client counts as gone."""
 
     def offer(self, names: Iterable[str]) -> None:
-        """The client is there and runs these tools; calls of others fail at once."""
+        """Set the tools that the connected client runs; calls of other tools fail immediately."""
         self._offered = frozenset(names)
         self._expected_until = math.inf
         for call in self._calls.values():
@@ -47,12 +47,16 @@ class ClientTools:
     def make(
         self, name: str, description: str, input_schema: JsonObject, *, deadline: float
     ) -> ClientTool:
-        """A tool that waits for this client, `deadline` seconds at most. ValueError for a name
-        that a tool cannot have."""
+        """Create a tool that waits for this client, at most `deadline` seconds.
+
+        Raises `ValueError` for an invalid tool name.
+        """
         return ClientTool(name, description, input_schema, partial(self._run, name, deadline))
 
     def finish(self, session: str, item: str, content: list[Block], *, error: bool) -> bool:
-        """The client's result of a call. False: no such call waits for this client."""
+        """Set the client's result of a call. Returns False if no such call waits for this
+        client.
+        """
         if not self.waits(session, item):
             return False
         self._calls[session, item].end(ToolOutcome(content, is_error=error))
@@ -60,23 +64,23 @@ class ClientTools:
 
     @property
     def expected(self) -> bool:
-        """Whether the client is there."""
+        """True if the client is connected."""
         return self._expected_until == math.inf
 
     @property
     def waiting(self) -> bool:
-        """Whether a call waits for this client, in any session."""
+        """True if a call in any session waits for this client."""
         return bool(self._calls)
 
     def waits(self, session: str, item: str | None = None) -> bool:
-        """Whether a call (any, without an item) waits for this client."""
+        """Return True if this call, or any call if `item` is None, waits for this client."""
         return any(
             call.outcome is None and of == session and item in (None, id)
             for (of, id), call in self._calls.items()
         )
 
     def disconnect(self, grace: float) -> None:
-        """The client is gone: its calls wait `grace` seconds for it to come back."""
+        """Note that the client has disconnected: its calls wait `grace` seconds for its return."""
         self._expected_until = trio.current_time() + grace
         for call in self._calls.values():
             call.scope.deadline = min(call.deadline, self._expected_until)
@@ -109,7 +113,7 @@ class ClientTools:
 
 
 class _Call:
-    """One call, from its item's opening to its end. Raises `ToolError` if its turn is over."""
+    """One call, from the opening of its item to its end. Raises `ToolError` if its turn is over."""
 
     def __init__(
         self,
@@ -124,7 +128,8 @@ class _Call:
         self.deadline = deadline
         self.scope = trio.CancelScope()
         self._core = core
-        # Some agents say which call of theirs this is; else it gets an item beside the agent's.
+        # If the agent reports its id of the call, its own item is used, otherwise an additional
+        # one.
         known = agent_call is not None and conversation.items.open_call(agent_call) is not None
         self._id = agent_call if known and agent_call else conversation.new_id("client")
         self._agents = known
@@ -152,7 +157,7 @@ class _Call:
         self.done.set()
 
     def close(self, status: ItemStatus, content: list[Block]) -> None:
-        """Say how it ended, unless its turn's end has done so. Idempotent."""
+        """Record the end of the call, unless the end of its turn has done so. Idempotent."""
         items = self._core.conversation.items
         if items.open_call(self._id) != self.item:
             return

@@ -1,4 +1,4 @@
-"""Extensions: functions that serve what an agent asks beside its protocol."""
+"""Extensions: functions that serve an agent's requests beyond its protocol."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Serve: TypeAlias = "Callable[[Any, ExtensionContext], Awaitable[object]]"
 
 
 class ExtensionContext(Struct, frozen=True):
-    """What an extension may know beside its parameters: a second parameter gets it."""
+    """The context of an extension call; passed to a second parameter."""
 
     method: str
     session: Session
     turn: Turn | None
-    """The turn that ran when the agent asked; None if none did."""
+    """The turn that was running when the agent sent the request, or None."""
 
 
 class Extension(Struct, frozen=True):
-    """A function that serves a method of the agent's own. Made by `extension`.
+    """A function that serves an agent-specific method. Created by `extension`.
 
-    `serve` is called with the parameters as the agent sent them, and the context.
+    `serve` is called with the parameters as sent by the agent, and the context.
     """
 
     method: str
@@ -41,27 +41,27 @@ class Extension(Struct, frozen=True):
 
 
 def extension(method: str) -> Callable[[Callable[..., Awaitable[object]]], Extension]:
-    """Serve requests and notifications of the agent's own, by an async function::
+    """Serve agent-specific requests and notifications by an async function::
 
         @agentrt.extension("_acme.dev/review")
         async def review(params: Review) -> Verdict:
             return Verdict(await look_at(params.path))
 
-    `method` is the name on the wire: with ACP it begins with `_`, with Codex it is one of
-    `codex app-server`'s, with Claude Code the subtype of a control request. What agentrt serves
-    itself cannot be taken from it.
+    `method` is the name in the protocol: with ACP it begins with `_`, with Codex it is one of
+    `codex app-server`'s, with Claude Code the subtype of a control request. Methods that agentrt
+    serves itself cannot be replaced.
 
-    The function is called with the parameters, converted to what its first parameter is annotated
-    with (anything that msgspec understands; without annotation, as they came), and with an
-    `ExtensionContext` if it takes two. What it returns is the result, None an empty one. Raise
-    `RequestError` for an error of your choice; parameters that do not fit are the error -32602, and
-    every other exception is -32603 and a notice (`handler_failed`) in the log.
+    The function is called with the parameters, converted to the annotation of its first parameter
+    (any type that msgspec supports; without annotation they are not converted), and with an
+    `ExtensionContext` if it takes two parameters. Its return value is the result, None an empty
+    one. Raise `RequestError` to return an error of your choice. Invalid parameters return the error
+    -32602; every other exception returns -32603 and adds a notice (`handler_failed`) to the log.
 
     A request is cancelled with its turn, and when the agent withdraws it. Notifications are served
-    one after the other, in the order of their arrival, also behind the end of their turn; a cancel
-    of the turn ends them, and drops those that wait.
+    one after the other, in order of arrival, even after the end of their turn; cancelling the turn
+    ends them and drops the waiting ones.
 
-    Raises `TypeError` for a function that cannot be called so.
+    Raises `TypeError` for a function with an unsuitable signature.
     """
     if not isinstance(method, str) or not method:
         raise TypeError('an extension is named: @agentrt.extension("_name/of/the/method")')
@@ -100,7 +100,7 @@ def _served(method: str, function: Callable[..., Awaitable[object]]) -> Serve:
 
 
 def _is_async(function: object) -> bool:
-    called = getattr(function, "__call__", None)  # noqa: B004 - of an object, its method
+    called = getattr(function, "__call__", None)  # noqa: B004 - the method of a callable object
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
@@ -114,10 +114,10 @@ def _wanted(function: Callable[..., object], first: inspect.Parameter) -> Any:
 
 
 class ExtensionTable:
-    """The extensions of one session, by their methods."""
+    """The extensions of one session, by method."""
 
     def __init__(self, extensions: Iterable[Extension]) -> None:
-        """Raises ValueError for two of one method."""
+        """Raises `ValueError` for two extensions with the same method."""
         self._by_method: dict[str, Extension] = {}
         for each in extensions:
             if each.method in self._by_method:
@@ -126,6 +126,7 @@ class ExtensionTable:
 
     @property
     def methods(self) -> frozenset[str]:
+        """The methods that are served."""
         return frozenset(self._by_method)
 
     async def serve(
@@ -135,8 +136,10 @@ class ExtensionTable:
         turn: Turn | None,
         failed: Callable[[str, Exception], None],
     ) -> Any:
-        """The result of a request, ready for JSON. Raises `RequestError`; `failed` gets what else
-        the function raised."""
+        """Return the result of a request, ready for JSON.
+
+        Raises `RequestError`; `failed` is called with other exceptions of the function.
+        """
         method = asked.params["method"]
         context = ExtensionContext(method, session, turn)
         try:

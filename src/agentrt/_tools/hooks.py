@@ -1,4 +1,4 @@
-"""Hooks: functions that Claude Code asks at given moments of its work."""
+"""Hooks: functions that Claude Code calls at certain moments of its work."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from .._model.driver import Requested
 from .._session.turn import Turn
 
 _GOES_ON = frozenset({"Stop", "SubagentStop"})
-"""Where "block" means that the agent must not rest yet."""
+"""Events for which "block" means that the agent must continue."""
 
 HookFunction = Callable[..., Awaitable[JsonObject | None]]
 
 
 class HookContext(Struct, frozen=True):
-    """What a hook may know beside its input: a second parameter gets it."""
+    """The context of a hook call; passed to a second parameter."""
 
     event: str
     tool_call: str | None
     turn: Turn | None
-    """None if the agent asks outside turns."""
+    """None if the agent calls outside turns."""
 
 
 class Hook(Struct, frozen=True):
-    """A function that is asked at `event`. Made by `hook`."""
+    """A function that is called at `event`. Created by `hook`."""
 
     event: str
     function: HookFunction
@@ -39,6 +39,7 @@ class Hook(Struct, frozen=True):
 
     @property
     def takes_context(self) -> bool:
+        """True if the function takes a `HookContext`."""
         return len(inspect.signature(self.function).parameters) > 1
 
 
@@ -49,7 +50,7 @@ def hook(
     timeout: float | None = None,
     on_failure: Literal["block", "continue"] | None = None,
 ) -> Callable[[HookFunction], Hook]:
-    """Make a hook of an async function::
+    """Make a hook from an async function::
 
         @agentrt.hook("PreToolUse", matcher="Bash")
         async def no_sudo(input):
@@ -62,12 +63,15 @@ def hook(
                     }
                 }
 
-    It is called with the input that Claude Code describes for the event, and with a `HookContext`
-    if it takes two parameters; None means "no opinion". `matcher` is a regular expression over
-    tool names. `timeout`, in seconds, is Claude Code's: when it is over the hook is cancelled and,
-    before a tool, the tool blocked. `on_failure="block"` makes an exception block, too.
+    The function is called with the event's input as documented by Claude Code, and with a
+    `HookContext` if it takes two parameters. Return None for no decision.
 
-    Raises ValueError for an event that does not exist.
+    - `matcher`: a regular expression over tool names.
+    - `timeout`: Claude Code's time limit in seconds. After it the hook is cancelled and, for a hook
+      that runs before a tool, the tool is blocked.
+    - `on_failure`: `"block"` makes an exception block, too.
+
+    Raises `ValueError` for an unknown event.
     """
     if event not in HOOK_EVENTS:
         raise ValueError(f"{event!r} is no hook event; there are: {', '.join(HOOK_EVENTS)}")
@@ -79,14 +83,14 @@ def hook(
 
 
 class HookTable:
-    """The hooks of one session, by the ids that the agent calls them with."""
+    """The hooks of one session, by the ids that the agent uses."""
 
     def __init__(self, hooks: Iterable[Hook]) -> None:
         self._hooks = {f"hook{n}": each for n, each in enumerate(hooks, 1)}
 
     @property
     def matchers(self) -> dict[str, tuple[HookMatcher, ...]]:
-        """What the agent gets: by event, one matcher for each hook."""
+        """The registration for the agent: one matcher for each hook, by event."""
         found: dict[str, tuple[HookMatcher, ...]] = {}
         for id, each in self._hooks.items():
             matcher = HookMatcher(
@@ -101,9 +105,11 @@ class HookTable:
     async def serve(
         self, request: Requested, turn: Turn | None, stored: Callable[[], Awaitable[None]]
     ) -> Any:
-        """Ask the hook that the agent means. What it raises becomes an error answer. `stored` is
-        awaited before an answer that may allow something: it writes no event of its own, but what
-        it was asked about is one."""
+        """Call the requested hook and return its answer. An exception becomes an error answer.
+
+        `stored` is awaited before an answer that may allow something: the hook writes no event of
+        its own, but the action that it was asked about is an event.
+        """
         params = request.params
         each = self._hooks[params["callback_id"]]
         if not each.takes_context:
@@ -117,7 +123,7 @@ class HookTable:
 
 
 def allows_nothing(event: str, answer: object) -> bool:
-    """Whether a hook's answer has no opinion, or only holds the agent up."""
+    """Return True if a hook's answer has no decision, or only restricts the agent."""
     match answer:
         case {"continue": False}:
             return True

@@ -1,8 +1,8 @@
 """In-process tools over MCP's streamable HTTP, on loopback.
 
-One request, one JSON answer; what answers a request to listen is a stream of events. A random
-bearer token and an exact Host are asked for, and a request with an Origin comes from a browser,
-which has no business here.
+Each request has one JSON answer; a request to listen is answered by a stream of events. Requests
+need a random bearer token and an exact Host. A request with an Origin comes from a browser and is
+refused.
 """
 
 from __future__ import annotations
@@ -28,20 +28,23 @@ from .server import Connection, Server, Spawn
 logger = get_logger("tools")
 
 CONNECTIONS: Final = 32
-"""Open at a time, of those that have shown the token; a client opens one for each call that it
-makes at once. And of those that have not: the oldest of them gives way."""
+"""Maximum number of open connections with a token, and of those that have not sent one yet.
+
+A client opens one for each simultaneous call. Of those without a token, the oldest is closed for a
+new one.
+"""
 
 CLIENTS: Final = 32
-"""MCP sessions at a time; the oldest gives way."""
+"""Maximum number of MCP sessions; the oldest is closed for a new one."""
 
 HEAD: Final = 16 * 1024
-"""Bytes of a request before its body."""
+"""Maximum size of a request before its body, in bytes."""
 
 PATIENCE: Final = 10.0
-"""Seconds for the first request of a connection to begin, and for a body to arrive."""
+"""Seconds until a connection's first request must begin, and for a body to arrive."""
 
 UNREAD: Final = 1000
-"""Messages for a client that listens; one that does not read so many is cut off."""
+"""Maximum number of unread messages of a listening client, which is disconnected above it."""
 
 SESSION: Final = "Mcp-Session-Id"
 
@@ -52,7 +55,7 @@ _EVENTS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-stor
 
 
 class HttpServer:
-    """The endpoint. `entry` is for the agent, `run` serves."""
+    """The HTTP endpoint. `entry` is for the agent, `run` serves it."""
 
     def __init__(self, server: Server, spawn: Spawn, limits: Limits) -> None:
         self._server = server
@@ -65,7 +68,7 @@ class HttpServer:
         self._clients: dict[str, Connection] = {}
 
     def entry(self) -> JsonObject:
-        """The entry for `mcpServers`."""
+        """Return the entry for `mcpServers`."""
         return {
             "type": "http",
             "name": self._server.name,
@@ -74,7 +77,7 @@ class HttpServer:
         }
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; started when the port is open."""
+        """Serve until cancelled. Started when the port is open."""
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         self._port = listeners[0].socket.getsockname()[1]
         task_status.started()
@@ -85,12 +88,12 @@ class HttpServer:
                 client.close()
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        """One connection, whose failure is nobody else's."""
+        """Serve one connection; its failure does not affect others."""
         try:
             async with stream:
                 await self._converse(_Wire(stream))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
-            pass  # the client went away
+            pass  # the client disconnected
         except h11.RemoteProtocolError as error:
             logger.warning("the tools' endpoint got no HTTP: %s", error)
         except Exception:
@@ -117,7 +120,9 @@ class HttpServer:
             await wire.send(refused.status, {"Connection": "close", **refused.headers})
 
     async def _answer_all(self, wire: _Wire, first: _Request) -> None:
-        """The requests of a connection that has shown the token. It may keep it for later ones."""
+        """Answer the requests of an authenticated connection, which may be kept open for later
+        ones.
+        """
         request: _Request | None = first
         while request is not None:
             self._admit(request)
@@ -127,7 +132,7 @@ class HttpServer:
             request = await wire.request() if wire.reusable() else None
 
     def _admit(self, request: _Request) -> None:
-        """Raise `_Refused` for what does not come from the agent, or is no message."""
+        """Raise `_Refused` for a request that is not from the agent, or is not a message."""
         header = request.headers.get
         if header(b"host") not in (b"127.0.0.1:%d" % self._port, b"localhost:%d" % self._port):
             raise _Refused(HTTPStatus.MISDIRECTED_REQUEST)
@@ -155,7 +160,7 @@ class HttpServer:
         except RemoteProtocolError:
             raise _Refused(HTTPStatus.BAD_REQUEST) from None
         if session and client is None:
-            raise _Refused(HTTPStatus.NOT_FOUND)  # MCP: the client begins a new session then
+            raise _Refused(HTTPStatus.NOT_FOUND)  # MCP: the client then starts a new session
         if client is None and _is_stateless(message):
             if message.get("method") == LISTEN:
                 await self._stream(wire, message)
@@ -179,7 +184,9 @@ class HttpServer:
             await wire.send(HTTPStatus.OK, {**_JSON, SESSION: session}, encode_line(answer))
 
     async def _handle_alone(self, message: JsonObject) -> Message | None:
-        """The answer to a request without a session: of a client of its own, as ids are."""
+        """Answer a request without a session, as from a separate client, because ids are per
+        client.
+        """
         client = self._server.connect(lambda notification: None)
         try:
             return await self._handle(client, message)
@@ -187,7 +194,7 @@ class HttpServer:
             client.close()
 
     async def _stream(self, wire: _Wire, message: JsonObject) -> None:
-        """What there is to hear, until the client hangs up; the answer is the last of it."""
+        """Send all notifications until the client disconnects; the answer is sent last."""
         to_say, said = trio.open_memory_channel[Message](UNREAD)
 
         def say(message: Message) -> None:
@@ -196,7 +203,7 @@ class HttpServer:
             except trio.WouldBlock:
                 to_say.close()
             except trio.ClosedResourceError:
-                pass  # it was cut off
+                pass  # it was disconnected
 
         def reply(answer: Message | None) -> None:
             if answer is not None:
@@ -217,7 +224,7 @@ class HttpServer:
             client.close()
 
     async def _handle(self, client: Connection, message: JsonObject) -> Message | None:
-        """The client's answer. A client that hangs up meanwhile has not cancelled its call."""
+        """Return the answer to the client. Disconnecting does not cancel a call."""
         answered = trio.Event()
         answer: Message | None = None
 
@@ -253,7 +260,7 @@ class _Refused(Exception):
 
 
 class _Request:
-    """The head of a request. Of a header that is repeated, nothing is believed."""
+    """The head of a request. A repeated header counts as empty."""
 
     def __init__(self, event: h11.Request) -> None:
         self.method = event.method
@@ -271,12 +278,12 @@ class _Wire:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)
 
     async def request(self) -> _Request | None:
-        """The next request; None when the client hangs up."""
+        """Read the next request. Returns None when the client disconnects."""
         event = await self._event()
         return _Request(event) if isinstance(event, h11.Request) else None
 
     async def body(self, limit: int) -> bytearray:
-        """The body of the request that was read last."""
+        """Read the body of the last request."""
         if self._http.they_are_waiting_for_100_continue:
             go_on = h11.InformationalResponse(status_code=HTTPStatus.CONTINUE, headers=[])
             await self._stream.send_all(self._http.send(go_on))
@@ -290,7 +297,7 @@ class _Wire:
     async def send(
         self, status: HTTPStatus, headers: dict[str, str] | None = None, body: bytes = b""
     ) -> None:
-        """Answer the request."""
+        """Send a complete response."""
         fields = list((headers or {}).items())
         if status is not HTTPStatus.NO_CONTENT:
             fields.append(("Content-Length", str(len(body))))
@@ -299,26 +306,28 @@ class _Wire:
         await self._stream.send_all(b"".join(self._http.send(part) or b"" for part in parts))
 
     async def begin(self, headers: dict[str, str]) -> None:
-        """Answer the request, piece by piece."""
+        """Start a response that is sent in pieces."""
         fields = [*headers.items(), ("Connection", "close")]
         status = HTTPStatus.OK
         response = h11.Response(status_code=status, reason=status.phrase, headers=fields)
         await self._stream.send_all(self._http.send(response))
 
     async def go_on(self, piece: bytes) -> None:
+        """Send a piece of the response."""
         await self._stream.send_all(self._http.send(h11.Data(data=piece)) or b"")
 
     async def end(self) -> None:
+        """End the response."""
         await self._stream.send_all(self._http.send(h11.EndOfMessage()) or b"")
 
     async def wait_for_end(self, scope: trio.CancelScope) -> None:
-        """Cancel the scope when the client hangs up. It has nothing to say meanwhile."""
+        """Cancel the scope when the client disconnects. It sends nothing in the meantime."""
         while await self._stream.receive_some(65536):
             pass
         scope.cancel()
 
     def reusable(self) -> bool:
-        """Get ready for another request, if the connection may be used for one."""
+        """Prepare for another request. Returns False if the connection cannot be reused."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()

@@ -1,4 +1,4 @@
-"""What a program may lend beside tools: a server of the package `mcp`, as it is."""
+"""Servers of the package `mcp`, which a program may provide in addition to tools."""
 
 from __future__ import annotations
 
@@ -31,26 +31,30 @@ class McpServer(Protocol):
 
 
 class LentServer(Struct, frozen=True):
-    """A server, and the name that agents know it by."""
+    """A server, and its name for agents."""
 
     name: str
     server: Server[Any]
     run: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]] | None = None
-    """Runs it elsewhere than in Trio."""
+    """Runs the server outside Trio."""
 
     @property
     def instructions(self) -> str | None:
+        """The server's instructions for clients."""
         return self.server.instructions
 
 
 Lent: TypeAlias = Tool | LentServer
 Tools: TypeAlias = "Iterable[Tool | McpServer] | McpServer"
-"""What a session may be opened with."""
+"""The tools and servers accepted by `open_session`."""
 
 
 def lent_server(value: object) -> LentServer | None:
-    """The server that this is; None if it is none. Raises `TypeError` for one that cannot be
-    served, and says what to do."""
+    """Return the server, or None if the value is not one.
+
+    Raises `TypeError` for a server that cannot be served, with the remedy, and `ValueError` for one
+    without a usable name.
+    """
     if isinstance(value, LentServer):
         return value
     packages = {each.__module__.partition(".")[0] for each in type(value).__mro__}
@@ -63,7 +67,7 @@ def lent_server(value: object) -> LentServer | None:
         raise TypeError(
             f"{kind} cannot be served, as a newer `mcp` is needed: pip install 'agentrt[mcp]'"
         ) from error
-    # The package's own client and transports take it there, too.
+    # The package's own client and transports take it from there, too.
     low = value._lowlevel_server if isinstance(value, MCPServer) else value
     if not isinstance(low, Server):
         raise TypeError(
@@ -77,7 +81,7 @@ def lent_server(value: object) -> LentServer | None:
 
 
 def split(lent: Iterable[Lent]) -> tuple[tuple[Tool, ...], tuple[LentServer, ...]]:
-    """The tools, and the servers."""
+    """Split the values into tools and servers."""
     lent = tuple(lent)
     tools = tuple(each for each in lent if isinstance(each, Tool))
     return tools, tuple(each for each in lent if isinstance(each, LentServer))

@@ -1,4 +1,4 @@
-"""Connections that have not shown a token yet."""
+"""Connections that have not sent a token yet."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import trio
 
 
 class PendingConnections:
-    """Places for connections that have not shown a token. Each has its place for a short time;
-    where all are taken, the newest is the most likely to be an honest one, and the oldest goes.
+    """A limited number of places for connections that have not sent a token.
 
-    `places`: how many there are; `patience`: seconds for which one may be held.
+    Each keeps its place for a short time. If all are taken, the oldest is closed, because the
+    newest is the most likely to be legitimate. `places`: their number; `patience`: seconds for
+    each.
     """
 
     def __init__(self, places: int, patience: float) -> None:
         self.dropped = 0
-        """How many had to go for another one."""
+        """Number of connections closed for a newer one."""
         self._places = places
         self._patience = patience
         self._scopes: dict[trio.CancelScope, None] = {}
@@ -27,8 +28,11 @@ class PendingConnections:
 
     @contextmanager
     def place(self) -> Iterator[trio.CancelScope]:
-        """The block in which a connection shows its token. It is left without an exception when the
-        time is over or somebody else needs the place; its deadline may be moved."""
+        """Reserve a place while a connection sends its token.
+
+        The block ends without an exception when the time is over or another connection needs the
+        place. Its deadline may be moved.
+        """
         if len(self._scopes) >= self._places:
             oldest = next(iter(self._scopes))
             del self._scopes[oldest]

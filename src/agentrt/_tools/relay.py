@@ -1,9 +1,9 @@
 """A program's server of the package `mcp`, for the agents of one session.
 
-It is served by its package, in the session's nursery, and every message is carried as it is: tools,
-resources, prompts and what else it has are its own affair, and so is the revision of the protocol.
-Of a tool's call agentrt sees to what it promises of its own tools: it runs as part of the turn, in
-its span, is cancelled with it, and has a time limit.
+The package serves it in the session's nursery. Messages are passed unchanged: the server itself is
+responsible for its tools, resources, prompts and the protocol revision. For tool calls agentrt
+gives the same guarantees as for its own tools: a call runs as part of the turn, in its span, is
+cancelled with it, and has a time limit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 logger = get_logger("tools")
 
 PARTING: Final = 2.0
-"""Seconds that a server has for its own end, its lifespan's included."""
+"""Seconds for a server to end, including its lifespan."""
 
 _Item = tuple[contextvars.Context, SessionMessage]
 
@@ -62,9 +62,11 @@ async def open_relay(
     around: Around | None = None,
     refuse: Refuse = nothing_refused,
 ) -> AsyncIterator[Relay]:
-    """Serve a server while the block runs. `timeout`: seconds for a call of a tool; `around` gives
-    the block in which it runs; `refuse` gives the reason why a call must not run. Raises what the
-    server's own lifespan raises."""
+    """Serve a server while the block runs.
+
+    `timeout`: seconds for a tool call; `around` returns the context manager for a call; `refuse`
+    returns the reason why a call must not run. Raises the errors of the server's own lifespan.
+    """
     async with bare_errors(), trio.open_nursery() as nursery:
         relay = Relay(lent, timeout, around or nothing_around, refuse)
         try:
@@ -77,7 +79,7 @@ async def open_relay(
 
 
 class Relay:
-    """The way to a server. Made by `open_relay`."""
+    """The connection to a server. Created by `open_relay`."""
 
     def __init__(
         self, lent: LentServer, timeout: float | None, around: Around, refuse: Refuse
@@ -92,12 +94,14 @@ class Relay:
             math.inf
         )
         self._clients: set[RelayConnection] = set()
-        # The server may run on another loop, whose steps are none of Trio's.
+        # The server may run on another loop, whose steps are not Trio's.
         self._soon = trio.lowlevel.current_trio_token().run_sync_soon
 
     def connect(self, notify: Notify, *, both_ways: bool = False) -> RelayConnection:
-        """A new client. Close the connection when it is gone. `both_ways`: it answers what the
-        server asks, too."""
+        """Connect a new client. Close the connection when the client has gone.
+
+        `both_ways`: the client also answers requests of the server.
+        """
         connection = RelayConnection(self, notify, both_ways=both_ways)
         self._clients.add(connection)
         self._connections.send_nowait(connection)
@@ -125,7 +129,7 @@ class Relay:
 
 
 class RelayConnection:
-    """One client of a server: what it asked and is not answered yet."""
+    """One client of a server, with its unanswered requests."""
 
     def __init__(self, relay: Relay, notify: Notify, *, both_ways: bool) -> None:
         self._relay = relay
@@ -143,8 +147,11 @@ class RelayConnection:
         *,
         background: bool = False,
     ) -> None:
-        """Take one message of the client. A tool call is waited for in a task of `spawn`; all else
-        is answered when the server does."""
+        """Handle one message of the client.
+
+        A tool call is awaited in a task of `spawn`; other messages are answered when the server
+        does.
+        """
         try:
             decoded = decode(message) if isinstance(message, bytes | bytearray) else message
         except RemoteProtocolError as error:
@@ -163,7 +170,7 @@ class RelayConnection:
                     self._waiting[id] = call.answered
                     try:
                         spawn(call.run)
-                    except Exception as error:  # there is no turn that it could run in any more
+                    except Exception as error:  # there is no longer a turn for it
                         del self._waiting[id]
                         reply(_error(id, INTERNAL_ERROR, f"it cannot run now: {error}"))
                 case Request(id):
@@ -186,11 +193,11 @@ class RelayConnection:
         return self._relay._refuse(str(given.get("name")), given.get("arguments"), self._relay.name)
 
     def close(self) -> None:
-        """The client is gone: the server gives up what it does for it. Idempotent."""
+        """Disconnect the client: the server stops its work for it. Idempotent."""
         self._in.close()
 
     def _put(self, message: JsonObject) -> None:
-        """Hand a message to the server, with the context in which it is to be handled."""
+        """Pass a message to the server, with the context for handling it."""
         try:
             model = jsonrpc_message_adapter.validate_python(message, by_name=False)
         except ValidationError as error:
@@ -201,9 +208,9 @@ class RelayConnection:
         try:
             self._in.send_nowait((contextvars.copy_context(), SessionMessage(model)))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            pass  # it has ended, and every request has its answer
+            pass  # it has ended, and every request was answered
 
-    # --- the server's side: it may run on another loop, and only puts calls into Trio's
+    # --- the server's side: it may run on another loop, and only schedules calls in Trio's
 
     async def _serve(self, state: Any) -> None:
         server, soon = self._relay._lent.server, self._relay._soon
@@ -241,7 +248,7 @@ class RelayConnection:
 
 
 class _Call:
-    """A call of a tool, as part of a turn."""
+    """A tool call as part of a turn."""
 
     def __init__(self, connection: RelayConnection, message: JsonObject, reply: Reply) -> None:
         self._connection = connection
@@ -251,11 +258,12 @@ class _Call:
         self._answer: Message | None = None
 
     def answered(self, answer: Message | None) -> None:
-        """Of the server; or none, as the client wants it no longer."""
+        """Take the server's answer, or None if the client has withdrawn the call."""
         self._answer = answer
         self._done.set()
 
     async def run(self) -> None:
+        """Pass the call to the server, wait for its answer, and reply."""
         connection, relay, message = self._connection, self._connection._relay, self._message
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
@@ -281,7 +289,7 @@ class _Call:
 
 
 class _Incoming(ObjectReceiveStream["SessionMessage | Exception"]):
-    """What the server reads: each message in the context of who sent it."""
+    """The input of the server: each message has the context of its sender."""
 
     def __init__(self, stream: MemoryObjectReceiveStream[_Item]) -> None:
         self._stream = stream
@@ -296,7 +304,7 @@ class _Incoming(ObjectReceiveStream["SessionMessage | Exception"]):
 
 
 class _Outgoing(ObjectSendStream[SessionMessage]):
-    """What the server writes to."""
+    """The output of the server."""
 
     def __init__(self, received: Callable[[JsonObject], None]) -> None:
         self._received = received

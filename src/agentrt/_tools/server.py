@@ -1,7 +1,7 @@
-"""A session's in-process tools as an MCP server: the same for every way to an agent.
+"""A session's in-process tools as an MCP server, for all kinds of agents.
 
-`ToolServer` holds the tools; `connect` gives each client (Claude, or each bridge that an ACP agent
-started) a `ToolConnection`, which takes the client's messages and runs its calls.
+`ToolServer` holds the tools. `connect` gives each client (Claude, or each bridge that an ACP agent
+started) a `ToolConnection`, which handles the client's messages and runs its calls.
 """
 
 from __future__ import annotations
@@ -24,35 +24,47 @@ from .tools import Tool, ToolContext, call_tool
 logger = get_logger("tools")
 
 VERSION: Final = "1"
-"""Of the server, which MCP wants to know; nothing depends on it."""
+"""The server's version, required by MCP; nothing depends on it."""
 
 Reply: TypeAlias = Callable[[Message | None], None]
-"""Called exactly once for each message, with its answer; None if there is none to give (it was a
-notification, or a call that its client has cancelled)."""
+"""Called exactly once for each message, with its answer.
+
+The answer is None for a notification, or a call that its client has cancelled.
+"""
 
 Notify: TypeAlias = Callable[[Message], None]
-"""Sends a notification to the client. Never waits."""
+"""Sends a notification to the client. Never blocks."""
 
 OnToolError: TypeAlias = Callable[[Tool, Exception], None]
 
 OnProgress: TypeAlias = Callable[[Tool, str | None, float, float | None, str | None], None]
-"""Gets what a tool reports: the tool, the agent's id of the call (None if it gave none), how far
-it is, of how much, and in which words."""
+"""Receives the progress of a tool call.
+
+Arguments: the tool, the agent's id of the call (None if it gave none), the progress, the total, and
+a message.
+"""
 
 
 Around: TypeAlias = Callable[[str, str | None, JsonObject], AbstractContextManager[object]]
-"""Gives a block in which a call runs: the tool's name, the agent's id of the call (None if it gave
-none), and what travelled with it."""
+"""Returns a context manager for a call.
+
+Arguments: the tool's name, the agent's id of the call (None if it gave none), and the metadata of
+the call.
+"""
 
 
 Refuse: TypeAlias = Callable[[str, object, str], "str | None"]
-"""Gives the reason why a call must not run (None if it may): of a tool's name, the arguments and
-the server's name."""
+"""Returns the reason why a call must not run, or None if it may.
+
+Arguments: the tool's name, the arguments of the call, and the server's name.
+"""
 
 
 class Spawn(Protocol):
-    """Starts `async_fn(*args)` in the nursery and the context of the running turn; given by the
-    session. An exception from it refuses the call."""
+    """Starts `async_fn(*args)` in the nursery and the context of the running turn.
+
+    Provided by the session. Raising an exception refuses the call.
+    """
 
     def __call__(self, async_fn: Callable[..., Awaitable[None]], /, *args: object) -> None: ...
 
@@ -73,20 +85,25 @@ class Connection(Protocol):
 
 
 class Server(Protocol):
-    """What agents can be connected to: the program's tools, or a server of its own."""
+    """A server for agents: the program's tools, or a server of its own."""
 
     name: str
 
     def connect(self, notify: Notify, *, both_ways: bool = False) -> Connection:
-        """A new client. `both_ways`: it answers requests, too."""
+        """Connect a new client. `both_ways`: it also answers requests."""
         ...
 
 
 class ToolServer:
-    """The tools of one session. `turn` gives the turn that a call belongs to when it comes;
-    `timeout` is for tools that have none of their own; `on_error` gets what tools raise (by
-    default it is logged); `around` gives the block in which a call runs; `refuse` gives the reason
-    why a call must not run; `on_tools` gets the tools whenever they are replaced."""
+    """The tools of one session.
+
+    - `turn`: returns the turn of a new call.
+    - `timeout`: for tools without their own.
+    - `on_error`: called with the exceptions of tools; by default they are logged.
+    - `around`: returns the context manager for a call.
+    - `refuse`: returns the reason why a call must not run.
+    - `on_tools`: called with the tools whenever they are replaced.
+    """
 
     def __init__(
         self,
@@ -114,15 +131,18 @@ class ToolServer:
         self._on_tools = on_tools
         self._connections: set[ToolConnection] = set()
         self.fetched = False
-        """True once a client has asked which tools there are, or has called one."""
+        """True once a client has listed the tools or has called one."""
 
     @property
     def tools(self) -> tuple[Tool, ...]:
+        """The current tools."""
         return tuple(self._tools.values())
 
     def set_tools(self, tools: Iterable[object]) -> None:
-        """Replace the tools and notify every client; calls that run go on. Raises `TypeError` for
-        what is no tool, `ValueError` if two have the same name."""
+        """Replace the tools and notify every client; running calls continue.
+
+        Raises `TypeError` for a value that is not a tool, `ValueError` if two have the same name.
+        """
         self._tools = _by_name(checked_tools(tools))
         self._on_tools(self.tools)
         for connection in self._connections:
@@ -131,8 +151,11 @@ class ToolServer:
     async def call(
         self, name: str, arguments: JsonObject, *, tool_call: str | None = None
     ) -> ToolOutcome:
-        """Run a tool for an agent that calls it without MCP. `tool_call`: its own id of the call.
-        Cancelling the caller cancels the tool and goes on upwards."""
+        """Run a tool for an agent that calls it without MCP.
+
+        `tool_call` is the agent's id of the call. Cancelling the caller cancels the tool and
+        propagates.
+        """
         tool = self._tools.get(name)
         if tool is None:
             return ToolOutcome.error(f"there is no tool {name}")
@@ -154,11 +177,11 @@ class ToolServer:
             )
 
     def refusal(self, name: str, arguments: JsonObject) -> str | None:
-        """The reason why a call must not run; None if it may."""
+        """Return the reason why a call must not run, or None if it may."""
         return self._refuse(name, arguments, self.name)
 
     def connect(self, notify: Notify, *, both_ways: bool = False) -> ToolConnection:
-        """A new client. Close the connection when it is gone."""
+        """Connect a new client. Close the connection when the client has gone."""
         return ToolConnection(self, notify)
 
 
@@ -181,11 +204,13 @@ class ToolConnection:
         *,
         background: bool = False,
     ) -> None:
-        """Take one message of the client. A tool call is started with `spawn` and answered when
-        the tool is done, a request to listen when this connection is closed; all else is answered
-        before this returns. `background`: a call belongs to no turn, whichever runs.
+        """Handle one message of the client.
 
-        A call whose turn is cancelled is answered with an error, at once: an agent may wait for
+        A tool call is started with `spawn` and answered when the tool is done. A request to listen
+        is answered when this connection is closed. Other messages are answered before this returns.
+        `background`: a call belongs to no turn, even if one is running.
+
+        A call whose turn is cancelled is answered with an error immediately: an agent may wait for
         it before it ends its turn.
         """
         taken = self._mcp.receive(message)
@@ -207,7 +232,7 @@ class ToolConnection:
                 reply(answer)
 
     def close(self) -> None:
-        """The client is gone: cancel its calls. Idempotent."""
+        """Cancel the calls of a client that has gone. Idempotent."""
         self._server._connections.discard(self)
         for context in self._running.values():
             context.cancel_scope.cancel()
@@ -231,7 +256,7 @@ class ToolConnection:
         )
         try:
             spawn(self._run, server._tools[call.name], call, context, reply)
-        except Exception as error:  # there is no turn that it could run in any more
+        except Exception as error:  # there is no longer a turn for it
             reply(self._mcp.refuse(id, INTERNAL_ERROR, f"{call.name} cannot run now: {error}"))
         else:
             self._running[id] = context
@@ -249,7 +274,7 @@ class ToolConnection:
                 )
         finally:
             answer = None
-            if self._running.get(call.request_id) is context:  # else it was cancelled by its client
+            if self._running.get(call.request_id) is context:  # otherwise its client cancelled it
                 del self._running[call.request_id]
                 answer = self._mcp.reply(call.request_id, outcome)
             reply(answer)
@@ -284,10 +309,12 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 def nothing_around(tool: str, call: str | None, meta: JsonObject) -> nullcontext[None]:
+    """Do nothing around a call; the default of `around`."""
     return nullcontext()
 
 
 def nothing_refused(tool: str, arguments: object, server: str) -> None:
+    """Refuse no call; the default of `refuse`."""
     return None
 
 

@@ -1,8 +1,8 @@
 """The program that an ACP agent starts to reach agentrt's in-process tools.
 
-It copies its standard input to a private Unix socket, and the socket to its standard output; the
-messages mean nothing to it. It ends when either side does. Nothing but the standard library is
-used, and nothing of agentrt: it runs as `python -I -S mcp_stdio.py`, in a fraction of an import.
+It copies its standard input to a private Unix socket, and the socket to its standard output,
+without interpreting the messages. It ends when either side does. It uses only the standard library
+and nothing of agentrt: it runs as `python -I -S mcp_stdio.py`, in a fraction of the import time.
 """
 
 import os
@@ -17,7 +17,7 @@ CHUNK = 65536
 
 
 def upwards(host: socket.socket) -> None:
-    """Standard input to the host. At its end the host sees it, and closes the socket."""
+    """Copy standard input to the host. At its end the host notices it and closes the socket."""
     try:
         while data := os.read(0, CHUNK):
             host.sendall(data)
@@ -27,7 +27,7 @@ def upwards(host: socket.socket) -> None:
 
 
 def downwards(host: socket.socket) -> None:
-    """The host to standard output."""
+    """Copy the output of the host to standard output."""
     while data := host.recv(CHUNK):
         view = memoryview(data)
         while view:
@@ -35,6 +35,7 @@ def downwards(host: socket.socket) -> None:
 
 
 def main() -> int:
+    """Connect to the host and copy in both directions. Returns the exit status."""
     try:
         path, secret = os.environ[SOCKET], os.environ[SECRET]
     except KeyError as missing:
@@ -44,7 +45,7 @@ def main() -> int:
         try:
             host.connect(path)
             host.sendall(secret.encode() + b"\n")
-            # The two directions wait for each other's readers, never for each other.
+            # Each direction may wait for its reader, but never for the other direction.
             threading.Thread(target=upwards, args=[host], daemon=True).start()
             downwards(host)
         except OSError as error:
@@ -54,5 +55,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # A daemon thread may still wait for standard input: leave without waiting for it.
+    # A daemon thread may still be reading standard input: exit without waiting for it.
     os._exit(main())

@@ -283,9 +283,7 @@ def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
         found = inspect.signature(function, eval_str=True).parameters
     except NameError as error:
         raise TypeError(f"{name} has a type hint that nobody knows: {error}") from error
-    except (
-        Exception
-    ) as error:  # a hint in a string may be any expression; some callables have no signature
+    except Exception as error:  # a hint in a string may be any code; some have no signature
         raise TypeError(f"{name} has no signature that can be read: {error}") from error
     bound = function.keywords if isinstance(function, functools.partial) else {}
     parameters = [each for each in found.values() if each.name not in bound]
