@@ -314,7 +314,7 @@ def nothing_around(tool: str, call: str | None, meta: JsonObject) -> nullcontext
 
 
 def nothing_refused(tool: str, arguments: object, server: str) -> None:
-    """Refuse no call; the default of `refuse`."""
+    # The default of `refuse`: no call is refused.
     return None
 
 
