@@ -1,1 +1,1 @@
-"""The agent's process: its start and its pipes, and the end of everything that it has started."""
+"""The agent's process: its start, its pipes, and the end of everything that it has started."""

@@ -1,18 +1,18 @@
-"""Who an agent has started: the process tree as `/proc` shows it.
+"""The processes that an agent has started, as `/proc` shows them.
 
-Killing an agent's process group is not enough: agents run their shells in groups or sessions of
-their own, and a process whose parent died is adopted by init. A process belongs to an agent if
-its parent, its group or its session does, if it belonged when it was last looked at, or if it
-carries one of two marks that children inherit: the agent's marker in its environment, which some
-agents clear for their shells, and a number in a resource limit, which survives everything that a
-process does to its environment, its parent and its session. (`RLIMIT_RTTIME` bounds the CPU time of
-a real-time process. The numbers are beyond 100,000 years.)
+Killing an agent's process group is not enough: agents run their shells in separate groups or
+sessions, and a process whose parent died is adopted by init. A process belongs to an agent if its
+parent, its group or its session does, if it belonged at the last look, or if it carries one of two
+marks that children inherit: the agent's marker in its environment, which some agents clear for
+their shells, and a number in a resource limit, which survives every change that a process makes to
+its environment, its parent and its session. (`RLIMIT_RTTIME` bounds the CPU time of a real-time
+process. The numbers are beyond 100,000 years.)
 
-A process is remembered with its start time, so that a number used again is never signalled. On a
-system without `/proc` nothing is found; there only the agent's own group can be ended.
+A process is remembered with its start time, so that a reused process id is never signalled. On a
+system without `/proc` nothing is found; only the agent's own group can be ended there.
 
-Nothing here imports Trio: a look blocks for some milliseconds per hundred processes and is made to
-run in a worker thread (see `_process/tree.py`).
+This module does not import Trio: a look blocks for some milliseconds per hundred processes, and
+runs in a worker thread (see `_process/tree.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 MARKER = "AGENTRT_GUARD"
-"""The variable by which agentrt finds what an agent has started."""
+"""The environment variable that marks processes started by an agent."""
 
 
 _VARIABLE = MARKER.encode() + b"="
@@ -37,18 +37,18 @@ _LIMIT = b"Max realtime timeout"
 _READ = 64 * 1024
 
 _LOADING = 0.005
-"""Seconds that the kernel may take, within `execve`, from the old environment to the new one."""
+"""Seconds that the kernel may take to switch from the old environment to the new in `execve`."""
 
 
 class ProcessId(NamedTuple):
-    """One process, for good: the number is used again, number and start time are not."""
+    """The permanent identity of a process: its id can be reused, but never with this start time."""
 
     pid: int
     start: int
     """Clock ticks since boot."""
 
     def alive(self) -> bool:
-        """Whether it still runs. A zombie does not; one that cannot be looked at now may."""
+        """True if it still runs, or cannot be read now. A zombie does not run."""
         try:
             stat = _read_stat(self.pid)
         except OSError:
@@ -58,23 +58,23 @@ class ProcessId(NamedTuple):
     def send(self, signum: signal.Signals, *, unless_in: int | None = None) -> None:
         """Signal exactly this process, if it still runs and is not in the group `unless_in`.
 
-        Between the look and the signal are microseconds, and numbers are given out in a circle:
-        the whole circle would have to be used up in between.
+        Only microseconds pass between the check and the signal. Process ids are assigned in
+        rotation, so all of them would have to be used in between for this one to be reused.
         """
         try:
             stat = _read_stat(self.pid)
         except OSError:
-            return  # it might be another one by now
+            return  # it might be a different process now
         if stat is None or stat.start != self.start or stat.group == unless_in:
             return
         try:
             os.kill(self.pid, signum)
         except (ProcessLookupError, PermissionError):
-            return  # gone meanwhile, or it became another user's
+            return  # it ended in the meantime, or became another user's
 
 
 class _Stat(NamedTuple):
-    """What is needed of `/proc/PID/stat`."""
+    """The required fields of `/proc/PID/stat`."""
 
     running: bool
     parent: int
@@ -84,15 +84,15 @@ class _Stat(NamedTuple):
 
 
 def number_of(marker: str) -> int:
-    """The number that stands for a marker `RUN:AGENT` in a resource limit. Its
-    upper half is the same for all agents of a run; see `supervisor.py`."""
+    """Return the number for a marker `RUN:AGENT` in a resource limit. Its upper half is equal for
+    all agents of a run; see `supervisor.py`."""
     run, _, agent = marker.rpartition(",")[2].partition(":")
     return 1 << 62 | zlib.crc32(run.encode()) >> 2 << 32 | zlib.crc32(agent.encode())
 
 
 def mark(pid: int, marker: str) -> None:
-    """Mark a child that was just started, and what it has started already, so that everything
-    below it is found by `look`. Does nothing where the system has no such limit."""
+    """Mark a child that was just started, and the processes that it has started already, so that
+    `look` finds everything below it. Does nothing if the system has no such limit."""
     if not hasattr(resource, "prlimit") or not hasattr(resource, "RLIMIT_RTTIME"):
         return
     number, pids = number_of(marker), [pid]
@@ -104,19 +104,20 @@ def mark(pid: int, marker: str) -> None:
             for thread in os.listdir(f"/proc/{pid}/task"):
                 pids += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
         except (OSError, ValueError):
-            continue  # it has ended or is another user's, or a lower limit is set already
+            continue  # it has ended, is another user's, or has a lower limit already
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process that has this number now. Raises OSError as `look`."""
+    """Return the process that has this id now; None if there is none. Raises OSError as `look`
+    does."""
     stat = _read_stat(pid)
     return None if stat is None else ProcessId(pid, stat.start)
 
 
 def look(oldest: int) -> Table:
-    """All processes that were started at that time, in clock ticks since boot, or later. Blocks.
+    """Return all processes that were started at `oldest`, in clock ticks since boot, or later.
 
-    Raises OSError if this process has no descriptor or no memory left to look with.
+    Blocks. Raises OSError if this process has no file descriptor or memory left for this.
     """
     processes: dict[int, _Stat] = {}
     for name in _listed():
@@ -127,17 +128,16 @@ def look(oldest: int) -> Table:
 
 
 class Table:
-    """The processes as one look has found them: one look serves all who ask whom they have to end.
-    To make it takes time for each process, to ask it only for each one that belongs to the asker.
-    """
+    """The processes found by one look, which serves all callers that search for their processes.
+    Building it takes time for each process, searching only for each process that is found."""
 
     def __init__(self, processes: dict[int, _Stat], carriers: dict[str | int, list[int]]) -> None:
-        """`carriers`: the processes with a mark, by the marker in their environment and by the
+        """`carriers`: the processes with marks, by the marker in their environment and by the
         number in their resource limit."""
         self._processes = processes
         self._carriers = carriers
         self._tied: dict[int, set[int]] = {}
-        """The numbers of those that have a number as their parent's, group's or session's."""
+        """The processes that have an id as their parent's, group's or session's, by that id."""
         for pid, stat in processes.items():
             for tie in {stat.parent, stat.group, stat.session}:
                 self._tied.setdefault(tie, set()).add(pid)
@@ -145,11 +145,11 @@ class Table:
     def below(
         self, leader: ProcessId, marker: str, known: Iterable[ProcessId]
     ) -> frozenset[ProcessId]:
-        """Everything that still ran and belonged to `leader`, without the leader.
+        """Return all running processes that belong to `leader`, without the leader itself.
 
-        `known` is what was found before; some of it may have lost every other tie. The leader may
-        be dead, but then must not have been waited for: as a zombie it keeps its number, and with
-        it its group's and its session's, from being used again.
+        `known`: the result of the previous call; these processes may have lost all other ties. The
+        leader may be dead, but must not have been waited for: as a zombie it prevents that its id,
+        which is also the id of its group and its session, is reused.
         """
         found: dict[int, _Stat] = {}
         added = [pid for pid, start in (leader, *known) if self._started(pid) == start]
@@ -158,7 +158,7 @@ class Table:
         while added:
             pid = added.pop()
             if pid not in found and self._processes[pid].start >= leader.start:
-                found[pid] = self._processes[pid]  # whatever it started is younger
+                found[pid] = self._processes[pid]  # its descendants are younger
                 added += self._tied.get(pid, ())
         found.pop(leader.pid, None)
         _wait_for_adopted(found)
@@ -170,7 +170,7 @@ class Table:
 
 
 def _carriers(processes: dict[int, _Stat]) -> dict[str | int, list[int]]:
-    """The processes with marks, by mark."""
+    """Return the processes with marks, by mark."""
     found: dict[str | int, list[int]] = {}
     blank = []
     for pid, stat in processes.items():
@@ -179,7 +179,7 @@ def _carriers(processes: dict[int, _Stat]) -> dict[str | int, list[int]]:
         environment = _read(f"/proc/{pid}/environ")
         if environment:
             _add_markers(found, pid, environment)
-        elif stat.running and stat.session:  # kernel threads and the dead have none
+        elif stat.running and stat.session:  # kernel threads and dead processes have none
             blank.append(pid)
     if blank:
         # A process whose program is just being loaded shows no environment.
@@ -190,7 +190,7 @@ def _carriers(processes: dict[int, _Stat]) -> dict[str | int, list[int]]:
 
 
 def _read_number(pid: int) -> int | None:
-    """The number in a process's resource limit, which a dead one keeps."""
+    """Return the number in a process's resource limit, which a dead process keeps."""
     after = _read(f"/proc/{pid}/limits").partition(_LIMIT)[2].split(None, 1)
     return int(after[0]) if after and after[0].isdigit() else None
 
@@ -204,8 +204,8 @@ def _add_markers(found: dict[str | int, list[int]], pid: int, environment: bytes
 
 
 def reap_adopted(run: str, waited_for: Collection[int]) -> None:
-    """Reap this process's dead children that agents of the run have left to it, because it is PID 1
-    or a subreaper. `waited_for`: the agents, which others wait for."""
+    """Reap dead children of this process that were left by agents of the run, because this process
+    is PID 1 or a subreaper. `waited_for`: the agents, which are waited for elsewhere."""
     own = number_of(f"{run}:0") >> 32
     for pid in map(int, _listed()):
         stat = _read_stat(pid)
@@ -223,7 +223,7 @@ def reap_adopted(run: str, waited_for: Collection[int]) -> None:
 
 
 def _wait_for_adopted(members: dict[int, _Stat]) -> None:
-    """Reap the dead that were adopted by this process: it is PID 1 or a subreaper."""
+    """Reap dead processes that this process has adopted, as PID 1 or a subreaper."""
     for pid, stat in members.items():
         if not stat.running and stat.parent == os.getpid():
             try:
@@ -255,7 +255,7 @@ def _read_stat(pid: int) -> _Stat | None:
 
 
 def _read(path: str) -> bytes:
-    """A file of `/proc`; nothing if the process is gone or somebody else's."""
+    """Read a file of `/proc`; empty if the process is gone or another user's."""
     content = b""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -266,13 +266,13 @@ def _read(path: str) -> bytes:
         while len(content) % _READ == 0 and (more := os.read(fd, _READ)):
             content += more
     except OSError:
-        return b""  # ended between the two calls
+        return b""  # the process ended between the two calls
     finally:
         os.close(fd)
     return content
 
 
 def _raise_if_blind(error: OSError) -> None:
-    """An error that says nothing about the process, only about us, must not hide it."""
+    """Raise errors that concern this process itself: they must not hide other processes."""
     if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
         raise error

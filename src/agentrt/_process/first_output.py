@@ -1,5 +1,6 @@
-"""What a program writes to its standard output before it has become an agent: of one that is none,
-it says what is wrong (a usage text because an option is missing, a login that is wanted)."""
+"""Text that a program writes to its standard output before its first message. If the program is not
+an agent, this text tells the reason (a usage text because an option is missing, a login that is
+required)."""
 
 from __future__ import annotations
 
@@ -8,17 +9,17 @@ import re
 from typing import Final
 
 LINES: Final = 5
-"""Lines that are quoted."""
+"""Maximum number of lines that are quoted."""
 LENGTH: Final = 300
-"""Characters of each of them."""
+"""Maximum number of characters of each quoted line."""
 MANY: Final = 100
-"""Lines without a message by which a program is known to be no agent."""
+"""Number of lines without a message after which a program is known not to be an agent."""
 QUIET: Final = 2.0
-"""Seconds of silence after which that is known of one that has printed its usage, or stopped in the
+"""The same in seconds of silence, for a program that has printed its usage, or that stopped in the
 middle of a line, as programs do that wait for a person."""
 SHARE: Final = 6
-"""Of one that wrote anything else: this part of the time for the handshake. Wrappers of agents
-write something, too, before they start them."""
+"""The same for any other output: this fraction of the time for the handshake. Wrappers of agents
+also write text before they start the agents."""
 
 _MESSAGE: Final = re.compile(rb'\s*\{.*"(?:jsonrpc|method|id|type)"')
 _USAGE: Final = re.compile(
@@ -30,7 +31,7 @@ _UNSEEN: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|
 
 
 class FirstOutput:
-    """The lines that were no messages, until the first one that is."""
+    """Collects the lines before the first message."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -39,6 +40,7 @@ class FirstOutput:
         self._message = False
 
     def feed(self, data: bytes) -> None:
+        """Process data from standard output."""
         if self._message:
             return
         *lines, rest = (self._begun + data).split(b"\n")
@@ -53,7 +55,7 @@ class FirstOutput:
         self._begun = rest[: 16 * LENGTH]
 
     def patience(self, handshake: float) -> float:
-        """Seconds of silence after which it is clear that this is no agent."""
+        """Return the seconds of silence after which this is known not to be an agent."""
         begun = self._begun.strip()
         if self._message or not (self._lines or begun) or begun.startswith(b"{"):
             return math.inf
@@ -65,7 +67,8 @@ class FirstOutput:
 
     @property
     def words(self) -> str:
-        """What was written, for people; empty if there was nothing, or if a message came."""
+        """The text that was written, for error messages; empty if there was none, or if a message
+        came."""
         lines = [*self._lines, _shown(self._begun)]
         lines = [line for line in lines[:LINES] if line]
         if self._message or not lines:

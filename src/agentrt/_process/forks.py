@@ -1,7 +1,7 @@
 """Pipes that a fork of this process must not keep open.
 
 A pipe ends when its last copy is closed. A forked process (`os.fork`, `multiprocessing`) has copies
-of all of them, so an agent would not read the end of its input while it lives.
+of all pipes, so as long as it lives, an agent would not read the end of its input.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _streams: WeakSet[FdStream] = WeakSet()
 
 
 def forget_in_forks(stream: FdStream) -> None:
-    """In processes that are forked from now on, have the null device in place of the stream."""
+    """Replace the stream by the null device in processes that are forked from now on."""
     _streams.add(stream)
 
 
 def _forget() -> None:
-    # Not closed: the stream's object is copied as well, and will close the number.
+    # Not closed: the stream object is copied as well, and will close the descriptor.
     numbers = [each.fileno() for each in _streams if each.fileno() >= 0]
     if not numbers:
         return

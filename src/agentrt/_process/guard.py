@@ -1,15 +1,15 @@
 """The host's side of the guard program (`supervisor.py`), which outlives a host that is killed.
 
-One per Trio run, started before the first agent and shared by all. It costs nothing while the host
-lives. Agents carry the run's token in their environment (see `_descendants.MARKER`); if the host
-dies without closing them, the guard ends whatever carries it, and removes the folders that
-`private_folder` has made for the run.
+There is one per Trio run, started before the first agent and shared by all. It costs nothing while
+the host lives. Agents carry the run's token in their environment (see `descendants.MARKER`); if the
+host dies without closing them, the guard ends all processes that carry it, and removes the folders
+that `private_folder` has made for the run.
 
-It needs `/proc` and a Python to run: on other systems, and in a frozen program, there is none, and
-an agent that ignores the end of its standard input outlives a host that is killed.
+It needs `/proc` and a Python interpreter. On other systems, and in a frozen program, there is no
+guard, and an agent that ignores the end of its standard input outlives a host that is killed.
 
-`PR_SET_PDEATHSIG` is no substitute: Trio spawns from a worker thread, and the kernel takes the end
-of that thread, after ten idle seconds, for the parent's death.
+`PR_SET_PDEATHSIG` is no substitute: Trio spawns from a worker thread, and the kernel treats the end
+of that thread, after ten idle seconds, as the parent's death.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ from .tree import leaders, reap
 _log = logging.getLogger("agentrt.process")
 
 SHORT = "/tmp"
-"""Where a path is short enough for a socket."""
+"""A folder whose path is short enough for a socket."""
 
 _LONGEST_PATH = 100
-"""Of a Unix socket: the kernels' limits are 108 (Linux) and 104 bytes."""
+"""Maximum length of the path of a Unix socket: the kernels' limits are 108 (Linux) and 104
+bytes."""
 
 _END = 1.0
-"""Seconds that the guard, killed, may take to be waited for: it should take a millisecond."""
+"""Seconds to wait for the killed guard to end; it should take a millisecond."""
 
 
 _REAP_S = 1.0
-"""Seconds between two looks for dead orphans."""
+"""Seconds between two searches for dead orphans."""
 
 _AGAIN_S = 1.0
-"""Seconds between two starts of a guard program that ends all the time."""
+"""Seconds between two starts of a guard program that ends repeatedly."""
 
 
 class _Guard:
@@ -60,20 +61,21 @@ class _Guard:
         self.token = secrets.token_hex(8)
         self.users = 0
         self.until: float | None = None
-        """When the agents are ended, by the clock that goes on while a machine sleeps."""
+        """The time at which the agents are ended, of a clock that advances while a machine
+        sleeps."""
         self.reaping = trio.Lock()
         self._starting = trio.Lock()
         self._process: trio.Process | None = None
 
     async def start(self) -> None:
-        """Start the program unless it runs; also again, should somebody have killed it."""
+        """Start the program unless it runs, including after it was killed."""
         if self._runs:
             return
         async with self._starting:
             if self._runs:
-                return  # another one has waited for the same
+                return  # another task has started it in the meantime
             await self.end()
-            # Nothing has to say that it is ready: the pipe ends even if the host is gone by then.
+            # The program need not report that it is ready: the pipe ends even if the host has died.
             self._process = await trio.lowlevel.open_process(
                 [
                     *(sys.executable, "-I", "-S", *python_program(supervisor)),
@@ -84,7 +86,7 @@ class _Guard:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                # Without the marker of a host above this one: that host would end the guard first.
+                # Without the marker of an outer host: that host would end the guard first.
                 env={name: value for name, value in os.environ.items() if name != MARKER},
                 start_new_session=True,
             )
@@ -94,7 +96,7 @@ class _Guard:
                 self.tell()
 
     async def keep(self) -> None:
-        """Start the program again whenever it ends, until this is cancelled."""
+        """Restart the program whenever it ends, until cancelled."""
         while self._process is not None:
             await self._process.wait()
             await self.start()
@@ -105,7 +107,7 @@ class _Guard:
         return self._process is not None and self._process.returncode is None
 
     def tell(self) -> None:
-        """Let the program know until when agents may live. Never waits."""
+        """Send the program the time until which agents may live. Never waits."""
         stdin = None if self._process is None else self._process.stdin
         if isinstance(stdin, trio.lowlevel.FdStream):
             said = "-" if self.until is None else f"{self.until:.3f}"
@@ -113,7 +115,7 @@ class _Guard:
                 os.write(stdin.fileno(), f"{said}\n".encode())
 
     async def end(self) -> None:
-        """Kill and reap the program. It keeps nothing that is worth a polite word."""
+        """Kill and reap the program. It has no state that would need a graceful shutdown."""
         if self._process is not None:
             self._process.kill()
             assert self._process.stdin is not None
@@ -128,8 +130,8 @@ _until: trio.lowlevel.RunVar[float | None] = trio.lowlevel.RunVar("agentrt agent
 
 
 def let_agents_live(until: float | None) -> None:
-    """Have the agents of this Trio run ended at that time (of `CLOCK_BOOTTIME`), also if this
-    process is stopped then, unless another time is said before. None: never."""
+    """End the agents of this Trio run at `until` (of `CLOCK_BOOTTIME`), unless another time is set
+    before. This holds even if this process is stopped then. None: never."""
     _until.set(until)
     shared = _current.get()
     if shared is not None:
@@ -139,10 +141,10 @@ def let_agents_live(until: float | None) -> None:
 
 @asynccontextmanager
 async def guard() -> AsyncIterator[str]:
-    """Have the guard program while the block runs; the value is the run's token.
+    """Run the guard program while the block runs; the value is the run's token.
 
     The first user starts it, the last one ends it. A program that opens one agent after the other
-    saves the start by holding it open around them all.
+    saves repeated starts by holding a block open around them all.
 
     Raises `AgentStartError` if it cannot be started. Cancellation ends the block as usual; ending
     the program is shielded and takes a second at most.
@@ -157,7 +159,7 @@ async def guard() -> AsyncIterator[str]:
         if _available():
             try:
                 await shared.start()
-            except (OSError, RuntimeError) as error:  # the second: no thread to start it in
+            except (OSError, RuntimeError) as error:  # the second: no thread available
                 raise AgentStartError(f"the guard program could not be started: {error}") from error
         yield shared.token
     finally:
@@ -169,9 +171,9 @@ async def guard() -> AsyncIterator[str]:
 
 
 async def keep_guard() -> None:
-    """Replace the guard program whenever something kills it, until this is cancelled: inside a
-    block of `guard`. If it cannot be started again, that is logged, and the next agent's start
-    reports it."""
+    """Replace the guard program whenever it is killed, until cancelled. Call it inside a block of
+    `guard`. If the program cannot be restarted, that is logged, and the start of the next agent
+    raises the error."""
     shared = _current.get()
     if shared is None or not _available():
         return
@@ -182,8 +184,8 @@ async def keep_guard() -> None:
 
 
 async def reap_orphans() -> None:
-    """While this process is PID 1, as in a container, reap what agents leave to it when it dies,
-    until this is cancelled: inside a block of `guard`, once for all agents."""
+    """Reap dead processes that agents leave to this process while it is PID 1, as in a container,
+    until cancelled. Call it inside a block of `guard`; once serves all agents."""
     shared = _current.get()
     if shared is None or os.getpid() != 1:
         return
@@ -194,8 +196,11 @@ async def reap_orphans() -> None:
 
 
 def private_folder(run: str) -> Path:
-    """Make a folder that only this user can enter, with a path short enough for a socket. `run`:
-    the token of the run whose guard removes it if this process cannot. Raises OSError."""
+    """Make a folder that only this user can enter, with a path short enough for a socket.
+
+    `run`: the token of the run whose guard removes the folder if this process cannot. Raises
+    OSError.
+    """
     prefix = f"agentrt-{run}-"
     folder = tempfile.mkdtemp(prefix=prefix)
     if len(os.fsencode(folder)) + 2 > _LONGEST_PATH:
@@ -205,5 +210,5 @@ def private_folder(run: str) -> Path:
 
 
 def _available() -> bool:
-    # In a frozen program `sys.executable` is the program itself: it would be started once more.
+    # In a frozen program `sys.executable` is the program itself, which would be started again.
     return bool(sys.executable) and not hasattr(sys, "frozen") and os.path.exists("/proc/self")

@@ -1,9 +1,9 @@
-"""What an agent inherits of its host's environment when nobody says which one it is to have.
+"""The part of the host's environment that agents inherit by default.
 
-An agent runs builds and tests in it, so most of it must be there; a program that embeds agentrt may
-have keys in it that are nobody's business. So what looks like a secret stays behind, unless it is
-what agents call their models with. It keeps secrets out of an agent's reports and its model's
-context. It is no wall: whoever runs as the same user can read this process's memory.
+Agents run builds and tests in it, so most of it must be there. A program that embeds agentrt may
+have keys of its own in it. So variables that look like secrets are left out, unless agents call
+their models with them. This keeps secrets out of an agent's reports and its model's context. It is
+not a security boundary: programs of the same user can read this process's memory.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MODELS: Final = (
     *("OPENAI", "OPENCODE", "OPENROUTER", "PERPLEXITY", "QODER", "QWEN", "STEPFUN", "TOGETHER"),
     *("VERTEX", "VIBE", "VOYAGE", "XAI", "ZAI", "ZHIPU"),
 )
-"""How the names of variables begin by which agents reach their models."""
+"""Prefixes of variables that agents use to reach their models."""
 
 _MODELS: Final = tuple(f"{name}_" for name in MODELS)
 _PROXY: Final = re.compile(r"[A-Z]+_PROXY", re.IGNORECASE)
 _KEY: Final = re.compile(
     r"(?:.*_)?(?:TOKENS?|AUTH|(?:API|ACCESS|AUTH)?_?KEYS?|JWT|PAT)(?:_.*)?|.*TOKEN", re.IGNORECASE
 )
-"""What a key to a model may be called, behind the name of its provider."""
+"""Names of a key to a model, after the name of its provider."""
 _SECRET: Final = re.compile(
     r"(?:.*_)?(?:SECRETS?|TOKENS?|PASS|PASSWORD|PASSWD|PWD|PASSPHRASE|CREDENTIALS?|COOKIES?|PAT|JWT"
     r"|(?:API|ACCESS|AUTH|PRIVATE|SECRET)?KEYS?|DSN|CONN(?:ECTION)?_STR(?:ING)?|AUTH|BEARER|OTP"
@@ -41,14 +41,14 @@ _NEVER_A_MODEL_S: Final = re.compile(
     r"|PRIVATE_KEYS?|SIGNING|ENCRYPTION)(?:_.*)?",
     re.IGNORECASE,
 )
-"""What a provider's other services are called."""
+"""Names that belong to a provider's other services."""
 _OTHER_SECRET: Final = re.compile(
     r"SECRET|PASS|PWD|CREDENTIAL|COOKIE|DSN|CONN(?:ECTION)?_STR", re.IGNORECASE
 )
 _CREDENTIALS: Final = re.compile(
     r"[a-z0-9+.-]://(?:[^/?#:]*+:(?:[^/]*+\Z|(?!\d+/))|[^/?#:]{20,}+\Z)", re.IGNORECASE
 )
-"""Of the part of a URL that is before an `@`: a user with a password, or a long token."""
+"""The part of a URL before an `@` that has a user with a password, or a long token."""
 _WITH_SECRET: Final = re.compile(
     r"[?&;](?:password|passwd|pwd|token|secret|api_?key|access_key|sig)=[^&;\s]"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY",
@@ -57,7 +57,7 @@ _WITH_SECRET: Final = re.compile(
 _WITHOUT: Final = frozenset(
     {"PWD", "OLDPWD", "SSH_AUTH_SOCK", "GOOGLE_APPLICATION_CREDENTIALS", "XAUTHORITY"}
 )
-"""Folders, sockets and files: what is in them is another matter."""
+"""Folders, sockets and files: their paths are not secret, even if their contents are."""
 
 
 _ALWAYS: Final = re.compile(
@@ -65,30 +65,32 @@ _ALWAYS: Final = re.compile(
     r"|LISTEN_(?:FDS|PID|FDNAMES|PIDFDID)|WATCHDOG_(?:PID|USEC)|MEMORY_PRESSURE_(?:WATCH|WRITE)"
     r"|AGENTRT_(?:SERVE_.*|TERMINAL_STORE|.*(?:TOKEN|SECRET|PASSWORD|KEY).*)"
 )
-"""Variables that are the host's own, wherever agentrt runs: its tokens, and what a service manager
-gives to a service."""
+"""Variables for the host itself, wherever agentrt runs: its tokens, and the variables that a
+service manager sets for a service."""
 _SERVER: Final = re.compile(
     r"AGENTRT_(?!GUARD|TEST_).*|OTEL_EXPORTER_OTLP_(?:.*_)?(?:HEADERS|CLIENT_KEY|CLIENT_CERTIFICATE)"
     r"|(?:CONFIGURATION|RUNTIME|STATE|CACHE|LOGS)_DIRECTORY|INVOCATION_ID|JOURNAL_STREAM"
     r"|SYSTEMD_EXEC_PID|MANAGERPID"
 )
-"""Those of `agentrt serve`: its settings, the keys of its telemetry, the folders of its service."""
+"""Variables for `agentrt serve`: its settings, the keys of its telemetry, the folders of its
+service."""
 _DATABASE: Final = re.compile(r"PG[A-Z]+")
-"""Those by which libpq finds a database, its password and its keys: `PGPASSFILE`, `PGSERVICE` …"""
+"""Variables that tell libpq the database, its password and its keys: `PGPASSFILE`, `PGSERVICE` …"""
 _TELEMETRY_SECRETS: Final = re.compile(r"OTEL_EXPORTER_OTLP_(?:.*_)?(?:HEADERS|CLIENT_KEY)")
 _DATABASE_SECRETS: Final = re.compile(
     r"PG(?:PASSWORD|PASSFILE|SERVICEFILE|SSLKEY|SSLCERT|SSLPASSWORD|SYSCONFDIR)"
 )
-"""Of those the ones that hold or name secrets."""
+"""The variables of libpq that contain secrets, or name files with secrets."""
 
 
 def without_own(
     environ: Mapping[str, str], *, server: bool = False, database: bool = False
 ) -> dict[str, str]:
-    """`environ` without the variables that agentrt itself needs, by value or by the name of a file.
+    """Return `environ` without the variables for agentrt itself, and without those whose values are
+    paths in its credentials folder.
 
-    `server`: this process is `agentrt serve`, whose other variables are its own as well.
-    `database`: its store is in PostgreSQL, so that all of libpq's variables are its own.
+    `server`: this process is `agentrt serve`, whose other variables are excluded as well.
+    `database`: its store is in PostgreSQL, so that all of libpq's variables are excluded.
     """
     own = [_ALWAYS, *([_SERVER] if server else []), *([_DATABASE] if database else [])]
     folder = environ.get("CREDENTIALS_DIRECTORY")
@@ -101,9 +103,11 @@ def without_own(
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without the variables that agentrt itself needs, and without those that look like a
-    secret and not like a key to a model: by their name, or by a password, a token or a private key
-    in their value."""
+    """Return `environ` without the variables for agentrt itself, and without secrets other than
+    keys to models.
+
+    A secret is recognized by its name, or by a password, a token or a private key in its value.
+    """
     return {
         name: value
         for name, value in without_own(environ).items()
@@ -114,16 +118,16 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def has_secret_name(name: str) -> bool:
-    """Whether a variable is called like a secret, be it a key to a model."""
+    """True if a variable has the name of a secret, including keys to models."""
     return name not in _WITHOUT and _SECRET.fullmatch(name) is not None
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable looks like a secret that agents have no use for."""
+    """True if a variable looks like a secret that agents do not need."""
     by_name = _is_secret_by_name(name)
     if by_name is not None:
         return by_name
-    # Few values have any of these, and each session looks at all variables.
+    # Few values contain any of these, and each session checks all variables.
     if "@" in value or "=" in value or "-----" in value:
         return _holds_secret(value) and not _is_model_s_address(name, value)
     return False
@@ -139,8 +143,9 @@ def _holds_secret(value: str) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)  # the same names for each session
+@lru_cache(maxsize=4096)  # the names are the same for each session
 def _is_secret_by_name(name: str) -> bool | None:
+    """Return None if the value decides."""
     """None: its value says so."""
     if name in _WITHOUT or _PROXY.fullmatch(name):
         return False
@@ -156,5 +161,5 @@ def _is_model_s(name: str) -> bool:
 
 
 def _is_model_s_address(name: str, value: str) -> bool:
-    """A provider reached through a gateway that wants a password."""
+    """True for the URL of a provider behind a gateway that requires a password."""
     return _is_model_s(name) and value.lower().startswith(("http://", "https://"))

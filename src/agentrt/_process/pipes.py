@@ -1,8 +1,8 @@
-"""The pipes to an agent: what a session needs of a process, and who reads and writes.
+"""The pipes to an agent: the interface between a session and a process, its reader and its writer.
 
 One task reads and one task writes per process, and both outlive every turn. A write that is
-cancelled halfway leaves half a line, and the next message, the cancel itself, is lost in it: so
-callers only queue, and only the writer's task waits for the pipe.
+cancelled halfway leaves half a line, and the next message, the cancel itself, is lost in it. So
+callers only queue lines, and only the writer's task waits for the pipe.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from msgspec import Struct
 from .._errors import LocalProtocolError
 
 READ_SIZE = 64 * 1024
-"""What a pipe holds; asking for more gains nothing (measured)."""
+"""Maximum number of bytes of a read: the size of a pipe. Larger reads gain nothing (measured)."""
 
 STEP = 0.004
-"""Seconds that a session may keep all others waiting with what its agent wrote."""
+"""Seconds for which processing one agent's output may delay all other sessions."""
 
 SMALLEST = 1024
-"""Bytes that are taken at a time of what costs most."""
+"""Smallest number of bytes processed at a time, for the most expensive output."""
 
 FIRST = 8 * 1024
-"""Bytes that are taken at a time while it is not known what they cost."""
+"""Number of bytes processed at a time while their cost is unknown."""
 
 
 _log = logging.getLogger("agentrt.process")
@@ -41,103 +41,104 @@ _NOTHING = memoryview(b"")
 
 
 class Readable(Protocol):
-    """A pipe's end to read from."""
+    """The reading end of a pipe."""
 
     def read_nowait(self) -> bytes | None:
-        """Up to `READ_SIZE` bytes; None: nothing there now; empty: the end."""
+        """Return up to `READ_SIZE` bytes, None if none are available, or empty at the end."""
         ...
 
     def wait_readable(self) -> Awaitable[None]:
-        """Until `read_nowait` has something to say. A checkpoint; cancelling it loses nothing."""
+        """Wait until `read_nowait` has a result. A checkpoint; cancelling it loses nothing."""
         ...
 
 
 Happening: TypeAlias = Literal["started", "stdin_closed", "stdout_closed", "signal", "exited"]
-"""What becomes of a process."""
+"""Events of a process."""
 
 
 class Watcher(Protocol):
-    """Sees what goes between the host and a process. Nothing is called while it is not
-    `on`; nothing that it does may raise or wait."""
+    """Receives the data between the host and a process. It is called only while it is `on`; its
+    methods must not raise or wait."""
 
     on: bool
 
     def received(self, data: bytes) -> None:
-        """Read from the process's stdout."""
+        """Process data read from the process's stdout."""
         ...
 
     def sent(self, data: bytes) -> None:
-        """Taken by its stdin, cut where the pipe was full."""
+        """Process data accepted by the process's stdin, cut where the pipe was full."""
         ...
 
     def complained(self, data: bytes) -> None:
-        """Read from its stderr."""
+        """Process data read from the process's stderr."""
         ...
 
     def happened(self, kind: Happening, **fields: Any) -> None:
-        """`started`, `exited` (`code`), `signal` (`signal`), `stdin_closed`, `stdout_closed`."""
+        """Process `started`, `exited` (`code`), `signal` (`signal`), `stdin_closed` or
+        `stdout_closed`."""
         ...
 
 
 class Transport(Readable, Protocol):
-    """An agent's process as the session sees it; what is read is its stdout.
+    """An agent's process as the session sees it; reading it reads its stdout.
 
-    `process.AgentProcess` is the real one.
+    `process.AgentProcess` implements it for real processes.
     """
 
     @property
     def pid(self) -> int | None:
-        """The process's number; None if there is no real process."""
+        """The process id; None without a real process."""
         ...
 
     @property
     def returncode(self) -> int | None:
-        """The exit status (negative: the signal that ended it), or None while it runs."""
+        """The exit status (negative: the signal that ended it); None while it runs."""
         ...
 
     def write_nowait(self, data: bytes | memoryview) -> int:
-        """Write what fits and say how many bytes that was; 0: the pipe is full.
+        """Write as much as fits and return the number of bytes written; 0: the pipe is full.
 
-        Raises `trio.BrokenResourceError` if nobody can read it any more.
+        Raises `trio.BrokenResourceError` if there is no reader any more.
         """
         ...
 
     async def wait_writable(self) -> None:
-        """Until `write_nowait` has something to say, be it that stdin is closed now. A checkpoint;
-        cancelling it loses nothing. Raises `trio.BrokenResourceError` if that cannot be known."""
+        """Wait until `write_nowait` can write, or stdin is closed. A checkpoint; cancelling it
+        loses nothing. Raises `trio.BrokenResourceError` if this cannot be determined."""
         ...
 
     def close_stdin(self) -> None:
-        """Close the agent's standard input. Once more: nothing happens."""
+        """Close the agent's standard input. Repeated calls do nothing."""
         ...
 
     async def wait(self) -> int:
-        """Until the process has exited; the status. Any number of tasks may wait, at the cost of
-        an event each. Cancelling it changes nothing."""
+        """Wait until the process has exited; return its status. Any number of tasks may wait, each
+        at the cost of one event. Cancelling it changes nothing."""
         ...
 
     def stderr_tail(self) -> str:
-        """The end of what the agent wrote to stderr; complete once `wait` has returned."""
+        """Return the end of the agent's stderr output; complete once `wait` has returned."""
         ...
 
     async def note(self) -> None:
-        """Take down what the agent has started, to find it again when its ties are cut."""
+        """Record the processes that the agent has started, to find them when their ties are cut."""
         ...
 
     def interrupt(self) -> None:
-        """SIGINT to the process alone; nothing if it has exited."""
+        """Send SIGINT to the process alone; do nothing if it has exited."""
         ...
 
     def terminate(self) -> None:
-        """SIGTERM to the process's group and to everything noted outside of it."""
+        """Send SIGTERM to the process's group and to all recorded processes outside of it."""
         ...
 
     async def wait_tree(self) -> None:
-        """Until the process and everything that it started are gone."""
+        """Wait until the process and everything that it started are gone."""
         ...
 
     async def kill_tree(self) -> None:
-        """SIGKILL to the process and everything that it started, until all are gone."""
+        """Send SIGKILL to the process and everything that it started, until all are gone."""
         ...
 
 
@@ -149,21 +150,21 @@ async def read_loop(
     replied: Callable[[], bool] = lambda: False,
     wait_for_room: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Hand what comes to `on_data`, a read at a time, until it ends; then call `on_eof`.
+    """Pass data to `on_data`, one read at a time, until the end; then call `on_eof`.
 
-    Reads first and waits only when the pipe is drained, which a short read says: a wake-up costs
-    as much as decoding a dozen messages. After a full read others get their turn. Where `on_data`
-    has written to the agent (`replied`), more is looked for at once: an agent that waited for just
-    that goes on within microseconds. Such a dialogue lets others have their turn every `STEP`.
+    Reads first and waits only when the pipe is drained, which a short read indicates: a wake-up
+    costs as much as decoding a dozen messages. After a full read other tasks run. If `on_data` has
+    written to the agent (`replied`), the pipe is read again immediately: an agent that waited for
+    just that continues within microseconds. In such a dialogue other tasks run every `STEP`.
 
-    What takes `on_data` longer than `STEP` is handed over in smaller pieces, others getting their
-    turn in between: an agent can write 64 KiB that take a tenth of a second to refuse. Where
-    `wait_for_room` is given, it is awaited before each read.
+    Data that takes `on_data` longer than `STEP` is passed on in smaller pieces, with other tasks
+    running in between: an agent can write 64 KiB that take a tenth of a second to reject.
+    `wait_for_room` is awaited before each read, if given.
 
-    An agent may close its stdout without an exit (`returncode` is None after `on_eof`): then it is
-    of no more use and has to be ended. Cancellation stops reading between two pieces.
+    An agent may close its stdout without exiting (`returncode` is None after `on_eof`): then it is
+    unusable and must be ended. Cancellation stops reading between two pieces.
     """
-    clock = trio.lowlevel.current_clock().current_time  # a third of what Trio's own call costs
+    clock = trio.lowlevel.current_clock().current_time  # a third of the cost of Trio's own call
     size, answered_at = FIRST, None
     while True:
         if wait_for_room is not None:
@@ -178,7 +179,7 @@ async def read_loop(
                 piece, data = data[:size], data[size:]
                 size = next_size(size, on_data, piece)
                 await trio.lowlevel.checkpoint()
-            if len(data) < SMALLEST:  # it could not have been cut, whatever it costs
+            if len(data) < SMALLEST:  # it would not be split, whatever it costs
                 on_data(data)
             else:
                 size = next_size(size, on_data, data)
@@ -199,13 +200,13 @@ async def read_loop(
 
 
 def next_size(size: int, on_data: Callable[[bytes], None], piece: bytes) -> int:
-    """Hand a piece over; how large the next one may be."""
-    started = thread_time()  # while others have the processor, smaller pieces would help nobody
+    """Pass on a piece of data; return the size of the next piece."""
+    started = thread_time()  # while other processes have the CPU, smaller pieces do not help
     on_data(piece)
     took = thread_time() - started
     if took > STEP:
         return max(SMALLEST, int(len(piece) * STEP / took))
-    if took < STEP / 2 and len(piece) == size:  # of a small rest it says nothing
+    if took < STEP / 2 and len(piece) == size:  # a small rest tells nothing about the cost
         return min(READ_SIZE, 2 * size)
     return size
 
@@ -217,7 +218,7 @@ class ReadEnd:
         self._stream = stream
         self._fd = stream.fileno()
         self._left: int | None = None
-        """After `cut`: how many bytes are still of interest."""
+        """After `cut`: the number of bytes that are still to be read."""
 
     def read_nowait(self) -> bytes | None:
         wanted = READ_SIZE if self._left is None else min(self._left, READ_SIZE)
@@ -246,12 +247,12 @@ class ReadEnd:
             self._fail()
 
     def _fail(self) -> None:
-        """The system cannot read it (any more), which is the end of a pipe as good as any."""
+        """Treat a pipe that the system cannot read (any more) as ended."""
         _log.exception("an agent's output cannot be read")
         self._left = 0
 
     def cut(self) -> None:
-        """End the pipe behind what is in it now: whoever still writes is of no interest."""
+        """End the pipe after its current content: later output of remaining writers is ignored."""
         if self._left is None:
             try:
                 size = ioctl(self._fd, termios.FIONREAD, bytes(4))
@@ -259,7 +260,7 @@ class ReadEnd:
                 self._fail()
             else:
                 self._left = int.from_bytes(size, sys.byteorder)
-            trio.lowlevel.notify_closing(self._fd)  # wakes who waits
+            trio.lowlevel.notify_closing(self._fd)  # wakes waiting tasks
 
     def close(self) -> None:
         """Close the pipe; a reader sees its end."""
@@ -268,24 +269,25 @@ class ReadEnd:
 
 
 class WriterStatistics(Struct, frozen=True):
-    """What a `Writer` has done, at one moment."""
+    """Counts of a `Writer` at one moment."""
 
     lines_written: int
     bytes_written: int
     lines_waiting: int
-    """Including the one that is partly written."""
+    """Including a line that is partly written."""
     bytes_waiting: int
     lines_dropped: int
-    """Asked for after the end, or waiting when it came."""
+    """Written after the end of the pipe, or waiting when it ended."""
 
 
 class Writer:
     """Writes whole lines to an agent, in order, urgent ones first.
 
-    `write` only queues, after trying the pipe at once; `run` is the task that waits for the pipe.
-    A write that failed, was cut off in the middle of a line or made no progress for
-    `write_timeout` seconds means that the pipe is dead: `broken` says why, stdin is closed,
-    nothing more is written, and `on_broken` is called once, by the task, never inside `write`.
+    `write` tries the pipe once and otherwise only queues; `run` is the task that waits for the
+    pipe. A write that failed, was cut off in the middle of a line or made no progress for
+    `write_timeout` seconds means that the pipe is dead: `broken` contains the reason, stdin is
+    closed, nothing more is written, and `on_broken` is called once, by the task, never inside
+    `write`.
     """
 
     def __init__(
@@ -305,7 +307,7 @@ class Writer:
         self._urgent: deque[bytes] = deque()
         self._prompts: deque[bytes] = deque()
         self._rest = _NOTHING
-        """What is still to be written of a line that was begun."""
+        """The unwritten rest of a partly written line."""
         self._bytes_waiting = 0
         """The size of both queues and of the rest. The task is parked only while it is 0."""
         self._urgent_waiting = 0
@@ -313,20 +315,21 @@ class Writer:
         self._closing = False
         self._parked = trio.lowlevel.ParkingLot()
         self._answering = trio.lowlevel.ParkingLot()
-        """Who waits with a large answer parks here."""
+        """Tasks that wait to write a large answer are parked here."""
         self._lines_written = self._bytes_written = self._lines_dropped = 0
         self.broken: str | None = None
-        """Why the pipe is dead, or None."""
+        """The reason why the pipe is dead; None if it works."""
 
     def write(self, line: bytes, *, urgent: bool = False) -> None:
-        """Send one line (or several), with its newline.
+        """Send one line (or several), including its newline.
 
-        `urgent` (cancels, replies) goes ahead of every prompt that has not been begun. After the
-        end of the pipe the line is dropped and counted: the end was reported to the owner.
+        `urgent` lines (cancels, replies) are written before every prompt that has not been begun.
+        After the end of the pipe the line is dropped and counted: the owner knows of the end.
 
-        An urgent line behind `outbox` bytes of others breaks the pipe: an agent may ask without end
-        and never read an answer, and one that misses an answer waits for it for ever. Prompts are
-        taken at any size: there is one at a time, and whoever made it has it in memory already.
+        An urgent line when `outbox` bytes of others are waiting breaks the pipe: an agent may ask
+        without end and never read an answer, and an agent that misses an answer waits for it
+        forever. Prompts are accepted at any size: there is only one at a time, and it is in the
+        caller's memory already. Raises `LocalProtocolError` if the newline is missing.
         """
         if not line.endswith(b"\n"):
             raise LocalProtocolError("a message to the agent must end with a newline")
@@ -341,7 +344,7 @@ class Writer:
             self._queue(line, urgent=urgent)
 
     def _write(self, line: bytes, *, urgent: bool) -> None:
-        """Write a line that nothing waits before, as far as the pipe takes it."""
+        """Write a line when no other is waiting, as far as the pipe accepts it."""
         try:
             taken = self._transport.write_nowait(line)
         except trio.BrokenResourceError:
@@ -368,20 +371,20 @@ class Writer:
         self._bytes_waiting += len(line)
 
     async def wait_read(self) -> None:
-        """Until the agent has read so many of its answers that another large one may be made: half
-        of the outbox. Who writes it before the next checkpoint is the only one to do so."""
+        """Wait until the agent has read enough answers for another large one: half of the outbox.
+        Only one task is let through if it writes its answer before the next checkpoint."""
         await trio.lowlevel.checkpoint_if_cancelled()
         while self._urgent_waiting > self._outbox // 2:
             await self._answering.park()
 
     def close(self) -> None:
-        """Have stdin closed behind the urgent lines. Prompts that were not begun are dropped."""
+        """Close stdin after the urgent lines. Prompts that were not begun are dropped."""
         self._closing = True
         self._drop(self._prompts)
         self._parked.unpark_all()
 
     async def run(self) -> None:
-        """Write until `close` or a broken pipe; stdin is closed then. To be run once, by a task
+        """Write until `close` or until the pipe breaks, then close stdin. Run it once, in a task
         that outlives every turn.
 
         Cancellation ends writing for good; in the middle of a line it breaks the pipe.
@@ -413,7 +416,7 @@ class Writer:
                 self._on_broken(self.broken)
 
     def statistics(self) -> WriterStatistics:
-        """What was written, waits and was dropped until now."""
+        """Return the counts of written, waiting and dropped data."""
         return WriterStatistics(
             lines_written=self._lines_written,
             bytes_written=self._bytes_written,
@@ -423,7 +426,7 @@ class Writer:
         )
 
     def _flush(self) -> None:
-        """Write until nothing waits or the pipe is full."""
+        """Write until nothing is waiting or the pipe is full."""
         while self._bytes_waiting:
             queue = self._urgent or self._prompts
             data = self._rest or queue[0]
@@ -441,7 +444,7 @@ class Writer:
                 if queue is self._urgent:
                     self._urgent_waiting -= len(data)
                     if self._answering and self._urgent_waiting <= self._outbox // 2:
-                        self._answering.unpark_all()  # each looks again: the first may fill it
+                        self._answering.unpark_all()  # each checks again: the first may fill it
             self._rest = memoryview(data)[taken:] if taken < len(data) else _NOTHING
             self._lines_written += not self._rest
             self._bytes_written += taken
@@ -455,7 +458,7 @@ class Writer:
             self._rest = _NOTHING
             self._drop(self._urgent)
             self._drop(self._prompts)
-            self._transport.close_stdin()  # also wakes the task, should it wait for the pipe
+            self._transport.close_stdin()  # also wakes the task if it waits for the pipe
 
     def _drop(self, queue: deque[bytes]) -> None:
         self._lines_dropped += len(queue)

@@ -1,4 +1,4 @@
-"""Programs of the package that run as processes of their own."""
+"""Modules of the package that run as separate processes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from types import ModuleType
 
 
 def python_program(module: ModuleType) -> list[str]:
-    """The words with which Python runs a module of the package as a program: the path of its file,
-    or, in a zip archive, its source."""
+    """Return the arguments for Python to run a module of the package as a program: the path of its
+    file, or, in a zip archive, its source."""
     if module.__file__ is not None and Path(module.__file__).is_file():
         return [module.__file__]
     package, _, name = module.__name__.rpartition(".")

@@ -1,7 +1,7 @@
 """An agent at the other end of a connection: a transport without a process.
 
-What is known of it is the connection. Its end is the agent's exit, as far as anybody here can see;
-there is nothing to send a signal to, and what the agent has started is out of reach.
+Only the connection is observable. Its end counts as the agent's exit. Signals cannot be sent, and
+the processes that the agent has started are out of reach.
 """
 
 from __future__ import annotations
@@ -16,26 +16,28 @@ from .._nesting import bare_errors
 from .pipes import READ_SIZE, Transport
 
 HELD = READ_SIZE
-"""Bytes that may wait in either direction, as in a pipe."""
+"""Maximum number of bytes that may be buffered in either direction, as in a pipe."""
 
 Streams: TypeAlias = tuple[trio.abc.SendStream, trio.abc.ReceiveStream]
 OpenStreams: TypeAlias = Callable[[], AbstractAsyncContextManager[Streams]]
-"""Connects to the agent; called again to connect once more."""
+"""Connects to the agent; called again for each reconnection."""
 
 
 @runtime_checkable
 class _HalfCloseable(Protocol):
+    """A stream whose sending direction can be closed alone."""
+
     async def send_eof(self) -> None: ...
 
 
 class StreamTransport:
-    """A `Transport` over two streams, while `run` runs."""
+    """A `Transport` over two streams. `read` and `write` must run while it is used."""
 
     pid: int | None = None
 
     def __init__(self, send: trio.abc.SendStream, receive: trio.abc.ReceiveStream) -> None:
         self.returncode: int | None = None
-        """0 when the connection has ended, -9 when it was cut from here."""
+        """0 when the connection has ended, -9 when it was cut by this side."""
         self._send = send
         self._receive = receive
         self._out = bytearray()
@@ -44,7 +46,7 @@ class StreamTransport:
         self._closing = False
         self._lost = False
         self._why = ""
-        """What the connection itself says about its end."""
+        """The connection's own message about its end."""
         self._to_write = trio.lowlevel.ParkingLot()
         self._written = trio.lowlevel.ParkingLot()
         self._to_read = trio.lowlevel.ParkingLot()
@@ -52,7 +54,7 @@ class StreamTransport:
         self._over = trio.Event()
 
     async def read(self) -> None:
-        """Take what comes, as long as there is room for it; to the end of the stream."""
+        """Receive data, as long as there is room for it, to the end of the stream."""
         try:
             while data := await self._receive.receive_some(HELD):
                 self._in += data
@@ -66,7 +68,7 @@ class StreamTransport:
         self._end(0)
 
     async def write(self) -> None:
-        """Send what was written; behind `close_stdin`, that there is no more."""
+        """Send the data that is written; after `close_stdin`, send the end of the stream."""
         try:
             while True:
                 while not self._out and not self._closing:
@@ -93,7 +95,7 @@ class StreamTransport:
         for lot in (self._to_read, self._written):
             lot.unpark_all()
 
-    # --- as a session sees it
+    # --- the `Transport` interface
 
     def read_nowait(self) -> bytes | None:
         if not self._in:
@@ -139,10 +141,10 @@ class StreamTransport:
         await trio.lowlevel.checkpoint()
 
     def interrupt(self) -> None:
-        """There is nothing to send a signal to."""
+        """Do nothing: there is no process to signal."""
 
     def terminate(self) -> None:
-        """Cut the connection: all that can be done to an agent that does not leave."""
+        """Cut the connection: nothing else can end an agent that does not exit."""
         self._end(-9)
 
     async def wait_tree(self) -> None:
@@ -161,7 +163,8 @@ _NO_BLOCK: Final = (
 
 @asynccontextmanager
 async def open_streams(connect: OpenStreams) -> AsyncIterator[Transport]:
-    """What `open_process` is for a program: connected while the block runs, cut when it is left."""
+    """Connect to an agent while the block runs, and cut the connection when it is left. The
+    counterpart of `open_process`."""
     block = connect()
     if not isinstance(block, AbstractAsyncContextManager):
         raise TypeError(_NO_BLOCK.format(type(block).__name__))

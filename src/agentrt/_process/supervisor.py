@@ -1,24 +1,24 @@
-"""The guard program: ends the agents of a host that was killed before it could.
+"""The guard program: ends the agents of a host that was killed before it could end them.
 
 Run as `python -I -S supervisor.py TOKEN HOST FOLDER...`, one per host process (`guard.py` starts
 it). It has nothing open but standard input, the reading end of a pipe whose writing end only the
-host has, and sleeps until the host is gone. A host that ends in order kills it first.
+host has, and sleeps until the host is gone. A host that ends normally kills it first.
 
-Who shares a store of sessions with other hosts owns them for a while only. It writes a line with
-the time until which its agents may live (`-`: for ever), and another one before that is over. A
-host that was stopped does not, and its agents are ended at once.
+A host that shares a store of sessions with others owns its sessions only for a limited time. It
+writes a line with the time until which its agents may live (`-`: forever), and a new line before
+that time is over. A host that was stopped does not, and its agents are ended immediately.
 
-Then it gives the agents, whose standard input ended at the same moment, time to leave by
-themselves; what is left gets SIGTERM, then SIGKILL. What belongs to an agent is known by the token
-in its environment, by the token's number in a resource limit (`descendants.mark`), or by having
-been started by such a process: some agents give their shells an environment of their own, and may
-have left before this program looks.
+When the host is gone, the agents, whose standard input ended at the same moment, have time to exit
+by themselves; remaining processes get SIGTERM, then SIGKILL. A process belongs to an agent if it
+has the token in its environment or the token's number in a resource limit (`descendants.mark`), or
+if such a process started it: some agents give their shells a different environment, and may have
+exited before this program looks.
 
-In the end it removes what the host has left of temporary folders: those in each FOLDER whose names
+At the end it removes temporary folders that the host has left: those in each FOLDER whose names
 begin with `agentrt-TOKEN-`.
 
-Only the standard library, and as little of that as will do: the program must stay small, and
-`agentrt` is not importable from here.
+It uses only the standard library, and as little of that as possible: the program must stay small,
+and `agentrt` is not importable from here.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ import zlib
 LADDER: tuple[tuple[signal.Signals | None, float], ...] = (
     (None, 2.0),  # the agents read the end of their input
     (signal.SIGTERM, 1.0),
-    (signal.SIGSTOP, 0.1),  # nobody starts another one, or goes on because its child was killed
-    (signal.SIGKILL, 10.0),  # repeated; what survives that is beyond a signal's reach
+    (signal.SIGSTOP, 0.1),  # none starts another process, or continues when its child is killed
+    (signal.SIGKILL, 10.0),  # repeated; processes that survive this cannot be ended by a signal
 )
-"""What is sent, and the seconds for which the agents then may leave."""
+"""The signals to send, and the seconds to wait for the agents to exit after each."""
 AT_ONCE: tuple[tuple[signal.Signals | None, float], ...] = (
     (signal.SIGTERM, 0.5),
     (signal.SIGSTOP, 0.1),
@@ -45,17 +45,17 @@ AT_ONCE: tuple[tuple[signal.Signals | None, float], ...] = (
 """The same for agents whose time is over."""
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 SLEEP = 200
-"""Milliseconds between two looks at the clock, where there is a time at which agents are ended."""
+"""Milliseconds between two checks of the clock, if agents are ended at a given time."""
 LOOK = 0.05
 """Seconds between two looks at the process table."""
 SETTLE = 0.5
-"""Seconds without a carrier before it is believed that none is left: a process whose program is
-just being loaded shows no environment."""
+"""Seconds without a carrier after which none is assumed to be left: a process whose program is just
+being loaded shows no environment."""
 
 
 def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(ignored, signal.SIG_IGN)  # its end is the host's end, nothing else
+        signal.signal(ignored, signal.SIG_IGN)  # only the end of the host ends it
     token, host = sys.argv[1].encode(), int(sys.argv[2])
     wait_for_the_end_of(host, token)
     end_agents(token)
@@ -66,11 +66,12 @@ def main() -> None:
 def end_agents(
     token: bytes, ladder: tuple[tuple[signal.Signals | None, float], ...] = LADDER
 ) -> None:
+    """Send the signals of `ladder` to all processes of the agents until none is left."""
     known: dict[int, bytes] = {}
     seen = until = time.monotonic()
     for signum, seconds in ladder:
         until += seconds
-        signalled: set[int] = set()  # nobody gets the same signal twice: some take that as an order
+        signalled: set[int] = set()  # signalled once each: some take a second one as an order
         while (now := time.monotonic()) < until:
             look(token, known)
             for pid in sorted(known, key=lambda pid: int(known[pid])):  # the oldest first
@@ -84,9 +85,9 @@ def end_agents(
 
 
 def wait_for_the_end_of(host: int, token: bytes) -> None:
-    """Until the pipe's writing end is closed, or the host is dead.
+    """Wait until the pipe's writing end is closed, or the host is dead.
 
-    The second matters if the host forked: the copy holds the pipe open.
+    The second condition matters if the host forked: the copy holds the pipe open.
     """
     poll = select.poll()
     poll.register(0, select.POLLIN)
@@ -95,10 +96,10 @@ def wait_for_the_end_of(host: int, token: bytes) -> None:
     try:
         poll.register(os.pidfd_open(host), select.POLLIN)
     except (AttributeError, OSError):
-        pass  # an older Python or kernel, or there is no such process any more
-    # If its parent is another one, it is dead, and the number may be another's.
+        pass  # an older Python or kernel, or the process does not exist any more
+    # If its parent is a different process, the host is dead, and its process id may be reused.
     while os.getppid() == host:
-        # A machine that sleeps keeps `poll` from seeing the time.
+        # `poll` does not see the time pass while a machine sleeps.
         events = dict(poll.poll(None if until is None else SLEEP))
         if 0 in events:
             data = os.read(0, 4096)
@@ -121,13 +122,13 @@ def has_number(pid: int, token: bytes) -> bool:
 
 
 def number_of(token: bytes) -> int:
-    """The upper half of the number that `descendants.mark` sets."""
+    """Return the upper half of the number that `descendants.mark` sets."""
     return 1 << 30 | zlib.crc32(token) >> 2
 
 
 def look(token: bytes, known: dict[int, bytes]) -> None:
-    """Bring up to date who belongs to the agents: by number, with the time of the start, by which a
-    number that is used again is distinguished from the one before."""
+    """Update the processes of the agents: their ids, with their start times, which distinguish a
+    process from an earlier one with the same id."""
     starts: dict[int, bytes] = {}
     parents: dict[int, int] = {}
     found = set()
@@ -146,8 +147,8 @@ def look(token: bytes, known: dict[int, bytes]) -> None:
 
 
 def remove_leftovers(folder: str, prefix: str) -> None:
-    """Remove this user's folders of such names, which hold nothing but sockets and files. (Others
-    may know the name, and have put a link there.)"""
+    """Remove this user's folders with this prefix, which contain only sockets and files. (Other
+    users may know the name, and may have put a link there.)"""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         if not name.startswith(prefix):
@@ -168,7 +169,7 @@ def remove_leftovers(folder: str, prefix: str) -> None:
 
 
 def read(pid: int, file: str) -> bytes:
-    """A file of `/proc`; nothing if the process is gone, or somebody else's."""
+    """Read a file of `/proc`; empty if the process is gone, or another user's."""
     try:
         with open(f"/proc/{pid}/{file}", "rb") as opened:
             return opened.read()
@@ -180,7 +181,7 @@ def send(pid: int, signum: signal.Signals) -> None:
     try:
         os.kill(pid, signum)
     except OSError:
-        return  # gone, or it became another user's
+        return  # it has ended, or became another user's
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""A WebSocket of a server somewhere: opened with a bound, closed with one, and with nothing of it
-left behind."""
+"""A WebSocket to a server, opened and closed within bounded time, and with no resources left
+open."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ async def open_websocket(
     limits: Limits,
     context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[WebSocketConnection]:
-    """A connection while the block runs. `context`: for `wss` and `https`, by default the system's.
+    """Connect to a server while the block runs. `context`: for `wss` and `https`; by default the
+    system's.
 
-    Raises `trio.TooSlowError`, `OSError`, `trio.BrokenResourceError`, or of trio-websocket's
+    Raises `trio.TooSlowError`, `OSError`, `trio.BrokenResourceError`, or trio-websocket's
     `ConnectionRejected` and `HandshakeError`.
     """
     # trio-websocket's own opener leaves the socket open if the server does not close it.
@@ -43,7 +44,7 @@ async def open_websocket(
                     receive_buffer_size=64 * 1024,
                 )
             yield socket
-            with trio.move_on_after(limits.ws_close):  # it need not answer our close
+            with trio.move_on_after(limits.ws_close):  # the server need not answer the close
                 await socket.aclose()
             nursery.cancel_scope.cancel(reason="the connection is over")
     finally:
@@ -62,7 +63,7 @@ async def _connect(
     context = context or ssl.create_default_context()
     safe = trio.SSLStream(stream, context, server_hostname=url.hostname, https_compatible=True)
     try:
-        await safe.do_handshake()  # here it says what is wrong with the other side
+        await safe.do_handshake()  # raises errors about the server here
     except BaseException:
         await trio.aclose_forcefully(safe)  # noqa: ASYNC102 - it does not wait
         raise

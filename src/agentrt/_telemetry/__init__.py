@@ -1,1 +1,1 @@
-"""What production sees of sessions: spans and metrics, made of their events."""
+"""Monitoring of sessions in production: spans and metrics, made from their events."""

@@ -1,7 +1,7 @@
-"""The fold from sessions' events to numbers: counts, and how long things took.
+"""The fold from sessions' events to figures: counts and durations.
 
-It knows nothing of Prometheus. What is true at one moment only, such as how many prompts wait, is
-not counted here: whoever asks looks at the sessions.
+It is independent of Prometheus. Values of one moment, such as the number of queued prompts, are not
+counted here: the collector reads them from the sessions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .._model.log import Log
 from .observation import Observation
 
 SECONDS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 1800, 3600)
-"""The upper bounds of the histograms' buckets; the last one is open."""
+"""The upper bounds of the histograms' buckets; a further bucket has no bound."""
 
 ODD: Final = {
     "stale": "stale",
@@ -43,11 +43,11 @@ ODD: Final = {
     "unknown_response": "stale",
     "foreign_session": "stale",
 }
-"""Notices about messages that should not have come, by what is wrong with them."""
+"""Notices about unexpected messages, mapped to the kind of the defect."""
 
 
 class Histogram:
-    """How many values there were, by their size."""
+    """The distribution and the sum of values."""
 
     __slots__ = ("buckets", "total")
 
@@ -57,23 +57,24 @@ class Histogram:
 
     def add(self, value: float) -> None:
         self.buckets[bisect_left(SECONDS, value)] += 1
+        """Count a value."""
         self.total += value
 
 
 class Totals:
-    """Of all sessions since the start, by agent."""
+    """Totals of all sessions since the start, by agent."""
 
     def __init__(self) -> None:
         self.turns: Counter[tuple[str, str]] = Counter()
-        """By agent and outcome."""
+        """Turns that have ended, by agent and outcome."""
         self.odd: Counter[tuple[str, str]] = Counter()
-        """Messages of agents, by agent and what was wrong."""
+        """Unexpected messages, by agent and kind."""
         self.tokens: Counter[tuple[str, str]] = Counter()
-        """By agent and kind."""
+        """Tokens, by agent and kind."""
         self.permissions: Counter[tuple[str, str]] = Counter()
-        """Questions that are closed, by agent and by whom."""
+        """Closed permission requests, by agent and by the party that closed them."""
         self.cost: defaultdict[str, float] = defaultdict(float)
-        """In dollars."""
+        """Cost in dollars."""
         self.restarts: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
         self.seconds: dict[str, defaultdict[str, Histogram]] = {
@@ -83,7 +84,7 @@ class Totals:
 
 
 class Counted(Observation):
-    """One session's share of the totals. `over` is called at its end."""
+    """Adds one session's events to the totals. `over` is called at its end."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class Counted(Observation):
         self._at = 0.0
         self._began: float | None = None
         self._silent = False
-        """Whether the turn's first word has not come."""
+        """True if the turn has produced no text yet."""
         self._cancelled: float | None = None
         self._calls: dict[str, float] = {}
         self._asks: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What sees a session: the part of telemetry that a session knows, and several as one."""
+"""The interface between sessions and telemetry, and several observers combined into one."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ if TYPE_CHECKING:
 
 
 class Observation:
-    """Sees one session. The methods are called in its path: they do not wait, and do not raise."""
+    """Observes one session. Its methods are called synchronously: they must not wait or raise."""
 
     def prompting(self, turn: str, context: contextvars.Context | None) -> JsonObject | None:
-        """A prompt is about to be sent; its handlers will run in `context`. Returns what is to
-        travel with it."""
+        """Handle a prompt before it is sent; its handlers will run in `context`. Returns data to
+        send along with the prompt."""
         return None
 
     def unsent(self, turn: str) -> None:
-        """It could not be sent: there is no such turn."""
+        """Handle a prompt that could not be sent: the turn does not exist."""
 
     def events(self, events: list[Event], size: int) -> None:
-        """A batch of events, made of messages of so many bytes."""
+        """Process a batch of events, made from agent messages of `size` bytes."""
 
     def calling(
         self, tool: str, call: str | None, meta: JsonObject
     ) -> AbstractContextManager[object]:
-        """Around a call of one of the program's own tools. `call` is the agent's id for it, where
-        it gives one, and `meta` what travelled with it."""
+        """Wrap a call of one of the program's own tools. `call`: the agent's id for it, if it gives
+        one; `meta`: the metadata that came with it."""
         return nullcontext()
 
     def close(self) -> None:
-        """The session is over."""
+        """Handle the end of the session."""
 
 
 class Telemetry(Protocol):
-    """What `telemetry` may be: `OpenTelemetry` or `Metrics`."""
+    """The interface of `telemetry` arguments: `OpenTelemetry` or `Metrics`."""
 
     def observe(self, agent: str, log: Log) -> Observation:
-        """A session of that agent begins."""
+        """Return the observer of a new session of an agent."""
         ...
 
     def environment(self) -> Mapping[str, str]:
-        """Variables for an agent's process that is started now."""
+        """Return variables for an agent's process that is started now."""
         ...
 
     def keeps(self, store: Store) -> None:
-        """Sessions are kept in that store."""
+        """Register a store of sessions."""
         ...
 
 
@@ -60,6 +60,8 @@ Telemetries: TypeAlias = "Telemetry | Sequence[Telemetry]"
 
 
 class _Together(Observation):
+    """Several observations as one."""
+
     def __init__(self, parts: Sequence[Observation]) -> None:
         self._parts = parts
 
@@ -88,7 +90,7 @@ class _Together(Observation):
 
 
 class _All:
-    """Several as one."""
+    """Several telemetries as one."""
 
     def __init__(self, parts: Sequence[Telemetry]) -> None:
         self._parts = parts
@@ -105,7 +107,7 @@ class _All:
 
 
 def as_one(given: Telemetries) -> Telemetry:
-    """What somebody gave as `telemetry`. Raises `TypeError` for what is none."""
+    """Combine `telemetry` arguments into one. Raises `TypeError` for other values."""
     parts: list[Telemetry] = list(given) if isinstance(given, Sequence) else [given]
     for part in parts:
         if isinstance(part, type) or not callable(getattr(part, "observe", None)):

@@ -1,12 +1,12 @@
-"""The fold from a session's events to spans: what is opened, what is said of it, what is closed.
+"""The fold from a session's events to spans: starting, changing and ending them.
 
-It knows neither OpenTelemetry nor a clock: events and their time go in, operations come out. Names
-and attributes are those of OpenTelemetry's semantic conventions for GenAI, as far as these go; what
-is agentrt's own begins with `agentrt.`.
+It is independent of OpenTelemetry and of clocks: events with their time go in, operations come out.
+Names and attributes follow OpenTelemetry's semantic conventions for GenAI, where these define them;
+additional ones begin with `agentrt.`.
 
-A turn is a span, `invoke_agent`. In it is a span for each tool call (`execute_tool`), in that one
-for each question about it (`permission`), and where a sub-agent works for it, one for the sub-agent
-(`invoke_agent`) with what that does.
+A turn is a span, `invoke_agent`. It contains a span for each tool call (`execute_tool`), which
+contains a span for each question about it (`permission`) and, if a sub-agent works for the call,
+a span for the sub-agent (`invoke_agent`) with the spans of its work.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Value: TypeAlias = "str | bool | int | float | tuple[str, ...]"
 Attributes: TypeAlias = dict[str, Value]
 
 Redact: TypeAlias = Callable[[str], str]
-"""Takes out of a text what nobody is to read."""
+"""Removes confidential parts from a text."""
 
 CONTENT: Final = 64 * 1024
-"""Characters of a prompt, an answer, or what goes into a tool or comes out, that a span gets."""
+"""Maximum number of characters of a prompt, an answer, or a tool's input or output in a span."""
 
 PROVIDERS: Final = {
     "claude": "anthropic",
@@ -56,15 +56,15 @@ PROVIDERS: Final = {
     "kimi": "moonshot_ai",
     "vibe": "mistral_ai",
 }
-"""The conventions' words for who is behind an agent; of the others it is the agent's name."""
+"""The conventions' names for the providers of agents; other agents use their own name."""
 
 _FAILURES: Final = frozenset({"failed", "timed_out", "agent_died"})
 _BROKEN: Final = frozenset({"failed", "orphaned"})
 
 
 class Start(Struct, frozen=True):
-    """A span begins. `key` names it among the operations; so does `parent`, unless it is None: then
-    it is what the program was doing when it prompted, or nothing."""
+    """Start a span. `key` identifies it among the operations, and so does `parent`. If `parent` is
+    None, the parent is the span of the program when it prompted, or there is none."""
 
     key: str
     name: str
@@ -75,7 +75,7 @@ class Start(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """More is known of a span; its name is another one unless it is empty."""
+    """Add attributes to a span, and rename it unless `name` is empty."""
 
     key: str
     attributes: Attributes
@@ -83,7 +83,7 @@ class Change(Struct, frozen=True):
 
 
 class Point(Struct, frozen=True):
-    """Something happened in a span."""
+    """Add an event to a span."""
 
     key: str
     name: str
@@ -92,7 +92,7 @@ class Point(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """A span is over. `error`: the kind of its failure, if it is one, and in words why."""
+    """End a span. `error`: the kind of its failure, if it failed; `why`: the message."""
 
     key: str
     at: float
@@ -105,14 +105,16 @@ Operation: TypeAlias = Start | Change | Point | End
 
 
 class _Turn(Struct, gc=False):
+    """The running turn."""
+
     id: str
     since: float
     first: float | None = None
-    """When the agent's first word came."""
+    """Time of the agent's first output."""
 
 
 class _Call(Struct):
-    """A tool call that is open."""
+    """An open tool call."""
 
     name: str
     parent: str
@@ -124,15 +126,17 @@ class _Call(Struct):
 
 
 class _Ask(Struct):
+    """An open question."""
+
     since: float
     kinds: dict[str, str]
-    """Of its options, by their ids."""
+    """The kinds of its options, by their ids."""
     turn: str | None
 
 
 class Spans:
-    """The spans of one session. `agent`, `session`: names for it; `redact`: contents are recorded,
-    as this leaves them."""
+    """The spans of one session. `agent`, `session`: their names in spans; `redact`: if given,
+    contents are recorded after this function has processed them."""
 
     def __init__(self, agent: str, session: str, redact: Redact | None = None) -> None:
         self._agent = agent
@@ -148,12 +152,12 @@ class Spans:
         self._calls: dict[str, _Call] = {}
         self._asks: dict[str, _Ask] = {}
         self._waits: list[tuple[float, float]] = []
-        """When somebody was asked, in the running turn."""
+        """The times of the questions to people in the running turn, from start to end."""
         self._tasks: set[str] = set()
         self._restarts: list[tuple[float, Attributes]] = []
-        """Of the agent, which no span has yet."""
+        """Restarts of the agent that are not in a span yet."""
         self._texts: dict[str, int] = {}
-        """The text items of the answer, in their order, and nothing else."""
+        """The ids of the answer's text items, in order, as keys."""
         self._answer: list[str] = []
         self._left = 0
         self._out: list[Operation] = []
@@ -177,7 +181,7 @@ class Spans:
     # --- in and out
 
     def turn(self, id: str, at: float) -> Start:
-        """The span of a turn that is about to begin: its `TurnStarted` will make no other."""
+        """Return the span of a turn before its `TurnStarted`, which then starts no other."""
         self._turn = _Turn(id, at)
         self._waits.clear()
         self._answer.clear()
@@ -186,12 +190,12 @@ class Spans:
         return Start(id, self._name, at, {**self._always, "agentrt.turn.id": id}, None, "client")
 
     def unsent(self, id: str, at: float) -> End:
-        """That turn did not begin."""
+        """End the span of a turn that did not begin."""
         self._turn = None
         return End(id, at, {"agentrt.turn.outcome": "unsent"}, "unsent")
 
     def fold(self, events: list[Event], at: float) -> list[Operation]:
-        """What a batch of events, which came at this time, means for the spans."""
+        """Return the span operations for a batch of events that came at time `at`."""
         self._at = at
         take = self._take
         for event in events:
@@ -202,7 +206,7 @@ class Spans:
         return out
 
     def close(self, at: float) -> list[Operation]:
-        """The session is over: so is all that is open."""
+        """End all open spans, because the session is over."""
         keys = [*self._tasks, *self._asks]
         for id, call in self._calls.items():
             keys += [call.agent, id] if call.agent is not None else [id]
@@ -212,8 +216,8 @@ class Spans:
         return [End(key, at, {}, "session_closed") for key in keys]
 
     def call_of(self, tool: str, id: str | None) -> str | None:
-        """The key of the span of a tool call: that with the agent's id of it or, if the agent gives
-        none, the one call of that tool which is open. None if nobody can say."""
+        """Return the key of the span of a tool call: the call with the agent's id `id` or, if the
+        agent gives none, the only open call of that tool. None if it is ambiguous or unknown."""
         if id is not None:
             return next((key for key, call in self._calls.items() if call.id == id), None)
         same = [key for key, call in self._calls.items() if _is_called(call.name, tool)]
@@ -312,7 +316,8 @@ class Spans:
         self._out.append(Start(item.id, f"execute_tool {name}", self._at, known, parent))
 
     def _inside(self, item: str) -> str:
-        """The span for what belongs to a tool call: that of the sub-agent which it has started."""
+        """Return the key of the span for the content of a tool call: the span of the sub-agent that
+        the call has started."""
         call = self._calls.get(item)
         if call is None:
             assert self._turn is not None
@@ -382,7 +387,7 @@ class Spans:
             self._waits.append((ask.since, self._at))
         self._out.append(End(event.request, self._at, known))
 
-    # --- the rest
+    # --- other events
 
     def _changed(self, event: StateChanged) -> None:
         version = event.state.agent.version
@@ -429,7 +434,7 @@ class Spans:
         for block in blocks:
             if isinstance(block, Text):
                 parts.append({"type": "text", "content": self._redact(block.text[:CONTENT])})
-            else:  # pictures and files are not for spans
+            else:  # images and files are not recorded
                 parts.append({"type": type(block).__name__.lower()})
         return parts
 
@@ -446,7 +451,7 @@ class Spans:
 
 
 def spend(known: Attributes, usage: Usage) -> None:
-    """What a turn took. The conventions count cached tokens and thoughts in."""
+    """Add the usage of a turn. The conventions include cached tokens and thoughts."""
     parts = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
     if usage.input_tokens is not None:
         known["gen_ai.usage.input_tokens"] = sum(part or 0 for part in parts)
@@ -464,7 +469,7 @@ def spend(known: Attributes, usage: Usage) -> None:
 
 
 def together(spans: list[tuple[float, float]]) -> float:
-    """How long at least one of them lasted."""
+    """Return the total time during which at least one of the spans lasted."""
     total, reached = 0.0, float("-inf")
     for begin, end in sorted(spans):
         total += max(0.0, end - max(begin, reached))
@@ -473,5 +478,5 @@ def together(spans: list[tuple[float, float]]) -> float:
 
 
 def _is_called(shown: str, tool: str) -> bool:
-    """Whether an agent's name for a tool is the one that its MCP server gave it."""
+    """True if an agent's name for a tool is that of `tool`, with or without its MCP server."""
     return shown == tool or shown.endswith((f"__{tool}", f".{tool}", f"/{tool}", f":{tool}"))

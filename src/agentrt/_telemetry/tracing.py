@@ -1,4 +1,4 @@
-"""The operations of `spans.py`, carried out with OpenTelemetry's API."""
+"""The operations of `spans.py`, carried out with the API of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOTHING: Final = Context()
 
 
 def carried(context: Context) -> dict[str, str]:
-    """A context as W3C writes it: `traceparent`, and `tracestate` and `baggage` if there are any.
+    """Return a context in W3C format: `traceparent`, and `tracestate` and `baggage` if present.
     Empty without a span."""
     carrier: dict[str, str] = {}
     _TRACE.inject(carrier, context)
@@ -51,7 +51,7 @@ class Tracing:
         return Traced(self._tracer, Spans(agent, session, self._redact))
 
     def environment(self) -> Mapping[str, str]:
-        """What an agent's process gets that is started where the current span is."""
+        """Return variables for an agent's process that is started in the current span."""
         return {name.upper(): value for name, value in carried(contexts.get_current()).items()}
 
 
@@ -66,16 +66,16 @@ class Traced(Observation):
         self._now = now
         self._open: dict[str, Span] = {}
         self._last: Span | None = None
-        """Of the turn before."""
+        """The span of the previous turn."""
 
-    # --- what the session says
+    # --- the `Observation` interface
 
     def prompting(self, turn: str, context: contextvars.Context | None) -> JsonObject | None:
         outer = _NOTHING if context is None else context.run(contexts.get_current)
         span = self._start(self._spans.turn(turn, self._now()), outer)
         inner = trace.set_span_in_context(span, outer)
         if context is not None:
-            context.run(contexts.attach, inner)  # the copy that was made for this turn
+            context.run(contexts.attach, inner)  # the copy of the context for this turn
         return carried(inner) or None
 
     def unsent(self, turn: str) -> None:
@@ -84,7 +84,7 @@ class Traced(Observation):
     def events(self, events: list[Event], size: int) -> None:
         try:
             operations = self._spans.fold(events, self._now())
-        except Exception:  # a `content` function of the program's: not the session's fault
+        except Exception:  # from a `content` function of the program, not a defect of the session
             logger.exception("the spans of a session are incomplete")
         else:
             if operations:
@@ -111,8 +111,8 @@ class Traced(Observation):
     # --- spans
 
     def _start_call(self, tool: str, meta: JsonObject) -> Span:
-        """A span for a call of which nobody says which of the agent's it is: below the agent's own
-        span, if it sent one along, else below the turn."""
+        """Start a span for a call that cannot be matched to one of the agent's tool calls: below
+        the agent's own span, if it sent one along, or else below the turn."""
         carrier = {name: value for name, value in meta.items() if isinstance(value, str)}
         outer = _TRACE.extract(carrier, _NOTHING)
         kind = SpanKind.SERVER
@@ -156,7 +156,7 @@ class Traced(Observation):
             span = self._open.get(operation.key)
             if span is None:
                 continue
-            if type(operation) is End:  # no `match`: it looks at each field, at every turn
+            if type(operation) is End:  # no `match`: it would read each field, at every turn
                 del self._open[operation.key]
                 if operation.attributes:
                     span.set_attributes(operation.attributes)
