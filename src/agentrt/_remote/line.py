@@ -102,7 +102,7 @@ class Follower(Protocol):
         ...
 
     async def room(self) -> None:
-        """Wait until most of the received events have been read."""
+        """Wait until the follower has room for more events."""
         ...
 
 

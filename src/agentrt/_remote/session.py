@@ -364,9 +364,11 @@ class RemoteSession:
 
     @property
     def cursor(self) -> c.Known:
+        """The session, and the position up to which it is known."""
         return c.Known(session=self.id, epoch=self._epoch, seq=self._seq)
 
     def attached(self, answer: str) -> None:
+        """Handle the server's answer to attaching, as `Follower.attached`."""
         if answer == "unknown_session":
             if self._gone:
                 return
@@ -387,6 +389,7 @@ class RemoteSession:
             self._tell("info", "connected_again", "connected again")
 
     def refused(self, error: AgentrtError) -> None:
+        """Handle the server's refusal to show the session, as `Follower.refused`."""
         if isinstance(error, SessionNotFound):
             self.attached("unknown_session")
         elif self._seq is None:
@@ -396,6 +399,7 @@ class RemoteSession:
             raise error
 
     def cut(self, why: str) -> None:
+        """Report the loss of the connection, once."""
         if self._cut:
             return
         self._cut = True
@@ -404,6 +408,7 @@ class RemoteSession:
         )
 
     def take_event(self, epoch: str, seq: int, event: Event | None) -> None:
+        """Take the next event, as `Follower.take_event`."""
         if self._seq is None:
             return  # from an earlier attachment; the requested snapshot follows
         if epoch != self._epoch or seq > self._seq + 1:
@@ -416,6 +421,7 @@ class RemoteSession:
         self._settle()
 
     def take_snapshot(self, snapshot: Snapshot) -> None:
+        """Take a snapshot; if events before it are missing, request its history first."""
         self._epoch, self._seq = snapshot.epoch, snapshot.seq
         self._held.clear()
         asked, self._behind = self._behind is not None, snapshot
@@ -516,6 +522,7 @@ class RemoteSession:
         self._news.set()
 
     async def room(self) -> None:
+        """Wait until at most `UNREAD` events are unread."""
         while len(self._events) > UNREAD and not self._closed:
             self._read = trio.Event()
             await self._read.wait()

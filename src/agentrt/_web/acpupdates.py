@@ -1,5 +1,5 @@
-"""One session as `session/update`s of ACP: the difference between the client's knowledge and the
-session's current state.
+"""One session as ACP's `session/update` notifications: the difference between the client's
+knowledge and the session's current state.
 """
 
 from __future__ import annotations
@@ -222,6 +222,7 @@ def _modes(known: Any, now: Modes, *, switches: bool) -> Iterator[JsonObject]:
 
 
 def mode_state(modes: Modes | None) -> JsonObject | None:
+    """Return the modes in the form of ACP; None if there are none."""
     if modes is None or modes.mode is None:
         return None
     return {"currentModeId": modes.mode, "availableModes": [_choice("id", m) for m in modes.modes]}

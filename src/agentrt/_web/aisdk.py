@@ -141,6 +141,7 @@ class _Stream(Struct, eq=False):
 
     @property
     def turn_id(self) -> str:
+        """The id of the turn; empty until it has begun."""
         return self.turn if isinstance(self.turn, str) else self.turn.id
 
 

@@ -67,7 +67,7 @@ class OwnSessions(Peer):
 
     async def take(self, text: str) -> None:
         self._viewer.receive(text)
-        # A client that waits for its answers is never too slow; one that keeps asking must read.
+        # A client that keeps sending requests must read the answers.
         with trio.move_on_after(self._limits.ws_write) as patience:
             await self._viewer.caught_up()
         if patience.cancelled_caught:
