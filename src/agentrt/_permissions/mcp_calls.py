@@ -1,4 +1,4 @@
-"""Requests about tools of MCP servers: each agent words them in its own way."""
+"""Requests about tools of MCP servers, in each agent's own format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Any, Final, Protocol
 
 OWN_NAME: Final = "agentrt"
-"""The MCP server of the program's functions: rules and models call a tool `mcp__agentrt__NAME`."""
+"""The MCP server of the program's functions: rules and models name a tool `mcp__agentrt__NAME`."""
 
 _TOOL: Final = r"([A-Za-z0-9_.-]{1,128})"
 _SERVER: Final = r"([A-Za-z0-9_-]{1,64}?)"
@@ -14,17 +14,17 @@ _NAMES: Final = (
     re.compile(rf"mcp__{_SERVER}__{_TOOL}"),  # Claude Code, Kimi
     re.compile(rf"mcp_{_SERVER}\.{_TOOL}"),  # Mistral Vibe
 )
-"""Names that an agent's program gives the tool of an MCP server."""
+"""Names that agents' programs give to tools of MCP servers."""
 _TITLES: Final = (
     *_NAMES,
     re.compile(rf"{_TOOL} \({_SERVER} MCP Server\)"),  # Gemini
 )
-"""Titles that programs give such a tool where they do not say its name."""
+"""Titles that programs give to such a tool if they do not send its name."""
 _MESSAGE: Final = re.compile(rf'Allow the {_SERVER} MCP server to run tool "{_TOOL}"\?')
 
 
 class McpRequest(Protocol):
-    """The parts of a permission request that say which tool it is about."""
+    """The parts of a permission request that identify its tool."""
 
     @property
     def title(self) -> str: ...
@@ -41,11 +41,13 @@ class McpRequest(Protocol):
 
 
 def called_tool(request: McpRequest) -> tuple[str, str, Any] | None:
-    """The server, the tool and the arguments of a request about a tool of an MCP server, in the
-    words of the agent's program; None for all others."""
+    """Return the server, the tool and the arguments of a request about a tool of an MCP server.
+
+    They are taken from the text of the agent's program. None for all other requests.
+    """
     match request.raw:
         case {"mcp_server": {"source": str(source)}} if source not in ("sdk", "dynamic"):
-            return None  # Claude Code: a server of the user's or the project's settings
+            return None  # Claude Code: a server from the user's or the project's settings
     if request.tool:
         for pattern in _NAMES:
             if found := pattern.fullmatch(request.tool):

@@ -1,4 +1,4 @@
-"""The options of programs that run programs, as the table says they are."""
+"""The options of programs that run other programs, as described in the table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SETTING: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 @dataclass
 class Walked:
-    """A launcher's arguments, as far as its own options go."""
+    """A launcher's arguments, read up to the end of its own options."""
 
     rest: Sequence[Word] = ()
     """The program and its arguments."""
@@ -24,11 +24,11 @@ class Walked:
     values: list[tuple[str, str]] = field(default_factory=list)
     """Options with their values."""
     lines: list[str] = field(default_factory=list)
-    """Lines that it gives to a shell."""
+    """Lines that it passes to a shell."""
     unsure: str = ""
-    """Why nobody knows what it runs; empty if that is known."""
+    """The reason why it is unknown what it runs; empty if it is known."""
     ends: bool = False
-    """It runs nothing: an option such as `--version` says so."""
+    """True if it runs nothing, because of an option such as `--version`."""
 
 
 def walk(launcher: Launcher, words: Sequence[Word]) -> Walked:
@@ -69,7 +69,7 @@ def _long(launcher: Launcher, words: Sequence[Word], at: int, found: Walked) -> 
 
 
 def _short(launcher: Launcher, words: Sequence[Word], at: int, found: Walked) -> int:
-    """A cluster of options of one letter."""
+    """Read a cluster of one-letter options."""
     kinds, text = launcher.kinds, words[at].text
     if text == "-":
         return at + 1
@@ -89,7 +89,7 @@ def _short(launcher: Launcher, words: Sequence[Word], at: int, found: Walked) ->
 def _taken(
     name: str, kind: str, attached: str | None, words: Sequence[Word], at: int, found: Walked
 ) -> int:
-    """One option with what follows it. Returns the place after it."""
+    """Read one option and its value. Returns the place after it."""
     value = attached
     if kind in (":", "$") and attached is None:
         at += 1
@@ -110,7 +110,7 @@ def _taken(
 
 
 def running_option(data: Data, words: Sequence[Word]) -> Word | None:
-    """The first argument by which a program that handles data runs something, or may."""
+    """Return the first argument that makes, or may make, a data program run something."""
     for at, word in enumerate(words):
         text = word.text
         if text == "--":
@@ -131,7 +131,7 @@ def running_option(data: Data, words: Sequence[Word]) -> Word | None:
 
 
 def _is_word(wanted: str, text: str) -> bool:
-    """Whether an argument is an option of several letters, or a word that makes it run."""
+    """True if an argument is the wanted multi-letter option, or the wanted word."""
     if wanted.startswith("-") or len(wanted) == 1:
         return text.startswith(wanted) and text != wanted[:1]
     return text == wanted

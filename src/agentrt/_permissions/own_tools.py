@@ -1,10 +1,10 @@
-"""The program's own tools: which requests are about them, and what rules say about a call.
+"""The program's own tools: recognising requests about them and applying rules to calls.
 
 A function passed as `tools=` is code of the program itself, so every agent may call it unless a
 rule of the session's policy denies it or wants it asked. Agents differ in whether they ask at all
-(Codex and OpenCode do not), and in how they name the tool when they ask. Both are
-evened out here: a request about such a tool is recognised in each agent's shape, and the call
-itself, which agentrt serves, is checked against the same rules.
+(Codex and OpenCode do not), and in how they name the tool when they ask. This module hides both
+differences: it recognises a request about such a tool in each agent's format, and checks the call
+itself, which agentrt serves, against the same rules.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from .policies import Allow, Ask, Decision, Deny, PermissionRequest, Policy, pol
 
 
 class OwnTools:
-    """The tools that a program gives one session, and the rules about them.
+    """The tools that a program gives to one session, and the rules about them.
 
-    `tools`: names of functions; `servers`: names of MCP servers that the program runs itself;
-    `kind_holds`: the kind of a request is the word of the agent's program (`Quirks.kinds_hold`).
+    - `tools`: names of functions.
+    - `servers`: names of MCP servers that the program runs itself.
+    - `kind_holds`: the kind of a request comes from the agent's program (`Quirks.kinds_hold`).
     """
 
     def __init__(
@@ -55,8 +56,8 @@ class OwnTools:
         return self._decided(*found)
 
     def preview(self, request: PermissionRequest) -> Decision | None:
-        """The decision about a call of one of these tools that the agent has not asked about; None
-        if it is about something else."""
+        """Return the decision about a call of one of these tools that the agent has not asked
+        about; None if it is about something else."""
         found = self._called(request)
         return None if found is None else self._decided(*found)
 
@@ -73,10 +74,10 @@ class OwnTools:
         return Allow(rule="own tool") if decision is None else decision
 
     def refusal(self, tool: str, arguments: Any, server: str = OWN_NAME) -> str | None:
-        """Why a call that has reached agentrt must not run; None if it may.
+        """Return the reason why a call that has reached agentrt must not run; None if it may.
 
-        A call that rules want asked runs if the agent asks about this tool: it would not have come
-        without an answer.
+        If rules want the call asked and the agent asks about this tool, the call runs: without an
+        answer it would not have arrived.
         """
         decision = self._judge(server, tool, arguments)
         match decision:

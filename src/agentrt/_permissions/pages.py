@@ -1,9 +1,9 @@
-"""The web pages that a request names, read as agents read them.
+"""The web pages that a request names, parsed as agents parse them.
 
-Browsers and the clients of agents read URLs by the WHATWG standard: `https:/evil.com`,
+Browsers and HTTP clients of agents parse URLs by the WHATWG standard: `https:/evil.com`,
 `evil%2ecom`, `https://evil.com\\@example.com` and `http://0xa9fea9fe` all lead to a host that a
-plain reader does not find. So a URL is parsed by the `ada-url` library, and only a URL that cannot
-be read in another way is certain.
+simple parser does not find. So URLs are parsed by the `ada-url` library, and a URL is certain only
+if it cannot be parsed in another way.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ KEYS: Final = frozenset(
     """url urls uri uris href link links src page website site address endpoint baseurl host
     hostname domain server origin proxy httpproxy httpsproxy proxyurl target referer""".split()  # noqa: SIM905
 )
-"""Keys, without case, `_` and `-`, whose strings are pages."""
+"""Keys whose strings are pages, in lower case and without `_` and `-`."""
 _ALLOWED_KEYS: Final = frozenset({"url", "uri", "urls"})
 _HARMLESS_KEYS: Final = frozenset(
     """prompt description format timeout timeoutms maxlength maxchars maxtokens startindex raw
     selector""".split()  # noqa: SIM905
 )
-"""Keys next to a page that do not change which one it is."""
+"""Keys next to a page that do not change which page it is."""
 LONGEST_URLS: Final = 16_384
-"""Characters of all URLs of a request together."""
+"""Maximum number of characters of all URLs of a request together."""
 
 _CERTAIN: Final = re.compile(
     r"(?:https?://)?(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::[0-9]{1,5})?"
@@ -48,11 +48,11 @@ class Page:
 
     hosts: frozenset[tuple[str, str]]
     certain: bool
-    """There is only one way to read it."""
+    """True if there is only one way to parse it."""
 
 
 def read_page(text: str) -> Page:
-    """Read a URL, or a host."""
+    """Parse a URL or a host."""
     found: set[tuple[str, str]] = set()
     plain = unicodedata.normalize("NFKC", unquote(text)).replace("\u00ad", "")
     for each in dict.fromkeys((text, plain, plain.replace("\\", "/"))):
@@ -64,7 +64,7 @@ def read_page(text: str) -> Page:
 
 
 def normal_host(host: str) -> str:
-    """A host of a rule, as a URL's would be read. With a `*` in it, it stays as it is."""
+    """Normalise a rule's host as in a URL. A host with a `*` only loses a trailing dot."""
     if "*" in host:
         return host.rstrip(".")
     read = {name for name, _ in _standard(f"http://{host}")}
@@ -72,8 +72,8 @@ def normal_host(host: str) -> str:
 
 
 def _standard(text: str) -> set[tuple[str, str]]:
-    """The hosts by the WHATWG standard: of the text, and of a text without a scheme."""
-    from ada_url import URL  # 10 ms
+    """Return the hosts by the WHATWG standard: of the text, and of a text without a scheme."""
+    from ada_url import URL  # takes 10 ms
 
     found: set[tuple[str, str]] = set()
     bare = re.sub(r"[\t\r\n]", "", text).strip()
@@ -91,7 +91,7 @@ def _standard(text: str) -> set[tuple[str, str]]:
 
 
 def _simple(text: str) -> set[tuple[str, str]]:
-    """The host as a simple reader finds it."""
+    """Return the host that a simple parser finds."""
     try:
         parts = urlsplit(text if "://" in text else f"https://{text}")
         host = (parts.hostname or "").strip()
@@ -116,8 +116,8 @@ def _key(key: object) -> str:
 
 
 def named_pages(input: Any) -> list[Page] | None:
-    """Every page that an input names or may name, under any key; None if there is too much of
-    it."""
+    """Return every page that an input names or may name, under any key; None if there are too
+    many."""
     try:
         texts = list(_urls(input))
     except TooLarge:
@@ -147,13 +147,13 @@ def _items(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def strings(input: Any) -> Iterator[str]:
-    """Every string of an input. Raises `TooLarge`."""
+    """Yield every string of an input. Raises `TooLarge`."""
     for value in containers(input):
         yield from (each for _, each in _items(value) if isinstance(each, str))
 
 
 def only_pages(input: Any) -> list[Page]:
-    """The pages of an input that says nothing else; empty if something else may be meant."""
+    """Return the pages of an input that contains nothing else; empty if it may mean more."""
     if not isinstance(input, dict) or len(input) > MOST_PARTS:
         return []
     texts: list[str] = []

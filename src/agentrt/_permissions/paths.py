@@ -10,22 +10,25 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 LONGEST: Final = 4096
-"""Characters of a name, or of all paths together, that rules look at."""
+"""Maximum number of characters of a name, or of all paths together, that rules examine."""
 
 DEEPEST: Final = 500
-"""Folders on the way of all paths together: each is looked at, for it may be a link."""
+"""Maximum number of folders in all paths together. Each is checked, since it may be a link."""
 
 MOST_PARTS: Final = 2000
-"""Parts of an input that are looked through for paths."""
+"""Maximum number of parts of an input that are searched for paths."""
 
 
 class TooLarge(ValueError):
-    """An input has more parts than are looked through."""
+    """An input has too many parts to be searched."""
 
 
 class Place:
-    """A path: as it is named, where it leads, and where its name leads. Programs differ in whether
-    `..` behind a link leaves the link or what it leads to, and some do not follow links at all."""
+    """A path: as written, its target, and the target of its normalised name.
+
+    Programs differ in whether `..` after a link leaves the link or its target, and some do not
+    follow links at all.
+    """
 
     def __init__(self, path: str) -> None:
         self.named = os.path.normpath(path)
@@ -34,7 +37,7 @@ class Place:
 
 
 def find_places(paths: Sequence[str]) -> list[Place] | None:
-    """None if there is none, or too much of it."""
+    """Return the places of the paths; None if there are none, or too many."""
     if not paths or sum(map(len, paths)) > LONGEST:
         return None
     if sum(path.count("/") for path in paths) > DEEPEST:
@@ -43,19 +46,19 @@ def find_places(paths: Sequence[str]) -> list[Place] | None:
 
 
 class PathPattern:
-    """A pattern such as `src/**`, in the session's folder, or `/etc/*.conf`, anywhere."""
+    """A pattern: `src/**` in the session's working directory, or `/etc/*.conf` anywhere."""
 
     def __init__(self, text: str) -> None:
         self._text = os.path.expanduser(text)
         self._parts = _parts(self._text + "**" if self._text.endswith("/") else self._text)
 
     def fits(self, place: Place, cwd: str) -> list[bool]:
-        """Whether it is what the pattern says, in each way to read it."""
+        """Return for each reading of the place if it matches the pattern."""
         here = os.path.realpath(cwd)
         return [self._fits(place.named, cwd), *(self._fits(each, here) for each in place.leads)]
 
     def may_lie_in(self, place: Place, cwd: str) -> bool:
-        """Whether a folder may contain what the pattern says."""
+        """True if the place is a folder that may contain a match."""
         if not place.is_folder:
             return False
         begin: list[str] = []
@@ -71,8 +74,11 @@ class PathPattern:
         )
 
     def may_fit(self, places: Iterable[str], folders: Iterable[str]) -> bool:
-        """Whether a path is what the pattern says, without its case. `places`: its name, and where
-        it leads; `folders`: the session's. All are in lower case."""
+        """True if a path may match the pattern, ignoring case.
+
+        `places`: its name and its targets; `folders`: the session's working directory. All are in
+        lower case.
+        """
         folders = tuple(folders)
         return any(self._folded._fits(each, here) for each in places for here in folders)
 
@@ -106,13 +112,15 @@ _PATH_KEYS: Final = (
 
 
 def find_paths(input: Any, cwd: str) -> tuple[str, ...]:
-    """Every path in a tool's input: the strings under keys that name one, at any depth. Absolute,
-    otherwise as the agent wrote them; a URL stays one. Raises `TooLarge`."""
+    """Return every path in a tool's input: the strings under keys that name one, at any depth.
+
+    They are absolute, otherwise as the agent wrote them; a URL stays one. Raises `TooLarge`.
+    """
     return tuple(dict.fromkeys(absolute_path(path, cwd) for path in _named_paths(input)))
 
 
 def resolve(path: str) -> str:
-    """Where an absolute path leads now; as it is if it leads nowhere, like a URL."""
+    """Return the current target of an absolute path; unchanged if it has none, like a URL."""
     try:
         return os.path.realpath(path) if path.startswith("/") else path
     except (OSError, ValueError):
@@ -120,12 +128,12 @@ def resolve(path: str) -> str:
 
 
 def absolute_path(path: str, cwd: str) -> str:
-    """A path as the agent wrote it, seen from a folder."""
+    """Make the path that the agent wrote absolute, relative to a folder."""
     if path.startswith("file://"):
         path = unquote(urlsplit(path).path)
     elif "://" in path:
         return path
-    # Two leading slashes are one; Python keeps them, for systems where they are not.
+    # Two leading slashes mean one; Python keeps them, for systems with another meaning.
     return re.sub("^//+", "/", os.path.join(cwd, os.path.expanduser(path)))
 
 
@@ -133,17 +141,17 @@ def _named_paths(input: Any) -> Iterator[str]:
     for value in containers(input):
         if isinstance(value, dict):
             for key, named in value.items():
-                if key == "changes" and isinstance(named, dict):  # codex: what changes at each path
+                if key == "changes" and isinstance(named, dict):  # codex: the changes at each path
                     yield from named
                 if str(key).lower().replace("_", "").endswith(_PATH_KEYS):
                     yield from _strings(named)
 
 
 def containers(input: Any) -> list[dict[str, Any] | list[Any]]:
-    """Every object and array in it. Raises `TooLarge`."""
+    """Return every object and array in the input. Raises `TooLarge`."""
     found = [input] if isinstance(input, dict | list) else []
     parts = 0
-    for value in found:  # which grows meanwhile
+    for value in found:  # the list grows in this loop
         parts += len(value)
         if parts > MOST_PARTS:
             raise TooLarge(f"the input has more than {MOST_PARTS} parts")
@@ -165,25 +173,25 @@ def _parts(path: str) -> list[str]:
 
 
 def _is_part(pattern: str, part: str) -> bool:
-    """Whether one part of a path is what a pattern with `*` and `?` says."""
+    """True if one part of a path matches a pattern with `*` and `?`."""
     return fits_pattern(pattern, part, "*", lambda wanted, given: wanted in ("?", given))
 
 
 def fits_name(pattern: str, name: str) -> bool:
-    """Whether a name is what a pattern with `*` says."""
+    """True if a name matches a pattern with `*`."""
     return fits_pattern(pattern, name, "*", str.__eq__)
 
 
 def fits_pattern(
     pattern: Sequence[str], given: Sequence[str], star: str, same: Callable[[str, str], bool]
 ) -> bool:
-    """Whether a sequence is what a pattern says, in which `star` stands for any number of items.
+    """True if a sequence matches a pattern in which `star` stands for any number of items.
 
-    A regular expression may take for ever on what an agent makes up; this takes at the most one
+    A regular expression may take forever on input that an agent made up; this takes at most one
     step for each pair of items.
     """
     at = here = 0
-    behind, begun = -1, 0  # the last star that was met, and where what it stands for ends so far
+    behind, begun = -1, 0  # the last star, and the current end of its match
     while here < len(given):
         if at < len(pattern) and pattern[at] == star:
             behind, begun = at, here

@@ -1,9 +1,8 @@
-"""The verdict on a command: whether it runs the program that a rule names.
+"""The verdict on a command: does it run the program that a rule names?
 
 No list of programs is complete, so three kinds are distinguished: programs that only read or write
-data, programs that run what they are given in a language of their own, where anything may be
-hidden, and all others, which may run whatever their arguments mention. `table.py` says which is
-which.
+data; programs that run code in their own language, where anything may be hidden; and all others,
+which may run whatever their arguments mention. `table.py` assigns programs to kinds.
 """
 
 from __future__ import annotations
@@ -47,19 +46,19 @@ from .table import (
 
 
 class Verdict(IntEnum):
-    """Whether a request would do what a rule says; the greater wins."""
+    """The certainty with which a request would do what a rule describes; the greater one wins."""
 
     NO = 0
     HIDDEN = 1
-    """It runs a program of the project's, which may do anything."""
+    """It runs a program of the project, which may do anything."""
     MAY = 2
-    """Nobody knows."""
+    """Unknown."""
     YES = 3
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, and why."""
+    """A verdict and its reason."""
 
     verdict: Verdict
     why: str = ""
@@ -69,7 +68,7 @@ NOTHING: Final = Judgement(Verdict.NO)
 
 
 MOST_NESTED: Final = 8
-"""Commands that run each other and are still looked at, such as `env nice sudo …`."""
+"""Maximum number of nested commands that are examined, such as `env nice sudo …`."""
 
 _PLAUSIBLE: Final = re.compile(r"[\w./+@:%-]+|~[\w./+@:%-]*/[\w./+@:%-]+|\[|\[\[")
 _SETTING: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -78,20 +77,20 @@ _EXECUTES: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 @dataclass(frozen=True)
 class _Call:
-    """A command that is judged, and where it stands."""
+    """A command that is judged, and its context."""
 
     name: str
-    """The program's."""
+    """The program's name."""
     arguments: Sequence[Word]
     fed: bool
-    """Its input is what the line says."""
+    """True if its input comes from the line."""
     cwd: str
     budget: Budget
     depth: int
 
 
 class Target:
-    """The commands that a rule names: those that begin with some words, or that are just them."""
+    """The commands that a rule names: those that begin with some words, or equal them."""
 
     def __init__(self, words: Sequence[str], *, exact: bool) -> None:
         self.words = tuple(words)
@@ -118,18 +117,18 @@ class Target:
 
     @cached_property
     def _mention(self) -> re.Pattern[str]:
-        # It, or a shell, as a word of its own. A file such as `x.sh` is none.
+        # The program, or a shell, as a separate word. A file such as `x.sh` does not count.
         names = "|".join(map(re.escape, sorted({self.name, *SHELLS, "eval"})))
         return re.compile(rf"(?<![A-Za-z0-9_.-])(?:{names})(?![A-Za-z0-9_-])", re.IGNORECASE)
 
     def mentioned(self, word: Word) -> bool:
-        """Whether a word names it, or may; also after the letter of an option."""
+        """True if a word names the program, or may; also after an option's letter."""
         after = word.text[2:] if re.match("-[A-Za-z]", word.text) else ""
         named = self._mention.search(word.text) or self._mention.search(after)
         return named is not None or self.may_be(word)
 
     def located(self, word: Word, cwd: str) -> bool:
-        """Whether a word is a path to it, or a pattern that takes it in."""
+        """True if a word is a path to the program, or a pattern that matches one."""
         folder, slash, _ = word.text.rpartition("/")
         if not slash or not self.may_be(word):
             return False
@@ -139,13 +138,13 @@ class Target:
         return any(_fits(path, each) for each in SYSTEM)
 
     def may_be(self, word: Word) -> bool:
-        """Whether a word may be its name, or a path to it."""
+        """True if a word may be the program's name, or a path to it."""
         if word.plain:
             return _name(word.text) == self.name
         return _fits(word.text.rpartition("/")[2].casefold(), self.name)
 
     def _begins(self, arguments: Sequence[Word]) -> Verdict:
-        """The verdict on a call of the program itself."""
+        """Judge a call of the program itself."""
         wanted = self.words[1:]
         if not wanted and not self.exact:
             return Verdict.YES
@@ -161,7 +160,8 @@ class Target:
         return self._contains(arguments)
 
     def _contains(self, arguments: Sequence[Word]) -> Verdict:
-        """The same words with other options, in another order, with more words between: perhaps."""
+        """Judge `MAY` for the same words with other options, in another order, or with words
+        between."""
         rest = iter(arguments)
         for word in self.words[1:]:
             if word.startswith("-"):
@@ -171,7 +171,8 @@ class Target:
         return Verdict.MAY
 
     def _spelled(self, wanted: str, arguments: Sequence[Word]) -> Verdict:
-        """A word is missing; an argument such as `alias.p=push` or `publi` may still mean it."""
+        """Judge a call with a missing word; an argument such as `alias.p=push` or `publi` may mean
+        it."""
         found = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(wanted)}(?![A-Za-z0-9_])")
         if any(found.search(word.text) or _abbreviates(word.text, wanted) for word in arguments):
             return Verdict.MAY
@@ -182,7 +183,7 @@ class Target:
     def judge(
         self, script: Script, cwd: str, budget: Budget | None = None, depth: int = 0
     ) -> Judgement:
-        """Judge a script. `budget`: of the request that it belongs to."""
+        """Judge a script. `budget`: that of the request that it belongs to."""
         budget = Budget() if budget is None else budget
         found = NOTHING
         if script.unclear:
@@ -215,7 +216,7 @@ class Target:
     def judge_words(
         self, words: Sequence[Word], fed: bool, cwd: str, budget: Budget, depth: int = 0
     ) -> Judgement:
-        """Judge one command. `fed`: its input is what the line says."""
+        """Judge one command. `fed`: its input comes from the line."""
         if not words:
             return NOTHING
         price = sum(len(word.text) for word in words)
@@ -225,7 +226,7 @@ class Target:
         if not program.plain or "{}" in program.text:
             return Judgement(Verdict.MAY, "only the shell knows which program that is")
         if not _PLAUSIBLE.fullmatch(program.text):
-            # No program is called so. Codex quotes some lines as a whole.
+            # No program has such a name. Codex quotes some lines as a whole.
             inner = self.judge(budget.read(program.text), cwd, budget, depth + 1)
             odd = Judgement(Verdict.MAY, f"{_shown(program)} is not the name of a program")
             return max(inner, odd, key=_rank)
@@ -320,7 +321,7 @@ class Target:
         return Judgement(Verdict.MAY, f"{call.name} runs what the line does not show")
 
     def _judge_setter(self, call: _Call) -> Judgement:
-        """`declare`, `export` and the like: what they set, and indices that they compute."""
+        """Judge `declare`, `export` and the like: the values they set, and indices they compute."""
         for word in call.arguments:
             variable, _, value = word.text.partition("=")
             found = self._judge_setting(variable, Word(value))
@@ -388,7 +389,7 @@ def _judge_interpreter(call: _Call, kind: Kind) -> Judgement:
 
 
 def _judge_names(call: _Call, kind: Kind) -> Judgement:
-    """A builtin that may compute the index of a variable, and run what stands in it."""
+    """Judge a builtin that may compute the index of a variable, and run the code in it."""
     assert isinstance(kind, Names)
     may = Judgement(Verdict.MAY, f"{call.name} may compute an index, and run what is in it")
     for at, word in enumerate(call.arguments):
@@ -432,12 +433,12 @@ def _judge_git_config(arguments: Sequence[Word]) -> Judgement:
 
 
 def _is_code(word: Word) -> bool:
-    """Whether an argument is more than a word, so that a program may take it for a line."""
+    """True if an argument is more than a word, so that a program may read it as a line."""
     return SHELL_CHARACTERS.search(word.text) is not None
 
 
 def _abbreviates(text: str, wanted: str) -> bool:
-    """Whether a word may stand for a longer one (`npm publi`)."""
+    """True if a word may stand for a longer one (`npm publi`)."""
     return len(text) >= 3 and wanted.startswith(text)
 
 
@@ -457,7 +458,7 @@ def _replaced(word: Word, placeholder: str) -> Word:
 
 
 def _with_input(words: Sequence[Word], values: Sequence[tuple[str, str]]) -> list[Word]:
-    """A command of `xargs`, with something unknown where it puts its input."""
+    """Return a command of `xargs`, with an unknown part where its input is inserted."""
     for option, value in values:
         if option in ("-I", "-i", "--replace"):
             return [_replaced(word, value or "{}") for word in words]
@@ -465,7 +466,7 @@ def _with_input(words: Sequence[Word], values: Sequence[tuple[str, str]]) -> lis
 
 
 def _written_programs(script: Script) -> set[str]:
-    """The names of files that a script writes, or may."""
+    """Return the names of files that a script writes, or may write."""
     found: set[str] = set()
     for command in script.commands:
         texts = [word.text for operator, word in command.redirects if ">" in operator]
@@ -481,7 +482,7 @@ def _written_programs(script: Script) -> set[str]:
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Whether a text is what a pattern says, in which a `HOLE` stands for anything."""
+    """True if a text matches a pattern in which a `HOLE` stands for anything."""
     return fits_pattern(pattern, text, HOLE, str.__eq__)
 
 
@@ -498,8 +499,8 @@ def _name(program: str) -> str:
 
 
 def _identify(program: str, cwd: str) -> tuple[set[str], bool]:
-    """The names of a program, as it is called and as what it leads to is called; and whether it
-    lies anywhere but where the system's programs are."""
+    """Return the names of a program, as called and as its target is called, and True if it is
+    outside the system's program folders."""
     names = {_name(program)}
     if "/" not in program and not program.startswith("~"):
         return names, False

@@ -1,4 +1,4 @@
-"""Changes of files that make programs run: only a rule that names such a file allows one."""
+"""Changes to files that make programs run. Only a rule that names such a file allows one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _WRITES = frozenset({"Edit", "Write"})
 
 
 def protected_change(seen: Seen) -> str | None:
-    """The entry of the list of protected files that a request would change a file of, or None.
+    """Return the entry of the list of protected files that a request would change; None if none.
 
-    A file that is only read counts as little as a shell command, of which nobody can tell which
-    files it writes.
+    Files that are only read do not count. Nor do shell commands: it is unknown which files they
+    write.
     """
     if _WRITES.isdisjoint(seen.all_names) and not seen.request.changes:
         return None
@@ -35,7 +35,7 @@ def names_file(rules: Iterable[Rule], entry: str) -> bool:
 
 
 def _parts(path: str, cwd: str) -> list[str]:
-    """The parts of a path, from the session's folder on if it is in there."""
+    """Return the parts of a path, starting at the session's folder if the path is inside it."""
     for folder in (cwd, os.path.realpath(cwd)):
         if path.startswith(folder.rstrip("/") + "/"):
             return path[len(folder.rstrip("/")) + 1 :].split("/")

@@ -11,7 +11,7 @@ from typing import Final
 from .script import DEEPEST, HOLE, Script, Unclear, Word
 
 LONGEST: Final = 32_768
-"""Characters of a line that are read: 20 ms of work."""
+"""Maximum number of characters of a line that are parsed: 20 ms of work."""
 
 _RUN: Final = re.compile(r"[A-Za-z0-9_./:,@%+\-\u00a1-\u167f\u2010-\u2027\u3001-\U0010ffff]+")
 _BLANKS: Final = re.compile(r"(?:[ \t]|\\\n)*")
@@ -28,14 +28,14 @@ _WORD_END: Final = frozenset(" \t\n;&|<>()")
 
 @dataclass
 class _State:
-    """A word that is being read."""
+    """A word that is being parsed."""
 
     begin: int
     value: bool
     parts: list[str] = field(default_factory=list)
     word: Word = field(default_factory=lambda: Word(""))
     vague: bool = False
-    """From here on anything may stand there."""
+    """True if anything may follow from this point."""
 
     def unknown(self) -> None:
         """Add a part that only the shell knows."""
@@ -44,7 +44,7 @@ class _State:
 
 
 class WordReader(ABC):
-    """Reads the words of one text, from its beginning to its end: a function for each token."""
+    """Reads the words of one text from start to end, with a function for each kind of token."""
 
     def __init__(self, text: str, script: Script, depth: int) -> None:
         self.text = text
@@ -52,7 +52,7 @@ class WordReader(ABC):
         self.depth = depth
         self.at = 0
         self.awaits_lines = False
-        """Whether lines of a here-document come behind this one."""
+        """True if lines of a here-document follow this line."""
 
     @abstractmethod
     def commands(self, end: str) -> None:
@@ -60,10 +60,10 @@ class WordReader(ABC):
 
     @abstractmethod
     def inner(self, text: str) -> WordReader:
-        """A reader of a text that was found in this one."""
+        """Return a reader of a text that was found in this one."""
 
     def word(self, *, value: bool = False) -> Word:
-        """Read a word. `value`: it may be empty."""
+        """Read a word. `value`: the word may be empty."""
         state = _State(begin=self.at, value=value)
         while self.at < len(self.text):
             if run := _RUN.match(self.text, self.at):
@@ -80,7 +80,8 @@ class WordReader(ABC):
         return word
 
     def _token(self, state: _State) -> bool:
-        """One token of a word that is not plain letters. False: the word ends before it."""
+        """Read one token of a word that is not plain letters. Returns False if the word ends before
+        it."""
         now = self.text[self.at]
         if now in "<>" and self.peek(1) == "(":
             self._process(state)
@@ -95,7 +96,7 @@ class WordReader(ABC):
         return True
 
     def _process(self, state: _State) -> None:
-        """`<(…)`: the name of a pipe from a command."""
+        """Read `<(…)`: the name of a pipe from a command."""
         self.at += 2
         self.commands(")")
         state.unknown()
@@ -141,7 +142,7 @@ class WordReader(ABC):
         self.at += 1
 
     def _bracket(self, state: _State) -> None:
-        """`[` and `[[` alone are names of commands; else a pattern begins."""
+        """Read `[` and `[[`, which alone are names of commands; otherwise a pattern begins."""
         if self.at == state.begin:
             for size in (1, 2):
                 if self.text.startswith("[" * size, self.at) and self._ends(self.at + size):
@@ -171,12 +172,12 @@ class WordReader(ABC):
 
     def _equals(self, state: _State) -> None:
         if self.at == state.begin and not state.value and not self._ends(self.at + 1):
-            state.vague, state.word.sure = True, False  # zsh: where that program is
+            state.vague, state.word.sure = True, False  # zsh: the path of that program
             state.parts.append(HOLE)
         self._character(state)
 
     def _unsure(self, state: _State) -> None:
-        """A character with a meaning in some shells."""
+        """Read a character that has a meaning in some shells."""
         state.word.sure = False
         self._character(state)
 
@@ -185,8 +186,8 @@ class WordReader(ABC):
         self.at += 1
 
     def quoted(self, end: str, parts: list[str]) -> bool:
-        """Read the inside of double quotes, or of a here-document without an `end`. Returns
-        whether all of it is literal."""
+        """Read the inside of double quotes, or of a here-document without an `end`. Returns True if
+        all of it is literal."""
         literal = True
         begin = self.at
         while (now := self.peek()) != end:
@@ -202,7 +203,7 @@ class WordReader(ABC):
                 self._backticks(parts, quoted=bool(end))
                 literal = False
             else:
-                # An interactive shell puts an earlier command in the place of `!`.
+                # An interactive shell replaces `!` with an earlier command.
                 literal = literal and now != "!"
                 parts.append(now)
                 self.at += 1
@@ -220,7 +221,7 @@ class WordReader(ABC):
             self.at += 1
 
     def _dollar(self, parts: list[str], *, quoted: bool) -> bool:
-        """Read an expansion. True: anything may be meant, from here to the word's end."""
+        """Read an expansion. Returns True if it may mean anything, up to the word's end."""
         following = self.peek(1)
         if following == "(":
             self._parentheses()
@@ -233,7 +234,7 @@ class WordReader(ABC):
             self._skip(_ANSI, "a quotation that shells end at different places")
             self._check_lines(self.text[begin : self.at])
         elif following == '"' and not quoted:
-            self.at += 1  # translated, or a dollar and a quotation
+            self.at += 1  # a translated text, or a dollar and a quotation
         elif found := _VARIABLE.match(self.text, self.at + 1):
             self.at = found.end()
         else:
@@ -241,13 +242,13 @@ class WordReader(ABC):
             if quoted or not following or following in _WORD_END:
                 parts.append("$")
                 return False
-            parts.append(HOLE)  # zsh has more of them
+            parts.append(HOLE)  # zsh has more of these
             return True
         parts.append(HOLE)
         return False
 
     def _parentheses(self) -> None:
-        """`$(…)`, or `$((…))` with nothing but numbers in it."""
+        """Read `$(…)`, or `$((…))` that contains only numbers."""
         if self.peek(2) == "(":
             self._skip(_ARITHMETIC, "arithmetic")
         else:
@@ -255,7 +256,7 @@ class WordReader(ABC):
             self.commands(")")
 
     def _skip(self, pattern: re.Pattern[str], otherwise: str) -> None:
-        """Skip what follows a dollar. Raises `Unclear` if it is anything else."""
+        """Skip the pattern after a dollar. Raises `Unclear` if something else follows."""
         found = pattern.match(self.text, self.at + 1)
         if found is None:
             raise Unclear(otherwise)
@@ -281,8 +282,8 @@ class WordReader(ABC):
         parts.append(HOLE)
 
     def again(self, text: str) -> WordReader:
-        """A reader of a text that was read as a part of this one. Raises `Unclear` if too much
-        was."""
+        """Return a reader of a text that was already read as a part of this one. Raises `Unclear`
+        if too much was read again."""
         self.script.chars += len(text)
         if self.script.chars > LONGEST:
             raise Unclear("too many things in each other")

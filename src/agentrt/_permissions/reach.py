@@ -1,4 +1,4 @@
-"""Which rules can never apply to an agent, as far as its catalogue's entry says."""
+"""Detection of rules that can never apply to an agent, by its catalogue entry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .words import CLASSES, CLAUDE_TOOLS
 
 
 def unreachable(rule: Rule, agent: Agent, *, denies: bool) -> str | None:
-    """Why a rule can never apply to an agent; None if it can, or nobody knows."""
+    """Return the reason why a rule can never apply to an agent; None if it can, or is unknown."""
     if "*" in agent.quirks.unasked_modes:
         return f"{agent.name} asks for nothing"
     name = rule.name
@@ -28,7 +28,7 @@ def unreachable(rule: Rule, agent: Agent, *, denies: bool) -> str | None:
 
 
 def _unshown(rule: Rule, agent: Agent) -> str:
-    """The part of a request that an agent does not show, and that a rule which allows needs."""
+    """Return the part of a request that an allow rule needs and the agent does not show."""
     shown = agent.quirks.command_shown
     if shown is not None and rule.is_about("Bash"):
         return f"{agent.name} does not say which command it wants to run"
@@ -43,7 +43,7 @@ def _unshown(rule: Rule, agent: Agent) -> str:
 def unreachable_rules(
     allow: Iterable[str], deny: Iterable[str], agent: Agent
 ) -> list[tuple[str, str]]:
-    """The rules that can never apply to an agent, each with the reason."""
+    """Return the rules that can never apply to an agent, each with the reason."""
     found: list[tuple[str, str]] = []
     for texts, denies in ((allow, False), (deny, True)):
         for text in texts:

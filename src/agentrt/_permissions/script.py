@@ -1,4 +1,4 @@
-"""What a shell line is made of."""
+"""The parts of a parsed shell line."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 DEEPEST: Final = 24
-"""Substitutions, groups and commands in each other that are read."""
+"""Maximum nesting of substitutions, groups and commands that is parsed."""
 
 HOLE: Final = "\0"
-"""Stands in a word's text for what only the shell that runs it knows. No shell's word has a NUL."""
+"""Stands in a word's text for a part that only the shell knows at run time. No shell's word has a
+NUL."""
 
 
 @dataclass(slots=True)
@@ -17,17 +18,18 @@ class Word:
     """A word of a command, without its quotes."""
 
     text: str
-    """With a `HOLE` for each part that is not known."""
+    """The text, with a `HOLE` for each unknown part."""
     sure: bool = True
-    """Whether every shell takes it for just this text. (It may hold patterns for file names.)"""
+    """True if every shell reads it as exactly this text. (It may contain patterns for file
+    names.)"""
     bare: bool = True
-    """Whether nothing in it is quoted or put in by the shell: it may be a reserved word."""
+    """True if nothing in it is quoted or inserted by the shell, so it may be a reserved word."""
     split: bool = False
-    """Whether it may become several words."""
+    """True if it may become several words."""
 
     @property
     def plain(self) -> bool:
-        """Whether its text is known."""
+        """True if its text is known."""
         return HOLE not in self.text
 
 
@@ -41,21 +43,21 @@ class Command:
     redirects: list[tuple[str, Word]] = field(default_factory=list)
     """Operators such as `>` and `2>&`, with their targets."""
     fed: bool = False
-    """Its input is what the line says: a pipe, a file or a here-document."""
+    """True if its input comes from the line: a pipe, a file or a here-document."""
 
 
 @dataclass(slots=True)
 class Script:
-    """All commands of a line, those in substitutions and groups included."""
+    """All commands of a line, including those in substitutions and groups."""
 
     commands: list[Command] = field(default_factory=list)
     unclear: str = ""
-    """Why the rest of it was not read; empty if all was."""
+    """The reason why the rest was not parsed; empty if everything was."""
     sure: bool = True
-    """Whether it is nothing but simple commands behind one another."""
+    """True if it consists only of simple commands in sequence."""
     chars: int = 0
-    """Characters that were read again, as a text inside of another one."""
+    """Characters that were parsed again, as a text inside another one."""
 
 
 class Unclear(Exception):
-    """Shells differ here, or only they can know."""
+    """Shells differ at this point, or only they can know."""

@@ -1,4 +1,4 @@
-"""A permission request as rules look at it."""
+"""A permission request, prepared for rules."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _TOLD_KEYS: Final = frozenset(
     turnid sessionid threadid conversationid processid approvalid startedatms parsedcmd
     commandactions source availabledecisions proposedexecpolicyamendment shell""".split()  # noqa: SIM905
 )
-"""Keys, without case, `_` and `-`, that do not change what a command does."""
+"""Keys that do not change the effect of a command, in lower case and without `_` and `-`."""
 _COMMAND_KEYS: Final = ("command", "cmd")
 _OTHER_COMMAND_KEYS: Final = frozenset(
     {"script", "code", "commands", "commandline", "command_line", "shell_command", "exec", "chars"}
 )
-"""Keys of what may be a command, too."""
+"""Keys whose value may also be a command."""
 _FOLDER_KEYS: Final = ("cwd", "workdir", "working_directory", "directory", "dir_path", "dir")
 MOST_WORDS: Final = 4096
 
 
 class Request(Protocol):
-    """What rules look at; see `PermissionRequest`."""
+    """The parts of a request that rules use; see `PermissionRequest`."""
 
     @property
     def title(self) -> str: ...
@@ -59,7 +59,7 @@ class Request(Protocol):
 
 
 class Seen:
-    """What is looked up, is looked up once for all rules."""
+    """A request for rules to examine. Each derived value is computed once for all rules."""
 
     def __init__(self, request: Request, *, own_tool: str = "") -> None:
         """`own_tool`: the name of the program's own tool that the request is about."""
@@ -76,7 +76,7 @@ class Seen:
 
     @cached_property
     def names(self) -> set[str]:
-        """What it surely is, in the words of rules."""
+        """The names that the request certainly has, in the terms of rules."""
         if self._own_tool:
             return {self.tool, self._own_tool}
         found = meant_by(self.tool, self.request.tools) if self.tool else set[str]()
@@ -89,23 +89,24 @@ class Seen:
 
     @cached_property
     def shown(self) -> set[str]:
-        """What else it is, by what it shows, whatever it is called."""
+        """Further names that follow from the request's contents, whatever the tool is called."""
         found = {"Bash"} if self.has_command else set[str]()
         return found | {"Edit"} if self.request.changes else found
 
     @cached_property
     def may_be(self) -> set[str]:
-        """What else it may be, by the agent's own words."""
+        """Further names that the request may have, by the agent's own description."""
         found = perhaps_meant_by(self.tool, self.request.kind)
         return found | {"Write"} if self.request.changes else found
 
     @property
     def all_names(self) -> set[str]:
+        """All certain and possible names of the request."""
         return self.names | self.shown | self.may_be
 
     @property
     def unknown(self) -> bool:
-        """Whether it may be anything."""
+        """True if the request may be anything."""
         known = self.tool or self.has_command or self.request.changes
         return not known and not (self.request.kind_holds and self.request.kind in KINDS)
 
@@ -113,13 +114,13 @@ class Seen:
 
     @cached_property
     def has_command(self) -> bool:
+        """True if the input has a key for a command."""
         keys = self.input if isinstance(self.input, dict) else {}
         return any(key in keys for key in (*_COMMAND_KEYS, *_OTHER_COMMAND_KEYS))
 
     @cached_property
     def lines(self) -> list[Line] | None:
-        """Every string of the input as a command, where it may be one; None if there is too much
-        of it."""
+        """Every string of the input that may be a command; None if there are too many."""
         if self.names & {"Edit", "Write", "Read", "Fetch"} or self._own_tool:
             return []
         try:
@@ -129,8 +130,8 @@ class Seen:
 
     @cached_property
     def possible_paths(self) -> list[str] | None:
-        """Every way to read a string of the input as a path, absolute; None if there is too much
-        of it."""
+        """Every reading of a string of the input as a path, absolute; None if there are too
+        many."""
         try:
             texts = list(dict.fromkeys(find_possible_paths(self.input)))
         except TooLarge:
@@ -147,12 +148,12 @@ class Seen:
 
     @cached_property
     def folded_folders(self) -> tuple[str, ...]:
-        """The session's folder, as it is named and where it leads, in lower case."""
+        """The session's working directory and its real path, in lower case."""
         return tuple({self.cwd.casefold(), os.path.realpath(self.cwd).casefold()})
 
     def folded_places(self, path: str) -> frozenset[str] | None:
-        """The name of an absolute path and the places that it leads to, in lower case; None if the
-        request has used up its budget."""
+        """Return the name of an absolute path and its targets, in lower case; None if the request
+        has used up its budget."""
         if path not in self._places:
             if not self.budget.spend(0, len(path) + PER_PATH * (2 + path.count("/"))):
                 return None
@@ -163,7 +164,7 @@ class Seen:
 
     @cached_property
     def folder(self) -> str:
-        """Where its command would run."""
+        """The folder in which its command would run."""
         if isinstance(self.input, dict):
             for key in _FOLDER_KEYS:
                 if isinstance(named := self.input.get(key), str) and named:
@@ -177,7 +178,7 @@ class Seen:
 
     @cached_property
     def script(self) -> Script | None:
-        """The commands that it would run; None if that is not known."""
+        """The commands that it would run; None if they are not known."""
         if self.text is not None:
             return read_script(self.text)
         words = words_of(self.input)
@@ -185,8 +186,8 @@ class Seen:
 
     @cached_property
     def shown_script(self) -> Script | None:
-        """The commands that it shows to people: the agent's own word, which nothing is allowed
-        by."""
+        """The commands that it shows to people. The agent chooses this text, so it never allows
+        anything."""
         shown = self.request.shown_command
         if shown is None and self.request.kind == "execute":
             shown = self.request.title
@@ -194,7 +195,7 @@ class Seen:
 
     @cached_property
     def runs_as_told(self) -> bool:
-        """Whether nothing but its command says what it does: no other folder, no environment."""
+        """True if only its command determines the effect: no other folder, no environment."""
         if not isinstance(self.input, dict):
             return False
         known = (*_COMMAND_KEYS, *_FOLDER_KEYS)
@@ -204,15 +205,15 @@ class Seen:
         shell = self.input.get("shell")
         if shell and not (isinstance(shell, str) and is_shell(shell)):
             return False
-        # In another folder, its configuration may make a harmless command run anything.
+        # In another folder, the configuration there may make a harmless command run anything.
         return os.path.realpath(self.cwd) == os.path.realpath(self.folder)
 
     # --- paths
 
     @cached_property
     def places(self) -> list[Place] | None:
-        """Each path of the input and of the changes that it shows; None if there is none, or too
-        much of it."""
+        """Each path of the input and of the changes that it shows; None if there are none, or too
+        many."""
         try:
             paths = [*find_paths(self.input, self.cwd), *self._absolute(self.request.changes)]
         except TooLarge:
@@ -221,7 +222,7 @@ class Seen:
 
     @cached_property
     def hinted(self) -> list[Place]:
-        """The paths that the agent says it is about."""
+        """The paths that the agent claims the request is about."""
         return find_places(self._absolute(self.request.locations)) or []
 
     def _absolute(self, paths: Sequence[str]) -> list[str]:
@@ -233,8 +234,11 @@ class Seen:
 
 
 def find_command(input: Any) -> str | None:
-    """The shell command in a tool's input. An argument vector is quoted into one, and a shell's
-    own `-c` taken off it. With two commands, neither is the one."""
+    """Return the shell command in a tool's input; None if there is none.
+
+    An argument vector is quoted into a command, and a shell's own `-c` is removed. An input with
+    two commands has none.
+    """
     import shlex
 
     text = script_of(input)
@@ -245,7 +249,7 @@ def find_command(input: Any) -> str | None:
 
 
 def script_of(input: Any) -> str | None:
-    """The line in an input that goes to a shell."""
+    """Return the line in an input that goes to a shell."""
     match _given(input):
         case str(text):
             return text
@@ -255,7 +259,7 @@ def script_of(input: Any) -> str | None:
 
 
 def words_of(input: Any) -> list[str] | None:
-    """The argument vector in an input."""
+    """Return the argument vector in an input."""
     match _given(input):
         case [*words] if 0 < len(words) <= MOST_WORDS and all(isinstance(w, str) for w in words):
             return words
@@ -280,11 +284,11 @@ def _given(input: Any) -> str | list[Any] | None:
 
 
 def is_shell(program: str) -> bool:
-    """Whether a program is surely a shell: by its bare name, or where the system has it."""
+    """True if a program is certainly a shell: by its bare name, or in a system folder."""
     folder, _, name = program.rpartition("/")
     return name in POSIX_SHELLS and (folder in SYSTEM if "/" in program else True)
 
 
 def literal_script(words: Sequence[str]) -> Script:
-    """An argument vector, which no shell sees."""
+    """Make a script from an argument vector that no shell parses."""
     return Script([Command([Word(text) for text in words])])

@@ -1,13 +1,13 @@
-"""Reading a shell line: which commands it would run, as far as that is certain.
+"""Parsing a shell line: the commands that it would run, as far as that is certain.
 
-It is not known which shell an agent has: sh, dash, bash, ksh or zsh. So this reads what all of them
-read alike, and stops (`Script.unclear`) at what one of them would read otherwise, or at what only a
-shell that runs it can know. Every command that some shell would run is in `Script.commands`, or the
-script is unclear.
+It is not known which shell an agent has: sh, dash, bash, ksh or zsh. So this parses only what all
+of them parse alike, and stops (`Script.unclear`) at anything that one of them would parse
+differently, or that only a running shell can know. Every command that some shell would run is in
+`Script.commands`, or the script is unclear.
 
-Why not a library: bashlex loses what here-documents and `${x:-$(rm y)}` run, without a word, and
-its licence is the GPL; tree-sitter-bash reads a line with an error as if there were none, takes the
-`r` of a name that goes on in the next line for a whole command, and knows bash alone.
+No library does this: bashlex silently loses the commands in here-documents and `${x:-$(rm y)}`, and
+its licence is the GPL; tree-sitter-bash parses a line with an error as if there were none, takes
+the `r` of a name that continues in the next line for a whole command, and knows only bash.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .script import HOLE, Command, Script, Unclear, Word
 
 
 def read_script(text: str, depth: int = 0) -> Script:
-    """Read a line, or several. `depth`: how many lines it is inside of."""
+    """Parse one or several lines. `depth`: the number of lines around this one."""
     reader = _Reader(text, Script(), depth)
     if len(text) > LONGEST:
         reader.script.unclear = f"it is longer than {LONGEST} characters"
@@ -68,7 +68,7 @@ _EVALUATES: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"})
 
 @dataclass(slots=True)
 class _Document:
-    """A here-document whose lines come behind the end of the line."""
+    """A here-document whose lines come after the end of the line."""
 
     end: str
     tabs: bool
@@ -77,14 +77,14 @@ class _Document:
 
 @dataclass(slots=True)
 class _Line:
-    """Commands that are being read."""
+    """Commands that are being parsed."""
 
     end: str
     nested: bool
     groups: list[str] = field(default_factory=list)
-    """The words that close what is open."""
+    """The words that close the open groups."""
     fed: bool = False
-    """The next command's input is a pipe."""
+    """True if the next command's input is a pipe."""
 
 
 class _Reader(WordReader):
@@ -98,7 +98,7 @@ class _Reader(WordReader):
     # --- commands
 
     def commands(self, end: str) -> None:
-        """Read everything up to `end`, which is `)`, or nothing for the end of the text."""
+        """Read everything up to `end`, which is `)`, or empty for the end of the text."""
         self.enter()
         line = _Line(end, nested=bool(end) or self.depth > 1)
         while True:
@@ -156,9 +156,9 @@ class _Reader(WordReader):
         self._behind_group()
 
     def _simple(self, line: _Line) -> None:
-        """Read a simple command, or a reserved word in front of one."""
+        """Read a simple command, or a reserved word before one."""
         command = Command(fed=line.fed)
-        ended = False  # by `&>`: for dash that is the end, and another command begins
+        ended = False  # by `&>`: in dash that ends the command, and another one begins
         while not self._at_end():
             if self.peek() == "(":
                 raise Unclear("a function, a list or a pattern in brackets")
@@ -177,13 +177,13 @@ class _Reader(WordReader):
             self.script.commands.append(command)
 
     def _at_end(self) -> bool:
-        """Skip blanks. True: a simple command ends here."""
+        """Skip blanks. Returns True if a simple command ends here."""
         self.blanks()
         now = self.peek()
         return now in ("", "\n", ";", "|", ")") or (now == "&" and self.peek(1) != ">")
 
     def _setting(self, command: Command) -> bool:
-        """`NAME=VALUE` in front of a command. False: something else stands there."""
+        """Read `NAME=VALUE` before a command. Returns False if something else is there."""
         if _ELEMENT.match(self.text, self.at):
             raise Unclear("an element of an array")
         named = _SET.match(self.text, self.at)
@@ -194,7 +194,8 @@ class _Reader(WordReader):
         return True
 
     def _next_word(self, command: Command, line: _Line) -> bool:
-        """A word of a simple command. True: it was a reserved word, and the command is over."""
+        """Read a word of a simple command. Returns True if it was a reserved word and the command
+        is over."""
         word = self.word()
         if word.bare:
             if not (command.words or command.sets or command.redirects):
@@ -207,7 +208,8 @@ class _Reader(WordReader):
         return False
 
     def _reserved(self, text: str, line: _Line) -> bool | None:
-        """A reserved word: whether the command is over with it. None: it is an ordinary word."""
+        """Handle a reserved word. Returns True if the command ends with it, False if not; None if
+        it is an ordinary word."""
         if text in _UNREAD:
             raise Unclear(f"`{text}`")
         if text == "for":
@@ -236,7 +238,7 @@ class _Reader(WordReader):
         return False
 
     def _behind_group(self) -> None:
-        """Behind a group there may be redirections, and nothing else."""
+        """Read what may follow a group: only redirections."""
         self.script.sure = False
         command = Command()
         while True:
@@ -281,7 +283,7 @@ class _Reader(WordReader):
         open_groups.append("done")
 
     def _values(self, name: str, command: Command) -> None:
-        """The words of a loop."""
+        """Read the words of a loop."""
         while True:
             self.blanks()
             if self.peek() in (";", "\n"):
@@ -302,7 +304,7 @@ class _Reader(WordReader):
                 return
 
     def _condition(self) -> None:
-        """`[[ … ]]`. What is compared as a number is computed, and that may run something."""
+        """Read `[[ … ]]`. Values compared as numbers are computed, and that may run something."""
         computed = holes = False
         while True:
             self.blanks()
@@ -346,7 +348,7 @@ class _Reader(WordReader):
         self.at = found.end()
 
     def _newline(self, *, nested: bool) -> None:
-        """The end of a line, after which the here-documents of the line come."""
+        """Read the end of a line, after which the line's here-documents come."""
         self.at += 1
         if self.documents and nested:
             raise Unclear("a here-document in something else")
@@ -375,7 +377,7 @@ class _Reader(WordReader):
             body.append(line)
 
     def _comment(self) -> None:
-        self.script.sure = False  # an interactive zsh knows none
+        self.script.sure = False  # an interactive zsh has no comments
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end
 

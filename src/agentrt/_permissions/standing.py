@@ -1,12 +1,11 @@
-"""Refusals that hold although the agent does not ask.
+"""Refusals that apply even if the agent does not ask.
 
-A policy answers requests. A refusal has to hold as well where none comes: in a mode that asks for
-nothing, after an "always", or because of what an earlier session wrote into the agent's settings.
-`Standing` is the part of a policy that says so: `deny` and `ask` rules, and `deny_all`. It judges a
-call by what the call would do, whoever asks or does not ask.
+A policy answers requests. A refusal must also apply if there is no request: in a mode that never
+asks, after an "always", or because of settings that an earlier session wrote into the agent's
+configuration. `Standing` is the part of a policy with such refusals: `deny` and `ask` rules, and
+`deny_all`. It judges a call by its effect, whether or not the agent asks.
 
-Functions of a program's own are policies that answer requests and nothing more: they have no
-standing.
+Functions of the host program are policies that only answer requests; they have no standing.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from .policies import (
 LOOKS: Final = frozenset({"Read"})
 """Names of rules for calls that only look."""
 LOOKING_KINDS: Final = frozenset({"read", "search", "think", "switch_mode"})
-"""Kinds of calls that change nothing, by the agent's own word."""
+"""Kinds of calls that change nothing. The agent chooses the kind."""
 LOOKING_COMMANDS: Final = (
     *("ls", "pwd", "cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "stat", "file", "which"),
     *("whoami", "basename", "dirname", "realpath", "readlink", "nl", "cksum", "sha256sum", "true"),
@@ -56,13 +55,14 @@ HARMLESS_TOOLS: Final = frozenset(
         *("task", "agent", "skill", "tool_search", "update_topic", "request_permissions"),
     )
 )
-"""Tools of agents that plan, ask and delegate: each further call of theirs is judged by itself."""
+"""Tools of agents that plan, ask and delegate: each further call of theirs is judged separately."""
 UNASKED_NAME: Final = re.compile(
     r"bypass|yolo|full.?auto|auto.?(?:edit|approve|accept|run)|accept.?edit|full.?access|dangerous"
     r"|skip.?permission|never.?ask|always.?(?:allow|approve)|^auto$",
     re.IGNORECASE,
 )
-"""Names of modes that ask for less than everything, of agents that the catalogue does not know."""
+"""Mode names that suggest fewer permission requests, for agents that the catalogue does not
+know."""
 
 
 class Refusal(Struct, frozen=True):
@@ -71,14 +71,14 @@ class Refusal(Struct, frozen=True):
     decision: Deny | Ask
     rule: str
     certain: bool
-    """True if nobody can have allowed it: a rule matches, or nothing is allowed at all."""
+    """True if the call cannot have been allowed: a rule matches, or nothing is allowed at all."""
 
 
 class Standing:
-    """The part of a policy that holds whatever the agent asks.
+    """The part of a policy that applies whether or not the agent asks.
 
-    `agent`: whose requests these are; its catalogue entry says what its tools are called.
-    `own_tools`: the program's own tools, which are judged by their own rules.
+    - `agent`: the agent that sends the requests; its catalogue entry lists its tools' names.
+    - `own_tools`: the program's own tools, which are judged by their own rules.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Standing:
 
     @property
     def refuses(self) -> bool:
-        """True if there is anything that the policy refuses for the life of the session."""
+        """True if the policy refuses anything for the life of the session."""
         return any(True for _ in _parts(self._policy, changing=True))
 
     @property
@@ -106,7 +106,7 @@ class Standing:
 
     @property
     def deny_rules(self) -> list[str]:
-        """The texts of the deny rules, to be given to the agent as well."""
+        """The texts of the deny rules, which are also given to the agent."""
         return [
             str(rule)
             for part in _parts(self._policy)
@@ -120,7 +120,8 @@ class Standing:
         return self._agent is not None and self._agent.protocol == "claude"
 
     def agent_problem(self) -> str | None:
-        """The reason why the refusals do not hold in any mode of the agent; None if they may."""
+        """Return the reason why the refusals have no effect in any mode of the agent; None if they
+        may."""
         if self._agent is None or not self.refuses or "*" not in self._agent.quirks.unasked_modes:
             return None
         return (
@@ -129,7 +130,7 @@ class Standing:
         )
 
     def mode_problem(self, mode: str) -> str | None:
-        """The reason why the refusals would not hold in a mode of the agent; None if they do."""
+        """Return the reason why the refusals would have no effect in a mode; None if they have."""
         if self._agent is None or self.binds or not self.refuses:
             return None
         if not is_unasked(mode, self._agent) or "*" in self._agent.quirks.unasked_modes:
@@ -141,9 +142,9 @@ class Standing:
         )
 
     def offered(self, asked: Asked, modes: Modes | None) -> list[PermissionOption]:
-        """The options of a request that may be chosen, each with its effect and scope.
+        """Return the options of a request that may be chosen, each with its effect and scope.
 
-        An option that switches the agent to a mode in which the refusals would not hold is left
+        Options that switch the agent to a mode in which the refusals would have no effect are left
         out.
         """
         known = set() if modes is None else {choice.id for choice in modes.modes}
@@ -169,10 +170,10 @@ class Standing:
         return f"the deny rules ({', '.join(rules)})" if rules else "a policy that denies"
 
     def refusal(self, request: PermissionRequest, *, ran: bool = False) -> Refusal | None:
-        """The reason why this call must not happen without a question; None if it may.
+        """Return the reason why this call must not happen without a question; None if it may.
 
-        `ran`: the call has run already. Then the kind that the agent gave counts as its word, as
-        it can only make a notice superfluous.
+        `ran`: the call has already run. Then the kind that the agent gave is trusted, since it can
+        only make a notice superfluous.
         """
         own = None if self._own_tools is None else self._own_tools.preview(request)
         match own:
@@ -188,8 +189,8 @@ class Standing:
 
 
 def is_unasked(mode: str, agent: Agent) -> bool:
-    """True for a mode in which an agent does things without asking. Of a mode that the catalogue
-    does not describe, its name says so."""
+    """True for a mode in which an agent acts without asking. If the catalogue does not describe the
+    mode, its name decides."""
     if mode in agent.quirks.unasked_modes or "*" in agent.quirks.unasked_modes:
         return True
     described = agent.quirks.unasked_modes or agent.quirks.mode is not None
@@ -197,7 +198,7 @@ def is_unasked(mode: str, agent: Agent) -> bool:
 
 
 class ChangingPolicy:
-    """A policy that is replaced while sessions use it."""
+    """A policy that can be replaced while sessions use it."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -212,8 +213,10 @@ class ChangingPolicy:
 
 
 def _parts(policy: Any, *, changing: bool = False) -> Iterator[object]:
-    """The policies with standing that a policy is made of, the outermost first. `changing`: one
-    that may be replaced counts, as its successor may have standing."""
+    """Yield the policies with standing that a policy consists of, the outermost first.
+
+    `changing`: also yield a policy that may be replaced, since its successor may have standing.
+    """
     while policy is not None:
         if isinstance(policy, ChangingPolicy):
             if changing:
@@ -242,7 +245,7 @@ def _refusal(policy: Any, request: PermissionRequest, *, ran: bool) -> Refusal |
             return _by_rules(policy, request, ran=ran)
         elif policy is deny_all:
             if looks(request) or (ran and _is_own_tool(request)):
-                return None  # agentrt serves its own tools, and checks their calls there
+                return None  # agentrt serves its own tools and checks their calls there
             return Refusal(Deny(NOTHING_IS_ALLOWED, rule="deny_all"), "deny_all", certain=True)
         else:
             policy = _unwrapped(policy)
@@ -285,7 +288,7 @@ def _by_rules(policy: RulesPolicy, request: PermissionRequest, *, ran: bool) -> 
 
 
 def looks(request: PermissionRequest) -> bool:
-    """True for a call that only looks, plans or delegates, as far as its program says."""
+    """True for a call that only looks, plans or delegates, as far as the agent's program shows."""
     from .rules import Rule, covered
     from .seen import Seen
     from .words import meant_by, perhaps_meant_by
@@ -307,7 +310,7 @@ def looks(request: PermissionRequest) -> bool:
 
 
 def _is_own_tool(request: PermissionRequest) -> bool:
-    """True for a call of the program's own tools, in the words of one agent or another."""
+    """True for a call of the program's own tools, by the naming of any agent."""
     if request.changes or request.kind in ("execute", "edit", "delete", "move", "fetch"):
         return False
     name = request.tool or request.title

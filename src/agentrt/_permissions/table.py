@@ -1,15 +1,15 @@
-"""The table of programs: how the arguments of each are judged.
+"""The table of programs: how each program's arguments are judged.
 
-A rule that denies `rm` must know what other programs do with their arguments. `PROGRAMS` maps a
+A rule that denies `rm` must know how other programs use their arguments. `PROGRAMS` maps a
 program's name to one of the kinds below; a program that is not in it is `UNKNOWN`, and may run
 whatever its arguments mention. Whatever the table leaves open counts as "may": an option that a
 launcher is not known to have, an abbreviated long option, an argument that only the shell knows.
 
-Options are written as they are typed, each with what follows it:
+Options are written as typed, each with a mark for what follows it:
 
     -x      nothing                     -x:     a value, also attached (-xV, --long=V)
     -x?     a value only if attached    -x$     a line for a shell
-    -x!     something that it runs      -x.     then it runs nothing
+    -x!     something that it runs      -x.     nothing, and then it runs nothing
     -#      digits (`nice -5`)
 """
 
@@ -43,11 +43,11 @@ SHELLS: Final = POSIX_SHELLS | OTHER_SHELLS
 
 @dataclass(frozen=True)
 class Data:
-    """Reads or writes data, and runs nothing but the values of the options in `runs`."""
+    """Reads or writes data, and runs only the values of the options in `runs`."""
 
     runs: str = ""
     cluster_first: bool = False
-    """Its first argument is a cluster of options, also without a dash (`tar cf`)."""
+    """True if its first argument is a cluster of options, also without a dash (`tar cf`)."""
 
     @cached_property
     def long(self) -> tuple[str, ...]:
@@ -59,33 +59,33 @@ class Data:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Options of several letters after one dash, and arguments that are no options."""
+        """Options of several letters after one dash, and arguments that are not options."""
         found = [each for each in self.runs.split() if not each.startswith("--")]
         return tuple(each for each in found if not re.fullmatch("-[A-Za-z]", each))
 
 
 @dataclass(frozen=True)
 class Tool(Data):
-    """A program that runs more than is known here: as `Data`, and it may run what its arguments
-    mention."""
+    """A program that runs more than is known here: like `Data`, but it may also run what its
+    arguments mention."""
 
     reads: bool = False
-    """Its input is code, too."""
+    """True if its input is code, too."""
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """Runs the program that its arguments name, after options of its own."""
+    """Runs the program that its arguments name, after its own options."""
 
     options: str = ""
     skips: int = 0
-    """Arguments between the options and the program, such as the seconds of `timeout`."""
+    """Number of arguments between the options and the program, such as the seconds of `timeout`."""
     adds: bool = False
-    """It adds arguments of its own, from its input (`xargs`)."""
+    """True if it adds arguments from its input (`xargs`)."""
 
     @cached_property
     def kinds(self) -> Mapping[str, str]:
-        """The options, each with the character that says what follows."""
+        """The options, each with the character that marks what follows."""
         found: dict[str, str] = {}
         for each in self.options.split():
             kind = each[-1] if each[-1] in ":?$!." else ""
@@ -95,26 +95,28 @@ class Launcher:
 
 @dataclass(frozen=True)
 class Code:
-    """Runs text in a language of its own, or changes what later commands are: it may do anything
-    if it has arguments or input."""
+    """Runs text in its own language, or changes later commands: with arguments or input it may do
+    anything."""
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """Runs a script of the project's, or code that its arguments or its input contain."""
+    """Runs a script of the project, or code from its arguments or its input."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """A builtin that takes names of variables, and may compute an index in one. `after`: only the
-    word after this option is such a name."""
+    """A builtin that takes names of variables, and may compute an index in one.
+
+    `after`: only the word after this option is such a name.
+    """
 
     after: str = ""
 
 
 @dataclass(frozen=True)
 class Special:
-    """Judged by a function of its own."""
+    """A program judged by its own function."""
 
     how: str
 
@@ -181,7 +183,8 @@ PROGRAMS: Final[Mapping[str, Kind]] = {
     "wget": Data("--use-askpass --config -e --execute"),
     "zip": Data("-TT --unzip-command"),
     **_each("cc c++ clang clang++ g++ gcc", _GCC),
-    # ---- programs that may run what their arguments mention, and surely what these options say
+    # ---- programs that may run what their arguments mention, and certainly the values of these
+    # options
     "apt": Tool("-o -c --option --config-file"),
     "apt-get": Tool("-o -c --option --config-file"),
     "cargo": Tool("--config"),
@@ -201,7 +204,7 @@ PROGRAMS: Final[Mapping[str, Kind]] = {
     "psql": _SQL,
     "sqlite3": _SQL,
     "yarn": Tool("--use-yarnrc"),
-    # ---- programs that run the one which their arguments name
+    # ---- programs that run the program that their arguments name
     "-": NO_OPTIONS,
     "arch": NO_OPTIONS,
     "builtin": NO_OPTIONS,
@@ -273,7 +276,7 @@ PROGRAMS: Final[Mapping[str, Kind]] = {
         systemd-run tini torsocks trickle unshare valgrind""",
         _CODE,
     ),
-    # ---- shells, and builtins that change what later commands are
+    # ---- shells, and builtins that change later commands
     **_each(" ".join(SHELLS), Special("shell")),
     "eval": Special("eval"),
     "find": Special("find"),
@@ -286,7 +289,7 @@ PROGRAMS: Final[Mapping[str, Kind]] = {
     "wait": Names("-p"),
     "test": Names("-v"),
     "[": Names("-v"),
-    # ---- languages of their own
+    # ---- programs with their own languages
     **_each(
         """. add-zsh-hook alias at autoload batch bc bind bindkey compdef compgen complete coproc
         crontab dc disable ed emacs emulate enable entr ex expect fc ftp functions gdb hash history
@@ -307,7 +310,7 @@ _INTERPRETER: Final = Interpreter()
 
 
 def kind_of(name: str) -> Kind:
-    """How a program is judged."""
+    """Return how a program is judged."""
     if (found := PROGRAMS.get(name)) is not None:
         return found
     return _INTERPRETER if _INTERPRETERS.fullmatch(name) else UNKNOWN
@@ -378,7 +381,7 @@ GIT: Final[Mapping[str, Data]] = {
     "show": _GIT_DIFF,
     "submodule": Data("foreach"),
 }
-"""What git does without running its arguments. All else may be an alias, or run something."""
+"""Uses of git that do not run their arguments. All others may be an alias, or run something."""
 GIT_SAFE_SETTINGS: Final = re.compile(
     r"(?:advice|color|column|log|user)\.[\w.-]+|core\.(?:quotepath|autocrlf|eol|ignorecase|filemode)"
     r"|init\.defaultbranch|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote)|fetch\.prune"
@@ -390,7 +393,7 @@ GIT_SAFE_SETTINGS: Final = re.compile(
 GIT_SETTING_NAME: Final = re.compile(r"[A-Za-z][\w-]*\.[\w.-]+")
 
 HARMLESS_PREFIXES: Final = frozenset({"--text", "--no-textconv", "--no-ext-diff"})
-"""Options of several programs that begin like one which runs something."""
+"""Options of several programs that begin like an option which runs something."""
 
 RISKY_VARIABLES: Final = re.compile(
     r"PATH|LD_.*|DYLD_.*|BASH.*|ENV|PROMPT_COMMAND|PS[0-4]|IFS|SHELL|SHELLOPTS|ZDOTDIR|fpath|FPATH"
@@ -398,7 +401,7 @@ RISKY_VARIABLES: Final = re.compile(
     r"|.*_CMD|.*OPTS|.*OPTIONS|PERL5.*|PERLLIB|PYTHON.*|RUBY.*|NODE_.*|LESS.*|MAN.*|MAKE.*|CC|CXX"
     r"|.*WRAPPER.*|.*_SHELL|.*RUNNER.*|NULLCMD|READNULLCMD|HOME|XDG_.*|EXINIT|VIMINIT|TAR_.*|npm_.*",
 )
-"""Variables that say where programs are, or which of them run."""
+"""Variables that determine where programs are, or which of them run."""
 
 SED_SAFE: Final = re.compile(
     r"(?:[0-9,$]+|/[^/\\\n]*/)?\s*(?:[pdq=]|s(?P<d>[/|#,:@])(?:(?!(?P=d))[^\n\\]|\\[^\n])*(?P=d)"

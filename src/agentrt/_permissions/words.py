@@ -1,4 +1,4 @@
-"""The words that rules have for what agents do, and what the agents call it themselves."""
+"""The names that rules use for agents' actions, and the agents' own names for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLASSES: Final = {
     "Read": "files read, listed or searched",
     "Fetch": "a page of the web",
 }
-"""What rules say alike of every agent."""
+"""Names in rules that mean the same for every agent."""
 
 CLAUDE_TOOLS: Final = {
     "Bash": "Bash",
@@ -28,7 +28,7 @@ CLAUDE_TOOLS: Final = {
     "WebFetch": "Fetch",
     "Fetch": "Fetch",
 }
-"""Claude Code's own names; other agents use some of them, too."""
+"""Claude Code's own names; some other agents use them too."""
 
 _ANY_AGENTS: Final = {
     **{name.casefold(): meant for name, meant in CLAUDE_TOOLS.items()},
@@ -62,8 +62,8 @@ _ANY_AGENTS: Final = {
     ),
     **dict.fromkeys(("web_fetch", "fetchurl", "fetch_url", "url_fetch", "http"), "Fetch"),
 }
-"""What some agent or other calls such a tool. An unknown one's tool of that name may be meant: a
-rule that denies takes it so, a rule that allows does not."""
+"""Names that some agent uses for such a tool. An unknown agent's tool of that name may be meant: a
+rule that denies assumes so, a rule that allows does not."""
 
 KINDS: Final = {
     "execute": ("Bash",),
@@ -74,11 +74,11 @@ KINDS: Final = {
     "search": ("Read",),
     "fetch": ("Fetch",),
 }
-"""What a kind of ACP may stand for, in the agent's own word."""
+"""Names that an ACP kind may stand for; the agent chooses the kind."""
 
 
 def meant_by(tool: str, tools: Mapping[str, str]) -> set[str]:
-    """The words for a tool of an agent whose names are `tools`; the tool's own among them."""
+    """Return the names in rules for an agent's tool, including its own; `tools` maps its names."""
     found = {tool} if tool else set[str]()
     if meant := tools.get(tool) or CLAUDE_TOOLS.get(tool):
         found |= {meant, "Edit"} if meant == "Write" else {meant}
@@ -86,7 +86,7 @@ def meant_by(tool: str, tools: Mapping[str, str]) -> set[str]:
 
 
 def perhaps_meant_by(tool: str, kind: str) -> set[str]:
-    """The words that a tool's name or kind may stand for."""
+    """Return the names in rules that a tool's name or kind may stand for."""
     found = set(KINDS.get(kind, ()))
     if meant := _ANY_AGENTS.get(tool.casefold()):
         found |= {meant, "Edit"} if meant == "Write" else {meant}
@@ -94,12 +94,12 @@ def perhaps_meant_by(tool: str, kind: str) -> set[str]:
 
 
 def meaning(name: str) -> str | None:
-    """The word for what some agent or other calls so."""
+    """Return the name in rules for a tool name that some agent uses."""
     return _ANY_AGENTS.get(name.casefold())
 
 
 def right_word(name: str) -> str | None:
-    """What to write instead of a word in the wrong case, or of another word for the same."""
+    """Return the correct name for one in the wrong case, or for a synonym."""
     meant = meaning(name)
     wrong_case = meant is not None and name.casefold() == meant.casefold() and name != meant
     return meant if wrong_case or (name.islower() and "_" not in name) else None
