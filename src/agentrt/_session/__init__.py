@@ -1,1 +1,1 @@
-"""One session: the machine that decides, the task that carries it out, and its handles."""
+"""A session: the state machine, the task that carries out its decisions, and the public handles."""

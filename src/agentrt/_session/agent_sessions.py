@@ -1,4 +1,4 @@
-"""The sessions that an agent itself keeps: what it lists, page by page, and deletes."""
+"""The sessions that an agent itself stores: listing them page by page, and deleting them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .calls import call
 from .core import SessionCore
 
 PAGES: Final = 100
-"""Answers that one list may come in: an agent must not be able to keep us asking for ever."""
+"""The maximum number of pages of a list, so that an agent cannot keep agentrt asking forever."""
 
 
 class AgentSession(Struct, kw_only=True):
-    """A session that an agent keeps: `id` is what `resume` of `open_session` takes."""
+    """A session that an agent stores. `id` is accepted by `resume` of `open_session`."""
 
     agent: str
     id: str
@@ -30,14 +30,14 @@ class AgentSession(Struct, kw_only=True):
 
 
 class AgentSessions(Protocol):
-    """Where an agent's sessions are, if that is not the agent itself."""
+    """The source of an agent's stored sessions."""
 
     async def list(self, cwd: str | None) -> list[AgentSession]:
-        """Those of a folder (None: of all), the newest first."""
+        """Return the sessions of a folder (None: of all folders), the newest first."""
         ...
 
     async def delete(self, session: str) -> None:
-        """Remove one. Raises `SessionNotFound`."""
+        """Delete a session. Raises `SessionNotFound`."""
         ...
 
 
@@ -54,13 +54,15 @@ class _Page(Struct, rename="camel"):
 
 
 class AskedSessions:
-    """Those that an agent which runs is asked about. Implements `AgentSessions`."""
+    """Asks a running agent for its sessions. Implements `AgentSessions`."""
 
     def __init__(self, core: SessionCore) -> None:
         self._core = core
 
     async def list(self, cwd: str | None) -> list[AgentSession]:
-        """In the agent's order if it does not say when each was used last."""
+        """Return the sessions, in the agent's order if it does not report when they
+        were last used.
+        """
         name = self._offering("list_sessions", "keeps no list of its sessions")
         wanted = _real(cwd)
         found: dict[str, AgentSession] = {}
@@ -87,11 +89,12 @@ class AskedSessions:
         return sorted(found.values(), key=lambda each: each.updated or 0, reverse=True)
 
     async def delete(self, session: str) -> None:
+        """Have the agent delete a session."""
         self._offering("delete_session", "cannot delete a session")
         await call(self._core, "delete_session", {"session": session})
 
     def _offering(self, capability: str, otherwise: str) -> str:
-        """The agent's name, if it has that capability. Raises `RequestError`."""
+        """Return the agent's name if it has the capability, else raise `RequestError`."""
         name = self._core.conversation.agent.name
         if not self._core.capabilities.get(capability):
             raise RequestError(METHOD_NOT_FOUND, f"{name} {otherwise}")
@@ -99,7 +102,7 @@ class AskedSessions:
 
 
 def checked_folder(cwd: str | os.PathLike[str] | None) -> str | None:
-    """Raises `LocalProtocolError`."""
+    """Return the folder as a string. Raises `LocalProtocolError` if it is not a path."""
     folder = os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd
     if not isinstance(folder, str | None):
         raise LocalProtocolError(f"cwd: a folder is a string or a path, not {cwd!r:.60}")
@@ -107,13 +110,13 @@ def checked_folder(cwd: str | os.PathLike[str] | None) -> str | None:
 
 
 def check_id(session: str) -> None:
-    """Raises `LocalProtocolError` for what is no id of a session."""
+    """Raise `LocalProtocolError` if the session id is not a string."""
     if not isinstance(session, str):
         raise LocalProtocolError(f"session must be given as text, not {session!r}")
 
 
 def check_other(session: str, own: str | None) -> None:
-    """Raises `LocalProtocolError` for the session that is open."""
+    """Raise `LocalProtocolError` if the session is the open one."""
     if session == own:
         raise LocalProtocolError("that session is open here: close it before it is deleted")
 
@@ -123,7 +126,7 @@ def _real(folder: str | None) -> str | None:
 
 
 def _seconds(text: str | None) -> float | None:
-    """A point in time, out of ISO 8601."""
+    """Parse an ISO 8601 time."""
     try:
         when = datetime.fromisoformat(text or "")
     except ValueError:

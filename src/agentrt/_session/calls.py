@@ -1,4 +1,4 @@
-"""Requests of ours to the agent, outside its turns: settings, lists, tasks."""
+"""Requests from agentrt to the agent outside turns: settings, lists, tasks."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ async def call(
     *,
     succeeded: Callable[[], None] = lambda: None,
 ) -> Any:
-    """Ask, and return the result in the protocol's own shape. A checkpoint. `succeeded` is called
-    in the step in which a good answer comes: what it changes is stored with the answer's events.
+    """Send a request and return its result in the protocol's own shape.
 
-    Raises `RequestError` with the agent's error, `SessionClosed` if no agent runs. Cancelling it
-    notifies the agent, where the protocol can.
+    `succeeded` is called in the same step as a successful answer, so that its changes are stored
+    together with the answer's events.
+
+    Raises `RequestError` with the agent's error, or `SessionClosed` if no agent runs. Always a
+    checkpoint. Cancelling this call notifies the agent if the protocol supports it.
     """
     await trio.lowlevel.checkpoint_if_cancelled()
     asked = _Asked(succeeded)
@@ -41,11 +43,11 @@ async def call(
 async def change(
     core: SessionCore, setting: str, method: str, params: JsonObject, succeeded: Callable[[], None]
 ) -> None:
-    """Change one setting of the agent; as `call`.
+    """Change one setting of the agent. Arguments and errors are those of `call`.
 
-    Cancelling it does not take the request back: the agent may carry it out all the same. Until it
-    answers, or is gone, the session's state shows the setting as unconfirmed, and a late answer
-    counts like any other.
+    Cancelling this call does not withdraw the request: the agent may still carry it out. Until it
+    answers or its process ends, the session's state shows the setting as unconfirmed, and a late
+    answer counts like any other.
     """
     await trio.lowlevel.checkpoint_if_cancelled()
     asked = _Asked(succeeded)
@@ -71,7 +73,7 @@ async def change(
 
 
 class _Asked:
-    """A request of ours, and its answer when it has come."""
+    """A request to the agent, and its answer once it has come."""
 
     def __init__(self, succeeded: Callable[[], None]) -> None:
         self.done = trio.Event()
@@ -85,7 +87,7 @@ class _Asked:
         self.done.set()
 
     def result(self) -> Any:
-        """The value of a good answer. Raises `RequestError` for an error."""
+        """Return the value of a successful answer. Raises `RequestError` for an error."""
         assert self.answer is not None
         error = self.answer.error
         if error is None:

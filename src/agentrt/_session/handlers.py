@@ -1,8 +1,8 @@
-"""The tasks that answer the agent's requests, each under a cancel scope of its own.
+"""The tasks that answer the agent's requests, each under its own cancel scope.
 
-A request that a turn caused is served in that turn's nursery and context; one that came outside
-turns in the session's. Its scope is known by the request's key, so that the agent's withdrawal,
-the turn's cancel and the session's end all reach it.
+A request that a turn caused is served in that turn's nursery and context; a request from outside
+turns in the session's. The scope is stored under the request's key, so that a withdrawal by the
+agent, a cancel of the turn and the session's end all reach it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,33 @@ from .._wire.jsonrpc import INTERNAL_ERROR
 from .interfaces import CANCELLED, Lifetime
 
 Reply = Callable[[Any], None]
-"""Answers with a result; raises `TypeError`, `ValueError` or `RecursionError` for what is no JSON,
-and can be refused then."""
+"""Answers with a result. Raises `TypeError`, `ValueError` or `RecursionError` if it is not JSON;
+the request can then still be refused.
+"""
 Refuse = Callable[[int, str, Any], None]
+"""Answers with an error: its code, message and data."""
 OnError = Callable[[Exception], None]
+"""Gets an exception of the service before the error answer is sent."""
 
 
 class Starter(Protocol):
-    """What a handler can be started in."""
+    """A nursery in which a handler can be started."""
 
     def start_soon(self, service: Callable[..., Awaitable[object]], /, *args: object) -> None: ...
 
 
 class Handlers:
-    """The handlers that run now, by the key of their request. `ended` is called when one has
-    answered."""
+    """The running handlers, by the key of their request.
+
+    `ended` is called each time a handler has answered.
+    """
 
     def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
         self.running: dict[str, trio.CancelScope] = {}
-        """Their cancel scopes. To be changed by the methods alone."""
+        """Their cancel scopes. Change it only through the methods."""
         self._until: dict[str, Lifetime] = {}
         self._ends: dict[str, trio.Event] = {}
-        """Of those that somebody waits for."""
+        """The end events of handlers that are waited for."""
         self._ended = ended
 
     def start(
@@ -54,10 +59,10 @@ class Handlers:
         until: Lifetime = "turn",
         context: contextvars.Context | None = None,
     ) -> None:
-        """Have `service` run in *nursery* and its result answered, exactly once.
+        """Run `service` in `nursery` and answer with its result, exactly once.
 
-        An exception is an error answer; being cancelled is one, too. What is no `Exception`
-        (KeyboardInterrupt, a bug's BaseException) is answered and then goes on upwards.
+        An exception becomes an error answer, and so does cancellation. A `BaseException` that is
+        not an `Exception` (such as `KeyboardInterrupt`) is answered and then propagates.
         """
         self._until[key] = until
         scope = self.running[key] = trio.CancelScope()
@@ -68,24 +73,23 @@ class Handlers:
             context.run(nursery.start_soon, *args)
 
     def end_of(self, key: str) -> trio.Event | None:
-        """Set when that handler has answered; None if it does not run."""
+        """Return an event that is set when that handler has answered; None if it is not running."""
         return self._ends.setdefault(key, trio.Event()) if key in self.running else None
 
     def cancel(self, key: str) -> None:
-        """Stop one handler, if it runs."""
+        """Stop one handler, if it is running."""
         scope = self.running.get(key)
         if scope is not None:
             scope.cancel()
 
     def cancel_turn(self) -> None:
-        """The turn is cancelled: stop every handler that it has caused."""
+        """Stop every handler that the cancelled turn has caused."""
         for key, scope in self.running.items():
             if self._until[key] in ("turn", "cancel"):
                 scope.cancel()
 
     def end_turn(self) -> None:
-        """The turn is over: stop what it has caused, but let those finish that it did not wait
-        for."""
+        """Stop the handlers of a turn that is over, except for those that it did not wait for."""
         for key, scope in self.running.items():
             if self._until[key] == "turn":
                 scope.cancel()
@@ -94,15 +98,16 @@ class Handlers:
 
     @property
     def finishing(self) -> bool:
-        """Whether some have outlived their turn."""
+        """True if a handler has outlived its turn."""
         return "itself" in self._until.values()
 
     @property
     def of_turn(self) -> bool:
-        """Whether some are not over that are to end with their turn."""
+        """True if handlers that end with their turn are still running."""
         return "turn" in self._until.values()
 
     def cancel_all(self) -> None:
+        """Stop all handlers."""
         for scope in self.running.values():
             scope.cancel()
 
@@ -123,7 +128,7 @@ class Handlers:
         try:
             with scope:
                 try:
-                    await trio.lowlevel.checkpoint_if_cancelled()  # it may be withdrawn by now
+                    await trio.lowlevel.checkpoint_if_cancelled()  # it may be withdrawn already
                     value = await service()
                 except RequestError as error:
                     code, message, data = error.code, error.message, error.data
@@ -140,6 +145,6 @@ class Handlers:
                     end.set()
             try:
                 answer()
-            except (TypeError, ValueError, RecursionError) as error:  # no JSON
+            except (TypeError, ValueError, RecursionError) as error:  # not JSON
                 failed(error)
             self._ended()

@@ -1,4 +1,4 @@
-"""Where readers of the log wait for more, and how long they may go on without waiting."""
+"""Waiting places for readers of the log, and limits on reading without a wait."""
 
 from __future__ import annotations
 
@@ -20,30 +20,35 @@ from trio.lowlevel import (
 from .._errors import LocalProtocolError
 
 STEPS: Final = 32
-"""Times that a reader may look for more, and find it, before others have their turn: so many
-handfuls of events, should the clock stand still."""
+"""The number of times that a reader may look for more events and find some before other tasks run.
+It limits the reader even if the clock stands still.
+"""
 
 SLICE: Final = 0.001
-"""Seconds that a reader may take for what it finds before others have their turn."""
+"""Seconds that a reader may spend on the found events before other tasks run."""
 
 NEVER: Final = -math.inf
+"""A time in the past of any clock."""
 
 
 class Readers:
     """Tasks that wait for the next batch of events.
 
-    What `trio.lowlevel.ParkingLot` does, without its order and its counting: a turn waits here at
-    least once, and a trivial one costs no more than a few such steps.
+    Like `trio.lowlevel.ParkingLot` without its order and counting, to save time: every turn waits
+    here at least once, and a trivial turn costs no more than a few such steps.
     """
 
     def __init__(self) -> None:
         self.tasks: dict[Task, Callable[[], bool] | None] = {}
         self.others: list[Callable[[], None]] = []
-        """Called once, at the next `wake`: those who wait in another event loop."""
+        """Called once, at the next `wake`, for readers in another event loop."""
 
     async def wait(self, until: Callable[[], bool] | None = None) -> None:
-        """Until `wake`, or a `wake` at which `until` is true: to ask that costs less than to let a
-        task go on in vain. Cancelling it changes nothing."""
+        """Wait until `wake`, or until a `wake` at which `until` returns true.
+
+        Calling `until` costs less than resuming a task in vain. Cancelling this call changes
+        nothing.
+        """
         task = current_task()
         self.tasks[task] = until
 
@@ -54,12 +59,14 @@ class Readers:
         await wait_task_rescheduled(abort)
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have `wake` called at the next `wake`; returns the function that ends that."""
+        """Call `wake` once, at the next `Readers.wake`. Returns the function that
+        unsubscribes it.
+        """
         self.others.append(wake)
         return lambda: self.others.remove(wake) if wake in self.others else None
 
     def wake(self) -> None:
-        """Let all go on who wait now, unless it is in vain."""
+        """Resume all waiting tasks, except for those whose `until` returns false."""
         if self.others:
             others, self.others = self.others, []
             for wake in others:
@@ -74,9 +81,11 @@ class Readers:
 
 
 class Pace:
-    """Keeps one reader from holding up others while it always finds more: each step notices a
-    cancelled scope, and others run at least once in a `SLICE` of the reader's own time. Until
-    `until` it takes what it has in hand; before it looks further it is to `step`, or to `wait`.
+    """Keeps a reader that always finds more events from blocking other tasks.
+
+    Each step notices a cancelled scope, and other tasks run at least once per `SLICE` of the
+    reader's time. Until the time `until` the reader may take fetched events; before it fetches more
+    it must call `step` or `wait`.
     """
 
     __slots__ = ("_clock", "_occupied", "_steps", "until", "waited")
@@ -84,15 +93,20 @@ class Pace:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._steps = 0
-        self._occupied = False  # a task waits or rests in the middle of a step
+        self._occupied = False  # a task waits or yields in the middle of a step
         self.until = NEVER
-        """When others are to have their turn, on `clock`; in the past while a task waits or rests,
-        and before the first step: what the reader did before is not counted."""
+        """The time on `clock` at which other tasks must run.
+
+        In the past while a task waits or yields, and before the first step: earlier work of the
+        reader does not count.
+        """
         self.waited = False
-        """Whether the reader has ever waited, or let others run."""
+        """True if the reader has ever waited or yielded to other tasks."""
 
     async def step(self) -> None:
-        """Notice a cancelled scope, and let others run when it is their turn. Raises as `due`."""
+        """Notice a cancelled scope, and let other tasks run if it is their turn. Raises
+        like `due`.
+        """
         if not self.due():
             await checkpoint_if_cancelled()
             return
@@ -103,7 +117,7 @@ class Pace:
             self.free()
 
     async def wait(self, readers: Readers) -> None:
-        """Until there is more. Raises as `due`."""
+        """Wait until there are more events. Raises like `due`."""
         self.occupy()
         try:
             await readers.wait()
@@ -111,8 +125,11 @@ class Pace:
             self.free()
 
     def due(self) -> bool:
-        """Whether it is the others' turn. Raises `LocalProtocolError` if another task waits for an
-        event: each would get a part of them."""
+        """Return True if other tasks must run.
+
+        Raises `LocalProtocolError` if another task waits for an event of this reader, because each
+        would get only part of them.
+        """
         if self._occupied:
             raise _shared()
         clock = self._clock
@@ -123,14 +140,14 @@ class Pace:
         return self._steps > STEPS or now > self.until
 
     def occupy(self) -> None:
-        """A task waits or rests, until `free`. Raises as `due`."""
+        """Mark a task as waiting or yielding, until `free`. Raises like `due`."""
         if self._occupied:
             raise _shared()
         self._occupied = True
         self.until = NEVER
 
     def free(self) -> None:
-        """It has waited, and others had their turn."""
+        """Record that the task has waited and other tasks have run."""
         self._occupied = False
         self.waited = True
         self._steps = 0

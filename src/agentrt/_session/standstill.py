@@ -1,9 +1,9 @@
-"""Notices that this program did not run for a while: its container was paused, a debugger held it,
-the machine slept, or something blocked Trio.
+"""Detects that this program did not run for a while.
 
-The agent may not have run either, and nobody read it. A limit that is over by then says nothing
-about the agent. The time is measured between the steps of Trio's loop, before it looks at its
-deadlines, so that they can be moved by the gap first.
+Reasons are a paused container, a debugger, a sleeping machine, or code that blocked Trio. The agent
+may not have run either, and its output was not read, so a limit that expired in that time means
+nothing. The time is measured between the steps of Trio's loop, before it checks its deadlines, so
+that they can be moved by the gap first.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from typing import Final
 import trio
 
 TICK_S: Final = 5.0
-"""Seconds for which a session with a turn sleeps at most: a gap is noticed when a sleep is longer
-than it was to be."""
+"""The maximum sleep of a session with a turn, in seconds. A sleep that takes longer shows a gap."""
 
 GAP_S: Final = 5.0
 """Seconds by which the loop must be late. A program that is less late was busy."""
 
 Listener = Callable[[float], None]
-"""Called with the seconds for which the program stood still."""
+"""Called with the seconds during which the program stood still."""
 
 
 class Standstill(trio.abc.Instrument):
-    """Watches the loop of one Trio run. `clock` goes on while the program does not run."""
+    """Watches the loop of one Trio run. `clock` must advance while the program does not run."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.listeners: set[Listener] = set()
@@ -35,8 +34,9 @@ class Standstill(trio.abc.Instrument):
         self._seen_at = clock()
 
     def after_io_wait(self, timeout: float) -> None:
+        """Report a gap to the listeners, if there was one."""
         now = self._clock()
-        # Where in its sleep the program was stopped is not known: all of it may be the gap.
+        # The time at which the program stopped is unknown: the whole sleep may be the gap.
         gap_s, self._seen_at = now - self._seen_at, now
         if gap_s - timeout >= GAP_S:
             for listener in tuple(self.listeners):
@@ -48,8 +48,10 @@ _current: trio.lowlevel.RunVar[Standstill | None] = trio.lowlevel.RunVar("agentr
 
 @contextmanager
 def on_standstill(listener: Listener) -> Iterator[None]:
-    """Have `listener` called when the program has stood still, while the block runs. It must not
-    block, and is called outside of any task."""
+    """Call `listener` after each standstill of the program, as long as the block runs.
+
+    `listener` must not block. It is called outside of any task.
+    """
     watch = _current.get()
     if watch is None:
         watch = Standstill()

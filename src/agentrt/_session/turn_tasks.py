@@ -1,7 +1,8 @@
-"""A turn's nursery and its cancel scope, open before anybody looks at them.
+"""A turn's nursery and cancel scope, opened before they are needed.
 
-A nursery can only be opened by a task that waits in it. So each session keeps one open that belongs
-to no turn yet; the first handler of a turn, or a program that wants `Turn.nursery`, takes it.
+A nursery can only be opened by a task that waits in it. Each session therefore keeps one open that
+belongs to no turn yet. The first handler of a turn, or a program that uses `Turn.nursery`, takes
+it.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from .._nesting import bare_errors
 
 
 class TurnTasks:
-    """What lives with one turn, and is over before the next one starts."""
+    """The tasks of one turn, which are over before the next one starts."""
 
     nursery: trio.Nursery
 
     def __init__(self) -> None:
         self.cancel_scope = trio.CancelScope()
         self.turn: TurnMachine | None = None
-        """Whose it is; None until somebody has looked."""
+        """The turn that uses it; None until it is needed."""
         self.finished = False
         self._over = trio.Event()
 
     def take(self, turn: TurnMachine) -> None:
-        """From now on it is this turn's: the deadline of the scope is its hard limit."""
+        """Assign this to a turn: the deadline of the scope is the turn's hard limit."""
         self.turn = turn
         self.cancel_scope.deadline = turn.hard_at
         turn.scope = self.cancel_scope
@@ -35,7 +36,7 @@ class TurnTasks:
             self.cancel_scope.cancel()
 
     def close(self) -> None:
-        """The turn is over: cancel what is left of it."""
+        """Cancel the remaining tasks of a turn that is over."""
         self.nursery.cancel_scope.cancel()
         self._over.set()
 
@@ -46,10 +47,11 @@ class TurnTasks:
         *,
         task_status: trio.TaskStatus[TurnTasks],
     ) -> None:
-        """Hold the nursery open until `close`. `cancelled` is called at once if the scope or the
-        nursery is cancelled before, `finished` when every task is over.
+        """Keep the nursery open until `close`.
 
-        An error of a task is for the turn's block, or, where nobody is in it, raised here.
+        `cancelled` is called immediately if the scope or the nursery is cancelled before that, and
+        `finished` when every task is over. An error of a task goes to the turn's block or, if no
+        task is in it, is raised here.
         """
         try:
             async with bare_errors():

@@ -1,1 +1,1 @@
-"""Bytes to messages and back, without I/O: lines, JSON, JSON-RPC, MCP."""
+"""Conversion between bytes and messages, without I/O: lines, JSON, JSON-RPC, MCP."""

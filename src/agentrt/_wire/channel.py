@@ -1,5 +1,6 @@
-"""What every part of a driver of JSON-RPC speaks through: effects out, our requests and their
-answers, and what is wrong with what came.
+"""The common output of all parts of a JSON-RPC driver.
+
+It collects effects, sends requests and matches their answers, and reports defects of the input.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ T = TypeVar("T", bound=Struct)
 _json: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 Then: TypeAlias = Callable[[Response], None]
-"""What to do with the answer to a request."""
+"""Processes the answer to a request."""
 
 _STRAYS = {
     "duplicate": "a request was answered a second time",
@@ -39,36 +40,39 @@ class Channel:
     def __init__(self) -> None:
         self.out: list[Effect] = []
         self.counts: Counter[str] = Counter()
-        """How often each notice was due, reported or not."""
+        """The number of occurrences of each notice, reported or not."""
         self._repeats = Repeats()
         self._calls: Calls[Then] = Calls()
 
     def take(self) -> list[Effect]:
+        """Return the collected effects and forget them."""
         out, self.out = self.out, []
         return out
 
     def write(self, line: bytes, *, urgent: bool = True) -> None:
+        """Add a line to write."""
         self.out.append(Write(line, urgent))
 
     def notify(self, method: str, params: Struct, *, urgent: bool = True) -> None:
+        """Send a notification."""
         self.write(notification_line(method, params), urgent=urgent)
 
     def request(self, method: str, params: Any, then: Then, *, urgent: bool = True) -> int:
-        """Send a request; `then` gets its answer. Returns its id."""
+        """Send a request and return its id. `then` gets its answer."""
         id = self._calls.open(then)
         self.out.append(Write(request_line(id, method, params), urgent))
         return id
 
     def forget(self, id: int) -> None:
-        """Nobody waits for this answer any more; if it comes, it is dropped and reported."""
+        """Stop waiting for an answer. If it still comes, it is dropped and reported."""
         self._calls.replace(id, self._late)
 
     def withdraw(self, id: int) -> None:
-        """The request was never written."""
+        """Forget a request that was never written."""
         self._calls.take(id)
 
     def answered(self, response: Response) -> None:
-        """Hand an answer to whoever waits for it."""
+        """Pass an answer to its callback. An answer without a request is reported."""
         if response.id is None and response.error is not None:
             self.notice(
                 "warning",
@@ -89,8 +93,10 @@ class Channel:
         then(response)
 
     def decoded(self, line: bytes | LongLine) -> Any:
-        """What a line says, repaired where necessary, which is reported. Raises
-        `RemoteProtocolError`, or one of `DECODE_ERRORS`."""
+        """Decode a line. A repair, where necessary, is reported.
+
+        Raises `RemoteProtocolError`, or one of `DECODE_ERRORS`.
+        """
         if isinstance(line, LongLine):
             message, repaired = line.value(), line.repaired
         else:
@@ -104,7 +110,7 @@ class Channel:
         return message
 
     def malformed(self, why: str, line: bytes = b"", times: int = 1) -> None:
-        """Something came that is no message."""
+        """Report input that is not a message."""
         data = {"line": line[:200].decode("utf-8", "replace")} if line else None
         self.notice("warning", "malformed", why, data, times=times)
 
@@ -120,8 +126,11 @@ class Channel:
         lines.oversized.clear()
 
     def read(self, raw: Any, type: type[T], what: str) -> T:
-        """Read a message leniently, and report what was left out. `ValidationError`, whose text
-        is the path of the culprit, if it is unusable."""
+        """Convert a message leniently, and report the fields that were left out.
+
+        Raises `ValidationError`, whose text is the path of the wrong field, if the message is
+        unusable.
+        """
         dropped: list[str] = []
         message = lenient(raw, type, dropped)
         if dropped:
@@ -129,6 +138,7 @@ class Channel:
         return message
 
     def notice_dropped(self, dropped: list[str], raw: Any, what: str) -> None:
+        """Report the fields that were left out of a message."""
         self.notice(
             "info",
             "wrong_fields",
@@ -147,8 +157,7 @@ class Channel:
         about: str = "",
         times: int = 1,
     ) -> None:
-        """Count something worth a notice and, unless it was reported often before, report it; as
-        `Repeats.rarer`."""
+        """Count a notice and report it unless it was reported often before; see `Repeats.rarer`."""
         self.counts[code] += times
         notice = Notice(level, code, message, data)
         self.out += self._repeats.rarer(notice, about=about, times=times)

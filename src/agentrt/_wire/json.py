@@ -1,9 +1,9 @@
-"""JSON as real agents write it: one place for decoding errors, repair and encoding.
+"""JSON as real agents write it: decoding errors, repair and encoding in one place.
 
-msgspec reports a bad line as one of three exceptions, and refuses two things that agents do send:
-bytes that are no UTF-8 (a log line of a tool, copied raw) and lone surrogates (Node emits
+msgspec reports a bad line with one of three exceptions, and refuses two things that agents do send:
+bytes that are not UTF-8 (a log line of a tool, copied raw) and lone surrogates (Node emits
 `"\\ud83d"` when it cuts a string in the middle of an emoji). Such a line is repaired with U+FFFD
-and decoded again; it must never cost more than its own broken characters.
+and decoded again. Nothing but its broken characters is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._errors import RemoteProtocolError
 T = TypeVar("T")
 
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""All that msgspec raises for input it cannot decode; `ValidationError` is a `DecodeError`."""
+"""All exceptions of msgspec for undecodable input. `ValidationError` is a `DecodeError`."""
 
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
@@ -27,9 +27,9 @@ _surrogate = re.compile("[\ud800-\udfff]")
 
 
 def decode(line: bytes | bytearray, decoder: msgspec.json.Decoder[T] = _ANY) -> T:
-    """Decode one line, repaired where necessary.
+    """Decode one line and repair it where necessary.
 
-    Raises `RemoteProtocolError`, and nothing else, if it is no JSON or not what `decoder` wants.
+    Raises only `RemoteProtocolError`, if the line is not JSON or does not match `decoder`.
     """
     try:
         return decoder.decode(line)
@@ -45,8 +45,11 @@ def decode(line: bytes | bytearray, decoder: msgspec.json.Decoder[T] = _ANY) -> 
 
 
 def decode_strictly(text: str, decoder: msgspec.json.Decoder[T] = _ANY) -> T:
-    """Decode what a client sent, which is refused where an agent's would be repaired: repairing
-    takes a hundred times as long. Raises `RemoteProtocolError`."""
+    """Decode a message from a client.
+
+    Broken text is refused and not repaired as an agent's would be, because repairing takes a
+    hundred times as long. Raises `RemoteProtocolError`.
+    """
     try:
         return decoder.decode(text)
     except (*DECODE_ERRORS, UnicodeEncodeError) as error:
@@ -54,10 +57,9 @@ def decode_strictly(text: str, decoder: msgspec.json.Decoder[T] = _ANY) -> T:
 
 
 def repair(line: bytes | bytearray) -> bytes:
-    """The same JSON with U+FFFD for what is no UTF-8 and for lone surrogates, and null for NaN and
-    for numbers that are out of range.
+    """Repair JSON: U+FFFD for invalid UTF-8 and lone surrogates, null for NaN and overflows.
 
-    Raises `RemoteProtocolError` if it is no JSON even so.
+    Raises `RemoteProtocolError` if the result is not JSON either.
     """
     try:
         value = json.loads(line.decode("utf-8-sig", "replace"))
@@ -67,7 +69,10 @@ def repair(line: bytes | bytearray) -> bytes:
 
 
 def encode_line(message: object) -> bytes:
-    """One line of newline-delimited JSON. Lone surrogates (file names have them) become U+FFFD."""
+    """Encode one line of newline-delimited JSON.
+
+    Lone surrogates, which occur in file names, become U+FFFD.
+    """
     try:
         return _encoder.encode(message) + b"\n"
     except UnicodeEncodeError:
@@ -75,7 +80,7 @@ def encode_line(message: object) -> bytes:
 
 
 def without_surrogates(value: Any) -> Any:
-    """Decoded JSON with U+FFFD for every lone surrogate. May raise `RecursionError`."""
+    """Replace every lone surrogate in decoded JSON by U+FFFD. May raise `RecursionError`."""
     match value:
         case str():
             return _surrogate.sub("\ufffd", value)

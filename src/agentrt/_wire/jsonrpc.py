@@ -1,8 +1,8 @@
-"""JSON-RPC 2.0, as far as both ends of a pipe share it: envelopes, ids, errors.
+"""JSON-RPC 2.0, as used by both ends of a pipe: envelopes, ids, errors.
 
 `parse` sorts a decoded message into `Request`, `Notification` or `Response`; `Calls` matches
-responses with our own requests. Each side numbers its own requests, so that the same id is often
-live in both directions: ids of the peer never meet ours.
+responses with agentrt's own requests. Each side numbers its own requests, so the same id is often
+in use in both directions. The peer's ids are kept apart from agentrt's.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 LONGEST_ID = 1000
-"""Characters of an id: it is kept, and sent back, and many may be open."""
+"""Characters of an id: it is kept and sent back, and many may be open."""
 
 Id: TypeAlias = int | float | str | None
-"""A request's id, echoed as it came. Null and fractions are discouraged but legal; a bool is no
-id, though Python takes it for an int."""
+"""A request's id, echoed unchanged. Null and fractions are discouraged but legal. A bool is not a
+valid id, although Python treats it as an int.
+"""
 
 
 class RpcError(Struct, omit_defaults=True):
-    """Why a request failed. Useful detail is usually in `data`."""
+    """The error of a failed request. Useful detail is usually in `data`."""
 
     code: int
     message: str
@@ -39,7 +40,9 @@ class RpcError(Struct, omit_defaults=True):
 
 
 class Request(Struct):
-    """Wants an answer with the same `id`. `params` are whatever was sent, None if nothing was."""
+    """Requires an answer with the same `id`. `params` is the sent value, or None if
+    there was none.
+    """
 
     id: Id
     method: str
@@ -47,15 +50,17 @@ class Request(Struct):
 
 
 class Notification(Struct):
-    """Wants no answer."""
+    """Requires no answer."""
 
     method: str
     params: Any
 
 
 class Response(Struct):
-    """The answer to one of our requests. An error whose `id` is None says that something of ours
-    was not understood, without saying what."""
+    """The answer to a request of agentrt.
+
+    An error with the `id` None reports that a message was not understood, without naming it.
+    """
 
     id: Id
     result: Any = None
@@ -63,10 +68,10 @@ class Response(Struct):
 
 
 def parse(message: Any) -> Request | Notification | Response:
-    """Say what a decoded message is. `RemoteProtocolError` if it is none of the three.
+    """Classify a decoded message. Raises `RemoteProtocolError` if it is none of the three.
 
-    What peers do is tolerated: no `jsonrpc`, `error: null` beside a result, an error that is a
-    string. If there are a result and an error, the error counts.
+    Common deviations are tolerated: a missing `jsonrpc`, `error: null` next to a result, a string
+    as error. If there are a result and an error, the error counts.
     """
     if not isinstance(message, dict):
         kind = "a batch" if isinstance(message, list) else "a bare value"
@@ -95,7 +100,7 @@ def parse(message: Any) -> Request | Notification | Response:
 
 
 def read_error(error: Any) -> RpcError:
-    """An error object, or what some peers send instead of one; nothing that it says is lost."""
+    """Convert an error object, or another value sent instead of one, without losing content."""
     if isinstance(error, str):
         return RpcError(INTERNAL_ERROR, error)
     if not isinstance(error, dict):
@@ -111,7 +116,7 @@ def read_error(error: Any) -> RpcError:
 
 
 class Calls(Generic[T]):
-    """Our requests that wait for their answer, each with what it was for (`T`)."""
+    """The requests of agentrt that wait for an answer, each with its purpose (`T`)."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -121,21 +126,21 @@ class Calls(Generic[T]):
         return len(self._waiting)
 
     def open(self, purpose: T) -> int:
-        """The id for a new request."""
+        """Register a request and return its new id."""
         self._last += 1
         self._waiting[self._last] = purpose
         return self._last
 
     def replace(self, id: int, purpose: T) -> None:
-        """Somebody else, or nobody, waits for this answer now."""
+        """Change the purpose of a request that still waits."""
         if id in self._waiting:
             self._waiting[id] = purpose
 
     def take(self, id: Id) -> tuple[T | None, Literal["", "id_type", "duplicate", "foreign"]]:
-        """What an answer with this id is for, and what is wrong with it.
+        """Return the purpose of the answer with this id, and its defect.
 
-        `id_type`: it belongs to a request, but 7 was echoed as "7" or 7.0. `duplicate`: the
-        request was answered before. `foreign`: we never sent such a request.
+        `id_type`: it belongs to a request, but 7 was echoed as "7" or 7.0. `duplicate`: the request
+        was answered before. `foreign`: no such request was sent.
         """
         own = id if type(id) is int else _as_int(id)
         if own is None or not 0 < own <= self._last:
@@ -159,16 +164,20 @@ def _as_int(id: Id) -> int | None:
 
 
 def request_line(id: Id, method: str, params: Any) -> bytes:
+    """Encode a request."""
     return encode_line({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
 
 def notification_line(method: str, params: Any) -> bytes:
+    """Encode a notification."""
     return encode_line({"jsonrpc": "2.0", "method": method, "params": params})
 
 
 def result_line(id: Id, result: Any) -> bytes:
+    """Encode an answer with a result."""
     return encode_line({"jsonrpc": "2.0", "id": id, "result": result})
 
 
 def error_line(id: Id, error: RpcError) -> bytes:
+    """Encode an answer with an error."""
     return encode_line({"jsonrpc": "2.0", "id": id, "error": error})

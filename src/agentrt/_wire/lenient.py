@@ -1,9 +1,9 @@
-"""Decode what can be decoded: for messages that strict decoding refuses.
+"""Lenient decoding, for messages that strict decoding refuses.
 
-A peer's wrong optional field must not cost the message, nor an unknown item the list it stands
-in. The schema of ACP demands this reading (`x-deserialize-default-on-error`,
-`x-deserialize-skip-invalid-items`); here it follows from the struct's types alone. It is slow where
-strict conversion fails, and as fast as that where it does not.
+A wrong optional field must not cost the whole message, nor an unknown item its whole list. The
+schema of ACP requires this (`x-deserialize-default-on-error`, `x-deserialize-skip-invalid-items`);
+here it follows from the struct's types alone. It is slow if strict conversion fails, and as fast as
+strict conversion otherwise.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ T = TypeVar("T", bound=Struct)
 
 
 def lenient(value: Any, type: type[T], dropped: list[str]) -> T:
-    """Make a `type` (a struct) of decoded JSON, leaving out what does not fit.
+    """Convert decoded JSON to `type` (a struct), leaving out everything that does not fit.
 
-    A field that does not fit gets its default, a list item that does not fit is skipped; the paths
-    of both are added to `dropped`. `ValidationError`, whose text is the path, if a required field
-    is missing or wrong.
+    A field that does not fit gets its default, and a list item that does not fit is skipped; the
+    paths of both are added to `dropped`. Raises `ValidationError`, whose text is the path, if a
+    required field is missing or wrong.
     """
     try:
         return convert(value, type)

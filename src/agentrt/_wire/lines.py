@@ -1,4 +1,4 @@
-"""Bytes into lines: newline-delimited JSON, cut by the pipe wherever it liked."""
+"""Splits bytes into lines of newline-delimited JSON; reads may be cut at any position."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from .._limits import Limits
 from .long_lines import LONG, PIECE, LongLine
 
 SMALL: Final = 4 * 1024
-"""Bytes of a piece of a line that is put to the one before: to keep it apart costs a list's place
-and an object."""
+"""Bytes below which a piece of a line is appended to the piece before: a separate piece costs a
+list entry and an object.
+"""
 
 
 class Lines:
-    """Collects whole lines from reads cut anywhere.
+    """Collects whole lines from reads cut at any position.
 
-    `feed` hands over the whole lines of a read as one buffer, newlines included, as it is wanted
-    by `msgspec.json.Decoder.decode_lines`: nothing is done per line. CRLF and blank lines pass
-    through; both are white space to JSON.
+    `feed` returns the whole lines of a read as one buffer, including newlines, as
+    `msgspec.json.Decoder.decode_lines` expects them: there is no work per line. CRLF and blank
+    lines pass through; both are white space in JSON.
 
-    A line longer than `limit` is skipped up to its newline and its size put into `oversized`;
-    what was kept of it is freed as soon as the limit is passed.
+    A line longer than `limit` is skipped up to its newline and its size is added to `oversized`.
+    The part already kept is freed as soon as the limit is exceeded.
 
-    With `long_apart`, a line of more than `LONG` bytes that comes in several reads is not handed
-    over but put into `long`, for the caller to take and clear: it came before what `feed` returns.
+    With `long_apart`, a line of more than `LONG` bytes that comes in several reads is not returned
+    but added to `long`, for the caller to take and clear. It precedes the lines that `feed`
+    returns.
     """
 
     def __init__(self, limit: int = Limits().line, *, long_apart: bool = False) -> None:
@@ -33,15 +35,16 @@ class Lines:
         self.oversized: list[int] = []
         """Sizes in bytes of the lines skipped so far, for the caller to report and clear."""
         self._pieces: list[bytes | bytearray] = []
-        """The beginning of a line whose newline has not come. Put together when it comes: what
-        grows by large pieces is copied again and again."""
+        """The start of a line whose newline has not come. The pieces are joined only when it comes,
+        because a buffer that grows by large pieces is copied again and again.
+        """
         self._size = 0
-        """Bytes of these."""
+        """Bytes in `_pieces`."""
         self._skipped = 0
-        """Bytes of an oversized line that is being skipped; 0 when none is."""
+        """Bytes of an oversized line that is being skipped; 0 if there is none."""
         self._long_from = LONG if long_apart else limit
         self._long: LongLine | None = None
-        """The line that has not ended, if it is a long one; it is not in `_pieces` then."""
+        """The unfinished line, if it is a long one; it is not in `_pieces` in that case."""
 
     @property
     def begun(self) -> bool:
@@ -49,7 +52,7 @@ class Lines:
         return bool(self._size or self._skipped) or self._long is not None
 
     def feed(self, data: bytes) -> bytes | bytearray:
-        """The whole lines that are complete with `data`; empty if there are none."""
+        """Return the lines that are complete with `data`; empty if there are none."""
         if self._long is not None:
             data = self._feed_long(data, self._long)
         cut = data.rfind(b"\n") + 1
@@ -70,7 +73,7 @@ class Lines:
         return lines
 
     def _keep(self, piece: bytes) -> None:
-        """The line goes on with it."""
+        """Keep a further piece of the line."""
         last = self._pieces[-1] if self._pieces else None
         if len(piece) >= SMALL:
             self._pieces.append(piece)
@@ -81,13 +84,13 @@ class Lines:
         self._size += len(piece)
 
     def _taken(self) -> list[bytes | bytearray]:
-        """The pieces, which are forgotten here."""
+        """Return the pieces and forget them."""
         pieces, self._pieces = self._pieces, []
         self._size = 0
         return pieces
 
     def end(self) -> bytes | bytearray:
-        """At end of file: the last line, if it came without its newline."""
+        """Return the last line at end of file, if it came without its newline."""
         if self._skipped:
             self.oversized.append(self._skipped)
             self._skipped = 0
@@ -96,7 +99,7 @@ class Lines:
         return b"".join(self._taken())
 
     def _feed_long(self, data: bytes, line: LongLine) -> bytes:
-        """The next piece of a long line; what is behind its end."""
+        """Feed the next piece of a long line. Returns the data after its end."""
         piece, ended, behind = data.partition(b"\n")
         if line.size + len(piece) > self.limit:
             self._skipped = line.size
@@ -113,7 +116,7 @@ class Lines:
             self.long.append(line)
 
     def _feed_carefully(self, data: bytes) -> bytes | bytearray:
-        """The same line by line, where one of them may be too long."""
+        """Process the data line by line, because one of the lines may be too long."""
         whole = bytearray()
         for piece in BytesIO(data):
             ended = piece.endswith(b"\n")

@@ -1,7 +1,7 @@
-"""A line so long that decoding it at once would keep everybody waiting.
+"""Decoding of a line that is so long that decoding it in one step would block all other tasks.
 
-What makes a message long is text: an answer, a file, a picture. A `LongLine` decodes its long
-strings as they come, a piece at a time, and all the rest, which is short, when the line is over.
+Messages are long because of text: an answer, a file, a picture. A `LongLine` decodes its long
+strings piece by piece as they come, and the rest, which is short, at the end of the line.
 """
 
 from __future__ import annotations
@@ -20,52 +20,57 @@ from .json import DECODE_ERRORS, repair, without_surrogates
 T = TypeVar("T")
 
 LONG: Final = 2 * 1024 * 1024
-"""Bytes from which on a line is a long one. To decode as many takes a few milliseconds, and half of
-what it takes in pieces."""
+"""Bytes from which on a line is a long one. Decoding this many takes a few milliseconds, which is
+half of the time that decoding in pieces takes.
+"""
 
 STRUCTURE: Final = 4 * 1024 * 1024
-"""Bytes of a long line that may be something else than long strings. These are decoded at once, and
-cost most: a megabyte of empty objects takes 40 ms and 25 MB."""
+"""Bytes of a long line outside of long strings. They are decoded in one step and are the most
+expensive: a megabyte of empty objects takes 40 ms and 25 MB.
+"""
 
 PIECE: Final = 64 * 1024
-"""Bytes of a string that are decoded at a time. One that is shorter is no long one."""
+"""Bytes of a string that are decoded at a time. A shorter string is not a long one."""
 
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _TEXT = msgspec.json.Decoder(str)
 _MARK: Final = b"-Infinity"
-"""Stands for a long string in the rest. It is no JSON: the standard library asks what it means."""
+"""Stands for a long string in the rest. It is not JSON: the standard library asks for
+its meaning.
+"""
 
 _CLOSED = re.compile(rb'(?>[^"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
-"""All up to a string that has no end here."""
+"""Everything up to a string that has no end here."""
 _BACKSLASH: Final = ord("\\")
 _UNICODE = re.compile(rb"\\u[0-9a-fA-F]{0,4}\Z")
 _HIGH = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
-"""Half a character, in as far as it is one of those that take two escapes."""
+"""Half a character, if it is one of those that take two escapes."""
 _CHARACTER = re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,2}\Z")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class LongLine:
-    """Takes a line without its newline, cut anywhere; what each call costs depends on its piece."""
+    """Takes a line without its newline, cut at any position. A call's cost depends on its piece."""
 
     def __init__(self) -> None:
         self.size = 0
         self.head = b""
-        """How it begins: enough to quote it."""
+        """The start of the line, long enough to quote it."""
         self.repaired = False
-        """Whether characters had to be replaced. Known when `value` was called."""
+        """True if characters had to be replaced. Known after `value` was called."""
         self._rest = bytearray()
         """Everything but long strings."""
         self._string: bytearray | None = None
-        """The inside of a string that has no end yet, as far as it is not decoded."""
+        """The content of an unfinished string that is not decoded yet."""
         self._escape = b""
-        """A backslash at the end of what came."""
+        """A backslash at the end of the data so far."""
         self._begun = Growing()
-        """Of that string, what is decoded."""
+        """The decoded part of that string."""
         self._strings: list[str] = []
         self._refusal: str | None = None
 
     def feed(self, data: bytes | bytearray) -> None:
+        """Take the next piece of the line."""
         self.size += len(data)
         if len(self.head) < 200:
             self.head += data[: 200 - len(self.head)]
@@ -81,13 +86,13 @@ class LongLine:
 
     @property
     def blank(self) -> bool:
-        """Whether there is nothing in it, so far."""
+        """True if the line is empty so far."""
         return self._refusal is None and self._string is None and not self._rest
 
     def value(self) -> Any:
-        """What the line says, repaired where necessary; to be asked once, at its end.
+        """Decode the line, repaired where necessary. Call it once, at the end of the line.
 
-        Raises `RemoteProtocolError` if it is no JSON, or has too much in it that is no text.
+        Raises `RemoteProtocolError` if it is not JSON or has too much content outside of strings.
         """
         if self._refusal is None and self._string is not None:
             self._refuse("not a message: a string without an end")
@@ -114,7 +119,7 @@ class LongLine:
 
     def _meant(self, constant: str) -> str | None:
         if constant != "-Infinity":
-            return None  # NaN, for which JSON has no word
+            return None  # NaN, which JSON does not have
         if not self._strings:
             raise ValueError("-Infinity in it")
         return self._strings.pop()
@@ -134,7 +139,7 @@ class LongLine:
             self._take_inside(data, closed.end() + 1)
 
     def _take_inside(self, data: bytes, at: int) -> int:
-        """Go on with the open string; where it ends in `data`, or -1."""
+        """Continue the unfinished string. Returns the position after its end in `data`, or -1."""
         assert self._string is not None
         whole = len(data)
         if data.endswith(b"\\") and _escapes(data[at:], whole - at - 1):
@@ -154,8 +159,11 @@ class LongLine:
         return -1
 
     def _take_piece(self, data: bytes) -> bool:
-        """Take all of it, unless the string ends there or is broken: decoding it says so, at less
-        than it takes to look for the end of a text with quotation marks in it."""
+        """Take all of `data`, unless the string ends in it or is broken.
+
+        Decoding detects both, and is faster than finding the end of a text with quotation marks in
+        it.
+        """
         assert self._string is not None
         inside = self._string + data
         cut = _whole(inside)
@@ -196,13 +204,13 @@ class LongLine:
 
 
 def _finite(number: str) -> float | None:
-    """A number; one that is out of range is none, as in a short line."""
+    """Convert a number. One that is out of range becomes None, as in a short line."""
     value = float(number)
     return None if math.isinf(value) else value
 
 
 def _quote(data: bytes, at: int) -> int:
-    """Where the string ends that `data[at:]` is the inside of, or -1."""
+    """Return the end of the string with the content `data[at:]`, or -1."""
     end = data.find(b'"', at)
     if end > at and data[end - 1] == _BACKSLASH:  # it may not end there
         plain = data[at:].replace(rb"\\", b"..").replace(rb"\"", b"..")
@@ -212,7 +220,7 @@ def _quote(data: bytes, at: int) -> int:
 
 
 def _whole(inside: bytearray) -> int:
-    """How much of a string is whole characters, whatever comes behind it."""
+    """Return the length of the part of a string that has only whole characters."""
     end = len(inside)
     if (found := _UNICODE.search(inside, end - 6)) and _escapes(inside, found.start()):
         if len(found[0]) < 6 or _HIGH.match(found[0]):
@@ -225,11 +233,11 @@ def _whole(inside: bytearray) -> int:
 
 
 def _escapes(inside: bytes | bytearray, at: int) -> bool:
-    """Whether the backslash there begins an escape, and does not end one."""
+    """Return True if the backslash at `at` begins an escape and does not end one."""
     before = inside[:at]
     return (len(before) - len(before.rstrip(b"\\"))) % 2 == 0
 
 
 def _length(lead: int) -> int:
-    """Bytes of the character that begins so."""
+    """Return the length in bytes of the character with this lead byte."""
     return 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4

@@ -1,12 +1,12 @@
-"""A minimal MCP server: tools, and nothing else.
+"""A minimal MCP server that supports only tools.
 
-Sans-I/O: `McpServer.receive` takes one JSON-RPC message and says what is to be done with it. It
-keeps the calls that run, so that each is answered exactly once, or not at all when its client has
-cancelled it. One server object per client: ids are the client's own.
+Sans-I/O: `McpServer.receive` takes one JSON-RPC message and returns the action to take. It tracks
+the running calls, so that each is answered exactly once, or not at all if its client has cancelled
+it. Each client needs its own server object, because ids are the client's own.
 
-Both eras of the protocol are spoken: with a handshake (2024-11-05 to 2025-11-25) and without state
-(2026-07-28), where each request says its revision, and `server/discover` takes the handshake's
-place. Which one is meant is seen on each request.
+Both eras of the protocol are supported: with a handshake (2024-11-05 to 2025-11-25) and stateless
+(2026-07-28), where each request names its revision and `server/discover` replaces the handshake.
+Each request shows which era it belongs to.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ from .jsonrpc import (
 )
 
 VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""The protocol's revisions that begin with `initialize`, newest first."""
+"""The protocol revisions that begin with `initialize`, newest first."""
 
 STATELESS: Final = ("2026-07-28",)
-"""Those without a handshake, newest first."""
+"""The protocol revisions without a handshake, newest first."""
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-"""What a request of these has in its `_meta`."""
+"""The key in the `_meta` of a stateless request."""
 
 _SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 UNSUPPORTED_VERSION: Final = -32022
+"""The error code for a stateless request of an unknown revision."""
 
 _SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 
 _FRESH: Final = {"ttlMs": 0, "cacheScope": "private"}
-"""The tools may be others at any time."""
+"""The tools may change at any time."""
 
 Message: TypeAlias = JsonObject
 """A JSON-RPC message, ready to be encoded."""
@@ -60,11 +61,13 @@ class ToolInfo(Struct, rename="camel", omit_defaults=True, frozen=True):
     description: str
     input_schema: JsonObject
     annotations: JsonObject | None = None
-    """Hints such as `{"readOnlyHint": true}`, by which clients decide what may run at once."""
+    """Hints such as `{"readOnlyHint": true}`, by which clients decide which tools may run in
+    parallel.
+    """
 
 
 class ToolOutcome(Struct, rename={"structured": "structuredContent", "is_error": "isError"}):
-    """What became of a tool call. The model reads `content`, also that of an error."""
+    """The result of a tool call. The model reads `content`, even of an error."""
 
     content: list[Block]
     is_error: bool = False
@@ -72,12 +75,12 @@ class ToolOutcome(Struct, rename={"structured": "structuredContent", "is_error":
 
     @classmethod
     def error(cls, message: str) -> ToolOutcome:
-        """A failure, for the model to read."""
+        """Make a failure for the model to read."""
         return cls([Text(message)], is_error=True)
 
 
 class CallTool(Struct, frozen=True):
-    """Run a tool; answer with `McpServer.reply` or `refuse`."""
+    """Run a tool; answer with `McpServer.reply` or `McpServer.refuse`."""
 
     request_id: Id
     name: str
@@ -87,15 +90,18 @@ class CallTool(Struct, frozen=True):
 
 
 class CancelTool(Struct, frozen=True):
-    """The client no longer wants this call, or to listen. A reply to it will be swallowed."""
+    """The client no longer wants this call or subscription. A reply to it is discarded."""
 
     request_id: Id
     reason: str = ""
 
 
 class Listen(Struct, frozen=True):
-    """The client wants to hear of changes: `acknowledgement` is the first that it hears. It is
-    answered with `McpServer.end_listening`, when there is nothing more to hear."""
+    """The client subscribes to changes.
+
+    Send `acknowledgement` first. When there are no more changes to report, answer with
+    `McpServer.end_listening`.
+    """
 
     request_id: Id
     acknowledgement: Message
@@ -127,17 +133,17 @@ class McpServer:
         self._running: dict[Id, int | str | None] = {}
         """The progress token of each call that is not answered yet."""
         self._stateless: set[Id] = set()
-        """Those of them that were made without a handshake."""
+        """The unanswered calls that were made without a handshake."""
         self._listening: dict[Id, bool] = {}
-        """The requests to listen, each with whether it is for changes of the tools."""
+        """The open subscriptions, each with True if it includes changes of the tools."""
 
     def receive(
         self, message: bytes | bytearray | JsonObject
     ) -> Message | CallTool | CancelTool | Listen | None:
-        """What to do with one message: send a reply, call a tool, stop a call, let the client
-        listen, or nothing.
+        """Process one message and return the action: send a reply, call a tool, stop a call, or let
+        the client listen. None means nothing.
 
-        Raises nothing: what cannot be understood is answered with an error.
+        Never raises: an invalid message is answered with an error.
         """
         try:
             decoded = decode(message) if isinstance(message, bytes | bytearray) else message
@@ -151,10 +157,12 @@ class McpServer:
                     return self._cancelled(params)
         except RemoteProtocolError as error:
             return _error(None, INVALID_REQUEST, str(error))
-        return None  # a notification that asks for nothing, or an answer to nothing we asked
+        return None  # a notification without an effect, or an answer without a request
 
     def reply(self, request_id: Id, outcome: ToolOutcome) -> Message | None:
-        """The answer to a call; None if it was cancelled by its client or is already answered."""
+        """Return the answer to a call; None if its client cancelled it or it is already
+        answered.
+        """
         stateless = request_id in self._stateless
         if not self._finish(request_id):
             return None
@@ -163,7 +171,7 @@ class McpServer:
         return _result(request_id, outcome)
 
     def refuse(self, request_id: Id, code: int, message: str) -> Message | None:
-        """The answer to a call that could not even be tried; None as with `reply`."""
+        """Return the error answer to a call that could not even be tried; None as with `reply`."""
         if not self._finish(request_id):
             return None
         return _error(request_id, code, message)
@@ -171,7 +179,7 @@ class McpServer:
     def progress(
         self, request_id: Id, progress: float, total: float | None, message: str | None
     ) -> Message | None:
-        """Progress of a running call; None if its client did not ask for it or the call is over."""
+        """Return a progress message; None if the client did not ask for it or the call is over."""
         token = self._running.get(request_id)
         if token is None:
             return None
@@ -183,8 +191,10 @@ class McpServer:
         return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
 
     def set_tools(self, tools: Iterable[ToolInfo]) -> list[Message]:
-        """Replace the tools. Returns the notifications to send: to a client that has shaken hands,
-        and for each of its requests to listen."""
+        """Replace the tools and return the notifications to send.
+
+        A client that completed the handshake gets one, and each of its subscriptions another.
+        """
         self._tools = {tool.name: tool for tool in tools}
         changed: Message = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
         messages = [changed] if self._greeted else []
@@ -194,7 +204,7 @@ class McpServer:
         return messages
 
     def end_listening(self, request_id: Id) -> Message | None:
-        """The answer to a request to listen; None if it was cancelled or is already answered."""
+        """Return the answer to a subscription; None if it was cancelled or is already answered."""
         if self._listening.pop(request_id, None) is None:
             return None
         meta = {_SUBSCRIPTION_KEY: request_id}
@@ -274,7 +284,7 @@ class McpServer:
         if call.name not in self._tools:
             return _error(id, INVALID_PARAMS, f"Unknown tool: {call.name}")
         if id in self._running or id in self._listening:
-            return None  # delivered twice: the answer that comes is the answer to both
+            return None  # delivered twice: one answer serves both
         meta = call.meta or {}
         token = meta.get("progressToken")
         if not isinstance(token, int | str):
@@ -289,12 +299,12 @@ class McpServer:
             return None
         id = params.get("requestId")
         if isinstance(id, bool | list | dict) or not self._finish(id):
-            return None  # answered meanwhile, or never asked
+            return None  # already answered, or never requested
         reason = params.get("reason")
         return CancelTool(id, reason if isinstance(reason, str) else "")
 
     def _finish(self, id: Id) -> bool:
-        """Forget what runs; False if there is no such request."""
+        """Forget a running call or subscription. Returns False if there is none with this id."""
         if self._listening.pop(id, None) is not None:
             return True
         if id not in self._running:
@@ -305,7 +315,7 @@ class McpServer:
 
 
 def answer_to_call(request: JsonObject, outcome: ToolOutcome) -> Message:
-    """The answer to a call that another server was to give."""
+    """Return the answer to a call that was meant for another server."""
     plain = _plain(outcome)
     if stateless_version(request.get("params")) is not None:
         plain["resultType"] = "complete"
@@ -313,7 +323,7 @@ def answer_to_call(request: JsonObject, outcome: ToolOutcome) -> Message:
 
 
 def stateless_version(params: Any) -> str | None:
-    """The revision that a request names, if it is one without a handshake."""
+    """Return the revision named by a request, if the request is stateless."""
     meta = params.get("_meta") if isinstance(params, dict) else None
     version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
     return version if isinstance(version, str) else None
