@@ -300,6 +300,7 @@ class Flush(Struct):
 
 
 def no_room(tenant: str, open: int, room: int) -> LimitExceeded:
+    """Return the error for a tenant that has reached its number of open sessions."""
     return LimitExceeded(
         f"the tenant {tenant!r} has {open} sessions open, and may have {room}"
         f" (serve.tenants.{tenant}.sessions): close one first"
@@ -394,7 +395,9 @@ class Backend(Protocol):
         """Make everything that was committed durable: nothing that was shown can be lost later."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the database, and release its lock."""
+        ...
 
 
 class Reader(Protocol):
@@ -431,11 +434,18 @@ class Reader(Protocol):
         """Return the answer to a client's command."""
         ...
 
-    def events(self, session: str, after: int) -> list[tuple[int, Event]] | None: ...
+    def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
+        """Return the events after number `after` that are kept; None without such a session."""
+        ...
 
-    def records(self, session: str, before: int | None, count: int) -> list[Record] | None: ...
+    def records(self, session: str, before: int | None, count: int) -> list[Record] | None:
+        """Return the last `count` records, or those before number `before`; None without such
+        a session."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the database."""
+        ...
 
 
 COMPRESSED = (512, 1024 * 1024)
@@ -476,19 +486,23 @@ def _encode_event(event: Event) -> bytes:
 
 
 def encode_record(record: Record) -> bytes:
+    """Encode a record, compressed if its size is within `COMPRESSED`."""
     plain = encode(record)
     return zlib.compress(plain, 3) if COMPRESSED[0] <= len(plain) <= COMPRESSED[1] else plain
 
 
 def decode_events(body: bytes) -> list[Event]:
+    """Decode the body of a frame. Raises `RemoteProtocolError`."""
     return _decode(_events, body)
 
 
 def decode_head(body: bytes) -> Head:
+    """Decode a head; empty data is an empty head. Raises `RemoteProtocolError`."""
     return _decode(_heads, body) if body else Head()
 
 
 def decode_record(body: bytes) -> Record:
+    """Decode a record, compressed or not. Raises `RemoteProtocolError`."""
     try:
         plain = body if body.startswith(b"{") else zlib.decompress(body)
     except zlib.error as error:
@@ -497,6 +511,7 @@ def decode_record(body: bytes) -> Record:
 
 
 def decode_about(body: bytes) -> About:
+    """Decode an `About`. Raises `RemoteProtocolError`."""
     return _decode(_abouts, body)
 
 

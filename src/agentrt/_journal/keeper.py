@@ -59,7 +59,9 @@ class Home(Protocol):
     """True if nothing is shown before it is stored."""
 
     @property
-    def write(self) -> Callable[[Batch], None]: ...
+    def write(self) -> Callable[[Batch], None]:
+        """Gives a batch to the writer."""
+        ...
 
     def wake(self) -> None:
         """Wake all tasks that wait for any of its keepers."""
@@ -126,6 +128,8 @@ class StoreKeeper:
     # --- called by the log
 
     def put(self, first: int, events: list[Event], size: int) -> None:
+        """Give events to the writer, with the session's row if it has changed, and with a
+        checkpoint if no turn is running."""
         if self.moved is not None:
             self.unseen()
             return
@@ -165,12 +169,14 @@ class StoreKeeper:
             self.unseen()
 
     def check(self) -> None:
+        """Raise the error if the session moved, or if the store cannot be written now."""
         if self.moved is not None:
             raise self.moved
         if self._home.trouble is not None:
             raise self._home.trouble
 
     def hurry(self) -> None:
+        """Make the next batch survive a power failure."""
         self._hurry = True
 
     def _first_prompt(self) -> str:
@@ -184,6 +190,7 @@ class StoreKeeper:
     # --- called by the writer
 
     def kept(self, last: int) -> None:
+        """Show all events up to `last`, which are stored."""
         if self.moved is not None or not self._home.owns():
             return  # only another process may act on the stored events now
         shown, waiting = self._log.shown, self._waiting
@@ -203,6 +210,7 @@ class StoreKeeper:
         self.stored(last)
 
     def fenced(self, error: SessionMoved) -> None:
+        """End storing, because another process has the session."""
         if self.moved is None:
             self.moved = error
             self._waiting.clear()

@@ -20,18 +20,26 @@ _CORRUPT, _NOTADB = 11, 26
 class Database(Protocol):
     """The operations that both libraries provide."""
 
-    def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]: ...
+    def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
+        """Execute a statement, and return its rows."""
+        ...
 
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None: ...
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute a statement for each of many rows."""
+        ...
 
     def change(self, sql: str, args: Sequence[Any]) -> int:
         """Execute a statement, and return the number of rows that it changed."""
         ...
 
     @property
-    def in_transaction(self) -> bool: ...
+    def in_transaction(self) -> bool:
+        """True if a transaction is open."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connection."""
+        ...
 
 
 class _Sqlite3:
@@ -99,6 +107,7 @@ def installed() -> Library:
 
 
 def connect(path: Path, library: Library, *, mode: Literal["ro", "rw"]) -> Database:
+    """Open a file with a library; `mode`: read only, or read and write."""
     uri = f"{path.as_uri()}?mode={mode}"
     return _Apsw(uri) if library == "apsw" else _Sqlite3(uri)
 

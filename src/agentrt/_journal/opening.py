@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 class Reporting(Reader, Protocol):
     """A reader that can also report on the store."""
 
-    def report(self) -> FileReport | ServerReport: ...
+    def report(self) -> FileReport | ServerReport:
+        """Return facts about the store."""
+        ...
 
 
 def backend_of(

@@ -119,6 +119,7 @@ class SqliteReader:
         return [entry_of(row) for row in rows]
 
     def report(self) -> FileReport:
+        """Return facts about the file."""
         with self._reading():
             [[sessions]] = self._execute(f"SELECT count(*) FROM session WHERE {PROMPTED}")
             [[mode]] = self._execute("PRAGMA journal_mode")

@@ -344,6 +344,7 @@ class SqliteBackend:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
+        """Run the block in a transaction, which is rolled back if the block raises."""
         x = self.database.execute
         x("BEGIN IMMEDIATE")
         try:

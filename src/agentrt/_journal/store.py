@@ -81,10 +81,12 @@ class _Answered:
         self.moved = trio.Event()
 
     def kept(self, last: int) -> None:
+        """Wake the waiting task: the answer is stored."""
         self.stored = True
         self.moved.set()
 
     def fenced(self, error: SessionMoved) -> None:
+        """Never called: an answer belongs to no session."""
         raise AssertionError("an answer by itself is no session's")
 
 
@@ -427,11 +429,13 @@ class Store:
         return lambda: self._listeners.discard(changed)
 
     def failing(self, error: Exception, *, final: bool) -> None:
+        """Record that a commit has failed."""
         self.trouble = StoreUnavailable(f"the store cannot be written: {error}")
         self.waited = self.waited or final
         self._tell()
 
     def well(self) -> None:
+        """Record that the store can be written again."""
         self.trouble = None
         self.waited = False
         self._slow_since = None
@@ -446,6 +450,7 @@ class Store:
         self._judge()
 
     def wake(self) -> None:
+        """Wake the tasks that wait for any session of the store."""
         for keeper in self._open.values():
             keeper.wake()
 

@@ -132,6 +132,7 @@ class Writer(trio.abc.Instrument):
             self._firm = True
 
     def before_io_wait(self, timeout: float) -> None:
+        """Wake the thread if items were put in this pass of Trio's loop."""
         if self._put:
             self._put = False
             if self._more.locked():

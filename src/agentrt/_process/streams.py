@@ -27,7 +27,9 @@ OpenStreams: TypeAlias = Callable[[], AbstractAsyncContextManager[Streams]]
 class _HalfCloseable(Protocol):
     """A stream whose sending direction can be closed alone."""
 
-    async def send_eof(self) -> None: ...
+    async def send_eof(self) -> None:
+        """Close the sending direction."""
+        ...
 
 
 class StreamTransport:

@@ -54,6 +54,7 @@ being loaded shows no environment."""
 
 
 def main() -> None:
+    """Wait for the end of the host, end its agents and remove its folders."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(ignored, signal.SIG_IGN)  # only the end of the host ends it
     token, host = sys.argv[1].encode(), int(sys.argv[2])
@@ -178,6 +179,7 @@ def read(pid: int, file: str) -> bytes:
 
 
 def send(pid: int, signum: signal.Signals) -> None:
+    """Signal a process, if it exists and belongs to this user."""
     try:
         os.kill(pid, signum)
     except OSError:

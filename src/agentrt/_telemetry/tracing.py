@@ -48,6 +48,7 @@ class Tracing:
         self._redact = redact
 
     def observe(self, agent: str, session: str) -> Traced:
+        """Return the observer of a session."""
         return Traced(self._tracer, Spans(agent, session, self._redact))
 
     def environment(self) -> Mapping[str, str]:

@@ -37,6 +37,7 @@ class Waiter:
         self._futures: set[asyncio.Future[None]] = set()
 
     def set(self) -> None:
+        """Mark the event as come, and wake all waiting tasks."""
         self.come = True
         for future in self._futures:
             if not future.done():
@@ -148,6 +149,7 @@ class _Call:
         self._function = function
 
     async def run(self) -> None:
+        """Call the function, in a Trio task."""
         try:
             with self.scope:
                 self.value = await self._function()

@@ -66,6 +66,7 @@ class PostgresCommands:
         )
 
     def entry(self, session: str) -> StoreEntry | None:
+        """Return one session, as `entries` does."""
         found = self._entries("id=%s", clean(session))
         return found[0] if found else None
 
@@ -230,6 +231,7 @@ class PostgresCommands:
         )
 
     def unwatch(self, num: int, node: int) -> None:
+        """End a subscription."""
         self._do(
             lambda each: each.rows("DELETE FROM watch WHERE session=%s AND node=%s", (num, node))
         )
@@ -299,6 +301,7 @@ class PostgresCommands:
     # --- the connection
 
     def close(self) -> None:
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -379,6 +382,7 @@ class PostgresListener:
                 raise
 
     def fileno(self) -> int:
+        """Return the socket to wait for."""
         return self._connection.fileno()
 
     def received(self) -> Notified:
@@ -395,4 +399,5 @@ class PostgresListener:
         return notified_of(payloads)
 
     def close(self) -> None:
+        """Close the connection."""
         self._connection.close()

@@ -46,6 +46,8 @@ class Connection(Psycopg[tuple[Any, ...]]):
     """The names of the prepared statements."""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Wait for the server. After `timeout` seconds, by default `patience`, the connection is
+        closed, and `OperationalError` is raised."""
         limit = self.patience if timeout is None else timeout
         try:
             return super().wait(gen, interval, limit)
@@ -56,6 +58,7 @@ class Connection(Psycopg[tuple[Any, ...]]):
             ) from None
 
     def rows(self, statement: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Execute a statement, and return its rows."""
         with self.cursor(binary=True) as cursor:
             cursor.execute(statement.encode(), args or None)
             return cursor.fetchall() if cursor.description is not None else []
@@ -166,6 +169,7 @@ def is_newer(versions: tuple[int, int]) -> bool:
 
 
 def newer(server: Server, version: int) -> StoreError:
+    """Return the error for a schema of a newer version."""
     return StoreError(
         f"{server} was written by a newer agentrt (its schema is {version}, and"
         f" {len(schema.MIGRATIONS)} the newest that is known here)"
@@ -217,6 +221,7 @@ _SETTINGS = (
 
 
 def one_line(error: Exception) -> str:
+    """Return the message of an error in one line."""
     return " ".join(str(error).split())
 
 

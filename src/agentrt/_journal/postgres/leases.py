@@ -26,6 +26,7 @@ class PostgresLeases:
         self._connection: Connection | None = None
 
     def join(self, process: Process, length: float) -> int:
+        """Request a lease; return its number."""
         p = process
         [(num,)] = self._do(
             lambda each: each.rows(
@@ -49,6 +50,8 @@ class PostgresLeases:
         return bool(found[0][0]) if found else None
 
     def leave(self, num: int) -> None:
+        """Give a lease back, and release all sessions owned under it."""
+
         def job(connection: Connection) -> None:
             with connection.transaction():
                 connection.rows("DELETE FROM node WHERE num=%s", [num])
@@ -100,6 +103,7 @@ class PostgresLeases:
         )
 
     def close(self) -> None:
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

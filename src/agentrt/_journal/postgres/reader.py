@@ -139,6 +139,8 @@ class PostgresReader:
         return self._reading(read)
 
     def report(self) -> ServerReport:
+        """Return facts about the store."""
+
         def read(connection: Connection) -> ServerReport:
             [(sessions, size, version)] = connection.rows(
                 f"SELECT (SELECT count(*) FROM session WHERE {PROMPTED}), (SELECT"
