@@ -146,7 +146,6 @@ def _holds_secret(value: str) -> bool:
 @lru_cache(maxsize=4096)  # the names are the same for each session
 def _is_secret_by_name(name: str) -> bool | None:
     """Return None if the value decides."""
-    """None: its value says so."""
     if name in _WITHOUT or _PROXY.fullmatch(name):
         return False
     if not _SECRET.fullmatch(name):

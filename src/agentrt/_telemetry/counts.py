@@ -56,8 +56,8 @@ class Histogram:
         self.total = 0.0
 
     def add(self, value: float) -> None:
-        self.buckets[bisect_left(SECONDS, value)] += 1
         """Count a value."""
+        self.buckets[bisect_left(SECONDS, value)] += 1
         self.total += value
 
 
