@@ -1,5 +1,6 @@
-"""The agents: what one is (`agent.py`), those that are known (`catalogue.py`), and finding them on
-this machine (`find.py`)."""
+"""Agents: their definition (`agent.py`), the known ones (`catalogue.py`), and finding them on this
+machine (`find.py`).
+"""
 
 from .agent import Agent as Agent
 from .agent import ProtocolName as ProtocolName

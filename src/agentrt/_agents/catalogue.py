@@ -1,7 +1,8 @@
-"""The agents agentrt knows by name. Nothing is ever downloaded: an entry names a program that must
-be there already, and `install` says how it gets there.
+"""The agents that agentrt knows by name.
 
-Where nothing else is said, an agent behaves as the protocol wants it to, or nobody has measured it.
+Nothing is ever downloaded: an entry names a program that must be installed, and `install` tells how
+to install it. Unless an entry states otherwise, the agent is assumed to follow the protocol, or was
+not measured.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ BUILT_IN: dict[str, Agent] = {
             command=("claude-agent-acp",),
             install=_npm("@agentclientprotocol/claude-agent-acp"),
             docs="https://github.com/agentclientprotocol/claude-agent-acp",
-            # Its session/new alone is known to take up to 60 s, and the `claude` inside it is gone
+            # Its session/new alone is known to take up to 60 s, and the `claude` inside it ends
             # only up to 8 s after the end of its input.
             quirks=Quirks(
                 handshake=90.0,
@@ -141,7 +142,7 @@ BUILT_IN: dict[str, Agent] = {
             command=("opencode", "acp"),
             env={
                 "OPENCODE_DISABLE_AUTOUPDATE": "1",
-                # By itself it asks for nothing.
+                # Its default is to ask for nothing.
                 "OPENCODE_PERMISSION": '{"bash":"ask","edit":"ask","webfetch":"ask"}',
             },
             install=_npm("opencode-ai"),
@@ -304,7 +305,7 @@ BUILT_IN: dict[str, Agent] = {
             name="kiro",
             title="Kiro CLI",
             aliases=("kiro-cli",),
-            # `kiro-cli acp` is a launcher in front of it, whose child outlives it.
+            # `kiro-cli acp` is a launcher whose child outlives it.
             command=("kiro-cli-chat", "acp"),
             alternatives=(("kiro-cli", "acp"),),
             install="see its documentation",
@@ -335,7 +336,7 @@ BUILT_IN: dict[str, Agent] = {
         Agent(
             name="demo",
             title="agentrt's demo agent",
-            # -P: modules are not looked for in the folder that it works in.
+            # -P: modules are not imported from its working folder.
             command=(sys.executable, "-P", "-m", "agentrt.demo"),
             version_args=("-P", "-m", "agentrt.demo", "--version"),
             install="it is a part of agentrt",

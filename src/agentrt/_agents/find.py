@@ -20,23 +20,29 @@ from .agent import Agent
 from .catalogue import BUILT_IN
 
 VERSION = 10.0
-"""Seconds to say a version: the Node agents take one or two on a machine at rest."""
+"""Seconds for a program to print its version; the Node agents take one or two on an idle
+machine.
+"""
 
 
 unstarted = False
-"""Whether programs are not looked for, because none is started: tests put scripts in their place
-(`agentrt.testing.scripted_agents`)."""
+"""True if programs are not looked up because none is started.
+
+Tests replace them by scripts (`agentrt.testing.scripted_agents`).
+"""
 
 
 class OwnAgents(Protocol):
-    """Where a user's own agents are named: a `Config`."""
+    """A source of the user's own agents, such as a `Config`."""
 
     @property
     def agents(self) -> Mapping[str, Agent]: ...
 
 
 class FoundAgent(Struct, frozen=True, kw_only=True):
-    """What `find_agents` says of one agent. `agent.command` begins with `path`, if there is one."""
+    """A result of `find_agents` for one agent. If there is a `path`, `agent.command` begins with
+    it.
+    """
 
     agent: Agent
     path: str | None
@@ -44,18 +50,23 @@ class FoundAgent(Struct, frozen=True, kw_only=True):
 
     @property
     def available(self) -> bool:
+        """True if the program is installed."""
         return self.path is not None
 
 
 def find_agents(config: OwnAgents | None = None) -> list[FoundAgent]:
-    """All known agents, the user's own first, and whether each is installed. Starts nothing."""
+    """Return all known agents, the user's own first, with the paths of their programs.
+
+    Starts nothing.
+    """
     return [_find(agent) for agent in _known(config).values()]
 
 
 def resolve_agent(agent: str | Agent, config: OwnAgents | None = None) -> Agent:
-    """The agent of that name, ready to be started: its program is there, as an absolute path.
+    """Return the agent with this name, with the absolute path of its program.
 
-    Raises `AgentNotFound`, with close names, with how to get it, or with why it cannot be run.
+    Raises `AgentNotFound`, with similar names, installation instructions, or the reason why it
+    cannot be run, and `TypeError` for a value that is not an agent.
     """
     name_of(agent)
     wanted = _named(agent, _known(config)) if isinstance(agent, str) else agent
@@ -76,8 +87,8 @@ def resolve_agent(agent: str | Agent, config: OwnAgents | None = None) -> Agent:
 def resolve_stored_agent(name: str, config: OwnAgents | None = None) -> Agent:
     """Return the agent of an earlier session, ready to be started.
 
-    A session that was run with a command of its own has an agent that no catalogue knows. Raises
-    `AgentNotFound`, with the ways to name it.
+    The catalogue does not know the agent of a session that was run with its own command. Raises
+    `AgentNotFound`, with the ways to specify it.
     """
     if not is_known(name, config):
         raise AgentNotFound(
@@ -89,12 +100,12 @@ def resolve_stored_agent(name: str, config: OwnAgents | None = None) -> Agent:
 
 
 def is_known(name: str, config: OwnAgents | None = None) -> bool:
-    """Whether an agent is called so, installed or not."""
+    """Return True if an agent has this name or alias, installed or not."""
     return any(name in (each.name, *each.aliases) for each in _known(config).values())
 
 
 def name_of(agent: str | Agent) -> str:
-    """What an agent is called. Raises `TypeError` for what is none."""
+    """Return the name of an agent. Raises `TypeError` for a value that is not an agent."""
     if isinstance(agent, str):
         return agent
     if isinstance(agent, Agent):
@@ -104,9 +115,10 @@ def name_of(agent: str | Agent) -> str:
 
 
 async def agent_version(agent: Agent) -> str | None:
-    """The version that the agent's program prints, or None if it prints none in `VERSION` seconds.
+    """Return the version that the agent's program prints, or None if it prints none in `VERSION`
+    seconds.
 
-    Runs it. Cancelling kills what was started.
+    Runs the program. Cancelling this kills it.
     """
     check_trio("agent_version")
     if not agent.version_args:
@@ -117,12 +129,12 @@ async def agent_version(agent: Agent) -> str | None:
         try:
             done = await trio.run_process(
                 [agent.command[0], *agent.version_args],
-                cwd=os.sep,  # some read settings of the folder that they are started in
+                cwd=os.sep,  # some read settings from the folder that they are started in
                 env=environment,
                 capture_stdout=True,
                 stderr=subprocess.DEVNULL,
                 check=False,
-                start_new_session=True,  # a launcher's children die with it
+                start_new_session=True,  # so that a launcher's children are killed with it
                 deliver_cancel=_kill_group,
             )
         except OSError:
@@ -138,7 +150,9 @@ async def _kill_group(process: trio.Process) -> None:
 
 
 def _known(config: OwnAgents | None) -> dict[str, Agent]:
-    """By name: the user's own agents, then the built-in ones that they do not replace."""
+    """Return all agents by name: the user's own, then the built-in ones that they do not
+    replace.
+    """
     own = config.agents if config is not None else {}
     return {**own, **{name: agent for name, agent in BUILT_IN.items() if name not in own}}
 
@@ -149,7 +163,7 @@ def _named(name: str, known: Mapping[str, Agent]) -> Agent:
     aliases = {alias: agent for agent in known.values() for alias in agent.aliases}
     if name in aliases:
         return aliases[name]
-    import difflib  # for the few who mistype a name
+    import difflib  # only needed for a mistyped name
 
     found = difflib.get_close_matches(name, [*known, *aliases], cutoff=0.5)
     close = dict.fromkeys(aliases[each].name if each in aliases else each for each in found)
@@ -164,14 +178,14 @@ def _find(agent: Agent) -> FoundAgent:
         for path in _programs(agent, program):
             named = os.path.basename(program) == program
             if named and not re.search(agent.installed_as or "", os.path.realpath(path)):
-                continue  # another program of that name
+                continue  # another program with the same name
             return FoundAgent(agent=structs.replace(agent, command=(path, *arguments)), path=path)
     return FoundAgent(agent=agent, path=None)
 
 
 def _programs(agent: Agent, program: str) -> Iterator[str]:
-    """Absolute paths of programs of that name, the first to be preferred."""
-    # A relative path is meant from here, but the agent is started in the session's folder.
+    """Yield the absolute paths of programs with this name, the preferred one first."""
+    # A relative path is relative to this folder, but the agent is started in the session's folder.
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     for folder in folders if os.path.basename(program) == program else [os.curdir]:
         if path := shutil.which(program, path=folder):
@@ -183,12 +197,12 @@ def _programs(agent: Agent, program: str) -> Iterator[str]:
 
 
 def _unusable(program: str) -> str:
-    """Why a program that is there cannot be run; empty if it is not there."""
+    """Return the reason why an existing program cannot be run; empty if it does not exist."""
     named = os.path.basename(program) == program
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if named else [os.curdir]:
         path = os.path.join(folder, program)
         if os.path.isdir(path):
-            if not named:  # every PATH may have a folder of some name
+            if not named:  # any folder in PATH may have a folder with this name
                 return f"{path!r} is a folder"
         elif os.path.exists(path) and not os.access(path, os.X_OK):
             return f"{path!r} is not executable (chmod +x)"
@@ -196,8 +210,11 @@ def _unusable(program: str) -> str:
 
 
 def _claude_places() -> Iterator[str]:
-    """Where else Claude Code may be: in the installed Python SDK, and where its own installers put
-    it without changing PATH."""
+    """Yield further paths of Claude Code.
+
+    They are in the installed Python SDK, and where Claude's own installers put it without changing
+    PATH.
+    """
     spec = importlib.util.find_spec("claude_agent_sdk")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         yield os.path.join(folder, "_bundled", "claude")

@@ -1,12 +1,12 @@
-"""The agents and the files of a project: how each agent is kept from acting on them.
+"""Rules that keep each agent from acting on the files of an untrusted project.
 
 A project that was merely downloaded must not run programs, lift a permission rule or send a key to
 another server before the user has looked at it. Until the user trusts the folder, an agent is
-started so that it reads nothing of the project but instructions. `PROJECT_RULES` says how, agent by
-agent; `_project_files` lists the files.
+started so that it reads nothing of the project except instructions. `PROJECT_RULES` has the
+settings for each agent; `_project_files` lists the files.
 
-The settings are always made, not only where the agent would trust the folder by itself: some agents
-let a folder inherit the trust of the folder above it.
+The settings are always used, even if the agent would not trust the folder by itself: some agents
+let a folder inherit the trust of its parent.
 """
 
 from __future__ import annotations
@@ -27,66 +27,76 @@ from .._project_files import AGENT_FILES, ProjectFile, files_of
 from .agent import Agent
 
 LARGEST_BYTES: Final = 1024 * 1024
-"""Of a file that is looked into. A larger one counts as having everything in it."""
+"""Maximum size of a file that is searched. A larger one counts as containing everything."""
 
 
 class TrustStore(Struct, frozen=True):
-    """Where an agent notes by itself which folders its user trusts."""
+    """An agent's own record of the folders that its user trusts."""
 
     variable: str
-    """The environment variable that names the agent's own folder."""
+    """The environment variable with the agent's own folder."""
     folder: str
-    """That folder below HOME, if the variable is not set."""
+    """The folder below HOME if the variable is not set."""
     files: str
-    """A pattern of files in it."""
+    """A pattern for files in that folder."""
     fields: tuple[str, ...]
-    """The fields of these files with folders in them."""
+    """The fields of these files that contain folders."""
 
 
 class ProjectRules(Struct, frozen=True, kw_only=True):
-    """How an agent is started in a folder that the user does not trust, and in one that they do.
+    """Settings for starting an agent in an untrusted folder, and in a trusted one.
 
-    What is set here yields to the same setting of the agent's entry in the user's configuration
-    file and of the program that opens the session, but not to an inherited environment.
+    The same settings in the user's configuration file and in the program that opens the session win
+    over these, but an inherited environment does not.
     """
 
     files: tuple[ProjectFile, ...] = ()
     """The files that the agent acts on."""
     env: Mapping[str, str] = {}
-    """Set in its environment."""
+    """Variables set in its environment."""
     unset_env: tuple[str, ...] = ()
-    """Removed from it."""
+    """Variables removed from its environment."""
     trusted_env: Mapping[str, str] = {}
-    """Set in its environment where the folder is trusted."""
+    """Variables set in its environment if the folder is trusted."""
     claude: JsonObject = {}
     """Fields of `ClaudeOptions`."""
     meta: JsonObject = {}
     """The `_meta` of ACP's requests that open a session."""
     codex_projects: Literal["", "thread", "argument"] = ""
-    """How Codex is told the trust level of each folder, so that it neither looks it up nor writes
-    it: in the configuration of the thread, or as an argument."""
+    """The way to pass Codex the trust level of each folder, so that it neither looks it up nor
+    saves it.
+
+    Either in the configuration of the thread, or as an argument.
+    """
     qwen_settings: bool = False
-    """Qwen Code gets a system settings file and a file of trusted folders of agentrt's own."""
+    """True if Qwen Code gets a system settings file and a file of trusted folders from agentrt."""
     refused: str = ""
-    """Why it is never started in a folder that is not trusted."""
+    """The reason why it is never started in an untrusted folder."""
     refused_files: tuple[str, ...] = ()
-    """Files and folders that it acts on whatever it is told: with one, it is not started."""
+    """Files and folders that it acts on regardless of settings: if one exists, it is not
+    started.
+    """
     refused_words: tuple[str, ...] = ()
-    """If there are any, such a file (not a folder) counts only if it contains one of these."""
+    """If not empty, such a file (not a folder) counts only if it contains one of these words."""
     refused_modes: tuple[str, ...] = ()
-    """Modes of an ACP agent by which it writes into its own configuration that the folder is
-    trusted: they are not chosen."""
+    """Modes of an ACP agent that make it save the folder as trusted in its own configuration.
+
+    These modes are not chosen.
+    """
     store: TrustStore | None = None
-    """Its own list of trusted folders, which nothing overrules: if it has the folder or one above
-    it, the agent is not started where the project has any of `files`."""
+    """Its own list of trusted folders, which cannot be overridden.
+
+    If the list has the folder or a parent, and the project has any of `files`, the agent is not
+    started.
+    """
     known: bool = True
-    """False: nobody has measured what it does with a project's files."""
+    """False if its use of a project's files was not measured."""
     tools_lost: bool = False
-    """The tools of the program that opens the session are not there."""
+    """True if the agent does not get the tools of the program that opens the session."""
     lost: str = ""
-    """What the user loses by it, for people to read."""
+    """Features that the user loses, as text for users."""
     residue: str = ""
-    """What is not prevented, for people to read."""
+    """Effects that are not prevented, as text for users."""
 
 
 _CLAUDE_LOST: Final = (
@@ -174,11 +184,13 @@ PROJECT_RULES: Final[Mapping[str, ProjectRules]] = {
     ),
     "demo": ProjectRules(),
 }
-"""The agents that were measured, by name. Each row was tried with real projects."""
+"""The measured agents, by name. Each row was tested with real projects."""
 
 
 def project_rules(agent: Agent) -> ProjectRules:
-    """The rules for an agent. One that was not measured gets rules that only name files."""
+    """Return the rules for an agent. An agent that was not measured gets rules that only list
+    files.
+    """
     if agent.claude is not None and agent.claude.legacy:
         return ProjectRules(files=files_of("claude"), known=False)
     name = agent.name if agent.name in PROJECT_RULES else _name_of_program(agent)
@@ -187,15 +199,17 @@ def project_rules(agent: Agent) -> ProjectRules:
     elif agent.protocol == "codex":
         name = "codex"
     elif name in ("claude", "codex"):
-        name = ""  # another program of that name
+        name = ""  # another program with the same name
     if name in PROJECT_RULES:
         return PROJECT_RULES[name]
-    # Another agent may read the files of any.
+    # Another agent may read the files of any agent.
     return ProjectRules(files=files_of(agent.name) or AGENT_FILES, known=False)
 
 
 def _name_of_program(agent: Agent) -> str:
-    """The catalogue's agent that is started by the same program, also through an interpreter."""
+    """Return the agent of the catalogue with the same program, also if started through an
+    interpreter.
+    """
     words = {os.path.basename(word) for word in agent.command}
     words |= {found[1] for word in agent.command for found in _PACKAGE.finditer(word)}
     return next((name for name, names in _PROGRAMS.items() if names & words), "")
@@ -214,11 +228,11 @@ _PROGRAMS: Final[Mapping[str, frozenset[str]]] = {
     "kimi": frozenset({"kimi", "kimi-code"}),
     "vibe": frozenset({"vibe-acp", "mistral-vibe"}),
 }
-"""Names of programs and packages by which an agent is known that was given by its command."""
+"""Names of programs and packages that identify an agent given by its command."""
 
 
 def measures(rules: ProjectRules) -> list[str]:
-    """The ways in which the rules keep an agent from a project's files, in Markdown."""
+    """Return the measures that keep an agent from a project's files, in Markdown."""
     found = [f"`{name}={value}`" for name, value in rules.env.items()]
     found += [f"without `{name}`" for name in rules.unset_env]
     if rules.claude:
@@ -252,20 +266,21 @@ def _any(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-# --- which folders are trusted
+# --- trusted folders
 
 
 def is_trusted(folder: str, trusted: Iterable[str | os.PathLike[str]]) -> bool:
-    """True if a folder is one of those that the user trusts, or lies in a repository whose own
-    folder is one of them. Links are followed. A repository that was cloned into a trusted folder
-    is not trusted by that."""
+    """Return True if the user trusts the folder, or the root of the repository that it is in.
+
+    Links are followed. A repository that was cloned into a trusted folder is not trusted by that.
+    """
     there = {os.path.realpath(os.path.expanduser(each)) for each in trusted}
     real = os.path.realpath(folder)
     return real in there or repository(real) in there
 
 
 def repository(folder: str) -> str | None:
-    """The folder of the repository that a folder lies in: the nearest one with a `.git`."""
+    """Return the root of the folder's repository: the nearest parent with a `.git`, or None."""
     return next(
         (each for each in _upwards(folder) if os.path.lexists(os.path.join(each, ".git"))), None
     )
@@ -278,21 +293,21 @@ def _upwards(folder: str) -> Iterator[str]:
         yield folder
 
 
-# --- which files there are
+# --- files in the folders
 
 
 class FoundFile(Struct, frozen=True, kw_only=True):
     """A file of a project that an agent acts on."""
 
     path: str
-    """Absolute."""
+    """Absolute path."""
     file: ProjectFile
 
 
 def find_files(folder: str, files: Sequence[ProjectFile], home: str = "") -> list[FoundFile]:
-    """The files that are in a folder or in one above it, the nearest first.
+    """Return the files that exist in a folder or its parents, nearest first.
 
-    `home` and the folders above it are left out: what is there is the user's own.
+    `home` and its parents are left out: files there are the user's own.
     """
     found: list[FoundFile] = []
     real = os.path.realpath(folder)
@@ -324,19 +339,20 @@ def _is_empty_folder(path: str) -> bool:
 
 
 class ProjectVerdict(Struct, frozen=True, kw_only=True):
-    """The outcome of a look at a folder before an agent is started in it."""
+    """The result of examining a folder before an agent is started in it."""
 
     found: tuple[FoundFile, ...] = ()
     refusal: str = ""
-    """Why the agent must not be started; empty if it may be."""
+    """The reason why the agent must not be started; empty if it may."""
 
 
 def judge(
     rules: ProjectRules, folders: Sequence[str], env: Mapping[str, str], *, opens: bool = True
 ) -> ProjectVerdict:
-    """Look at untrusted folders before an agent is started with `env`. Blocks.
+    """Examine untrusted folders before an agent is started with `env`. Blocks.
 
-    `opens`: it will be asked for a session in the folders, and not only for its list of sessions.
+    `opens`: a session will be opened in the folders; otherwise only the list of sessions is
+    requested.
     """
     home = env.get("HOME", "")
     found = tuple(each for folder in folders for each in find_files(folder, rules.files, home))
@@ -362,7 +378,7 @@ def _contains(path: str, words: Sequence[str]) -> bool:
 
 
 def _read(path: str) -> str | None:
-    """The text of a file; None if it cannot be read, is no regular file or too large."""
+    """Return the text of a file; None if it is unreadable, not a regular file or too large."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -381,8 +397,11 @@ def _read(path: str) -> str | None:
 
 
 def _trusting(store: TrustStore, folder: str, env: Mapping[str, str]) -> str:
-    """The agent's own file that says that a folder, or one above it, is trusted; empty if none
-    does. A file that cannot be understood does."""
+    """Return the agent's own file that records a folder, or a parent, as trusted; empty if none
+    does.
+
+    A file that cannot be parsed counts as recording it.
+    """
     home = env.get(store.variable) or os.path.join(env.get("HOME", "~"), store.folder)
     wanted = set(_upwards(os.path.realpath(folder))) | set(_upwards(os.path.abspath(folder)))
     for path in sorted(Path(os.path.expanduser(home)).glob(store.files)):
@@ -400,7 +419,7 @@ def _real(path: str) -> str:
 
 
 def _listed(text: str, suffix: str, fields: Sequence[str]) -> list[str] | None:
-    """The strings in some fields of a file; None if it cannot be read."""
+    """Return the strings in these fields of a file; None if it cannot be parsed."""
     try:
         data: Any = tomllib.loads(text) if suffix == ".toml" else json.loads(without_comments(text))
     except ValueError:
@@ -418,7 +437,7 @@ _TOKEN: Final = re.compile(
 
 
 def without_comments(text: str) -> str:
-    """JSON without the comments that many programs allow in it."""
+    """Remove comments, which many programs allow in JSON."""
     return _TOKEN.sub(lambda found: found[0] if found[0].startswith('"') else " ", text)
 
 
@@ -426,17 +445,20 @@ def without_comments(text: str) -> str:
 
 
 def codex_projects(folders: Iterable[str], *, trusted: bool) -> JsonObject:
-    """Codex's `projects`: the trust level of each folder, and of the repository that it lies in,
-    by every name that Codex may look for."""
+    """Return Codex's `projects`: the trust levels of the folders and, if untrusted, their
+    repositories.
+
+    They have every name that Codex may look up.
+    """
     level = "trusted" if trusted else "untrusted"
     names = {name for folder in folders for name in (folder, os.path.realpath(folder))}
-    if not trusted:  # else the rest of the repository would be trusted with it
+    if not trusted:  # otherwise the rest of the repository would become trusted, too
         names |= {root for name in names if (root := repository(name)) is not None}
     return {name: {"trust_level": level} for name in sorted(names)}
 
 
 def codex_argument(projects: JsonObject) -> tuple[str, ...]:
-    """The same as an argument of Codex's own kind."""
+    """Return the projects as a command line argument of Codex."""
     entries = ",".join(
         f"{_toml(name)}={{trust_level={_toml(entry['trust_level'])}}}"
         for name, entry in projects.items()
@@ -449,8 +471,10 @@ def _toml(text: str) -> str:
 
 
 def qwen_settings(machine: str | None) -> JsonObject:
-    """Qwen Code's system settings: those of the machine, with folder trust turned on. Raises
-    `ValueError` for a file that cannot be read."""
+    """Return Qwen Code's system settings: those of the machine with folder trust turned on.
+
+    Raises `ValueError` for a file that cannot be parsed.
+    """
     settings: Any = json.loads(without_comments(machine)) if machine is not None else {}
     if not isinstance(settings, dict):
         raise ValueError("it is not an object")

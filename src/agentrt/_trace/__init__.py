@@ -1,1 +1,1 @@
-"""What went over the wire: written down, read again, shown."""
+"""Recording, reading and showing the wire messages of sessions."""

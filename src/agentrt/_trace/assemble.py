@@ -1,4 +1,4 @@
-"""Pieces of a wire to records: whole lines, without secrets, those of one piece together."""
+"""Turns pieces of wire data into records: whole lines without secrets, grouped by piece."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from .secrets import REDACTED
 from .tap import Piece
 
 LONGEST: Final = 8 * 1024 * 1024
-"""Bytes that are kept of a line."""
+"""Maximum number of bytes kept of a line."""
 PORTION: Final = 64 * 1024
-"""Bytes of several reads that are looked through at once."""
+"""Maximum number of bytes of several reads that are scanned together."""
 STEP: Final = 8 * 1024
-"""Bytes of lines that may have a secret in them, after which others may run."""
+"""Bytes of lines with possible secrets after which other tasks may run."""
 FEW: Final = 4
-"""Lines that are looked through one by one, if there may be a secret in them."""
+"""Number of lines that are scanned one by one if there may be a secret in them."""
 
 _OF_A_KEY: Final = re.compile(rb"[\w+/=:,. -]*\r?")
-"""Any of the lines of a key that is written over several; the last one says that it ends."""
+"""Any line of a multi-line key; the last one marks its end."""
 LONGEST_KEY: Final = 400
-"""Lines of one."""
+"""Maximum number of lines of a key."""
 
 _DATA: Final = frozenset({"received", "sent", "stderr"})
 _ENDED: Final[dict[Kind, Kind]] = {"stdout_closed": "received", "exited": "stderr"}
-"""What ends with what."""
+"""The pipe that ends with each of these events."""
 _Pipe = tuple[str, int, Kind]
 
 
 class _Begun:
-    """A line whose end has not come."""
+    """An incomplete line."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -47,20 +47,24 @@ class _Begun:
 
 
 class Assembler:
-    """Makes records of pieces, of any number of sessions. A line's time is that of its end.
-    `together`: bytes of lines that become one record at the most."""
+    """Makes records from pieces of any number of sessions.
+
+    The time of a line is the time of its end. `together`: maximum size of the lines in one record.
+    """
 
     def __init__(self, redaction: Redaction, together: int = LONGEST) -> None:
         self._redaction = redaction
         self._together = together
         self._begun: dict[_Pipe, _Begun] = {}
         self._keys: dict[_Pipe, int] = {}
-        """How many lines more may be those of a key that has begun."""
+        """Maximum number of remaining lines of an unfinished key."""
         self._worked = 0
 
     def records(self, pieces: Iterable[Piece]) -> Iterator[Written | None]:
-        """Yield the records of what has come, and None from time to time: a caller that others
-        wait for lets them run then."""
+        """Yield the records of the pieces, and None from time to time.
+
+        At each None, the caller should let other tasks run.
+        """
         for are_data, some in groupby(pieces, _is_data):
             if are_data:
                 for portion in _portions(some):
@@ -77,7 +81,7 @@ class Assembler:
             yield from self._lines(piece, passes)
 
     def rest(self, t: float) -> Iterator[Written | None]:
-        """The lines that will never end."""
+        """Yield the incomplete lines, which will never end."""
         for pipe in list(self._begun):
             yield from self._broken_off(pipe, t)
 
@@ -129,8 +133,10 @@ class Assembler:
             yield from self._whole(piece, data[start:whole], passes)
 
     def _whole(self, piece: Piece, data: bytes, passes: bool) -> Iterator[Written | None]:
-        """Whole lines: as one record, if nothing is secret in them. `passes`: that is known
-        already."""
+        """Yield whole lines, as one record if they contain no secrets.
+
+        `passes`: they are known to contain none.
+        """
         if _pipe(piece) in self._keys:
             for line in data[:-1].split(b"\n"):
                 yield from self._record(piece, line)
@@ -142,7 +148,7 @@ class Assembler:
         middle = data.find(b"\n", len(data) // 2, -1) + 1 or data.rfind(b"\n", 0, -1) + 1
         if middle and (
             passes or len(data) > PORTION or data.count(b"\n") > FEW
-        ):  # most may be together still
+        ):  # most of them may still be grouped
             yield from self._whole(piece, data[:middle], passes)
             yield from self._whole(piece, data[middle:], passes)
         elif passes:
@@ -164,7 +170,7 @@ class Assembler:
     def _record(
         self, piece: Piece, data: bytes, *, left_out: int = 0, cut: bool = False
     ) -> Iterator[Written | None]:
-        """One line."""
+        """Yield the record of one line."""
         text = REDACTED
         if not self._is_of_a_key(_pipe(piece), data):
             parts = []
@@ -198,7 +204,7 @@ def _is_data(piece: Piece) -> bool:
 
 
 def _portions(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Neighbours of not more than `PORTION` bytes, or one of any size."""
+    """Group neighbouring pieces up to `PORTION` bytes; a larger piece is a group of its own."""
     portion: list[Piece] = []
     size = 0
     for piece in pieces:

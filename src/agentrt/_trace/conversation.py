@@ -1,5 +1,4 @@
-"""A trace as a conversation: each request with its answer and how long that took, and what is not
-as it should be."""
+"""A trace as a conversation: each request with its answer and duration, and anything unusual."""
 
 from __future__ import annotations
 
@@ -12,61 +11,64 @@ from .messages import PROMPT, Message, understand
 from .record import TraceRecord
 
 LATE: Final = 10.0
-"""Seconds after which an answer is late that no person or model has to think about."""
+"""Seconds after which an answer is late, unless a person or model has to think about it."""
 REMEMBERED: Final = 10_000
-"""Answered requests of a process, to tell a second answer from one to nothing."""
+"""Number of answered requests remembered per process, to recognize a second answer."""
 LENGTH: Final = 400
-"""Characters of a text that are kept."""
+"""Maximum number of characters kept of a text."""
 
 Direction = Literal["received", "sent"]
 _OTHER: Final[dict[Any, Direction]] = {"received": "sent", "sent": "received"}
 
 
 class Row(Struct, kw_only=True):
-    """A line of a conversation; neighbouring pieces of a text are one. It changes as its answer
-    comes."""
+    """A line of a conversation, which joins neighbouring pieces of a text.
+
+    It is updated when its answer arrives.
+    """
 
     t: float
     session: str
     process: int
     kind: str
-    """That of the record."""
+    """The kind of the record."""
     what: str
     detail: str = ""
     id: Any = None
-    """Of the request, or of the one that it answers."""
+    """Id of the request, or of the request that it answers."""
     count: int = 1
-    """Messages in it."""
+    """Number of messages in the row."""
     took: float | None = None
     """Seconds from the request to its answer, in both rows."""
     answer: str = ""
-    """Of a request that was answered: how."""
+    """The outcome, if it is an answered request."""
     odd: list[str] = []
     lines: list[str] = []
-    """The first lines that it was made of, whole."""
+    """The first lines in the row, in full."""
     message: Message | None = None
 
 
 class _Wire:
-    """What is known of one process."""
+    """State of the wire of one process."""
 
     def __init__(self) -> None:
         self.open: dict[tuple[Direction, Any], Row] = {}
-        """Requests without an answer, by who asked and the id."""
+        """Unanswered requests, by direction and id."""
         self.answered: dict[tuple[Direction, Any], None] = {}
-        """The last that were, in order."""
+        """The most recently answered requests, in order."""
         self.running: set[str] = set()
-        """Turns that the agent has named (codex)."""
+        """Running turns, named by the agent (Codex)."""
         self.ended_by_us = False
 
     @property
     def in_turn(self) -> bool:
+        """True if a turn is running."""
         if self.running:
             return True
         return any(row.what in ("session/prompt", "turn/start") for row in self.open.values())
 
     def follow(self, message: Message) -> None:
-        """Codex answers a prompt at once, and says of the turn when it begins and ends."""
+        """Track the start and end of Codex's turns; it answers a prompt immediately."""
         match message.body:
             case {"method": "turn/started", "params": {"turn": {"id": str(turn)}}}:
                 self.running.add(turn)
@@ -75,7 +77,9 @@ class _Wire:
 
 
 class TraceConversation:
-    """Makes rows of records, in order. A row is given once nothing more is joined to it."""
+    """Makes rows from records, in order. A row is returned once nothing more can be joined to
+    it.
+    """
 
     def __init__(self, *, late: float = LATE) -> None:
         self._late = late
@@ -83,7 +87,7 @@ class TraceConversation:
         self._growing: Row | None = None
 
     def feed(self, record: TraceRecord) -> Iterator[Row]:
-        """The rows that are whole now."""
+        """Yield the rows that are now complete."""
         row = self._row(record)
         growing = self._growing
         if growing is not None and _joins(growing, row):
@@ -97,13 +101,13 @@ class TraceConversation:
             yield row
 
     def flush(self) -> Iterator[Row]:
-        """The row that more might be joined to."""
+        """Yield the row that more could have been joined to."""
         if self._growing is not None:
             yield self._growing
             self._growing = None
 
     def end(self) -> None:
-        """Nothing more comes: what is open was never answered."""
+        """Mark all open requests as never answered, at the end of the trace."""
         for wire in self._wires.values():
             self._unanswered(wire)
 
@@ -156,7 +160,7 @@ class TraceConversation:
     def _answer(self, wire: _Wire, key: tuple[Direction, Any], row: Row) -> None:
         request = wire.open.pop(key, None)
         if request is None:
-            if key[1] == PROMPT:  # a turn of the agent's own
+            if key[1] == PROMPT:  # a turn that the agent started by itself
                 return
             again = key in wire.answered
             row.odd.append("answered a second time" if again else "answers nothing that was asked")

@@ -1,8 +1,8 @@
-"""The file of a trace: bounded, its owner's alone, and shared by the programs that write it.
+"""The file of a trace: limited in size, readable by its owner only, shared by the writing programs.
 
-`FILE` is the newest; when it is full it becomes `FILE.1`, what was that becomes `FILE.2`, and so
-on. Whoever renames has it locked; another program sees that the name has become another file's, and
-goes on there.
+`FILE` is the newest. When it is full it becomes `FILE.1`, the former `FILE.1` becomes `FILE.2`, and
+so on. The program that renames files holds a lock; other programs notice that the name refers to a
+new file, and continue there.
 """
 
 from __future__ import annotations
@@ -18,35 +18,39 @@ from .._errors import TraceError
 
 MODE = 0o600
 TOGETHER = 512 * 1024
-"""Bytes of records that are written at once."""
+"""Bytes of records that are written at a time."""
 PARTS = 256
-"""And of how many pieces: a system takes 1024 of them."""
+"""Maximum number of parts in a write; a system accepts 1024."""
 FEW = 96 * 1024
-"""Bytes that are put together before: of more, each piece is written from where it lies, for to put
-them together takes new memory from the system."""
+"""Maximum number of bytes that are copied into one buffer.
+
+Larger writes use the original parts, because joining them needs new memory from the system.
+"""
 
 
 class TraceFile:
-    """Used by one thread at a time."""
+    """The file of a trace. Used by one thread at a time."""
 
     def __init__(
         self, path: str, *, max_bytes: int, files: int, header: Callable[[], bytes]
     ) -> None:
-        """`header`: the first line of what is written into a file. Raises `TraceError`."""
+        """`header`: the first line that this program writes into a file. Raises `TraceError`."""
         self.path = path
         self._max_bytes = max_bytes
         self._files = files
         self._header = header
         self._torn = False
-        """The last write was not whole."""
+        """True if the last write was incomplete."""
         try:
             self._fd = self._open()
         except OSError as error:
             raise TraceError(_why(path, error)) from error
 
     def append(self, records: Iterable[Sequence[bytes | memoryview]]) -> None:
-        """Write records, each in parts. Raises OSError: then nobody knows how much of them is
-        there."""
+        """Write records, each given in parts.
+
+        Raises `OSError`; the amount written is then unknown.
+        """
         room = min(self._max_bytes - len(self._header()), TOGETHER)
         together: list[bytes | memoryview] = []
         size = 0
@@ -55,7 +59,7 @@ class TraceFile:
             if together and (size + length > room or len(together) + len(parts) > PARTS):
                 self._append(together, size)
                 together, size = [], 0
-            together += parts  # one that is larger has a file of its own
+            together += parts  # a larger record gets its own file
             size += length
         if together:
             self._append(together, size)
@@ -107,7 +111,7 @@ class TraceFile:
         return fd
 
     def _is_ours(self) -> bool:
-        """Whether the name is still that of the open file."""
+        """Return True if the path still refers to the open file."""
         try:
             named = os.stat(self.path)
         except FileNotFoundError:
@@ -116,7 +120,7 @@ class TraceFile:
         return (named.st_ino, named.st_dev) == (mine.st_ino, mine.st_dev)
 
     def _rotate(self) -> None:
-        fcntl.flock(self._fd, fcntl.LOCK_EX)  # of others only for as long as this takes
+        fcntl.flock(self._fd, fcntl.LOCK_EX)  # blocks other programs only for this short time
         if self._is_ours():
             for number in range(self._files - 1, 0, -1):
                 before = self.path if number == 1 else f"{self.path}.{number - 1}"

@@ -1,4 +1,4 @@
-"""What a line says, in each protocol: a request, its answer, or a message that wants none."""
+"""The meaning of a line in each protocol: a request, its answer, or another message."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from msgspec import Struct
 _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 PROMPT: Final = "a prompt of Claude's"
-"""Its prompts have no ids: the next result answers all that wait."""
+"""Id of Claude's prompts, which have none: the next result answers all waiting ones."""
 _PATIENT: Final = (
     *("session/prompt", "session/request_permission", "elicitation/create"),
     *("item/commandExecution/requestApproval", "item/fileChange/requestApproval"),
     *("item/permissions/requestApproval", "item/tool/requestUserInput", "item/tool/call"),
     "mcpServer/elicitation/request",
 )
-"""Requests that a person, a model or a tool answers."""
+"""Requests that are answered by a user, a model or a tool."""
 _SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update")
 
 
 class Message(Struct):
-    """A line, understood as far as reading a trace needs it."""
+    """A parsed line, with the information needed to read a trace."""
 
     kind: Literal["request", "answer", "message"]
     what: str
-    """The method, or what takes its place."""
+    """The method, or its equivalent."""
     id: Any = None
-    """Of a request, or of the one that it answers."""
+    """Id of a request, or of the request that it answers."""
     detail: str = ""
     grows: bool = False
-    """Neighbours of the same kind are one text."""
+    """True if neighbouring messages of this kind form one text."""
     of_turn: bool = False
-    """It belongs to a turn that is under way."""
+    """True if it belongs to a running turn."""
     patient: bool = False
-    """A person or a model answers it: nobody knows how long that takes."""
+    """True if a user or a model answers it, so that the duration is unknown."""
     body: Any = None
-    """All of it."""
+    """The complete message."""
 
 
 def understand(line: bytes) -> Message | None:
-    """None: it is no JSON, or no message of any protocol."""
+    """Parse a line. Returns None if it is not JSON, or not a message of any protocol."""
     try:
         body = _json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -74,7 +74,7 @@ def _of_acp(body: dict[str, Any]) -> Message | None:
 
 
 def _of_codex(method: str, params: dict[str, Any]) -> Message:
-    """What codex says of itself: it leaves out that it is JSON-RPC."""
+    """Parse a notification of Codex, which omits the JSON-RPC version."""
     of_turn = method.startswith(("item/", "turn/plan"))
     match params:
         case {"delta": str(text)}:

@@ -1,4 +1,4 @@
-"""The last of what went over a session's wire, for who looks at a conversation that goes wrong."""
+"""The most recent wire messages of a session, for debugging a conversation."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .conversation import Row, TraceConversation
 from .subscription import TraceSubscription
 
 KEPT: Final = 500
-"""Rows; the oldest are forgotten."""
+"""Maximum number of rows; the oldest are dropped."""
 STEPS: Final = 8
-"""Steps of work, of a few milliseconds at the most, that one look may take."""
+"""Maximum number of steps, of a few milliseconds each, for one call."""
 
 
 class RecentWire:
-    """The last rows of a session, of what was heard since it was made, until `listen` ends."""
+    """The most recent rows of a session, from its creation until `listen` ends."""
 
     def __init__(self, records: TraceSubscription) -> None:
         self._records = records
@@ -23,16 +23,17 @@ class RecentWire:
         self._conversation = TraceConversation()
 
     async def listen(self) -> None:
-        """Until the session is over, or this is cancelled."""
+        """Collect rows until the session is over, or this is cancelled."""
         with self._records:
             async for record in self._records:
                 self._keep(*self._conversation.feed(record))
 
     def rows(self) -> list[Row]:
-        """Return the rows, oldest first. A row may still change, when its answer comes.
+        """Return the rows, oldest first. A row may still change when its answer arrives.
 
-        What has gone over the wire is in it, unless that is so much that others would have to
-        wait: then the newest comes with a later call."""
+        The rows include all messages so far, unless processing them would delay other tasks: then a
+        later call returns the newest.
+        """
         for record in self._records.take(STEPS):
             self._keep(*self._conversation.feed(record))
         self._keep(*self._conversation.flush())
@@ -40,7 +41,7 @@ class RecentWire:
 
     def _keep(self, *rows: Row) -> None:
         for row in rows:
-            # What is shown is in it; the lines may be megabytes.
+            # The row has everything that is shown; the lines may be megabytes.
             row.lines.clear()
             if row.message is not None:
                 row.message.body = None

@@ -1,10 +1,11 @@
-"""A trace's records, and the file they stand in: a line of JSON for each; one that is about lines
-of a pipe, of which there may be many that were read or written at once, says how many bytes they
-are, and they follow as they are.
+"""The records of a trace, and the format of its file.
 
-The first line is a record of kind `trace` with the format's version; each program that writes into
-the file adds one of its own. A record names its session, and which of that session's processes it
-is about, so that sessions and programs may be mixed in one file.
+Each record is a line of JSON. A record about lines of a pipe, of which many may be read or written
+at once, states their size in bytes; the lines follow unchanged.
+
+The first line is a record of kind `trace` with the version of the format; each program that writes
+into the file adds its own. A record names its session, and which of that session's processes it is
+about, so that a file may contain several sessions and programs.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from msgspec import Struct
 from .._errors import TraceError
 
 VERSION: Final = 3
-"""Of the format. Before it lines stood inside of JSON: in 1 each in a record of its own, in 2 those
-that were read at once in one."""
+"""Version of the format.
+
+Earlier versions had the lines inside of JSON: in 1 each line in its own record, in 2 the lines of
+one read in one record.
+"""
 _BEGINS: Final = (b'{"t":', b"\n{")
-"""A record, also behind one that was torn off."""
+"""Start of a record, also after an incomplete one."""
 
 READ_SIZE: Final = 1024 * 1024
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -45,18 +49,18 @@ Kind: TypeAlias = Literal[
 
 
 class TraceRecord(Struct, kw_only=True, omit_defaults=True):
-    """One thing that happened between the host and an agent.
+    """An event between the host and an agent.
 
-    - `t`: when, in seconds since the Unix epoch; of one program's records none goes back.
-    - `kind`: `received` (a line that the agent wrote), `sent` (a line to it), `stderr` (a line of
-      its stderr); `session` (one was opened: `agent`, `protocol`); of its process `started` (`pid`,
-      `command`, `cwd`, and the names of its variables as `env`), `stdin_closed`, `stdout_closed`,
-      `signal` (sent to it: `signal`), `exited` (`code`; negative: the signal that ended it);
-      `lost` (`count` records were not kept); `trace` (a program began to write: `version` of the
-      format, `by`, and its process as `pid`).
-    - `session`, `process`: of which session, and which of its processes, from 1 on.
+    - `t`: seconds since the Unix epoch; never decreases within the records of one program.
+    - `kind`: `received` (a line written by the agent), `sent` (a line to it), `stderr` (a line of
+      its stderr); `session` (a session was opened: `agent`, `protocol`); for its process `started`
+      (`pid`, `command`, `cwd`, and the names of its variables as `env`), `stdin_closed`,
+      `stdout_closed`, `signal` (sent to it: `signal`), `exited` (`code`; negative: the signal that
+      ended it); `lost` (`count` records were not kept); `trace` (a program began to write:
+      `version` of the format, `by`, and its process as `pid`).
+    - `session`, `process`: the session, and the number of its process, starting at 1.
     - `line`: a line without its newline, or `raw`, in base64, if it is not UTF-8. `cut`: it had no
-      newline, or `left_out` bytes of its end are not here. `redacted`: secrets in it were replaced.
+      newline, or `left_out` bytes of its end are missing. `redacted`: secrets in it were replaced.
     """
 
     t: float
@@ -82,19 +86,19 @@ class TraceRecord(Struct, kw_only=True, omit_defaults=True):
 
     @property
     def data(self) -> bytes:
-        """The line's bytes, as they went over the wire but for what was redacted."""
+        """The bytes of the line as transferred, except for redactions."""
         if self.raw is not None:
             return base64.b64decode(self.raw)
         return (self.line or "").encode()
 
     @property
     def text(self) -> str:
-        """The line for reading: what is not UTF-8 is replaced."""
+        """The line as text; bytes that are not UTF-8 are replaced."""
         return self.line if self.line is not None else self.data.decode(errors="replace")
 
 
 class Written:
-    """What becomes one record of a file: `fields` of an event, or lines, each with its newline."""
+    """A future record of a file: `fields` of an event, or lines, each with its newline."""
 
     __slots__ = ("cut", "data", "fields", "kind", "left_out", "process", "redacted", "session", "t")
 
@@ -118,15 +122,15 @@ class Written:
         self.left_out = 0
 
     def __len__(self) -> int:
-        """How many things happened."""
+        """Return the number of events."""
         return bytes(self.data).count(b"\n") or 1
 
     def encoded(self) -> tuple[bytes, bytes, bytes | memoryview]:
-        """As a file has it, in parts."""
+        """Return the record in the format of a file, in parts."""
         return _encoder.encode(self._head(len(self.data))), b"\n", self.data
 
     def records(self) -> list[TraceRecord]:
-        """Each line as one."""
+        """Return a record for each line."""
         return self._head().records(bytes(self.data))
 
     def _head(self, size: int = 0) -> _Head:
@@ -147,12 +151,12 @@ class _Head(TraceRecord, kw_only=True, omit_defaults=True):
     """The JSON of a record."""
 
     size: int = 0
-    """Bytes of lines that follow."""
+    """Number of bytes of the lines that follow."""
     begins: str = ""
-    """In format 2: what each of the lines in `line` goes on from."""
+    """In format 2: common prefix of the lines in `line`."""
 
     def records(self, data: bytes = b"") -> list[TraceRecord]:
-        """Each line as one; `data`: those that follow."""
+        """Return a record for each line; `data`: the lines that follow."""
         fields = {name: getattr(self, name) for name in TraceRecord.__struct_fields__}
         if data:
             del fields["line"], fields["raw"]
@@ -175,31 +179,36 @@ _decoder: Final = msgspec.json.Decoder(_Head)
 
 
 class TraceReader:
-    """Makes records of a file's bytes. What is no record (a disk that was full leaves a part of
-    one) is left out."""
+    """Makes records from the bytes of a file.
+
+    Invalid parts are skipped, such as an incomplete record from a full disk.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._begun = False
         self._data = bytearray()
         self._head: _Head | None = None
-        """Whose lines follow."""
+        """The record whose lines follow."""
 
     def feed(self, data: bytes) -> Iterator[TraceRecord]:
-        """Raises `TraceError` if the first line says that this is no trace, or a newer one."""
+        """Yield the records in the data.
+
+        Raises `TraceError` if the first line shows that this is not a trace, or a newer version.
+        """
         self._data += data
         while (taken := self._next()) is not None:
             yield from taken
 
     def end(self) -> Iterator[TraceRecord]:
-        """What there is behind the last newline. Raises `TraceError` if there was nothing."""
+        """Yield the records after the last newline. Raises `TraceError` if the file was empty."""
         self._head = None  # its lines were never written: there may be records in their place
         yield from self.feed(b"\n")
         if not self._begun:
             raise TraceError(f"{self._name} is no trace: it is empty")
 
     def _next(self) -> list[TraceRecord] | None:
-        """None: what comes next is not there yet."""
+        """Return the next records, or None if they are not complete yet."""
         head = self._head
         if head is not None:
             if len(self._data) < head.size:
@@ -218,7 +227,7 @@ class TraceReader:
         return self._line(line) if line.strip() else []
 
     def _is_whole(self, size: int) -> bool:
-        """Whether these bytes are lines, and what follows is a record."""
+        """Return True if these bytes are lines, and a record follows."""
         rest = bytes(self._data[size : size + len(_BEGINS[0])])
         follows = any(begin.startswith(rest) or rest.startswith(begin) for begin in _BEGINS)
         return self._data[size - 1 : size] == b"\n" and follows
@@ -249,7 +258,7 @@ class TraceReader:
 
 
 def parts(file: str | Path) -> list[Path]:
-    """The files of a trace that there are, the oldest first."""
+    """Return the existing files of a trace, oldest first."""
     newest = Path(file)
     found = [newest]
     while (older := newest.with_name(f"{newest.name}.{len(found)}")).exists():
@@ -258,7 +267,7 @@ def parts(file: str | Path) -> list[Path]:
 
 
 def opened_trace(part: Path) -> BinaryIO:
-    """Raises `TraceError`."""
+    """Open a file of a trace. Raises `TraceError`."""
     try:
         return open(part, "rb")
     except OSError as error:
@@ -266,7 +275,7 @@ def opened_trace(part: Path) -> BinaryIO:
 
 
 def read_part(part: Path) -> Iterator[TraceRecord]:
-    """The records of one of a trace's files. Raises `TraceError`."""
+    """Yield the records in one of a trace's files. Raises `TraceError`."""
     reader = TraceReader(str(part))
     with opened_trace(part) as file:
         while data := file.read(READ_SIZE):
@@ -275,7 +284,9 @@ def read_part(part: Path) -> Iterator[TraceRecord]:
 
 
 def read_trace(file: str | Path) -> Iterator[TraceRecord]:
-    """A trace's records, with those of the files that were full. Raises `TraceError`, also where
-    there is no such file."""
+    """Yield a trace's records, including those in full files.
+
+    Raises `TraceError`, also if there is no such file.
+    """
     for part in parts(file):
         yield from read_part(part)

@@ -1,10 +1,10 @@
-"""The removal of secrets from what goes over the wire.
+"""Removal of secrets from wire messages.
 
-A value that the agent was given in a variable with a telling name is replaced wherever it is; what
-else is a secret is said in `secrets.py`. Text stays what it was in all else: JSON stays JSON.
+A value that the agent got in a variable with a telling name is replaced everywhere; `secrets.py`
+defines the other secrets. The rest of the text does not change: JSON stays JSON.
 
-A line is looked at by itself. A secret that an agent writes in pieces, a word a message, is not
-found unless the agent was given it. All of it takes time in proportion to the text.
+Each line is scanned separately. A secret that an agent writes in pieces, such as a word per
+message, is found only if the agent was given it. The time is proportional to the text.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from . import secrets
 
 REDACTED: Final = secrets.REDACTED.decode()
 SHORTEST: Final = 8
-"""Characters of a value that is looked for wherever it is: shorter ones are words."""
+"""Minimum length of a value that is replaced everywhere: shorter ones may be words."""
 SHORTEST_GIVEN: Final = 4
-"""Of one that a program names itself."""
+"""Minimum length of a value that a program specifies itself."""
 
 Rule = Callable[[str], str]
-"""A line, with what is a secret in it replaced."""
+"""Returns a line with the secrets in it replaced."""
 
 
 class Redaction:
@@ -35,14 +35,14 @@ class Redaction:
         self.know(values)
 
     def know(self, values: Iterable[str], shortest: int = SHORTEST) -> None:
-        """Add values that are secrets wherever they are; of one of several lines, each line."""
+        """Add values that are secret everywhere; each line of a multi-line value counts."""
         found = {
             part
             for value in values
             for part in (value, *value.split("\n"))
             if len(part) >= shortest
         }
-        # As JSON has them in a string, and in a string of JSON inside one.
+        # Also as escaped in a JSON string, and in a string of JSON inside one.
         once = {json.dumps(value, ensure_ascii=False)[1:-1] for value in found}
         twice = {json.dumps(value, ensure_ascii=False)[1:-1] for value in once}
         new = {
@@ -54,7 +54,7 @@ class Redaction:
         self._values = tuple(sorted(new.union(self._values), key=len, reverse=True))
 
     def passes(self, data: bytes) -> bool:
-        """Return whether it is certain that nothing of these lines would be replaced."""
+        """Return True if nothing in these lines would be replaced."""
         if self._more is not None:
             return False
         for value in self._values:
@@ -63,8 +63,10 @@ class Redaction:
         return not secrets.has_sign(data)
 
     def steps(self, line: bytes) -> Iterator[bytes | None]:
-        """Yield the line without its secrets, in parts, and None from time to time: a caller that
-        others wait for lets them run then."""
+        """Yield the line without its secrets, in parts, and None from time to time.
+
+        At each None, the caller should let other tasks run.
+        """
         for value in self._values:
             if value in line:
                 line = line.replace(value, secrets.REDACTED)
@@ -80,7 +82,7 @@ class Redaction:
         try:
             text = b"".join(parts).decode(errors="surrogateescape")
             yield _encoded(self._more(text).replace("\n", " "))
-        except Exception:  # whatever a program's rule does: nothing may get out because of it
+        except Exception:  # if a program's rule fails, nothing must leak
             yield secrets.REDACTED
 
     def line(self, line: bytes) -> bytes:
@@ -88,7 +90,7 @@ class Redaction:
         return b"".join(part for part in self.steps(line) if part is not None)
 
     def text(self, text: str) -> str:
-        """Return a text without its secrets. A private key of several lines becomes one."""
+        """Return a text without its secrets. A multi-line private key becomes one line."""
         data = text.encode(errors="surrogatepass")
         if b"\n" not in data:
             return self.line(data).decode(errors="surrogatepass")
@@ -98,7 +100,7 @@ class Redaction:
         return b"\n".join(map(self.line, lines)).decode(errors="surrogatepass")
 
     def command(self, argv: list[str]) -> list[str]:
-        """Return a command's words; what follows an option with a telling name is a secret."""
+        """Return a command's words; the word after an option with a telling name is a secret."""
         words: list[str] = []
         for word in argv:
             secret = bool(words) and secrets.is_telling_option(_encoded(words[-1]))
@@ -107,7 +109,7 @@ class Redaction:
 
 
 def check_rules(secrets: Iterable[str], more: Rule | None) -> list[str]:
-    """What a program says is secret. Raises `TypeError` and `ValueError`."""
+    """Check and return the secrets specified by a program. Raises `TypeError` and `ValueError`."""
     if isinstance(secrets, str | bytes):
         raise TypeError("secrets are several: secrets=[…], not one string")
     values = list(secrets)
@@ -128,7 +130,7 @@ _END: Final = b"PRIVATE KEY-----"
 
 
 def begins_key(line: bytes) -> bool:
-    """Return whether a private key begins in a line and goes on in the next ones."""
+    """Return True if a private key begins in this line and continues in the next ones."""
     at = line.rfind(_END)
     if at < 0 or b'"' in line[at:] or b"-----END" in line:
         return False
@@ -136,7 +138,7 @@ def begins_key(line: bytes) -> bool:
 
 
 def _without_keys(data: bytes) -> bytes:
-    """A text without the private keys that are written over several of its lines."""
+    """Return a text without its multi-line private keys."""
     parts, done = [], 0
     while (begin := data.find(b"-----BEGIN ", done)) >= 0:
         head = data.find(_END, begin, begin + 60 + len(_END))
@@ -159,7 +161,9 @@ def _encoded(text: str) -> bytes:
 
 
 def _as_on_a_wire(text: str) -> Iterator[bytes]:
-    """What is not UTF-8 as it is, and as JSON's escapes are read."""
+    """Yield both encodings of characters that are not UTF-8: unchanged, and as read from JSON
+    escapes.
+    """
     yield text.encode(errors="surrogatepass")
     with suppress(UnicodeEncodeError):
         yield text.encode(errors="surrogateescape")

@@ -1,14 +1,13 @@
-"""What a secret looks like, and the scan that finds it in time proportional to the text.
+"""The definition of secrets, and the scan that finds them in time proportional to the text.
 
-The scan is one search for signs, each the beginning of something that may be a secret: a known
-prefix, a telling name, credentials in a URL, an option of a command. What is at a sign is then
-judged by a rule of its own, which looks at a bounded number of bytes, or at bytes that are
-skipped afterwards. RE2 (https://github.com/google/re2) does the search, in one pass whatever the
-text is.
+The scan is one search for signs, each the start of a possible secret: a known prefix, a telling
+name, credentials in a URL, an option of a command. A specific rule then judges each sign. It
+examines a limited number of bytes, or bytes that are skipped afterwards. RE2
+(https://github.com/google/re2) does the search, in one pass for any text.
 
 The prefixes are those of the public documentation of the services and of the rules of gitleaks
-(https://github.com/gitleaks/gitleaks) and detect-secrets
-(https://github.com/Yelp/detect-secrets); see docs/tracing.md.
+(https://github.com/gitleaks/gitleaks) and detect-secrets (https://github.com/Yelp/detect-secrets);
+see docs/tracing.md.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from typing import Any, Final
 REDACTED: Final = b"[redacted]"
 
 WINDOW: Final = 32 * 1024
-"""Bytes that one search looks through: other threads and tasks wait for no more than that."""
+"""Maximum number of bytes per search; other threads and tasks wait no longer than that."""
 JUDGED: Final = 512
-"""Bytes that are searched in the time that it takes to judge a sign, and more."""
+"""Number of bytes that could be searched in the time for judging a sign; an upper bound."""
 _LONGEST_SIGN: Final = 512
-"""Bytes that a sign can have. Windows overlap by them."""
+"""Maximum length of a sign in bytes. Windows overlap by it."""
 
 # --- known prefixes
 
 SHAPES: Final = (
-    # prefix, and what follows
+    # prefix, and the rest
     (r"[spr]k-", r"[\w-]{16,}"),  # OpenAI, Anthropic, OpenRouter, Langfuse, …
     (r"[spr]k_(?:live|test)_", r"\w{10,}"),  # Stripe, Clerk
     (r"[sp]k\.eyJ", r"[\w-]{20,}\.[\w-]{10,}"),  # Mapbox
@@ -100,8 +99,10 @@ SHAPES: Final = (
     (r"\d{8,10}:AA", r"[\w-]{30,}"),  # Telegram
     (r"[MNO][A-Za-z0-9]{23,27}\.", r"[\w-]{6}\.[\w-]{27,}"),  # Discord
 )
-"""Prefixes of keys and tokens, which are secrets wherever they are: what begins so and goes on
-like that. Each prefix is a literal or begins with a short class."""
+"""Prefixes of keys and tokens, which are secrets everywhere if the rest matches, too.
+
+Each prefix is a literal or begins with a short class.
+"""
 
 _WEBHOOKS: Final = (
     r"hooks\.slack\.com/(?:services|workflows|triggers)/"
@@ -121,9 +122,9 @@ _STRONG: Final = (
     r"|token|passw(?:or)?d|passphrase|passcode|credentials?|authorization|bearer|set-cookie|cookie"
     r"|[-_.]pass|[-_.]pwd|[-_]pat|[-_]auth|[-_.]dsn|connection[-_]?string|webhook(?:[-_.]?url)?"
 )
-"""How a name ends whose value is a secret."""
+"""Endings of names whose value is a secret."""
 _WEAK: Final = r"auth|pwd|pass|sig|signature"
-"""Names whose value is one if it looks like one."""
+"""Names whose value is a secret if it looks like one."""
 _NOT: Final = frozenset(
     (
         *(b"progresstoken", b"pagetoken", b"nextpagetoken", b"cancellationtoken"),
@@ -131,7 +132,7 @@ _NOT: Final = frozenset(
         *(b"mask_token", b"stop_token", b"end_token", b"start_token", b"continuationtoken"),
     )
 )
-"""Names of protocols and libraries that end like one."""
+"""Names in protocols and libraries that have such an ending but no secret value."""
 _QUOTE: Final = r"\\{0,63}[\"']?"
 _SPACE: Final = r"[ \t]{0,64}"
 
@@ -156,7 +157,7 @@ _SIGNS: Final = (
 )
 
 Span = tuple[int, int] | None
-"""From where to where something is a secret."""
+"""Start and end of a secret."""
 
 
 def _bytes(pattern: str) -> re.Pattern[bytes]:
@@ -165,17 +166,17 @@ def _bytes(pattern: str) -> re.Pattern[bytes]:
 
 @lru_cache(maxsize=1)
 def _which() -> re.Pattern[bytes]:
-    """Says at a sign which one it is."""
+    """Return the pattern that identifies the sign at a position."""
     return _bytes("|".join(f"(?P<{name}>{pattern})" for name, pattern in _SIGNS))
 
 
 _Search = Callable[[bytes, int, int], int]
-"""Where the first sign begins between two places, or -1."""
+"""Returns the position of the first sign between two positions, or -1."""
 
 
 @lru_cache(maxsize=1)
 def load() -> _Search:
-    """The search for signs. Compiled once, which takes some hundredths of a second."""
+    """Return the search for signs. It is compiled once, which takes some hundredths of a second."""
     source = "|".join(f"(?:{pattern})" for _, pattern in _SIGNS).encode()
     re2: Any = import_module("re2")
     options = re2.Options()
@@ -192,14 +193,14 @@ def load() -> _Search:
 
 
 def has_sign(data: bytes) -> bool:
-    """Whether there may be a secret in it."""
+    """Return True if the data may contain a secret."""
     return load()(data, 0, len(data)) >= 0
 
 
 def without_secrets(line: bytes) -> Iterator[bytes | None]:
-    """The line with each secret replaced, in parts; None after each `WINDOW` of work.
+    """Yield the line with each secret replaced, in parts, and None after each `WINDOW` of work.
 
-    Taking only the parts that are not None gives the line.
+    Joining the parts that are not None gives the line.
     """
     if not (len(line) > WINDOW or has_sign(line)):
         yield line
@@ -208,7 +209,7 @@ def without_secrets(line: bytes) -> Iterator[bytes | None]:
 
 
 class _Scanner:
-    """One line, gone through once."""
+    """A single pass through one line."""
 
     def __init__(self, line: bytes) -> None:
         self.line = line
@@ -217,6 +218,7 @@ class _Scanner:
         self._found: dict[bytes, int] = {}
 
     def parts(self) -> Iterator[bytes | None]:
+        """Yield the parts as `without_secrets`."""
         line, search, which = self.line, load(), _which().match
         done = at = 0
         worked = 0
@@ -246,7 +248,7 @@ class _Scanner:
                 yield None
         yield line[done:]
 
-    # --- how each sign is judged
+    # --- the judgement of each sign
 
     def shape(self, sign: re.Match[bytes]) -> Span:
         start = sign.start()
@@ -261,13 +263,13 @@ class _Scanner:
             return None
         found = _JWT.match(self.line, start)
         if found is None or found["rest"] is None:
-            # Neither is one that begins later in the same run.
+            # Neither does one that begins later in the same run.
             self.no_jwt_before = start if found is None else found.end()
             return None
         return start, found.end()
 
     def pem(self, sign: re.Match[bytes]) -> Span:
-        """Up to its own end, or that of the string in which it is."""
+        """Match up to the key's end, or the end of the string that contains it."""
         quote = self._next(b'"', sign.end())
         end = self._next(b"-----END ", sign.end())
         if end < quote:
@@ -276,7 +278,7 @@ class _Scanner:
         return sign.start(), quote - _backslashes(self.line, quote, sign.end())
 
     def _next(self, part: bytes, start: int) -> int:
-        """Where something is next, or the end of the line. Nothing is looked through twice."""
+        """Return the next position of a part, or the end of the line. Searches nothing twice."""
         known = self._found.get(part, -1)
         if known < start:
             place = self.line.find(part, start)
@@ -309,7 +311,7 @@ class _Scanner:
         return self._argument(sign.end())
 
     def _argument(self, start: int) -> Span:
-        """A word of a command, or of a list of them."""
+        """Match a word of a command, or of a list of words."""
         found = _WORD.match(self.line, start)
         if found is None or _PLACEHOLDER.fullmatch(found["value"]) is not None:
             return None
@@ -365,14 +367,16 @@ class _Scanner:
         return self._assigned(parts.end(), weak, in_apostrophes=quote == b"'")
 
     def _in_json(self, start: int, depth: int, weak: bool) -> Span:
-        """`"name": "value"`, with as many backslashes before each quotation mark."""
+        """Match `"name": "value"`, with the same number of backslashes before each quotation
+        mark.
+        """
         opened = _OPENING.match(self.line, start)
         if opened is None or len(opened["escapes"]) != depth:
             return None
         return self._judged(opened.end(), self._end_of_string(opened.end(), depth), weak)
 
     def _listed(self, start: int, parts: re.Match[bytes], depth: int) -> Span:
-        """`"name": "NAME", "value": "value"`."""
+        """Match `"name": "NAME", "value": "value"`."""
         before = _NAMED_SO.search(self.line[max(0, start - 150) : start])
         if before is None or parts["quote"] != b'"':
             return None
@@ -382,13 +386,15 @@ class _Scanner:
         return found.end(), self._end_of_string(found.end(), depth)
 
     def _assigned(self, start: int, weak: bool, *, in_apostrophes: bool) -> Span:
-        """`NAME=value`, `name: value`, with quotation marks around the value or without."""
+        """Match `NAME=value` and `name: value`, with or without quotation marks around the
+        value.
+        """
         found = _ASSIGNED.match(self.line, start)
         if found is None:
             return None
         depth, value = len(found["escapes"]), found.end()
         if found["quote"] == b'"':
-            if self.is_json and not depth:  # the end of the string in which it is
+            if self.is_json and not depth:  # the end of the string that contains it
                 return None
             return self._judged(value, self._end_of_string(value, depth), weak)
         if found["quote"] == b"'":
@@ -411,11 +417,11 @@ class _Scanner:
         return start, end
 
     def _end_of_string(self, start: int, depth: int) -> int:
-        """Where a string of JSON ends whose quotation marks have `depth` backslashes."""
+        """Return the end of a JSON string whose quotation marks have `depth` backslashes."""
         line, at = self.line, start
         while (quote := line.find(b'"', at)) >= 0:
             escapes = _backslashes(line, quote, start)
-            # Of a string around it, or its own after backslashes that are all escaped.
+            # End of an enclosing string, or of this one after backslashes that are all escaped.
             if escapes < depth or (escapes - depth) % (2 * (depth + 1)) == 0:
                 return quote - min(escapes, depth)
             at = quote + 1
@@ -431,8 +437,11 @@ _BEGINS: Final = _bytes(
     rf"(?<![A-Za-z0-9_])|(?<=\\[abefnrtv])|(?<=\\u{_HEX}{{4}})|(?<=\\x{_HEX}{{2}})"
     rf"|(?<=%{_HEX}{{2}})|(?<=[0-9\[;(][A-Za-z])"
 )
-"""Where a word begins: also after the escapes of JSON and others, and after what colours a
-terminal, which end in a letter or a digit that is no part of the word."""
+"""The start of a word.
+
+Also matches after the escapes of JSON and others, and after terminal color codes, which end in a
+letter or a digit that is not part of the word.
+"""
 
 
 @lru_cache(maxsize=1)
@@ -468,7 +477,7 @@ _NAME: Final = _bytes(
     rf"{_SPACE}(?P<then>[:=,>])"
 )
 _FRONT: Final = _bytes(r"[^\w.-](?=[\w.-]*+\Z)")
-"""The last character before a name that is no part of it."""
+"""The last character before a name that does not belong to it."""
 _OPENING: Final = _bytes(rf"{_SPACE}(?P<escapes>\\{{0,63}})\"")
 _NAMED_SO: Final = _bytes(
     r"(?:name|key|header|variable)\\{0,63}\"[ \t]{0,8}:[ \t]{0,8}\\{0,63}\"\Z"
@@ -492,7 +501,7 @@ _XML: Final = _bytes(r"(?P<value>[^<>\s][^<>]{0,4000})</")
 
 
 def _backslashes(line: bytes, end: int, start: int) -> int:
-    """How many there are directly before `end`, from `start` on."""
+    """Return the number of backslashes directly before `end`, counting from `start`."""
     at, size = end, 64
     while at > start:
         part = line[max(start, at - size) : at]
@@ -516,12 +525,12 @@ _APOSTROPHE: Final = _bytes(r"['\"]|\\[nr]")
 
 
 def _continues(line: bytes, start: int) -> bool:
-    """Whether what begins there is the rest of a longer word."""
+    """Return True if the text there is the rest of a longer word."""
     return start > 0 and (line[start - 1 : start].isalnum() or line[start - 1 : start] in b"_-")
 
 
 def _is_random(value: bytes, shortest: int) -> bool:
-    """Whether a text looks made by a program: letters and digits, and long enough."""
+    """Return True if a text looks generated: it has letters and digits, and is long enough."""
     value = value[:200]
     if len(value) < shortest:
         return False
@@ -537,6 +546,6 @@ _OPTION: Final = _bytes(rf"--?[\w.-]{{0,80}}?(?P<name>(?i:{_STRONG}|{_WEAK}))")
 
 
 def is_telling_option(word: bytes) -> bool:
-    """Whether what follows this word of a command is a secret."""
+    """Return True if the word after this word of a command is a secret."""
     found = _OPTION.fullmatch(word)
     return found is not None and word.lstrip(b"-").lower() not in _NOT

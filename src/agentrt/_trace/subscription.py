@@ -1,4 +1,4 @@
-"""Following a session's wire, as an async iterator."""
+"""Following a session's wire messages, as an async iterator."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from .redact import SHORTEST_GIVEN, Redaction, Rule, check_rules
 from .tap import Piece, Tap
 
 WAITING: Final = 4 * 1024 * 1024
-"""Bytes that are kept for who does not read."""
+"""Bytes that are kept for a slow reader."""
 
 
 class TraceSubscription:
-    """An async iterator of what goes over a session's wire; see `TraceRecord`. It ends with the
-    session. Nobody waits for it: of what is not read, the newest is left out at some point, and a
-    record of kind `lost` says how much. Close it with `close`, or use it as a block."""
+    """An async iterator of a session's wire messages; see `TraceRecord`.
+
+    It ends with the session. It never delays the session: if too much is unread, the newest
+    messages are dropped, and a record of kind `lost` has their number. Close it with `close`, or
+    use it as a context manager.
+    """
 
     def __init__(self, tap: Tap, secrets: Iterable[str] = (), redact: Rule | None = None) -> None:
         given = check_rules(secrets, redact)
@@ -34,7 +37,7 @@ class TraceSubscription:
         self._assembler = Assembler(redaction)
         self._pieces: deque[Piece] = deque()
         self._making: Iterator[Written | None] | None = None
-        """The records of the piece that is being looked through."""
+        """The records of the piece that is being scanned."""
         self._records: deque[TraceRecord] = deque()
         self._bytes = 0
         self._lost: Piece | None = None
@@ -50,7 +53,7 @@ class TraceSubscription:
         self.close()
 
     def close(self) -> None:
-        """Stop listening. What was not read is forgotten."""
+        """Stop listening, and discard unread records."""
         self._tap.remove(self)
         self._pieces.clear()
         self._making = None
@@ -58,6 +61,7 @@ class TraceSubscription:
         self.end()
 
     def put(self, piece: Piece) -> None:
+        """As `Sink.put`."""
         if self._bytes > WAITING:
             before = 0 if self._lost is None else (self._lost.fields or {})["count"]
             fields = {"count": before + 1}
@@ -68,6 +72,7 @@ class TraceSubscription:
         self._readers.unpark_all()
 
     def end(self) -> None:
+        """As `Sink.end`."""
         self._ended = True
         self._readers.unpark_all()
 
@@ -75,10 +80,10 @@ class TraceSubscription:
         return self
 
     def take(self, most_steps: int | None = None) -> list[TraceRecord]:
-        """Return the records of what has come and was not given yet, without waiting.
+        """Return the records that have arrived and were not returned yet, without waiting.
 
-        - `most_steps`: how often work of a moment may be done for it, where others wait; the rest
-          comes with a later call. None: all of it.
+        `most_steps` limits the number of short work steps if other tasks are waiting; a later call
+        returns the rest. None: no limit.
         """
         steps = 0
         while steps != most_steps and self._step():
@@ -88,7 +93,7 @@ class TraceSubscription:
         return taken
 
     async def __anext__(self) -> TraceRecord:
-        """The next record. Cancelling it loses none."""
+        """Return the next record. Cancelling this loses no record."""
         await trio.lowlevel.checkpoint()
         while not self._records:
             if self._step():
@@ -101,7 +106,7 @@ class TraceSubscription:
         return self._records.popleft()
 
     def _step(self) -> bool:
-        """Make records of what waits, for a moment. False if nothing waits."""
+        """Make records of the waiting pieces, for a moment. Returns False if there are none."""
         if self._making is None:
             if self._pieces:
                 piece = self._pieces.popleft()

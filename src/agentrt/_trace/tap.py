@@ -1,7 +1,7 @@
-"""Where a session's wire can be listened to. While nobody does, nothing is called.
+"""The tap of a session's wire. Without listeners, it is never called.
 
-What comes is handed on as it is, in pieces as they were read: whoever listens makes lines of them,
-later and elsewhere.
+Data is passed on unchanged, in pieces as they were read: listeners split it into lines later, in
+another place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .record import Kind
 
 
 class Piece(Struct, frozen=True, gc=False):
-    """Something that happened: `data` of a pipe, or `fields` of something else."""
+    """An event: `data` of a pipe, or `fields` of another event."""
 
     t: float
     session: str
@@ -27,40 +27,44 @@ class Piece(Struct, frozen=True, gc=False):
 
 
 class Sink(Protocol):
-    """Who listens. Neither may raise or wait."""
+    """A listener. Its methods must not raise or block."""
 
     def put(self, piece: Piece) -> None: ...
 
     def end(self) -> None:
-        """The session is over."""
+        """Note that the session is over."""
         ...
 
 
 class Tap:
-    """A session's wire."""
+    """The tap of a session's wire."""
 
     def __init__(self) -> None:
         self.session = ""
         self.agent = ""
         self.protocol = ""
         self.env: Mapping[str, str] = {}
-        """What the agent is given: some of it is secret."""
+        """The agent's environment, some of which is secret."""
         self.closed = False
         self._sinks: tuple[Sink, ...] = ()
         self._now: Callable[[], float] = time.time
         self._processes: list[ProcessTap] = []
 
     def begin(self, session: str, wall: Callable[[], float], clock: Callable[[], float]) -> None:
-        """The session has its name. Times go on from `wall` as `clock` goes on, never back."""
+        """Set the session's name. Times start at `wall` and advance with `clock`, never
+        backwards.
+        """
         self.session = session
         offset = wall() - clock()
         self._now = lambda: offset + clock()
 
     def add(self, sink: Sink) -> None:
+        """Add a listener."""
         self._sinks = (*self._sinks, sink)
         self._switch()
 
     def remove(self, sink: Sink) -> None:
+        """Remove a listener."""
         self._sinks = tuple(each for each in self._sinks if each is not sink)
         self._switch()
 
@@ -69,34 +73,36 @@ class Tap:
             process.on = bool(self._sinks)
 
     def next_process(self) -> ProcessTap:
-        """The wire of a process that is about to start."""
+        """Return the tap of a process that is about to start."""
         number = self._processes[-1].number + 1 if self._processes else 1
         process = ProcessTap(self, number)
         process.on = bool(self._sinks)
         if process.on and number == 1:
             process.happened("session", agent=self.agent, protocol=self.protocol)
-        # Of those before, the last one may still be on its way out.
+        # Of the earlier ones, the last may still be exiting.
         self._processes = [*self._processes[-1:], process]
         return process
 
     @property
     def process(self) -> ProcessTap:
-        """The wire of the process that was started last."""
+        """The tap of the process that was started last."""
         return self._processes[-1] if self._processes else self.next_process()
 
     def put(self, kind: Kind, process: int, data: bytes, fields: Mapping[str, Any] | None) -> None:
+        """Pass a piece on to all listeners."""
         piece = Piece(self._now(), self.session, process, kind, data, fields)
         for sink in self._sinks:
             sink.put(piece)
 
     def close(self) -> None:
+        """Note the end of the session for all listeners."""
         self.closed = True
         for sink in self._sinks:
             sink.end()
 
 
 class ProcessTap:
-    """One process's wire: a `Watcher` (`_process/pipes.py`)."""
+    """The tap of one process: a `Watcher` (`_process/pipes.py`)."""
 
     def __init__(self, tap: Tap, number: int) -> None:
         self.on = False
@@ -104,13 +110,17 @@ class ProcessTap:
         self._put = tap.put
 
     def received(self, data: bytes) -> None:
+        """Record data that was read from the agent."""
         self._put("received", self.number, data, None)
 
     def sent(self, data: bytes) -> None:
+        """Record data that was written to the agent."""
         self._put("sent", self.number, data, None)
 
     def complained(self, data: bytes) -> None:
+        """Record data from the agent's stderr."""
         self._put("stderr", self.number, data, None)
 
     def happened(self, kind: Kind, **fields: Any) -> None:
+        """Record another event."""
         self._put(kind, self.number, b"", fields)

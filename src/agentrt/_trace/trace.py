@@ -1,8 +1,8 @@
 """A trace that is written while sessions run.
 
-What happens is put into a list; a task hands it to a thread, a tenth of a second's worth at a time.
-Sessions never wait: what the disk does not take in time is counted, and the trace says how much it
-was.
+Events are collected in a list; a task passes them to a thread, a tenth of a second's worth at a
+time. Sessions never wait: events that the disk does not accept in time are counted, and the trace
+contains their number.
 """
 
 from __future__ import annotations
@@ -32,51 +32,58 @@ from .secrets import load
 from .tap import Piece, Tap
 
 DELAY: Final = 0.1
-"""Seconds for which what happens is collected."""
+"""Seconds for which events are collected."""
 MANY: Final = 4 * 1024 * 1024
-"""Bytes that are not collected any longer."""
+"""Bytes of collected events that are written without further delay."""
 WAITING: Final = 32 * 1024 * 1024
-"""Bytes that may wait for the disk."""
+"""Maximum number of bytes waiting for the disk."""
 LAST: Final = 1.8
-"""Seconds that a disk has at the end for what still waits."""
+"""Seconds for the disk to write the rest at the end."""
 STOPPING: Final = 0.2
-"""Seconds in which a thread that is still at work then sees that it is to stop: one that goes on
-while the interpreter ends would abort the program."""
+"""Seconds for a thread that is still working to notice that it must stop.
+
+A thread that continues while the interpreter exits would abort the program.
+"""
 SMALLEST: Final = 4096
-"""Bytes that a file must be able to hold."""
+"""Minimum size limit of a file, in bytes."""
 PAUSE: Final = 0.0002
-"""Seconds for which the thread lets others have the interpreter, after a few milliseconds of work
-on lines that may have a secret in them."""
+"""Seconds for which the thread releases the interpreter.
+
+It does so after a few milliseconds of work on lines that may have a secret in them.
+"""
 PART: Final = 4
-"""A record is not more than such a part of a file, where its lines can be several records."""
+"""Maximum size of a record, as a fraction of a file, if its lines can be split into several
+records.
+"""
 
 _logger = logging.getLogger("agentrt.trace")
 
 
 class Trace:
-    """A file that traces of sessions are written into. Made by `open_trace`."""
+    """A file that receives the traces of sessions. Created by `open_trace`."""
 
     def __init__(self, file: TraceFile, redaction: Redaction, together: int) -> None:
         self.path = file.path
-        """Where it is written."""
+        """The path of the file."""
         self.lost = 0
-        """Records that the disk did not take; what is here is said in the trace, too."""
+        """Number of records that the disk did not accept; the trace also contains this number."""
         self._file = file
         self._assembler = Assembler(redaction, together)
         self._pieces: list[Piece] = []
         self._bytes = 0
-        self._missed = 0  # since something was written last
+        self._missed = 0  # since the last write
         self._waiting = trio.Event()
         self._many = trio.Event()
         self._failing = False
         self._stopping = False
         self._jobs: deque[tuple[list[Piece], int, bool]] = deque()
         self._working = threading.Lock()
-        """Held by the thread that writes: one that was given up on may still be at it."""
+        """Held by the thread that writes; an abandoned thread may still hold it."""
 
-    # --- what sessions do
+    # --- called by sessions
 
     def put(self, piece: Piece) -> None:
+        """As `Sink.put`."""
         if self._bytes > WAITING:
             self._lose(1)
             return
@@ -88,9 +95,9 @@ class Trace:
             self._many.set()
 
     def end(self) -> None:
-        """A session is over; others go on."""
+        """Do nothing at the end of a session; others continue."""
 
-    # --- what the task does
+    # --- run by the task
 
     async def _run(self) -> None:
         while True:
@@ -100,13 +107,15 @@ class Trace:
             await self.flush()
 
     async def flush(self) -> None:
-        """Have written what has happened until now. A disk that fails raises nothing here. Being
-        cancelled, it may still be written."""
+        """Write all events so far.
+
+        A failing disk raises nothing here. If this is cancelled, the events may still be written.
+        """
         await trio.lowlevel.checkpoint()
         self._waiting, self._many = trio.Event(), trio.Event()
         pieces, missed = self._take()
         if pieces or missed:
-            # A disk that hangs keeps the thread, not the session.
+            # A hanging disk blocks the thread, not the session.
             self._jobs.append((pieces, missed, False))
             lost = await trio.to_thread.run_sync(self._work, abandon_on_cancel=True)
             self._missed += lost
@@ -117,13 +126,13 @@ class Trace:
         self.lost += count
 
     def _take(self) -> tuple[list[Piece], int]:
-        """What waits, and how much more there was."""
+        """Return the waiting pieces, and the number of lost ones."""
         taken = self._pieces, self._missed
         self._pieces, self._bytes, self._missed = [], 0, 0
         return taken
 
     async def _close(self) -> None:
-        """Have the rest written, and end. A disk that hangs is left to the thread."""
+        """Write the rest, and close. If the disk hangs, the thread is abandoned."""
         self._jobs.append((*self._take(), True))
         ended = threading.Event()
 
@@ -135,16 +144,18 @@ class Trace:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partial(trio.to_thread.run_sync, work, abandon_on_cancel=True))
-            # Not Trio's clock: one that jumps would leave the file behind that is being written.
+            # Not Trio's clock: if that jumped, the file would be abandoned during a write.
             if not await trio.to_thread.run_sync(ended.wait, LAST):
                 self._stopping = True
                 await trio.to_thread.run_sync(ended.wait, STOPPING)
             nursery.cancel_scope.cancel()
 
-    # --- what the thread does
+    # --- run by the thread
 
     def _work(self) -> int:
-        """Write what there is; how many records could not be written."""
+        """Write everything that is waiting. Returns the number of records that could not be
+        written.
+        """
         lost = 0
         with self._working:
             while self._jobs:
@@ -157,7 +168,7 @@ class Trace:
         return lost
 
     def _write(self, pieces: list[Piece], missed: int, *, end: bool) -> int:
-        """How many records could not be written."""
+        """Write records. Returns the number of those that could not be written."""
         written: list[Written] = []
         if missed:
             written.append(Written(t=time.time(), kind="lost", fields={"count": missed}))
@@ -189,21 +200,23 @@ async def open_trace(
     secrets: Iterable[str] = (),
     redact: Rule | None = None,
 ) -> AsyncIterator[Trace]:
-    """A file that the wire of sessions is written into: give it as `trace` to
-    `open_session` or `open_runtime`. A trace that is there is continued; nobody but its owner can
-    read it.
+    """Open a file for the wire messages of sessions.
 
-    - `max_bytes`: of one file. A full one becomes `FILE.1`, and so on; of these there are `files`.
-    - `secrets`: values that must not be in it, wherever they stand, from four characters on.
-    - `redact`: a further rule: takes a line and returns it without what is secret. Called in a
-      thread; a line for which it raises is left out.
+    Pass it as `trace` to `open_session` or `open_runtime`. An existing trace is continued; only its
+    owner can read it.
 
-    What looks like a secret is replaced before anything is written. A disk that is full, fails or
-    hangs never holds up a session: the trace says how much is missing. To be left behind the
-    sessions; that takes two seconds at the most.
+    - `max_bytes`: maximum size of one file. A full file becomes `FILE.1`, and so on.
+    - `files`: maximum number of files.
+    - `secrets`: values that must not appear anywhere in it, at least four characters each.
+    - `redact`: an additional rule: takes a line and returns it without secrets. Called in a thread;
+      a line for which it raises is left out.
 
-    Raises `TraceError` if the file cannot be written, `TypeError` and `ValueError` for options that
-    are none.
+    Apparent secrets are replaced before anything is written. A disk that is full, fails or hangs
+    never blocks a session: the trace contains the number of missing records. Leave the block after
+    the sessions have ended; this takes two seconds at most.
+
+    Raises `TraceError` if the file cannot be written, `TypeError`, `ValueError` or
+    `LocalProtocolError` for invalid options.
     """
     check_trio("open_trace")
     given = check_rules(secrets, redact)
@@ -211,7 +224,7 @@ async def open_trace(
         raise TypeError("max_bytes and files are whole numbers")
     if max_bytes < SMALLEST or files < 1:
         raise LocalProtocolError(f"a trace needs {SMALLEST} bytes and a file at the least")
-    path = os.path.abspath(file)  # noqa: ASYNC240 - asks nothing of the disk but where we are
+    path = os.path.abspath(file)  # noqa: ASYNC240 - reads only the working folder, not the disk
     opening = partial(TraceFile, path, max_bytes=max_bytes, files=files, header=_header)
     own = [value for name, value in os.environ.items() if has_secret_name(name)]
     opened, _ = await trio.to_thread.run_sync(lambda: (opening(), load()))
@@ -235,7 +248,7 @@ def _header() -> bytes:
 
 @asynccontextmanager
 async def opened(trace: Trace | str | os.PathLike[str]) -> AsyncIterator[Trace]:
-    """A trace that is open, or the one in a file of that name."""
+    """Yield an open trace, or open the file with this name."""
     if isinstance(trace, Trace):
         yield trace
     else:
@@ -245,7 +258,7 @@ async def opened(trace: Trace | str | os.PathLike[str]) -> AsyncIterator[Trace]:
 
 @asynccontextmanager
 async def tapped(trace: Trace | str | os.PathLike[str], tap: Tap) -> AsyncIterator[None]:
-    """With a session written into a trace."""
+    """Record a session in a trace while the block runs."""
     async with opened(trace) as sink:
         tap.add(sink)
         yield
