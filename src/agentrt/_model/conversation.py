@@ -196,7 +196,8 @@ class Conversation:
         return turn
 
     def cancel(self, by: CancelledBy | None, deadline: float | None) -> None:
-        """Close everything open immediately and wait for the agent's end of the turn.
+        """Close everything open immediately and wait for the agent to end the turn.
+
         Idempotent.
         """
         turn = self._running()
@@ -247,10 +248,10 @@ class Conversation:
     # --- questions
 
     def ask(self, effect: Asked, expires: float | None, *, decided: bool = False) -> bool:
-        """Show a question. Return False if its turn is being cancelled; the answer is then
-        `cancelled`.
+        """Show a question. Returns False if its turn is being cancelled.
 
-        `decided`: it will be resolved in the same step, so nothing waits for it.
+        The answer is `cancelled` in that case. `decided`: the question will be resolved in the same
+        step, so nothing waits for it.
         """
         if not self.items.ask(effect, expires, decided=decided):
             return False
@@ -305,8 +306,9 @@ class Conversation:
             turn.apply(TurnInput.RESOLVE)
 
     def _admit(self, replay: bool) -> bool:
-        """Return True if content is shown. Begins an agent-started turn if the content
-        needs one.
+        """Return True if content is shown.
+
+        Begins an agent-started turn if the content needs one.
         """
         dropped = self.items.dropped
         if replay:

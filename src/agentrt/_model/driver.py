@@ -55,7 +55,7 @@ class Opening(Struct, frozen=True, kw_only=True):
     """The name of the tenant that owns the session, or empty. It is not sent to the agent."""
 
 
-# --- effects: what a driver reports to the runtime
+# --- effects: reports of a driver to the runtime
 
 
 class Write(Struct, gc=False):
@@ -369,8 +369,9 @@ Effect: TypeAlias = (
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """The answer to an `Asked`. Without `option` and `content` it declines to decide
-    (`cancelled`).
+    """The answer to an `Asked`.
+
+    Without `option` and `content` it declines to decide (`cancelled`).
     """
 
     option: str | None = None
@@ -411,9 +412,7 @@ class Driver(Protocol):
         ...
 
     def unsent(self, turn: str) -> None:
-        """Forget the message of `prompt` or `steer` for `turn`: it was not and will not
-        be written.
-        """
+        """Forget the unsent message of `prompt` or `steer` for `turn`: it will not be written."""
         ...
 
     def cancel(self) -> list[Effect]:
@@ -425,9 +424,7 @@ class Driver(Protocol):
         ...
 
     def answer(self, key: str, answer: Answer) -> list[Effect]:
-        """Answer an `Asked` or a `Checking`. Does nothing if the key is unknown or
-        already closed.
-        """
+        """Answer an `Asked` or a `Checking`. Does nothing if the key is unknown or closed."""
         ...
 
     def reply(self, key: str, result: Any) -> list[Effect]:
@@ -453,8 +450,9 @@ class Driver(Protocol):
         ...
 
     def goodbye(self) -> list[Effect]:
-        """Return the message to send before stdin is closed (`session/close`, `end_session`), if
-        any.
+        """Return the message to send before stdin is closed, if any.
+
+        Examples are `session/close` and `end_session`.
         """
         ...
 
@@ -477,8 +475,7 @@ class Settles(Protocol):
 
     @property
     def settling(self) -> bool:
-        """True if one of the two is still missing, or if nothing runs but the agent should
-        continue.
+        """True if a second step is missing, or if nothing runs but the agent should continue.
 
         The missing message follows within milliseconds or never, so the runtime calls `settle`
         after a short silence.

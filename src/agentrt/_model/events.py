@@ -261,8 +261,9 @@ class TurnStarted(Struct, tag_field="kind", tag="turn.started", omit_defaults=Tr
 class TurnEnded(
     Struct, tag_field="kind", tag="turn.ended", omit_defaults=True, kw_only=True, gc=False
 ):
-    """A turn has ended. Emitted exactly once per turn, after its items and permission requests
-    close.
+    """A turn has ended.
+
+    Emitted exactly once per turn, after its items and permission requests have been closed.
     """
 
     turn: str

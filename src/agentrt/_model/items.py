@@ -85,8 +85,9 @@ class _Ask(Struct):
 
 
 class Admit(Protocol):
-    """Decides whether content is shown now. Begins an agent-started turn if the content
-    needs one.
+    """Decides whether content is shown now.
+
+    Begins an agent-started turn if the content needs one.
     """
 
     def __call__(self, replay: bool, /) -> bool: ...
@@ -480,7 +481,7 @@ class Items:
 
     def _close_call(self, call: _Call, status: ItemStatus) -> None:
         call.status = status
-        if call.asks:  # the agent went on without the answer
+        if call.asks:  # the agent continued without the answer
             for key, ask in list(self._asks.items()):
                 if ask.call is call:
                     self.resolve(key, "cancelled", by="agent")
@@ -517,10 +518,10 @@ class Items:
     # --- questions
 
     def ask(self, effect: Asked, expires: float | None, *, decided: bool = False) -> bool:
-        """Show a question. Return False if its turn is being cancelled; the answer is then
-        `cancelled`.
+        """Show a question. Returns False if its turn is being cancelled.
 
-        `decided`: it will be resolved in the same step.
+        The answer is `cancelled` in that case. `decided`: the question will be resolved in the same
+        step.
         """
         call = self._calls.get(effect.tool_call) if effect.tool_call is not None else None
         if effect.background:

@@ -332,8 +332,9 @@ class Cursor:
         return self._log.seq if self._end == FAR else self._end - len(self.ready)
 
     def pop(self) -> Event | None:
-        """Return the next event, or None if there is none yet. Raises `Overrun` (never if
-        lossless).
+        """Return the next event, or None if there is none yet.
+
+        Raises `Overrun`, unless lossless.
         """
         return self.ready.pop() if self.ready or self.more() else None
 
@@ -380,8 +381,9 @@ class Cursor:
         self.skip(self.seq)
 
     def _keep(self, events: list[Event | _Slice], first: int) -> None:
-        """Keep the unread ones of the events `first…`, which are leaving the ring, neighbours
-        joined.
+        """Keep the unread ones of the events `first…`, which are leaving the ring.
+
+        Neighbours are joined.
         """
         if self._kept is None:
             self._kept = deque()

@@ -118,9 +118,7 @@ class PromptQueue:
         turn.content = content
 
     def promote(self, turn: TurnMachine) -> None:
-        """Move a prompt to the front: a ready one of the ready ones, a paused one of the paused
-        ones.
-        """
+        """Move a prompt to the front of the ready ones, or of the paused ones if it is paused."""
         number = self.waiting.index(turn)
         self.waiting.remove(turn)
         self.waiting.insert(0 if number < self._ready else self._ready, turn)

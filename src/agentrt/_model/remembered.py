@@ -68,7 +68,7 @@ def remembered(prompts: Sequence[str], repeated: Collection[str]) -> int:
 
 
 def _texts(content: Sequence[Block]) -> list[str]:
-    """The text blocks. An agent may repeat files, links and images in any form."""
+    """Return the text blocks. An agent may repeat files, links and images in any form."""
     return [block.text for block in content if isinstance(block, Text)]
 
 

@@ -212,8 +212,9 @@ class SessionState:
     def put_ahead(
         self, turns: Iterable[TurnRecord], items: Iterable[Item], left: Ahead | None
     ) -> None:
-        """Insert closed turns and items before the existing ones. `left` describes what precedes
-        them.
+        """Insert closed turns and items before the existing ones.
+
+        `left` describes the part before them that is only in a store.
         """
         self.turns = {turn.id: turn for turn in turns} | self.turns
         self._items = {item.id: item for item in items} | self._items
@@ -280,10 +281,9 @@ class SessionState:
         )
 
     def history(self, before: str, turns: int, items: int) -> History:
-        """Return a copy of the `turns` turns before the item `before`, with at most about `items`
-        items.
+        """Return a copy of the `turns` turns before the item `before`.
 
-        Raises `KeyError` if the item does not exist.
+        The page has at most about `items` items. Raises `KeyError` if `before` does not exist.
         """
         item = self._items[before]
         ids = reversed(self._items)
@@ -334,9 +334,7 @@ class SessionState:
         )
 
     def _turns(self, first: str | None, last: str | None) -> list[TurnRecord]:
-        """Return copies of the turns from `first` (default: the oldest) to `last` (default: the
-        newest).
-        """
+        """Return copies of the turns from `first` (default: oldest) to `last` (default: newest)."""
         found: list[TurnRecord] = []
         for turn in reversed(self.turns.values()):
             if found or last is None or turn.id == last:

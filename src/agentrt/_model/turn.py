@@ -186,8 +186,9 @@ class TurnMachine(Struct, eq=False):
             )
 
     def apply(self, input: TurnInput) -> TurnState:
-        """Move to the next state and return it. Raises `LocalProtocolError` if `input`
-        is illegal.
+        """Move to the next state and return it.
+
+        Raises `LocalProtocolError` if `input` is illegal in the current state.
         """
         try:
             self.state = TABLE[self.state][input]

@@ -60,8 +60,9 @@ class AskedSessions:
         self._core = core
 
     async def list(self, cwd: str | None) -> list[AgentSession]:
-        """Return the sessions, in the agent's order if it does not report when they
-        were last used.
+        """Return the sessions, the newest first.
+
+        They are in the agent's order if it does not report the times.
         """
         name = self._offering("list_sessions", "keeps no list of its sessions")
         wanted = _real(cwd)

@@ -236,8 +236,9 @@ class SessionCore:
     # --- steps
 
     def receive(self, effects: list[Effect], size: int = 0) -> None:
-        """Apply effects from a driver. `size` is the byte count of the lines they were
-        made from.
+        """Apply effects from a driver.
+
+        `size` is the byte count of the lines they were made from.
         """
         depth, take = self._depth, self._take
         if not depth:
@@ -541,9 +542,7 @@ class SessionCore:
             self.cancel_turn(self.turn, "cancelled", by="caller")
 
     def _begin(self, turn: TurnMachine) -> None:
-        """Send the prompt. If the agent does not support such a prompt, raise and
-        change nothing.
-        """
+        """Send the prompt. Raises, and changes nothing, if the agent does not support it."""
         assert self.driver is not None
         conversation = self.conversation
         id = conversation.new_id("t")
@@ -820,7 +819,7 @@ class SessionCore:
     # --- clocks
 
     def alarm(self) -> Alarm:
-        """The next clock to ring, with its time."""
+        """Return the next clock to ring, with its time."""
         settles, limits = self._settles, self.limits
         rest = limits.settle if settles is not None and settles.settling else None
         turn = self.conversation.turn

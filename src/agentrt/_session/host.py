@@ -156,14 +156,17 @@ class SessionHost:
     # --- actions requested by the core
 
     def write(self, lines: Write) -> None:
+        """Queue whole lines for the agent."""
         if self.link is not None:
             self.link.write(lines.data, urgent=lines.urgent)
 
     def interrupt(self) -> None:
+        """Send the agent SIGINT."""
         if self.link is not None:
             self.link.interrupt()
 
     def offers(self, method: str) -> bool:
+        """Return True if there is a service for such requests."""
         return self._service(method) is not None
 
     def _service(self, method: str) -> Service | None:
@@ -178,6 +181,7 @@ class SessionHost:
         return await service(asked, None if asked.background else turn or self.core.turn)
 
     def serve(self, request: Requested, until: Lifetime) -> None:
+        """Start the handler that answers the request."""
         service = self._service(request.method)
         assert service is not None
         core, key = self.core, request.key
@@ -196,6 +200,7 @@ class SessionHost:
         )
 
     def decide(self, key: str, decision: Awaitable[Decision], until: Lifetime) -> None:
+        """Start a handler that waits for a policy's decision."""
         questions = self.core.questions
 
         async def wait() -> Decision:
@@ -213,6 +218,8 @@ class SessionHost:
         self._start(key, wait, partial(questions.decided, key), give_up, failed, until)
 
     def expire(self, key: str, seconds: float, until: Lifetime) -> None:
+        """Start a handler that expires the question after that many seconds."""
+
         async def wait() -> None:
             await trio.sleep(seconds)
             self.core.questions.expired(key)
@@ -221,11 +228,13 @@ class SessionHost:
         self._start(f"{key}:limit", wait, _nothing, _nothing, failed, until)
 
     def stop(self, key: str) -> None:
+        """Cancel the handlers of one request, if any are running."""
         if self.handlers.running:
             self.handlers.cancel(f"{key}:limit")
             self.handlers.cancel(key)
 
     def turn_cancelled(self) -> None:
+        """Stop every handler and task that the running turn has caused."""
         if self.handlers.running:
             self.handlers.cancel_turn()
         for tasks in self._tasks:
@@ -233,6 +242,7 @@ class SessionHost:
                 tasks.cancel_scope.cancel()
 
     def turn_ended(self, turn: TurnMachine) -> None:
+        """Stop the turn's handlers and tasks, except for those that it did not wait for."""
         if self.handlers.running:
             self.handlers.end_turn()
         for tasks in self._tasks:
@@ -244,22 +254,27 @@ class SessionHost:
 
     @property
     def handlers_open(self) -> int:
+        """The number of running handlers."""
         return len(self.handlers.running)
 
     @property
     def alive(self) -> bool:
+        """True if the process has not exited, whether or not the exit has been reported."""
         return self.link is None or self.link.returncode is None
 
     @property
     def serving(self) -> bool:
+        """True if a handler or a host program is working for the agent, or reading is paused."""
         return self.held or bool(self.handlers.running) or self.programs() > 0
 
     @property
     def finishing(self) -> bool:
+        """True if a handler has outlived its turn."""
         return self.handlers.finishing
 
     @property
     def occupied(self) -> bool:
+        """True if the tasks of the last turn are not over yet."""
         if not self._tasks and not self.handlers.running:
             return False
         turn = self.core.turn
@@ -268,6 +283,7 @@ class SessionHost:
         )
 
     def look(self) -> None:
+        """Re-read the next deadline and the work for this task: they may have changed."""
         core = self.core
         if (core.queue.waiting or core.conversation.life is Life.REPLACING) and self._work():
             self._poke.set()
@@ -471,6 +487,7 @@ class SessionHost:
     def received(
         self, link: Link, effects: list[Effect], size: int = 0, *, alive: bool = True
     ) -> None:
+        """Pass effects of the current process to the core."""
         core = self.core
         if link.driver is core.driver:  # else it is output of a process that was given up on
             if alive:
@@ -483,11 +500,13 @@ class SessionHost:
                 self._rest.wake()
 
     def closing(self, link: Link, reason: str) -> None:
+        """End a process that can no longer be reached."""
         if link.driver is self.core.driver:
             self.core.say(Notice("error", "agent_unreachable", reason))
             self.nursery.start_soon(link.close)
 
     def gone(self, link: Link) -> None:
+        """Record the end of a process."""
         if link.driver is not self.core.driver:
             self.core.exited(link.pid)  # it was given up on, and its child processes may still run
             return
@@ -574,8 +593,9 @@ class SessionHost:
     # --- the task
 
     async def run(self) -> None:
-        """Serve turns for as long as the session lives. Run it once, in the session's service
-        nursery.
+        """Serve turns for as long as the session lives.
+
+        Run it once, in the session's service nursery.
         """
         core = self.core
         with on_standstill(core.stood_still):

@@ -47,9 +47,7 @@ class Host(Protocol):
         ...
 
     def decide(self, key: str, decision: Awaitable[Decision], until: Lifetime) -> None:
-        """Have a handler wait for a policy's decision and pass it to the core's
-        `Questions.decided`.
-        """
+        """Have a handler wait for a policy's decision and pass it to `Questions.decided`."""
         ...
 
     def expire(self, key: str, seconds: float, until: Lifetime) -> None:
@@ -102,29 +100,31 @@ class Observer(Protocol):
     """Observes a session, for telemetry. Its methods never wait or raise."""
 
     def prompting(self, turn: str, context: contextvars.Context | None, /) -> JsonObject | None:
-        """A prompt is about to be sent; its handlers run in `context`. Returns metadata to send
-        along.
+        """Return metadata to send with a prompt that is about to be sent.
+
+        The handlers of its turn run in `context`.
         """
         ...
 
     def unsent(self, turn: str, /) -> None:
-        """The prompt could not be sent: there is no such turn."""
+        """Forget a prompt that could not be sent: there is no such turn."""
         ...
 
     def events(self, events: list[Event], size: int, /) -> None:
-        """A batch of events was logged, made of messages of `size` bytes."""
+        """Observe a batch of events, made of messages of `size` bytes."""
         ...
 
     def calling(
         self, tool: str, call: str | None, meta: JsonObject, /
     ) -> AbstractContextManager[object]:
-        """Return a context for a call of a program's tool. `call` is the agent's id of it, if
-        known.
+        """Return a context for a call of a program's tool.
+
+        `call` is the agent's id of it, if known.
         """
         ...
 
     def close(self) -> None:
-        """The session is over."""
+        """End the observation: the session is over."""
         ...
 
 

@@ -45,7 +45,7 @@ class Owner(Protocol):
         ...
 
     def gone(self, link: Link) -> None:
-        """The process has ended and all its output has been received."""
+        """Handle the end of the process. All its output has been received."""
         ...
 
 
@@ -201,9 +201,7 @@ class Link:
 
     @property
     def ended_on_purpose(self) -> bool:
-        """True if the process is being ended because it is no longer needed, not because of a
-        fault.
-        """
+        """True if the process is being ended because it is no longer needed."""
         return self._closing and self.unreachable is None
 
     @property

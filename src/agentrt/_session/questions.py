@@ -160,8 +160,9 @@ class Questions:
             turn.denied += (denial,)
 
     def _consult(self, effect: Asked) -> Decision | Awaitable[Decision]:
-        """Return the policy's decision. Without a policy, ask the turn's reader, if
-        there is one.
+        """Return the policy's decision.
+
+        Without a policy, the turn's reader is asked, if there is one.
         """
         if self._conversation.items.questions >= OPEN:
             return Deny(f"{OPEN} questions are open already")
@@ -179,8 +180,9 @@ class Questions:
             return self.policy_failed(error)
 
     def policy_decided(self, decision: object) -> Decision:
-        """Check and return the decision of an asynchronous policy. Raises `TypeError`
-        if invalid.
+        """Check and return the decision of an asynchronous policy.
+
+        Raises `TypeError` if it is not a decision.
         """
         return check_decision(self._policy, decision)
 
@@ -242,8 +244,9 @@ class Questions:
             )
 
     def fill(self, key: str, content: JsonObject) -> None:
-        """Answer with the fields of a form. Raises like `answer`, and for content that
-        is not JSON.
+        """Answer with the fields of a form.
+
+        Raises like `answer`, and for content that is not JSON.
         """
         request = self._request(key)
         if request.form is None and request.url is None:

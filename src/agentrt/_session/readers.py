@@ -59,8 +59,9 @@ class Readers:
         await wait_task_rescheduled(abort)
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` once, at the next `Readers.wake`. Returns the function that
-        unsubscribes it.
+        """Call `wake` once, at the next `Readers.wake`.
+
+        Returns the function that unsubscribes it.
         """
         self.others.append(wake)
         return lambda: self.others.remove(wake) if wake in self.others else None
@@ -104,8 +105,9 @@ class Pace:
         """True if the reader has ever waited or yielded to other tasks."""
 
     async def step(self) -> None:
-        """Notice a cancelled scope, and let other tasks run if it is their turn. Raises
-        like `due`.
+        """Notice a cancelled scope, and let other tasks run if it is their turn.
+
+        Raises like `due`.
         """
         if not self.due():
             await checkpoint_if_cancelled()

@@ -85,9 +85,7 @@ class Requests:
     # --- the agent's requests
 
     def requested(self, effect: Requested) -> None:
-        """Handle a request of the agent for a service; one that is not offered is refused
-        immediately.
-        """
+        """Handle a request of the agent for a service, or refuse it if it is not offered."""
         self._waiting.append(effect)
         if len(self._waiting) == 1:  # else the loop below serves it: a refusal may bring the next
             try:
@@ -118,8 +116,9 @@ class Requests:
             self._host.serve(effect, until)
 
     def _forbidden(self, effect: Requested) -> str | None:
-        """Return the reason why access to a file or a program is denied, whether or not the agent
-        asked.
+        """Return the reason why access to a file or a program is denied, or None.
+
+        It applies whether or not the agent asked before.
         """
         request = service_request(effect.method, effect.params, self._cwd)
         if request is None:

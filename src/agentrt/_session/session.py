@@ -137,8 +137,9 @@ class Session:
 
     @property
     def capabilities(self) -> JsonObject:
-        """The capabilities that the agent reported at its start. The keys depend on the
-        protocol.
+        """The capabilities that the agent reported at its start.
+
+        The keys depend on the protocol.
         """
         return dict(self._core.capabilities)
 
@@ -413,11 +414,10 @@ class Session:
         self._kept = kept
 
     async def call(self, method: str, **params: Any) -> Any:
-        """Send any request of the agent's own protocol, by its protocol name, and return the
-        result.
+        """Send any request of the agent's own protocol, by its protocol name.
 
-        Use it for requests without a method here or in `ClaudeControl`. The result is not
-        converted.
+        Returns the result unconverted. Use it for requests without a method here or in
+        `ClaudeControl`.
 
         Raises `RequestError`. Cancelling this call notifies the agent if the protocol supports it;
         the session stays usable.

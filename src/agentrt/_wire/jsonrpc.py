@@ -40,8 +40,9 @@ class RpcError(Struct, omit_defaults=True):
 
 
 class Request(Struct):
-    """Requires an answer with the same `id`. `params` is the sent value, or None if
-    there was none.
+    """Requires an answer with the same `id`.
+
+    `params` is the sent value, or None if there was none.
     """
 
     id: Id

@@ -140,10 +140,10 @@ class McpServer:
     def receive(
         self, message: bytes | bytearray | JsonObject
     ) -> Message | CallTool | CancelTool | Listen | None:
-        """Process one message and return the action: send a reply, call a tool, stop a call, or let
-        the client listen. None means nothing.
+        """Process one message and return the action to take.
 
-        Never raises: an invalid message is answered with an error.
+        The action is to send a reply, call a tool, stop a call or let the client listen; None means
+        nothing. Never raises: an invalid message is answered with an error.
         """
         try:
             decoded = decode(message) if isinstance(message, bytes | bytearray) else message
@@ -160,9 +160,7 @@ class McpServer:
         return None  # a notification without an effect, or an answer without a request
 
     def reply(self, request_id: Id, outcome: ToolOutcome) -> Message | None:
-        """Return the answer to a call; None if its client cancelled it or it is already
-        answered.
-        """
+        """Return the answer to a call, or None if it was cancelled or already answered."""
         stateless = request_id in self._stateless
         if not self._finish(request_id):
             return None
