@@ -645,9 +645,7 @@ class SessionHost:
         """
         limit_s = self.limits.hang
         while limit_s is not None:
-            soonest = (
-                self.clock() + limit_s / 8
-            )  # do not retry immediately if nothing could be ended
+            soonest = self.clock() + limit_s / 8  # do not retry too soon if nothing could be ended
             await trio.sleep_until(max(self.core.active_at + limit_s, soonest))
             self.core.end_hung(limit_s)
 
