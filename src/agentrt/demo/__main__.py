@@ -19,7 +19,7 @@ from .wire import Connection
 
 
 async def _serve(model: Model) -> int:
-    """Serve until the client is gone or a signal comes; returns the exit status."""
+    """Serve until the client disconnects or a signal arrives; returns the exit status."""
     status = 0
 
     async def obey(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:

@@ -1,4 +1,4 @@
-"""What a prompt is answered with: the title it gives, its attachments, its command or its words."""
+"""The answer to a prompt: its title, its attachments, its command or its sentence."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ TITLE = 60
 
 
 async def answer(turn: Turn) -> StopReason:
-    """Do what the prompt asks for; raises `RpcError` if the answer is an error."""
+    """Do the work that the prompt requests. Raises `RpcError` if the answer is an error."""
     session = turn.session
     for block in turn.prompt:
         session.record({"sessionUpdate": "user_message_chunk", "content": block})
-    session.save()  # from here on the prompt is kept, whatever happens to this process
+    session.save()  # from here on the prompt is stored, whatever happens to this process
     if session.info.title is None and turn.text:
         session.set_title(turn.text.splitlines()[0][:TITLE])
     attached = [_describe(block) for block in turn.prompt if block["type"] != "text"]

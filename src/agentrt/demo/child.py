@@ -1,4 +1,4 @@
-"""A child process whose whole group ends with the block that started it."""
+"""A child process whose whole process group ends with the block that started it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 import trio
 
 PARTING = 1.0
-"""Seconds a child gets to leave by itself once its standard input is closed."""
+"""Seconds for a child to exit by itself after its standard input is closed."""
 REAP = 2.0
 """Seconds after SIGKILL; only a process stuck in the kernel needs longer."""
 OUTPUT = 32 * 1024
-"""Bytes of output that are kept: the end says how it went."""
+"""Bytes of output that are kept: the end of the output shows the result."""
 TICK = 0.2
-"""Seconds between two looks at a running command's output."""
+"""Seconds between two checks of a running command's output."""
 
 
 @asynccontextmanager
@@ -31,10 +31,10 @@ async def child(
     stdin: int = subprocess.DEVNULL,
     stderr: int | None = None,
 ) -> AsyncIterator[trio.Process]:
-    """Run `command`, its output in a pipe. Leaving the block, in whatever way, ends its group.
+    """Run `command` with its output in a pipe. Leaving the block in any way ends its process group.
 
-    Inside the block use `gone`, never `process.wait` or `process.returncode`: they take the process
-    out of the process table, and then somebody else could have the number of its group.
+    Inside the block use `gone`, never `process.wait` or `process.returncode`: those remove the
+    process from the process table, and another process could then get the number of its group.
     Raises `OSError` if it cannot be started.
     """
     process = await trio.lowlevel.open_process(
@@ -62,7 +62,7 @@ async def child(
 
 
 async def gone(process: trio.Process) -> None:
-    """Wait until the process has ended, and leave it in the process table."""
+    """Wait until the process has exited, and leave it in the process table."""
     pidfd = os.pidfd_open(process.pid)
     try:
         await trio.lowlevel.wait_readable(pidfd)
@@ -71,14 +71,14 @@ async def gone(process: trio.Process) -> None:
 
 
 def end(process: trio.Process) -> None:
-    """Kill the whole group of a process that was not waited for yet."""
+    """Kill the whole group of a process that has not been waited for yet."""
     os.killpg(process.pid, signal.SIGKILL)
 
 
 async def shell(command: str, *, cwd: Path, show: Callable[[str], None]) -> tuple[int, str]:
-    """Run a command line; returns its exit status (negative: the signal) and the end of its output.
+    """Run a command line. Returns its exit status (negative: the signal) and the end of its output.
 
-    `show` gets the output so far, at most every `TICK`. Cancelling kills the whole group.
+    `show` gets the output so far, at most every `TICK` seconds. Cancelling kills the whole group.
     """
     output = bytearray()
 
@@ -109,6 +109,6 @@ async def shell(command: str, *, cwd: Path, show: Callable[[str], None]) -> tupl
         assert process.stdout is not None
         nursery.start_soon(read, process.stdout)
         await gone(process)
-        end(process)  # what it left behind would hold the pipe open
+        end(process)  # processes that it left behind would keep the pipe open
     assert process.returncode is not None
     return process.returncode, text()

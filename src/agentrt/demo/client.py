@@ -1,4 +1,4 @@
-"""The `/commands` that use what the client offers: its files, terminals, forms and tools."""
+"""The `/commands` that use the client's features: its files, terminals, forms and tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .turn import Turn, fenced, text_content
 from .wire import JsonObject, RpcError
 
 PARTING = 2.0
-"""Seconds that a client may take to kill and release a terminal of a cancelled turn."""
+"""Seconds for a client to kill and release a terminal of a cancelled turn."""
 OUTPUT = 32 * 1024
 
 FORM: JsonObject = {
@@ -77,7 +77,7 @@ async def run(turn: Turn, argument: str) -> None:
 
 
 async def in_terminal(turn: Turn, command: str) -> str:
-    """Run a command line in a terminal of the client; returns how it ended, in Markdown."""
+    """Run a command line in a terminal of the client. Returns its result in Markdown."""
     cwd = str(turn.session.folder.cwd)
     raw = {"command": command, "cwd": cwd}
     with turn.tool(f"Run {command}", "execute", rawInput=raw) as call:
@@ -100,7 +100,7 @@ async def in_terminal(turn: Turn, command: str) -> str:
         except RpcError as error:
             raise Refused(f"The client did not run it: {error}") from error
         status = "completed" if ended.get("exitCode") == 0 else "failed"
-        # A later client has no such terminal: it gets what was in it.
+        # A later client has no such terminal, so it gets the terminal's contents.
         call.lasting = {"content": [text_content(fenced(output, "console"))]}
         call.update(status=status, rawOutput={"output": output, **ended})
     how = ended.get("exitCode")
@@ -111,7 +111,7 @@ async def _leave(turn: Turn, method: str, terminal: JsonObject) -> None:
     try:
         await turn.ask(method, terminal)
     except RpcError:
-        pass  # the client has cleaned up by itself
+        pass  # the client has cleaned up itself
 
 
 async def form(turn: Turn, argument: str) -> None:

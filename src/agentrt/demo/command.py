@@ -1,4 +1,4 @@
-"""What a `/command` is."""
+"""The type of a `/command`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from .turn import StopReason, Turn
 
 
 class Command(Struct, frozen=True):
-    """`run` gets the turn and what stands behind the name; None is the ordinary end of a turn."""
+    """A `/command`. `run` gets the turn and the text after the name; None ends the turn
+    normally."""
 
     name: str
     description: str
     run: Callable[[Turn, str], Awaitable[StopReason | None]]
     hint: str = ""
-    """What may stand behind the name."""
+    """The argument that may follow the name."""
 
 
 def number(argument: str, default: float, most: float) -> float:
-    """The number at the start of an argument, within bounds."""
+    """Return the number at the start of an argument, within bounds."""
     try:
         return max(0.0, min(float(argument.split()[0]), most))
     except (ValueError, IndexError):

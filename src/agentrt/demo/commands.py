@@ -1,4 +1,4 @@
-"""All `/commands`, how they are called, and `/help`."""
+"""All `/commands`, how they are run, and `/help`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMANDS = {
 
 
 def available() -> JsonObject:
-    """The update that lists the commands."""
+    """Return the update that lists the commands."""
     listed = [
         {
             "name": c.name,
@@ -44,7 +44,7 @@ def available() -> JsonObject:
 
 
 async def run(turn: Turn, text: str) -> StopReason:
-    """Run `/name argument`; raises `Refused` for an unknown name."""
+    """Run `/name argument`. Raises `Refused` for an unknown name."""
     name, _, argument = text.removeprefix("/").partition(" ")
     command = COMMANDS.get(name)
     if command is None:

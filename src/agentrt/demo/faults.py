@@ -1,4 +1,4 @@
-"""The `/commands` that show what can go wrong: silence, floods, errors and crashes."""
+"""The `/commands` that demonstrate faults: silence, floods, errors and crashes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .turn import StopReason, Turn
 from .wire import RpcError
 
 LONGEST = 3600.0
-"""Seconds of the longest wait that can be asked for."""
+"""Seconds of the longest wait that can be requested."""
 
 
 async def slow(turn: Turn, argument: str) -> None:
@@ -27,7 +27,7 @@ async def slow(turn: Turn, argument: str) -> None:
 
 
 async def stubborn(turn: Turn, argument: str) -> None:
-    """Not to be stopped by a cancel for a while."""
+    """Ignore cancels for a while."""
     seconds = number(argument, 5, LONGEST)
     await turn.say(f"For {seconds:g} s I do not listen to a cancel.")
     with trio.CancelScope(shield=True):
@@ -75,7 +75,7 @@ async def crash(turn: Turn, argument: str) -> None:
             await turn.session.connection.write_raw(half)
         if wanted is not None:
             os.kill(os.getpid(), wanted)
-            await trio.sleep_forever()  # a signal that is handled or ignored ends nothing by itself
+            await trio.sleep_forever()  # a handled or ignored signal does not end the process
         os._exit(int(how) % 256 if how.isdecimal() else 1)
 
 

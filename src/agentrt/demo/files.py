@@ -1,8 +1,9 @@
-"""The session's folders: names to paths that stay inside, reading, replacing and listing files.
+"""The session's folders: resolving names to paths inside them, and reading, replacing and listing
+files.
 
-A name is resolved, symbolic links included, before it is compared with the folders; the last
-component is then opened without following a link. Whoever can swap folders in between already
-writes inside the session's folders, and the agent runs with that user's rights.
+A name is resolved, including symbolic links, before it is compared with the folders; the last
+component is then opened without following a link. A user who can swap folders in between can
+already write inside the session's folders, and the agent runs with that user's rights.
 """
 
 from __future__ import annotations
@@ -14,29 +15,29 @@ from contextlib import suppress
 from pathlib import Path
 
 FILE = 1024 * 1024
-"""Bytes of the largest file that is read, edited or searched."""
+"""Size in bytes of the largest file that is read, edited or searched."""
 LISTED = 200
 """Entries of a folder that are shown."""
 
 
 class Refused(Exception):
-    """The work cannot be done; the message says why, in a sentence."""
+    """The work cannot be done; the message gives the reason in a sentence."""
 
 
 def shown(name: str | os.PathLike[str]) -> str:
-    """A file name as text that is always valid Unicode."""
+    """Return a file name as text that is always valid Unicode."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
 class Folder:
-    """The working folder, and further ones that the client allowed."""
+    """The working directory, and further folders that the client allowed."""
 
     def __init__(self, cwd: Path, further: Sequence[Path] = ()) -> None:
         self.cwd = cwd.resolve()
         self._roots = (self.cwd, *(path.resolve() for path in further))
 
     def resolve(self, name: str) -> Path:
-        """The real path of `name`; raises `Refused` if it lies outside."""
+        """Return the real path of `name`. Raises `Refused` if it is outside the folders."""
         try:
             path = (self.cwd / os.path.expanduser(name)).resolve()
         except (OSError, RuntimeError, ValueError):
@@ -46,7 +47,7 @@ class Folder:
         return path
 
     def relative(self, path: Path) -> str:
-        """`path` as the user would write it."""
+        """Return `path` as the user would write it."""
         return shown(path.relative_to(self.cwd)) if path.is_relative_to(self.cwd) else shown(path)
 
 
@@ -77,7 +78,7 @@ def read_text(path: Path, name: str) -> str:
 
 
 def write_text(path: Path, name: str, before: str | None, after: str) -> None:
-    """Put `after` in the place of `before` (None: a new file), whole or not at all."""
+    """Replace `before` (None: a new file) with `after`, completely or not at all."""
     if before is not None and read_text(path, name) != before:
         raise Refused(f"`{name}` was changed in the meantime; I left it alone.")
     fresh = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
@@ -86,7 +87,9 @@ def write_text(path: Path, name: str, before: str | None, after: str) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_bytes(after.encode())
         if before is None:
-            os.link(fresh, path)  # unlike a rename it never replaces what came into being
+            os.link(
+                fresh, path
+            )  # unlike a rename, this never replaces a file created in the meantime
         else:
             fresh.chmod(stat.S_IMODE(path.stat().st_mode))
             fresh.replace(path)
@@ -98,7 +101,7 @@ def write_text(path: Path, name: str, before: str | None, after: str) -> None:
 
 
 def list_folder(path: Path, name: str) -> str:
-    """A folder's entries as Markdown, folders first."""
+    """Return a folder's entries as Markdown, folders first."""
     try:
         with os.scandir(path) as scan:
             entries = sorted(scan, key=lambda entry: (not entry.is_dir(), entry.name.lower()))

@@ -1,8 +1,8 @@
-"""Where conversations are kept: two small files per session in the user's state folder.
+"""Storage of conversations: two small files per session in the user's state folder.
 
-`ID.json` says what the session is (for `session/list`), `ID.ndjson` holds its updates, one a line
+`ID.json` describes the session (for `session/list`), `ID.ndjson` contains its updates, one a line
 (for `session/load`). Both are bounded. Writes are a few hundred bytes to a local file, so they are
-made in place rather than in a thread; a disk that fails costs the history, not the conversation.
+made in place rather than in a thread; a failing disk costs the history, not the conversation.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from .._home import home_folder
 from .wire import JsonObject
 
 SESSIONS = 100
-"""Conversations kept; the longest unused go first."""
+"""Maximum number of stored conversations; the longest unused are removed first."""
 SIZE = 1024 * 1024
-"""Bytes of updates kept of one conversation; the older half goes first."""
+"""Maximum bytes of updates stored for one conversation; the older half is removed first."""
 
 PIECE = 16 * 1024
-"""Characters of one text that are gathered before they are written."""
+"""Characters of one text that are collected before they are written."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Info(Struct, rename="camel", kw_only=True):
-    """What `session/list` answers about one session; also the content of its `.json` file."""
+    """The answer of `session/list` about one session; also the content of its `.json` file."""
 
     session_id: str
     cwd: str
@@ -56,7 +56,7 @@ class Store:
         self._broken = False
 
     def _path(self, session_id: str, suffix: str) -> Path | None:
-        # Ids come back from clients: only what could be ours may become a file name.
+        # Ids come back from clients: only an id that we could have made may become a file name.
         return self._folder / (session_id + suffix) if _ID.fullmatch(session_id) else None
 
     def _give_up(self, error: OSError) -> None:
@@ -65,7 +65,7 @@ class Store:
             print(f"agentrt demo: sessions are not being saved: {error}", file=sys.stderr)
 
     def save(self, info: Info) -> None:
-        """Write the session's `.json`, whole or not at all."""
+        """Write the session's `.json`, completely or not at all."""
         path = self._path(info.session_id, ".json")
         if path is None or self._broken:
             return
@@ -98,7 +98,7 @@ class Store:
             return None
 
     def updates(self, session_id: str) -> list[JsonObject]:
-        """What was said, to be sent again."""
+        """Return the stored updates, to be sent again."""
         path = self._path(session_id, ".ndjson")
         try:
             lines = path.read_bytes().splitlines() if path else []
@@ -109,17 +109,17 @@ class Store:
             try:
                 found.append(msgspec.json.decode(line, type=JsonObject))
             except msgspec.DecodeError:
-                continue  # half a line: the process was killed while it wrote
+                continue  # half a line: the process was killed while writing
         return found
 
     def list(self) -> list[Info]:
-        """All saved sessions, the last used one first."""
+        """Return all saved sessions, the last used one first."""
         names = [path.stem for path in self._folder.glob("*.json")]
         found = [info for name in names if (info := self.info(name)) is not None]
         return sorted(found, key=lambda info: (info.updated_at, info.session_id), reverse=True)
 
     def forget_old(self) -> None:
-        """Keep the bound on the number of sessions."""
+        """Enforce the limit on the number of sessions."""
         for info in self.list()[SESSIONS:]:
             self.delete(info.session_id)
 
@@ -131,7 +131,7 @@ class Store:
 
 
 def _halve(path: Path) -> None:
-    """Forget the older half, from the first prompt after the middle on."""
+    """Remove the older half, up to the first prompt after the middle."""
     lines = path.read_bytes().splitlines(keepends=True)
     prompt = b'"sessionUpdate":"user_message_chunk"'
     middle = len(lines) // 2
@@ -142,7 +142,7 @@ def _halve(path: Path) -> None:
 
 
 def up_to(updates: list[JsonObject], message: str) -> list[JsonObject]:
-    """What was said up to the end of the turn that has this message; nothing if none has."""
+    """Return the updates up to the end of the turn with this message; empty if there is none."""
     names = ("messageId", "toolCallId")
     found = [i for i, each in enumerate(updates) if message in map(each.get, names)]
     if not found:
@@ -154,7 +154,8 @@ def up_to(updates: list[JsonObject], message: str) -> list[JsonObject]:
 
 
 class Recorder:
-    """Keeps what was said in one session: pieces of a text joined, a tool call as it ended."""
+    """Stores the updates of one session: pieces of a text joined, a tool call in its final
+    state."""
 
     def __init__(self, store: Store, session_id: str) -> None:
         self._store = store
@@ -189,7 +190,8 @@ def _same_message(one: JsonObject, other: JsonObject) -> bool:
 
 
 def _without_terminals(update: JsonObject) -> JsonObject:
-    """A terminal lives in the client that made it; a later client could only fail on its id."""
+    """Remove terminals: they exist only in the client that made them, and another client could only
+    fail on their ids."""
     content = update.get("content")
     if not isinstance(content, list):
         return update

@@ -18,7 +18,7 @@ from .wire import JsonObject
 
 SHOWN_LINES = 400
 RUN = 600.0
-"""Seconds a command may take."""
+"""Maximum seconds of a command."""
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif"}
 
 UNDERSTOOD = """\
@@ -32,7 +32,7 @@ UNDERSTOOD = """\
 
 
 async def do(turn: Turn, job: words.Job) -> None:
-    """Do what a sentence asks for; raises `Refused` if it cannot be done."""
+    """Do the work that a sentence requests. Raises `Refused` if it cannot be done."""
     match job:
         case words.Help():
             await say_what_i_can(turn)
@@ -65,7 +65,7 @@ async def say_what_i_can(turn: Turn) -> None:
 
 
 async def help_out(turn: Turn, names: tuple[str, ...]) -> None:
-    """An answer to what was not understood: what it seems to be about, and what can be asked."""
+    """Answer a prompt that was not understood: list related files, and what can be requested."""
     await turn.think("This is none of the sentences that I understand.")
     await turn.say(
         "I have no model, so I cannot answer that in my own words."
@@ -121,7 +121,7 @@ async def look_for(turn: Turn, text: str, name: str) -> None:
     details = {"locations": [{"path": shown(path)}], "rawInput": {"text": text, "path": name}}
     with turn.tool(f"Search for {text}", "search", **details) as call:
         call.update(status="in_progress")
-        # The thread asks now and then whether the turn was cancelled, and ends if so.
+        # The thread checks now and then if the turn was cancelled, and ends if so.
         job = partial(search, path, text, trio.from_thread.check_cancelled)
         found = await trio.to_thread.run_sync(job)
         listed = as_markdown(found, text, folder.relative)

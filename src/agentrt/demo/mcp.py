@@ -1,6 +1,6 @@
-"""Tools of an MCP server on standard streams, one question at a time.
+"""Tools of an MCP server on standard streams, one request at a time.
 
-The server is started for a call and ends with it, so nothing of it can be left behind.
+The server is started for a call and ends with it, so nothing of it is left behind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .wire import Connection, JsonObject, RpcError
 
 VERSION = "2025-06-18"
 START = 30.0
-"""Seconds until the server has to have said which tools it has."""
+"""Seconds for the server to list its tools after its start."""
 
 
 class Variable(Struct):
@@ -46,14 +46,14 @@ class Tool(Struct, rename="camel"):
 
 
 class Client:
-    """The conversation with one started server."""
+    """A connection to one started server."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.tools: list[Tool] = []
 
     async def serve(self) -> None:
-        """The server may ask whether we live; anything else we do not have."""
+        """Answer the server's pings, and refuse all its other requests."""
         while (messages := await self._connection.receive()) is not None:
             for message in messages:
                 match message:
@@ -77,13 +77,13 @@ class Client:
             cursor = {"cursor": page["nextCursor"]}
 
     async def call(self, name: str, arguments: JsonObject) -> JsonObject:
-        """Call a tool; cancelling takes the request back."""
+        """Call a tool. Cancelling withdraws the request."""
         return await self._connection.request("tools/call", {"name": name, "arguments": arguments})
 
 
 @asynccontextmanager
 async def connect(server: Server, cwd: Path) -> AsyncIterator[Client]:
-    """Start the server and learn its tools; raises `Refused` if that fails."""
+    """Start the server and list its tools. Raises `Refused` if that fails."""
     env = {**os.environ, **{variable.name: variable.value for variable in server.env}}
     command = [server.command, *server.args]
     try:
@@ -93,7 +93,7 @@ async def connect(server: Server, cwd: Path) -> AsyncIterator[Client]:
             connection = Connection(process.stdout, process.stdin, "notifications/cancelled")
             client = Client(connection)
             async with bare_errors(), trio.open_nursery() as nursery, connection.writing():
-                nursery.start_soon(client.serve)  # noqa: ASYNC113 - what it reads waits in the pipe
+                nursery.start_soon(client.serve)  # noqa: ASYNC113 - its input waits in the pipe
                 with trio.fail_after(START):
                     await client.initialize()
                 yield client
@@ -105,7 +105,7 @@ async def connect(server: Server, cwd: Path) -> AsyncIterator[Client]:
 
 
 def as_tool_content(result: JsonObject) -> list[JsonObject]:
-    """The content of a tool's result; MCP's blocks are ACP's blocks."""
+    """Return the content of a tool's result; MCP's blocks are valid in ACP."""
     known = ("text", "image", "audio", "resource", "resource_link")
     blocks = [block for block in result.get("content", []) if block.get("type") in known]
     return [{"type": "content", "content": block} for block in blocks]

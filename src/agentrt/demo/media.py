@@ -1,4 +1,4 @@
-"""A small picture and a short tone, to have real files to show."""
+"""A small picture and a short tone, as real files to show."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SUNSET = base64.b64decode(
     "ffbHjLjPzbxExVUgDDUIQwPC0IKoA2HorYH58hWAvwKM2pThtunAfw6zJmATw6IJ2KRVE7CJYdMEbDrs+X8ckpXBV4AU"
     "/0QHCMMJegGFRz3RpWTw8AAAAABJRU5ErkJggg=="
 )
-"""A PNG."""
+"""A picture, as PNG."""
 
 
 def wav() -> bytes:
-    """0.4 s of 444 Hz, 8 bits mono."""
+    """Return a tone: 0.4 s of 444 Hz, 8 bits mono."""
     out = io.BytesIO()
     with wave.open(out, "wb") as file:
         file.setparams((1, 1, 8000, 0, "NONE", ""))

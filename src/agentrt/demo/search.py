@@ -1,4 +1,4 @@
-"""Text in files, in a thread: what `search` does, but for files that git ignores."""
+"""Text search in files, in a thread. Files that git ignores are skipped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 200
 
 
 class Hit(Struct, frozen=True):
-    """One line that has the text. `line` 0: the file's name has it."""
+    """One line that contains the text. If `line` is 0, the file's name contains it."""
 
     path: Path
     line: int
@@ -26,7 +26,7 @@ class Hit(Struct, frozen=True):
 
 
 class Matches(Struct):
-    """What a search found, and whether it ended because there was too much."""
+    """The hits of a search. `complete` is false if it stopped at a limit."""
 
     hits: list[Hit]
     files: int
@@ -34,7 +34,7 @@ class Matches(Struct):
 
 
 def search(folder: Path, text: str, alive: Callable[[], None]) -> Matches:
-    """Look for `text` below `folder`; upper and lower case differ only if `text` has upper case.
+    """Search for `text` below `folder`. Case matters only if `text` has upper-case letters.
 
     `alive` is called now and then and may raise to stop the search.
     """
@@ -72,7 +72,7 @@ def _hits(path: Path, pattern: re.Pattern[bytes], limit: int) -> list[Hit]:
 
 
 def as_markdown(found: Matches, text: str, relative: Callable[[Path], str]) -> str:
-    """The hits as a list of `path:line: text`."""
+    """Return the hits as a list of `path:line: text`."""
     if not found.hits:
         return f"`{text}` does not occur in the {found.files} files I looked at."
     rows = [

@@ -3,15 +3,15 @@
 The tree of tasks::
 
     serve
-    ├── the writer                 ends last, so that every answer gets out
+    ├── the writer                 ends last, so that every answer is sent
     └── sessions
         ├── a session
         │   ├── the running turn   under the scope that `session/cancel` cancels
         │   └── background work
         └── …
 
-What a client sends is handled by the reader, in order; only a prompt, and the end of a session that
-may have to wait for one, get tasks of their own.
+The reader handles the client's messages in order. Only a prompt, and the end of a session that may
+have to wait for one, get their own tasks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .turn import StopReason, Turn
 from .wire import REQUEST_CANCELLED, RESOURCE_NOT_FOUND, Connection, JsonObject, RpcError
 
 VERSION = 1
-"""The version of the Agent Client Protocol that is spoken here."""
+"""The supported version of the Agent Client Protocol."""
 PAGE = 50
 """Sessions in one answer to `session/list`."""
 
@@ -82,7 +82,7 @@ class Fork(Reopen, rename="camel", kw_only=True):
 
     @property
     def message(self) -> str | None:
-        """At which message the copy ends; None: with all of it."""
+        """The message at which the copy ends; None to copy everything."""
         found: Any = self.meta
         for name in ("jetbrains", "air", "fork", "messageId"):
             found = found.get(name) if isinstance(found, dict) else None
@@ -119,7 +119,7 @@ P = TypeVar("P", bound=Struct)
 
 
 def read(params: Any, type: type[P]) -> P:
-    """The parameters of a request, which may be null or absent."""
+    """Return the parameters of a request, which may be null or absent."""
     try:
         return msgspec.convert({} if params is None else params, type)
     except msgspec.ValidationError as error:
@@ -127,7 +127,7 @@ def read(params: Any, type: type[P]) -> P:
 
 
 class Agent:
-    """One client's agent, for as long as the client stays."""
+    """The agent of one client, for as long as the client is connected."""
 
     def __init__(self, connection: Connection, store: Store, model: Model, version: str) -> None:
         self._connection = connection
@@ -142,7 +142,7 @@ class Agent:
 
     async def serve(self) -> None:
         """Serve until the client closes its end, then end everything. Cancelling does the same."""
-        # What the cancelled turns still have to say gets out, too.
+        # The last messages of the cancelled turns are sent, too.
         async with self._connection.writing(), trio.open_nursery() as self._nursery:
             while (messages := await self._connection.receive()) is not None:
                 for message in messages:
@@ -150,7 +150,7 @@ class Agent:
             self._nursery.cancel_scope.cancel(reason="the client is gone")
 
     async def _handle(self, message: Request | Notification) -> None:
-        """Carry out a request or a notification; a request gets exactly one answer."""
+        """Carry out a request or a notification. A request gets exactly one answer."""
         try:
             match message:
                 case Request(id, method, params):
@@ -166,7 +166,7 @@ class Agent:
         match method:
             case "session/cancel":
                 turn = self._turns.get(read(params, OfSession).session_id)
-                if turn is not None:  # else the turn ended before it came
+                if turn is not None:  # otherwise the turn ended before the cancel arrived
                     turn.scope.cancel(reason="session/cancel")
             case "$/cancel_request":
                 id = read(params, CancelRequest).request_id
@@ -253,7 +253,8 @@ class Agent:
         session.send(commands.available())
 
     async def _fork(self, id: Id, asked: Fork) -> None:
-        """A session that begins with what was said in another one; its client shows that."""
+        """Open a session that begins with a copy of another one's updates; its client shows
+        them."""
         first = self._store.info(asked.session_id)
         if first is None:
             raise _unknown(asked.session_id)
@@ -330,12 +331,12 @@ class Agent:
         for block in asked.prompt:
             if not isinstance(block.get("text" if block.get("type") == "text" else "type"), str):
                 raise RpcError(INVALID_PARAMS, f"Not a content block: {block}")
-        # Known before its task runs: a cancel right behind the prompt must find it.
+        # Registered before its task runs: a cancel right after the prompt must find it.
         turn = self._turns[asked.session_id] = Turn(session, id, asked.prompt)
         session.nursery.start_soon(self._run, turn)
 
     async def _run(self, turn: Turn) -> None:
-        """The task of a turn: whatever happens, the prompt gets exactly one answer."""
+        """Run a turn as a task. Whatever happens, the prompt gets exactly one answer."""
         stop: StopReason = "cancelled"
         error: RpcError | None = None
         try:
@@ -359,7 +360,7 @@ class Agent:
 
 
 def _as_answer(error: Exception) -> RpcError:
-    """The answer that an error becomes; one that was not raised on purpose is also printed."""
+    """Convert an error to an answer. An unexpected one is also printed."""
     if isinstance(error, RpcError):
         return error
     traceback.print_exception(error, file=sys.stderr)
@@ -371,7 +372,7 @@ def _unknown(session_id: str) -> RpcError:
 
 
 def _on_standard_streams(servers: list[JsonObject]) -> list[Server]:
-    """The MCP servers of the only kind that is supported, and that every agent must support."""
+    """Return the MCP servers of the only supported kind, which every agent must support."""
     chosen = [server for server in servers if server.get("type", "stdio") == "stdio"]
     try:
         return msgspec.convert(chosen, list[Server])

@@ -1,4 +1,4 @@
-"""One conversation: its settings, what the user allowed for good, and what the client can do."""
+"""One conversation: its settings, its remembered permissions, and the client's features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Mode: TypeAlias = Literal["ask", "auto", "plan"]
 Model: TypeAlias = Literal["steady", "instant"]
 
 CONTEXT = 200_000
-"""The size of the context window, had there been a model."""
+"""The size of the context window that a model would have."""
 CHARACTERS_PER_TOKEN = 4
 
 _MODES: dict[str, tuple[str, str]] = {
@@ -38,7 +38,7 @@ def new_id() -> str:
 
 
 class Offers(Struct, frozen=True):
-    """What the client said it can do, as far as this agent makes use of it."""
+    """The client's announced features, as far as this agent uses them."""
 
     read_file: bool
     write_file: bool
@@ -70,7 +70,7 @@ class Offers(Struct, frozen=True):
 
 
 class Session:
-    """An open session. Its nursery holds the running turn and any background work."""
+    """An open session. Its nursery runs the turn and any background work."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Session:
         self.model: Model = model
         self.thoughts = True
         self.remembered: dict[str, bool] = {}
-        """Kinds of tool calls that the user allowed or rejected for good."""
+        """Kinds of tool calls that the user always allowed or rejected."""
         self.characters = 0
         self.cost = 0.0
         self.nursery: trio.Nursery
@@ -99,7 +99,7 @@ class Session:
         self._recorder = Recorder(store, info.session_id)
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """The session's task: ends when its nursery is cancelled."""
+        """Run the session's task, which ends when its nursery is cancelled."""
         async with trio.open_nursery() as self.nursery:
             task_status.started()
             await trio.sleep_forever()
@@ -107,12 +107,12 @@ class Session:
     # --- updates
 
     def send(self, update: JsonObject) -> None:
-        """Send an update that is no part of the conversation."""
+        """Send an update that is not part of the conversation."""
         params = {"sessionId": self.info.session_id, "update": update}
         self.connection.notify("session/update", params)
 
     def say(self, update: JsonObject) -> None:
-        """Send an update and keep it for `session/load`."""
+        """Send an update and store it for `session/load`."""
         self.send(update)
         self.record(update)
 
@@ -129,7 +129,7 @@ class Session:
         self.send({"sessionUpdate": "session_info_update", "title": self.info.title})
 
     def save(self) -> None:
-        """Write down what is not yet; at the end of each turn."""
+        """Write everything that is not yet stored; called at the end of each turn."""
         self._recorder.flush()
         self.info.updated_at = now()
         self._store.save(self.info)
@@ -153,7 +153,7 @@ class Session:
         return {"currentModeId": self.mode, "availableModes": available}
 
     def options(self) -> list[JsonObject]:
-        """The settings as config options; a client that knows these ignores `modes`."""
+        """Return the settings as config options. A client that supports these ignores `modes`."""
         options: list[JsonObject] = [
             _select("mode", "Mode", "mode", self.mode, _MODES),
             _select("model", "Model", "model", self.model, _MODELS),
@@ -164,7 +164,7 @@ class Session:
         return options
 
     def set(self, option: str, value: str | bool) -> None:
-        """Change a setting; raises `RpcError` if there is no such setting or value."""
+        """Change a setting. Raises `RpcError` if there is no such setting or value."""
         match option, value:
             case "mode", "ask" | "auto" | "plan":
                 self.mode = value

@@ -1,4 +1,4 @@
-"""The `/commands` that show what an agent may send to a viewer."""
+"""The `/commands` that demonstrate what an agent may send to a viewer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .turn import ToolCall, ToolKind, Turn, fenced, text_content
 from .wire import JsonObject
 
 STEP = 0.4
-"""Seconds between two steps of a show, for a reader to follow."""
+"""Seconds between two steps of a demonstration, so that a reader can follow."""
 
 MARKDOWN = """\
 # A heading
@@ -74,7 +74,7 @@ async def plan(turn: Turn, argument: str) -> None:
 
 
 async def tools(turn: Turn, argument: str) -> None:
-    """One tool call of each kind; nothing is really read, changed or fetched."""
+    """Show one tool call of each kind; nothing is really read, changed or fetched."""
     cwd = turn.session.folder.cwd
     at = str(cwd / "example.py")
     diff = {"type": "diff", "path": at, "oldText": "a = 1\nb = 2\n", "newText": "a = 1\nb = 3\n"}
@@ -127,7 +127,7 @@ async def mode(turn: Turn, argument: str) -> None:
 
 
 async def media(turn: Turn, argument: str) -> None:
-    """Every kind of content block."""
+    """Show every kind of content block."""
     uri = (turn.session.folder.cwd / "README.md").as_uri()
     note = {"uri": "demo://note", "mimeType": "text/markdown", "text": "An *embedded* file."}
     await turn.say("A picture, a tone, a link to a file and an embedded file:")
@@ -138,7 +138,7 @@ async def media(turn: Turn, argument: str) -> None:
 
 
 async def usage(turn: Turn, argument: str) -> None:
-    """Count up a made-up price; the real one of an agent without a model is nothing."""
+    """Count up an invented cost; the real cost of an agent without a model is zero."""
     real = turn.session.cost
     for _ in range(3):
         turn.session.cost += 0.0123
@@ -162,7 +162,7 @@ async def background(turn: Turn, argument: str) -> None:
 
 
 async def _work_on(turn: Turn, session: Session, steps: int) -> None:
-    """Updates after the end of a turn, which the protocol allows."""
+    """Send updates after the end of a turn, which the protocol allows."""
     await turn.ended.wait()
     call = ToolCall(session, {"title": "Work in the background", "kind": "other"})
     for step in range(1, steps + 1):
@@ -202,7 +202,7 @@ async def compact(turn: Turn, argument: str) -> None:
 
 
 async def tour(turn: Turn, argument: str) -> None:
-    """Everything harmless in a row."""
+    """Show everything harmless in a row."""
     for name, show in (
         ("an answer in Markdown", markdown),
         ("thoughts", think),

@@ -1,4 +1,4 @@
-"""One prompt's work: what it says, its tool calls, and what it asks the client."""
+"""The work on one prompt: its text, its tool calls, and its requests to the client."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def text_content(text: str) -> JsonObject:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A Markdown code block that the text cannot break out of."""
+    """Return a Markdown code block that the text cannot break out of."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence}{language}\n{text.removesuffix(chr(10))}\n{fence}"
 
 
 class ToolCall:
-    """A tool call as the client sees it. It is recorded once, as it ended."""
+    """A tool call as the client sees it. Only its final state is recorded."""
 
     def __init__(self, session: Session, state: JsonObject) -> None:
         self._session = session
         self.lasting: JsonObject = {}
-        """Fields that are recorded in the place of those that were sent."""
+        """Fields that are recorded instead of those that were sent."""
         self.state: JsonObject = {"toolCallId": f"call_{new_id()}", "status": "pending", **state}
         session.send({"sessionUpdate": "tool_call", **self.state})
 
@@ -67,7 +67,7 @@ class ToolCall:
         return self.state["status"] in ("pending", "in_progress")
 
     def update(self, **fields: Any) -> None:
-        """Send changed fields, in ACP's words."""
+        """Send changed fields, with ACP's names."""
         self.state |= fields
         id = self.state["toolCallId"]
         self._session.send({"sessionUpdate": "tool_call_update", "toolCallId": id, **fields})
@@ -80,7 +80,7 @@ class ToolCall:
 
 
 class Turn:
-    """A running prompt. Cancelling `scope` is how it is stopped, from whatever side."""
+    """A running prompt. Cancelling `scope` stops it, whatever the cause."""
 
     def __init__(self, session: Session, request_id: Id, prompt: list[JsonObject]) -> None:
         self.session = session
@@ -90,11 +90,11 @@ class Turn:
         self.text = "\n".join(texts).strip()
         self.scope = trio.CancelScope()
         self.withdrawn = False
-        """The client took back the request itself (`$/cancel_request`)."""
+        """True if the client withdrew the request itself (`$/cancel_request`)."""
         self.ended = trio.Event()
 
     async def pause(self, seconds: float) -> None:
-        """Let a reader follow; no time at all with the instant model."""
+        """Pause so that a reader can follow; the instant model does not pause."""
         await self.session.connection.room()
         if self.session.model == "steady":
             await trio.sleep(seconds)
@@ -115,19 +115,19 @@ class Turn:
             await self.pause(PACE)
 
     async def show(self, block: JsonObject) -> None:
-        """A block of the answer that is not streamed text."""
+        """Send a block of the answer that is not streamed text."""
         self.session.say({"sessionUpdate": "agent_message_chunk", "content": block})
         await self.pause(PACE)
 
     async def plan(self, entries: Sequence[tuple[str, str]]) -> None:
-        """Replace the plan by these pairs of a step and its status."""
+        """Replace the plan with these pairs of a step and its status."""
         listed = [{"content": c, "priority": "medium", "status": s} for c, s in entries]
         self.session.say({"sessionUpdate": "plan", "entries": listed})
         await self.pause(PACE)
 
     @contextmanager
     def tool(self, title: str, kind: ToolKind, **fields: Any) -> Iterator[ToolCall]:
-        """A tool call that is closed with the block: completed, or failed if the block raises."""
+        """Make a tool call that ends with the block: completed, or failed if the block raises."""
         call = ToolCall(self.session, {"title": title, "kind": kind, **fields})
         try:
             yield call
@@ -141,9 +141,9 @@ class Turn:
             call.update(status="completed")
 
     async def permit(self, call: ToolCall) -> None:
-        """Have the tool call allowed, and mark it as running; raises `Refused` if it is not.
+        """Ask for permission for the tool call and mark it as running. Raises `Refused` if denied.
 
-        What is not clearly a yes is a no.
+        Anything but a clear yes counts as no.
         """
         allowed = self.session.remembered.get(call.state["kind"])
         if self.session.mode == "plan":
@@ -167,12 +167,12 @@ class Turn:
                     self.session.remembered[call.state["kind"]] = allowed
                 return allowed
             case {"outcome": "cancelled"}:
-                # It means that the client cancels this turn, whether or not it says so again.
+                # This means that the client cancels the turn, even if it sends no cancel.
                 self.scope.cancel(reason="the client cancelled a permission request")
                 await trio.lowlevel.checkpoint()
         return False
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """A request to the client about this session; raises `RpcError`."""
+        """Send a request about this session to the client. Raises `RpcError`."""
         session_id = self.session.info.session_id
         return await self.session.connection.request(method, {"sessionId": session_id, **params})

@@ -1,8 +1,8 @@
 """One end of a JSON-RPC connection: the agent's to its client, and to an MCP server.
 
-A line is written by one task only, which lives longer than any turn: were a turn to write for
-itself, its cancellation could leave half a line on the pipe. So `notify` and the others only
-append, and whoever sends much waits for `room`.
+Lines are written by one task only, which lives longer than any turn: if a turn wrote its own lines,
+its cancellation could leave half a line in the pipe. So `notify` and the other methods only append,
+and a task that sends much waits for `room`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .._wire.lines import Lines
 JsonObject = dict[str, Any]
 
 OUTBOX = 256 * 1024
-"""Bytes that may wait for a slow peer before whoever sends has to wait, too."""
+"""Bytes that may be queued for a slow peer before senders have to wait."""
 READ = 64 * 1024
 FLUSH = 1.0
-"""Seconds for what was sent last to get out at the end."""
+"""Seconds for the last messages to be sent at the end."""
 
 RESOURCE_NOT_FOUND, REQUEST_CANCELLED = -32002, -32800
 
@@ -44,7 +44,7 @@ def _gone() -> RpcError:
 
 
 class Connection:
-    """Both directions. `cancel_method` is the notification that takes a request of ours back."""
+    """Both directions. `cancel_method` is the notification that withdraws one of our requests."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class Connection:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """Write what is sent while the block runs, also where it is cancelled, and up to `FLUSH`
-        longer."""
+        """Write the queued messages while the block runs, also if it is cancelled, and up to
+        `FLUSH` seconds longer."""
         async with open_service_nursery() as service:
             service.start_soon(self._write)
             try:
@@ -88,9 +88,10 @@ class Connection:
         self._send(jsonrpc.error_line(id, error.error))
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
-        """Ask the other side; raises `RpcError` if it answers with an error, or is gone.
+        """Send a request to the other side and return its result.
 
-        Cancelling takes the request back; a late answer is ignored.
+        Raises `RpcError` if it answers with an error, or has disconnected. Cancelling withdraws the
+        request; a late answer is ignored.
         """
         id, self._next_id = self._next_id, self._next_id + 1
         if self._gone:
@@ -111,18 +112,19 @@ class Connection:
         return response.result if isinstance(response.result, dict) else {}
 
     async def room(self) -> None:
-        """Wait until a slow peer has taken most of what was sent."""
+        """Wait until a slow peer has read most of the queued messages."""
         await trio.lowlevel.checkpoint()
         while len(self._outbox) > OUTBOX:
             await self._sent.park()
 
     async def drained(self) -> None:
-        """Wait until everything that was sent is in the pipe."""
+        """Wait until all queued messages are in the pipe."""
         while self._outbox or self._writing:
             await self._sent.park()
 
     async def write_raw(self, data: bytes) -> None:
-        """Write what is no line, after everything else: only a crash on request wants this."""
+        """Write bytes that are not a line, after everything else. Only a requested crash needs
+        this."""
         await self.drained()
         await self._outgoing.send_all(data)
 
@@ -131,7 +133,7 @@ class Connection:
         self._filled.set()
 
     async def _write(self) -> None:
-        """The writer task. A peer that is gone is the reader's to notice."""
+        """Run the writer. The reader notices if the peer has disconnected."""
         while True:
             await self._filled.wait()
             self._filled = trio.Event()
@@ -148,9 +150,10 @@ class Connection:
     # --- in
 
     async def receive(self) -> list[Request | Notification] | None:
-        """The requests and notifications of the next read; None when the other side has gone.
+        """Return the requests and notifications of the next read; None if the other side has
+        disconnected.
 
-        Answers are taken to whoever waits for them, what is no message is answered here.
+        Answers are passed to the tasks that wait for them. Invalid messages are answered here.
         """
         try:
             data = bytes(await self._incoming.receive_some(READ))
@@ -183,4 +186,4 @@ class Connection:
         call = self._calls.pop(parsed.id, None)
         if call is not None:
             call.send_nowait(parsed)
-        return None  # an answer that nobody waits for is late, and so of no interest
+        return None  # an answer without a waiting task is late and can be ignored

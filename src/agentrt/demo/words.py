@@ -1,4 +1,4 @@
-"""Plain words to what they ask for. There is no model behind this: a handful of sentence shapes."""
+"""The meaning of plain sentences. There is no model: only a handful of sentence shapes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Run(Struct, frozen=True):
 
 
 class Unclear(Struct, frozen=True):
-    """Anything else. `words` are the parts of it that may occur in files."""
+    """Any other sentence. `words` are the parts of it that may occur in files."""
 
     words: tuple[str, ...]
 
@@ -57,9 +57,9 @@ _POLITE = re.compile(
 
 
 def _shape(pattern: str) -> re.Pattern[str]:
-    """A sentence, with `_` for any space, and names for what it is about.
+    """Compile a sentence, with `_` for any space, and named groups for its parts.
 
-    What may be anything ends before a space at something that is none, so that spaces are read
+    A group that matches anything ends before a space that a non-space follows, so spaces are read
     once: each shape takes time in proportion to the sentence.
     """
     return re.compile(pattern.replace("_", r"(?<=\S)\s++"), re.IGNORECASE | re.DOTALL)
@@ -93,7 +93,7 @@ _READ = _shape(
 
 
 def unquote(text: str) -> str:
-    """A text without the quotes or backticks around the whole of it."""
+    """Return a text without the quotes or backticks around the whole of it."""
     for opening, closing in ('""', "''", "``", "“”", "«»"):
         if len(text) > 1 and text[0] == opening and text[-1] == closing:
             return text[1:-1]
@@ -101,7 +101,7 @@ def unquote(text: str) -> str:
 
 
 def understand(text: str) -> Job:
-    """What a sentence asks for."""
+    """Return the work that a sentence requests."""
     sentence = _POLITE.sub("", text.strip())
     plain = re.sub(r"(?<=\w)[?!.]+$", "", sentence)
     here = ("here", "this", "folder", "there")
@@ -142,7 +142,8 @@ def _replacement(found: re.Match[str]) -> Replace | None:
 
 
 def _names(sentence: str) -> tuple[str, ...]:
-    """Quoted parts, names with a dot, underscore or slash, and CamelCase: what files may hold."""
+    """Return quoted parts, names with a dot, underscore or slash, and CamelCase: text that files
+    may contain."""
     quoted = [a or b for a, b in re.findall(r'`([^`]+)`|"([^"]+)"', sentence)]
     names = [
         name

@@ -22,15 +22,15 @@ from typing import Any, Final
 LONG: Final = 4 * 1024 * 1024
 """Characters of a long line."""
 LATE: Final = 1.0
-"""Seconds by which an answer is late."""
+"""Delay of a late answer, in seconds."""
 
 
 class End(Exception):
-    """The end of the input."""
+    """The input has ended."""
 
 
 class Odd(ABC):
-    """One process. The protocols add how things are said."""
+    """One process. Subclasses add the messages of a protocol."""
 
     def __init__(self, shape: str, report: str | None) -> None:
         self.shape: Callable[[], None] | None = SHAPES[shape].__get__(self)
