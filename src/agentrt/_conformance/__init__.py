@@ -1,7 +1,7 @@
-"""What an agent does with what a host may send: checks against its protocol, each with a process of
-its own.
+"""Checks of an agent against its protocol: its reactions to the messages that a host may send. Each
+check has its own process.
 
-`peer.py` is the host's end of the wire, which may be as odd as a check likes; `acp.py`, `codex.py`
-(both by way of `rpc.py`) and `claude.py` speak the protocols on it. The other files are checks, by
-what they are about; `run.py` runs them.
+`peer.py` is the host's end of the connection, which can send any bytes that a check needs;
+`acp.py`, `codex.py` (both through `rpc.py`) and `claude.py` add the protocols. The other files are
+checks, grouped by subject; `run.py` runs them.
 """

@@ -1,4 +1,4 @@
-"""The client's side of ACP, for checks: it offers neither files nor terminals."""
+"""The client's side of ACP, for checks. It offers neither files nor terminals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAID: Final = (
     "tool_call_update",
     "plan",
 )
-"""Updates that are of a turn."""
+"""Updates that belong to a turn."""
 
 OptionKind: TypeAlias = Literal["allow_once", "reject_once"]
 
@@ -44,11 +44,12 @@ class AcpPeer(RpcPeer):
         super().__init__(*args, **settings)
         self.capabilities: JsonObject = {}
         self.asks: list[Request] = []
-        """Permission requests that nobody has answered."""
+        """Permission requests without an answer."""
         self.answers_asks = True
-        """Reject what is asked for at once; False: the check answers itself."""
+        """True if permission requests are rejected immediately; if false, the check answers
+        them."""
         self.unoffered: list[str] = []
-        """What it asked for though it was not offered."""
+        """Methods that the agent called although they were not offered."""
         self._updates: list[tuple[int, str, JsonObject]] = []
 
     # --- what comes
@@ -72,7 +73,7 @@ class AcpPeer(RpcPeer):
             self._updates.append((len(self.heard), str(params.get("sessionId")), update))
 
     def updates(self, session: str, after: int = 0, before: int | None = None) -> list[JsonObject]:
-        """What was said of a session, between two places."""
+        """Return the updates of a session between two places."""
         return [
             update
             for at, of, update in self._updates
@@ -80,13 +81,14 @@ class AcpPeer(RpcPeer):
         ]
 
     def said(self, session: str, after: int = 0, before: int | None = None) -> list[JsonObject]:
-        """Those that are of a turn."""
+        """Return the updates that belong to a turn."""
         found = self.updates(session, after, before)
         return [update for update in found if update.get("sessionUpdate") in SAID]
 
     # --- the way to a session
 
     async def initialize(self, version: Any = VERSION) -> Response:
+        """Send `initialize` and note the agent's capabilities."""
         params = {
             "protocolVersion": version,
             "clientCapabilities": {
@@ -103,21 +105,23 @@ class AcpPeer(RpcPeer):
         return response
 
     async def ready(self) -> None:
-        """Shake hands."""
+        """Complete the handshake."""
         with self.preparing():
             result_of(await self.initialize(), "initialize")
 
     @property
     def place(self) -> JsonObject:
+        """The parameters of a session's folder and MCP servers."""
         return {"cwd": str(self.cwd), "mcpServers": []}
 
     async def session(self) -> str:
-        """Shake hands and open a session, in which the agent asks."""
+        """Complete the handshake and open a session in a mode that asks."""
         await self.ready()
         with self.preparing():
             return await self.another_session()
 
     async def another_session(self) -> str:
+        """Open a session; authenticate first if the agent requires it. Returns the session's id."""
         response = await self.ask("session/new", self.place)
         error = response.error
         if error is not None and error.code == AUTH_REQUIRED and self.auth_method is not None:
@@ -133,29 +137,32 @@ class AcpPeer(RpcPeer):
         return session
 
     def sessions_can(self, what: str) -> bool:
+        """True if the agent announces this session capability."""
         offered = self.capabilities.get("sessionCapabilities")
         return isinstance(offered, dict) and offered.get(what) not in (None, False)
 
     def need(self, what: str) -> None:
-        """`Ended` if the agent does not say that it can do something with sessions."""
+        """Raise `Ended` if the agent does not announce this session capability."""
         if not self.sessions_can(what):
             raise not_offered(f"no sessionCapabilities.{what}")
 
     # --- turns
 
     def prompt(self, session: str, text: str) -> Id:
+        """Send a prompt and return its request's id."""
         blocks = [{"type": "text", "text": text}]
         return self.call("session/prompt", {"sessionId": session, "prompt": blocks})
 
     async def end(self, id: Id, what: str = "session/prompt") -> str:
-        """How a turn ended: its stop reason."""
+        """Wait for the end of a turn and return its stop reason."""
         return stop_reason(await self.answered(id, what))
 
     async def turn(self, session: str, text: str) -> str:
+        """Run a turn and return its stop reason."""
         return await self.end(self.prompt(session, text))
 
     async def first_word(self, session: str, id: Id, after: int = 0) -> None:
-        """Until something is said in a turn that runs. `Ended` if it ends before."""
+        """Wait for the first update of a running turn. Raises `Ended` if the turn ends before."""
 
         def look() -> bool | None:
             return True if id in self._answers or self.said(session, after) else None
@@ -167,12 +174,13 @@ class AcpPeer(RpcPeer):
                 raise not_provoked(f"the long turn had ended: {shown(message)}")
 
     def cancel(self, session: str) -> None:
+        """Send `session/cancel`."""
         self.notify("session/cancel", {"sessionId": session})
 
     # --- permissions
 
     async def permission(self, session: str) -> tuple[Id, Request]:
-        """A turn that waits for an answer to its question."""
+        """Start a turn and wait for its permission request."""
         self.answers_asks = False
         id = self.prompt(session, self.prompts.permission)
 
@@ -191,11 +199,11 @@ class AcpPeer(RpcPeer):
 
     @property
     def touched(self) -> bool:
-        """What was asked about has been done."""
+        """True if the action that needed permission has been done."""
         return (self.cwd / TOUCHED).exists()
 
     def option(self, ask: Request, kind: OptionKind) -> str | None:
-        """The id of an option of that kind."""
+        """Return the id of an option of this kind; None if there is none."""
         options = ask.params.get("options") if isinstance(ask.params, dict) else None
         for option in options if isinstance(options, list) else []:
             if isinstance(option, dict) and option.get("kind") == kind:
@@ -204,19 +212,20 @@ class AcpPeer(RpcPeer):
         return None
 
     def chosen(self, ask: Request, kind: OptionKind) -> str:
+        """Return the id of an option of this kind. Raises `Ended` if there is none."""
         option = self.option(ask, kind)
         if option is None:
             raise not_provoked(f"it offers no option of the kind {kind}")
         return option
 
     def answer(self, ask: Request, option: str | None) -> None:
-        """Answer a permission request with an option, or as cancelled."""
+        """Answer a permission request with an option, or as cancelled if it is None."""
         cancelled = {"outcome": "cancelled"}
         selected = {"outcome": "selected", "optionId": option}
         self.send(result_line(ask.id, {"outcome": cancelled if option is None else selected}))
 
     def reject_rest(self) -> None:
-        """Whatever else it asks is rejected."""
+        """Reject all open and further permission requests."""
         self.answers_asks = True
         for ask in self.asks:
             self.answer(ask, self.option(ask, "reject_once"))
@@ -228,7 +237,7 @@ class AcpPeer(RpcPeer):
         await self.begin_long(await self.session())
 
     async def begin_long(self, session: str, *, word: bool = True) -> Id:
-        """Begin the long turn; its prompt's id. `word`: wait for the first update."""
+        """Begin the long turn and return its prompt's id. `word`: wait for the first update."""
         assert self.long_turn
         before = len(self.heard)
         id = self.prompt(session, self.prompts.long)
@@ -249,6 +258,7 @@ class AcpPeer(RpcPeer):
 
 
 def stop_reason(response: Response) -> str:
+    """Return the stop reason in an answer. Raises `Ended` if ACP does not define it."""
     reason = result_of(response, "session/prompt").get("stopReason")
     if reason not in STOP_REASONS:
         raise fails(f"the stop reason is {reason!r}", "must")
@@ -257,5 +267,5 @@ def stop_reason(response: Response) -> str:
 
 
 def at(page: str) -> str:
-    """A place in ACP's specification."""
+    """Return the URL of a page in ACP's specification."""
     return ACP + page

@@ -1,4 +1,4 @@
-"""What a check is, and what comes of it."""
+"""Checks and their findings."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ from typing import Any, Final, Literal, TypeAlias
 from msgspec import Struct
 
 Verdict: TypeAlias = Literal["passes", "fails", "own way", "not offered", "not provoked"]
-"""`own way`: the specification leaves it open, or only advises, and so the agent does it.
-`not provoked`: it could not be made to happen, so nothing is known."""
+"""The result of a check.
+
+`own way`: the specification leaves the point open or only advises, and the agent does it
+differently. `not provoked`: the situation could not be created, so nothing is known."""
 
 Level: TypeAlias = Literal["must", "should", "open"]
-"""How strongly the specification asks for it."""
+"""How strongly the specification requires the checked behaviour."""
 
 ACP: Final = "https://agentclientprotocol.com/protocol/v1/"
 JSON_RPC: Final = "https://www.jsonrpc.org/specification"
 
 
 class ConformancePrompts(Struct, frozen=True, kw_only=True):
-    """What a model is asked for, where a check needs one to do something."""
+    """The prompts that checks send if they need a model to do something."""
 
     text: str = "Say hello in one short sentence. Do not use any tool."
-    """A short answer."""
+    """Asks for a short answer."""
     long: str = (
         "Write the numbers from 1 to 400 in words, one a line, and nothing else. Do not use any"
         " tool."
     )
-    """A turn of many seconds."""
+    """Asks for a turn of many seconds."""
     permission: str = "Run the command touch agentrt-checked.txt"
-    """A tool call that the agent asks about, which creates `TOUCHED` in its folder."""
+    """Asks for a tool call that needs permission, and that creates `TOUCHED` in the session's
+    folder."""
 
 
 _STYLE: Final = re.compile(r"\x1b\[[\d;]*m")
@@ -40,13 +43,13 @@ TOUCHED: Final = "agentrt-checked.txt"
 
 
 class ConformanceFinding(Struct, frozen=True, kw_only=True):
-    """What came of one check.
+    """The result of one check.
 
-    - `check`, `title`: its name, and what it holds.
-    - `level`: how strongly the specification asks for it, and `where`: the place.
-    - `verdict`, `words`: how it went, and what the agent did.
-    - `seconds`: how long it took; `trace`: the file with what went over the wire, if one was
-      written.
+    - `check`, `title`: the check's name and a sentence about the behaviour.
+    - `level`: how strongly the specification requires it; `where`: the place in the specification.
+    - `verdict`, `words`: the result, and what the agent did.
+    - `seconds`: the duration of the check.
+    - `trace`: the file with the protocol trace, if one was written.
     """
 
     check: str
@@ -60,12 +63,12 @@ class ConformanceFinding(Struct, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> bool:
-        """It breaks what the specification says that it must do."""
+        """True if the agent violates a requirement (a "must") of the specification."""
         return self.verdict == "fails" and self.level == "must"
 
 
 class Ended(Exception):
-    """A check has come to its verdict. `level`: where it is not that of the check."""
+    """Raised when a check has its verdict. `level` is set if it differs from the check's."""
 
     def __init__(self, verdict: Verdict, words: str, level: Level | None = None) -> None:
         super().__init__(words)
@@ -75,8 +78,8 @@ class Ended(Exception):
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One thing to be found out. `run` returns what the agent did if it passes, or raises
-    `Ended`. It gets a peer of its protocol."""
+    """One check. `run` gets a peer of its protocol. It returns what the agent did if the check
+    passes, or raises `Ended`."""
 
     name: str
     title: str
@@ -84,11 +87,11 @@ class Check(Struct, frozen=True, kw_only=True):
     where: str
     run: Callable[[Any], Awaitable[str]]
     in_turn: bool = False
-    """It needs to know how long the long turn takes if nobody disturbs it."""
+    """True if it needs the duration of the undisturbed long turn."""
 
 
 class Checks:
-    """The checks of one protocol, or about one thing."""
+    """A list of checks, of one protocol or about one subject."""
 
     def __init__(self) -> None:
         self.all: list[Check] = []
@@ -96,6 +99,8 @@ class Checks:
     def __call__(
         self, name: str, title: str, level: Level, where: str, *, in_turn: bool = False
     ) -> Callable[[Callable[[Any], Awaitable[str]]], Callable[[Any], Awaitable[str]]]:
+        """Return a decorator that adds the decorated function as a check."""
+
         def add(run: Callable[[Any], Awaitable[str]]) -> Callable[[Any], Awaitable[str]]:
             self.all.append(
                 Check(name=name, title=title, level=level, where=where, run=run, in_turn=in_turn)
@@ -106,22 +111,26 @@ class Checks:
 
 
 def fails(words: str, level: Level | None = None) -> Ended:
+    """Return the error that ends a check as failed."""
     return Ended("fails", words, level)
 
 
 def own_way(words: str) -> Ended:
+    """Return the error that ends a check as `own way`."""
     return Ended("own way", words)
 
 
 def not_offered(words: str) -> Ended:
+    """Return the error that ends a check as `not offered`."""
     return Ended("not offered", words)
 
 
 def not_provoked(words: str) -> Ended:
+    """Return the error that ends a check as `not provoked`."""
     return Ended("not provoked", words)
 
 
 def shown(value: object, width: int = 100) -> str:
-    """A piece of what went over the wire, for reading."""
+    """Shorten a part of a message for people to read."""
     text = " ".join(_STYLE.sub("", str(value)).split())
     return text if len(text) <= width else f"{text[: width - 2]} …"

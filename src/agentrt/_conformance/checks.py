@@ -22,7 +22,7 @@ from .check import ACP, Check
 
 
 def _elsewhere(checks: list[Check], where: str) -> list[Check]:
-    """Checks that ACP's specification asks for, as those of a protocol that says it there."""
+    """Return checks from ACP's specification for a protocol documented at `where`."""
     return [
         structs.replace(check, where=where) if check.where.startswith(ACP) else check
         for check in checks

@@ -1,5 +1,5 @@
-"""Claude Code's protocol on its standard streams. Nothing says what it must do: these checks hold
-what a host has to rely on, and none is a must."""
+"""Claude Code's protocol on its standard streams. There is no specification: these checks test what
+a host has to rely on, and none of them is a "must"."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ClaudePeer(Peer):
         self.results: list[JsonObject] = []
         """The ends of turns, in order."""
         self.asks: list[JsonObject] = []
-        """Permission requests that nobody has answered."""
+        """Permission requests without an answer."""
         self.answers_asks = True
         self.words = 0
-        """Messages and pieces of the model's so far."""
+        """Number of messages and message pieces of the model so far."""
         self._answers: dict[str, JsonObject] = {}
         self._next = 0
 
@@ -62,6 +62,7 @@ class ClaudePeer(Peer):
     # --- writing
 
     def call(self, subtype: str, **fields: Any) -> str:
+        """Send a control request and return its id."""
         self._next += 1
         id = f"c{self._next}"
         request = {"subtype": subtype, **fields}
@@ -69,9 +70,11 @@ class ClaudePeer(Peer):
         return id
 
     async def answered(self, id: str, what: str) -> JsonObject:
+        """Wait for the answer to a control request."""
         return await self.until(f"the answer to {what}", lambda: self._answers.get(id))
 
     async def ask(self, subtype: str, **fields: Any) -> JsonObject:
+        """Send a control request and return its answer."""
         return await self.answered(self.call(subtype, **fields), subtype)
 
     def _respond(self, request: JsonObject, *, error: str | None = None, **more: Any) -> None:
@@ -89,7 +92,7 @@ class ClaudePeer(Peer):
         self._respond(ask, response=said)
 
     def prompt(self, text: str) -> int:
-        """Send a prompt; how many turns had ended before."""
+        """Send a prompt. Returns the number of turns that had ended before."""
         content = [{"type": "text", "text": text}]
         message = {"role": "user", "content": content}
         line = {"type": "user", "session_id": "", "message": message, "parent_tool_use_id": None}
@@ -105,7 +108,7 @@ class ClaudePeer(Peer):
                 raise fails(f"initialize was refused: {shown(answer.get('error'))}")
 
     async def end(self, before: int, what: str = "a prompt") -> str:
-        """How a turn ended."""
+        """Wait for the end of a turn and describe it."""
         found = await self.until(
             f"the result of {what}",
             lambda: self.results[before] if len(self.results) > before else None,
@@ -113,6 +116,7 @@ class ClaudePeer(Peer):
         return str(found.get("subtype")) + (" (an error)" if found.get("is_error") else "")
 
     async def turn(self, text: str) -> str:
+        """Run a turn and describe its end."""
         return await self.end(self.prompt(text))
 
     async def first_word(self, before: int, words: int) -> None:
@@ -125,7 +129,7 @@ class ClaudePeer(Peer):
                 raise not_provoked(f"the long turn had ended: {shown(self.results[before])}")
 
     async def long(self) -> int:
-        """A long turn in its middle; how many had ended before."""
+        """Begin the long turn and wait for its first output. Returns the number of turns before."""
         assert self.long_turn
         await self.ready()
         words = self.words
@@ -134,11 +138,12 @@ class ClaudePeer(Peer):
         return before
 
     async def alive(self) -> str:
+        """Check that requests are still answered."""
         await self.ask("agentrt_unknown")
         return "goes on"
 
     async def permission(self) -> tuple[int, JsonObject]:
-        """A turn that waits for an answer to its question."""
+        """Start a turn and wait for its permission request."""
         await self.ready()
         self.answers_asks = False
         before = self.prompt(self.prompts.permission)

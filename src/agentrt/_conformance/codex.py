@@ -30,17 +30,17 @@ STATUSES: Final = ("completed", "interrupted", "failed")
 
 
 class CodexTurn:
-    """One turn, as far as it is known."""
+    """The state of one turn, as far as it is known."""
 
     def __init__(self, thread: str) -> None:
         self.thread = thread
         self.began = False
         self.said = 0
-        """Items of it and pieces of such."""
+        """Number of its items and their pieces."""
         self.status: str | None = None
-        """How it ended."""
+        """The status at its end; None while it runs."""
         self.late = 0
-        """What was said of it behind its end."""
+        """Number of messages about it after its end."""
 
 
 class CodexPeer(RpcPeer):
@@ -49,12 +49,12 @@ class CodexPeer(RpcPeer):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.asks: list[Request] = []
-        """Approvals that nobody has answered."""
+        """Approval requests without an answer."""
         self.answers_asks = True
-        """Decline what is asked for at once; False: the check answers itself."""
+        """True if approval requests are declined immediately; if false, the check answers them."""
         self.turns: dict[str, CodexTurn] = {}
         self.resolved: set[Id] = set()
-        """Requests of the agent that it says are answered."""
+        """Requests of the agent that it reports as resolved."""
 
     # --- what comes
 
@@ -92,6 +92,7 @@ class CodexPeer(RpcPeer):
     # --- the way to a thread
 
     async def initialize(self) -> Response:
+        """Send `initialize` and note the agent's name and version."""
         info = {"name": "agentrt-conformance", "title": "agentrt", "version": __version__}
         response = await self.ask("initialize", {"clientInfo": info})
         result = response.result if isinstance(response.result, dict) else {}
@@ -107,7 +108,7 @@ class CodexPeer(RpcPeer):
 
     @property
     def place(self) -> JsonObject:
-        """Of a thread: one that asks before each command that is not known to be harmless."""
+        """The parameters of a thread that asks before each command not known to be harmless."""
         return {
             "cwd": str(self.cwd),
             "approvalPolicy": "untrusted",
@@ -115,12 +116,13 @@ class CodexPeer(RpcPeer):
         }
 
     async def thread(self) -> str:
-        """Shake hands and start a thread, in which it asks."""
+        """Complete the handshake and start a thread that asks."""
         await self.ready()
         with self.preparing():
             return await self.another_thread()
 
     async def another_thread(self) -> str:
+        """Start a thread and return its id."""
         result = await self.result("thread/start", self.place)
         thread = result.get("thread")
         id = thread.get("id") if isinstance(thread, dict) else None
@@ -131,12 +133,12 @@ class CodexPeer(RpcPeer):
     # --- turns
 
     def prompt(self, thread: str, text: str) -> Id:
-        """Send a prompt; the id of its request."""
+        """Send a prompt and return its request's id."""
         said = [{"type": "text", "text": text}]
         return self.call("turn/start", {"threadId": thread, "input": said})
 
     async def taken(self, request: Id) -> str:
-        """The id of the turn that a prompt has begun."""
+        """Return the id of the turn that a prompt has started."""
         result = result_of(await self.answered(request, "turn/start"), "turn/start")
         turn = result.get("turn")
         id = turn.get("id") if isinstance(turn, dict) else None
@@ -145,7 +147,7 @@ class CodexPeer(RpcPeer):
         return id
 
     async def end(self, turn: str, what: str = "a prompt's turn") -> str:
-        """How a turn ended."""
+        """Wait for the end of a turn and return its status."""
 
         def look() -> str | None:
             known = self.turns.get(turn)
@@ -157,10 +159,11 @@ class CodexPeer(RpcPeer):
         return status
 
     async def turn(self, thread: str, text: str) -> str:
+        """Run a turn and return its status."""
         return await self.end(await self.taken(self.prompt(thread, text)))
 
     async def runs(self, turn: str) -> None:
-        """Until `turn/started`: before, an interrupt has nothing to stop."""
+        """Wait for `turn/started`: before it, an interrupt has nothing to stop."""
 
         def look() -> bool | None:
             known = self.turns.get(turn)
@@ -169,7 +172,7 @@ class CodexPeer(RpcPeer):
         await self.until("turn/started", look)
 
     async def long(self, thread: str) -> str:
-        """A long turn in its middle."""
+        """Begin the long turn and wait for its first output. Returns the turn's id."""
         assert self.long_turn
         with self.preparing():
             turn = await self.taken(self.prompt(thread, self.prompts.long))
@@ -184,10 +187,11 @@ class CodexPeer(RpcPeer):
         return turn
 
     def interrupt(self, thread: str, turn: str) -> Id:
+        """Send `turn/interrupt` and return its request's id."""
         return self.call("turn/interrupt", {"threadId": thread, "turnId": turn})
 
     async def soon(self, request: Id) -> Response | None:
-        """The answer, if there is one that does not have to be waited for."""
+        """Return the answer to a request if it arrives soon; otherwise None."""
         await self.quiet()
         heard = self._answers.get(request)
         return None if heard is None else heard.message
@@ -195,7 +199,7 @@ class CodexPeer(RpcPeer):
     # --- approvals
 
     async def permission(self, thread: str) -> tuple[str, Request]:
-        """A turn that waits for an answer to its question."""
+        """Start a turn and wait for its approval request."""
         self.answers_asks = False
         with self.preparing():
             turn = await self.taken(self.prompt(thread, self.prompts.permission))
@@ -215,10 +219,11 @@ class CodexPeer(RpcPeer):
         return turn, self.asks.pop(0)
 
     def decide(self, ask: Request, decision: Any) -> None:
+        """Answer an approval request."""
         self.send(result_line(ask.id, {"decision": decision}))
 
     def decline_rest(self) -> None:
-        """Whatever else it asks is declined."""
+        """Decline all open and further approval requests."""
         self.answers_asks = True
         for ask in self.asks:
             self.decide(ask, "decline")
@@ -226,7 +231,7 @@ class CodexPeer(RpcPeer):
 
     @property
     def touched(self) -> bool:
-        """What was asked about has been done."""
+        """True if the action that needed approval has been done."""
         return (self.cwd / TOUCHED).exists()
 
     # --- what all protocols have
@@ -247,7 +252,7 @@ class CodexPeer(RpcPeer):
 
 
 def refused(response: Response, what: str) -> str:
-    """That it was; a result fails."""
+    """Describe a refusal. Raises `Ended` if the request was not refused."""
     if response.error is None:
         raise fails(f"{what}: {shown(response.result)}")
     return f"refused: {described(response.error)}"

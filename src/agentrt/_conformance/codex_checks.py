@@ -1,5 +1,6 @@
-"""Codex's protocol: shaking hands, threads, turns and approvals. Its documentation describes what
-it does and demands nothing: these checks hold what a client has to rely on, and none is a must."""
+"""Codex's protocol: handshake, threads, turns and approvals. Its documentation describes the
+behaviour but requires nothing: these checks test what a client has to rely on, and none of them is
+a "must"."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ THREADS: Final = f"{WHERE}#threads"
 TURNS: Final = f"{WHERE}#turns"
 APPROVALS: Final = f"{WHERE}#approvals"
 NOBODY: Final = "00000000-0000-7000-8000-000000000000"
-"""The id of no thread, and of no turn."""
+"""An id that belongs to no thread and no turn."""
 
 
 @check("initialize", "answers initialize, and says who it is", "should", HANDSHAKE)
@@ -153,7 +154,7 @@ async def cancel_idle(peer: CodexPeer) -> str:
     with peer.preparing():
         turn = await peer.taken(peer.prompt(thread, peer.prompts.text))
         await peer.end(turn)
-    id = peer.interrupt(thread, turn)  # may never be answered: nobody waits for that
+    id = peer.interrupt(thread, turn)  # may never be answered, so it is not waited for
     status = await peer.turn(thread, peer.prompts.text)
     if status == "interrupted":
         raise fails("the prompt behind it was interrupted")
@@ -163,7 +164,7 @@ async def cancel_idle(peer: CodexPeer) -> str:
 
 
 async def _interrupted(peer: CodexPeer, thread: str, turn: str) -> str:
-    """How long it takes until a long turn is interrupted."""
+    """Interrupt a long turn and describe how long that took."""
     began = trio.current_time()
     request = peer.interrupt(thread, turn)
     status = await peer.end(turn, "a turn that was interrupted")

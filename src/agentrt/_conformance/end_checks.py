@@ -1,4 +1,4 @@
-"""The end of standard input, and of the process: of either protocol."""
+"""The end of standard input and of the process, in all protocols."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ check = Checks()
 
 SHUTDOWN: Final = at("transports#stdio")
 PATIENCE: Final = 10.0
-"""Seconds for an exit. The specification names none."""
+"""Seconds to wait for an exit. The specification names no limit."""
 
 
 async def _leaves(peer: Peer, what: str) -> str:

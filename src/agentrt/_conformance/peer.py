@@ -1,7 +1,7 @@
-"""The host's end of the wire to one process: lines out, messages in, and what was waited for.
+"""The host's end of the connection to one process: sending lines, receiving messages, waiting.
 
-It keeps everything that came, in order, so that a check can look back at it. Whatever is waited for
-has a name: when the time of a check is over, its verdict says what did not come.
+It keeps all received messages in order, so that a check can look back at them. Everything that is
+waited for has a name: if a check runs out of time, its verdict names what did not arrive.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .check import ConformancePrompts, Ended, fails, not_provoked, shown
 T = TypeVar("T")
 
 QUIET: Final = 0.5
-"""Seconds for which something must not come, before it is said not to come."""
+"""Seconds without a message, after which it counts as not sent."""
 SHORT: Final = 1.5
-"""Seconds: a turn that is over sooner may have ended by itself."""
+"""Seconds: a turn that is shorter may have ended by itself."""
 MEASURED: Final = 6.0
-"""Seconds for which it is watched how long a turn takes."""
+"""Maximum seconds for which the duration of a turn is measured."""
 NOISE: Final = 20
 """Lines without a message that are kept."""
 
 
 class Peer(ABC):
-    """One process. `cwd` is an empty folder of its own."""
+    """The host of one process. `cwd` is an empty folder used only by it."""
 
     def __init__(
         self,
@@ -57,16 +57,16 @@ class Peer(ABC):
         self.auth_method = auth_method
         self._long_turn = long_turn
         self.info: dict[str, Any] = {}
-        """What the agent says that it is: `name`, `version`."""
+        """The agent's own `name` and `version`."""
         self.heard: list[Any] = []
-        """Every message, in order."""
+        """Every received message, in order."""
         self.noise: list[str] = []
-        """What it wrote to stdout that was no message."""
+        """Lines on stdout that were not messages."""
         self.waits_for = ""
         self.prepared = True
-        """False: what a check is about has not begun."""
+        """False while the situation for a check is being prepared."""
         self.ended = False
-        """Its output has ended."""
+        """True if the agent's output has ended."""
         self._tap = tap
         self._lines = Lines(limits.line)
         self._changed = trio.lowlevel.ParkingLot()
@@ -78,7 +78,7 @@ class Peer(ABC):
     async def connected(self) -> AsyncIterator[None]:
         """Read and write while the block runs."""
         async with bare_errors(), trio.open_nursery() as nursery:
-            nursery.start_soon(self._writer.run)  # noqa: ASYNC113 - what is sent waits for it
+            nursery.start_soon(self._writer.run)  # noqa: ASYNC113 - its output waits in the pipe
             nursery.start_soon(read_loop, self.transport, self._read, self._eof)
             try:
                 yield
@@ -89,32 +89,34 @@ class Peer(ABC):
 
     @abstractmethod
     def take(self, message: Any) -> None:
-        """A message has come; it is in `heard` already. Raises `RemoteProtocolError` if it is
-        none of the protocol's."""
+        """Handle a message, which is already in `heard`. Raises `RemoteProtocolError` if it is not
+        one of the protocol's."""
 
     @abstractmethod
     async def ready(self) -> None:
-        """Shake hands."""
+        """Complete the handshake."""
 
     @abstractmethod
     async def run_long(self) -> None:
-        """Begin the long turn, and wait for its first words."""
+        """Begin the long turn, and wait for its first output."""
 
     @abstractmethod
     async def run_question(self) -> None:
-        """Have a turn wait for an answer to its question."""
+        """Start a turn and wait for its permission request."""
 
     @abstractmethod
     async def measure(self) -> float | None:
-        """Seconds that the long turn takes, up to `MEASURED`; None if it cannot be run."""
+        """Return the duration of the long turn in seconds, up to `MEASURED`; None if it cannot be
+        run."""
 
     # --- writing
 
     def send(self, line: bytes) -> None:
-        """Write a line, which may be anything."""
+        """Write a line, which may have any content."""
         self._writer.write(line.rstrip(b"\n") + b"\n")
 
     def close_stdin(self) -> None:
+        """Close the agent's input."""
         self._writer.close()
 
     # --- reading
@@ -155,7 +157,8 @@ class Peer(ABC):
     # --- waiting
 
     async def until(self, what: str, look: Callable[[], T | None]) -> T:
-        """Until *look* finds something. `Ended`: the agent has gone, so that it never will."""
+        """Wait until `look` returns a value other than None, and return it. Raises `Ended` if the
+        agent's output ends before."""
         self.waits_for = what
         while (found := look()) is None:
             if self.ended:
@@ -165,13 +168,13 @@ class Peer(ABC):
         return found
 
     async def quiet(self, seconds: float = QUIET) -> None:
-        """Let come what is still under way."""
+        """Wait for messages that may still be on their way."""
         with trio.move_on_after(seconds):
             while not self.ended:
                 await self._changed.park()
 
     async def gone(self) -> str:
-        """How it went, in words."""
+        """Describe how the agent's output ended."""
         code: int | None = None
         with trio.move_on_after(QUIET):
             code = await self.transport.wait()
@@ -182,12 +185,12 @@ class Peer(ABC):
         return f"the process was gone ({how}{f'; it said: {last}' if last else ''})"
 
     def _last_words(self) -> str:
-        """The last line of its stderr that says something."""
+        """Return the last line of the agent's stderr."""
         lines = self.transport.stderr_tail().strip().splitlines()
         return lines[-1][-300:] if lines else ""
 
     async def leaves(self, what: str) -> str:
-        """Until the process has exited."""
+        """Wait for the process to exit, and describe it."""
         self.waits_for = f"its exit {what}"
         began = trio.current_time()
         code = await self.transport.wait()
@@ -196,7 +199,8 @@ class Peer(ABC):
 
     @contextmanager
     def preparing(self) -> Iterator[None]:
-        """What goes wrong in the block says nothing about what the check is about."""
+        """Treat a failure in the block as `not provoked`, since it is not about the check's
+        subject."""
         before, self.prepared = self.prepared, False
         try:
             yield
@@ -208,8 +212,8 @@ class Peer(ABC):
 
     @property
     def long_turn(self) -> float:
-        """Seconds that the long turn takes if nobody disturbs it. `Ended` if it is too short to
-        do something in the middle of it."""
+        """The duration of the undisturbed long turn, in seconds. Raises `Ended` if it is too short
+        to act in the middle of it."""
         if self._long_turn is None or self._long_turn < SHORT:
             how = "could not be run" if self._long_turn is None else "is over"
             after = "" if self._long_turn is None else f" after {self._long_turn:.1f} s"

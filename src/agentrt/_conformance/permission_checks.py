@@ -1,4 +1,4 @@
-"""ACP: permission requests, answered in every way."""
+"""ACP: permission requests, with every kind of answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client's side of JSON-RPC, for checks: what ACP and Codex's protocol share."""
+"""The client's side of JSON-RPC, for checks: the common part of ACP and Codex's protocol."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .peer import Peer
 UNKNOWN: Final = "_agentrt/unknown"
 """A method that no agent has."""
 PATIENCE: Final = 2.0
-"""Seconds for the answer to a request behind which all is quiet."""
+"""Seconds to wait for the answer that shows that earlier messages have arrived."""
 
 
 class Heard(Struct, frozen=True):
-    """Something that the agent sent: its place among all messages, and when it came."""
+    """A message of the agent: its place among all messages, and the time of its arrival."""
 
     at: int
     time: float
@@ -43,7 +43,7 @@ class RpcPeer(Peer):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.unknown_answers: list[Response] = []
-        """Answers to no request."""
+        """Answers that belong to no request."""
         self._answers: dict[Id, Heard] = {}
         self._next = 0
         self._sent: set[Id] = set()
@@ -72,7 +72,7 @@ class RpcPeer(Peer):
     # --- requests
 
     def call(self, method: str, params: Any, id: Id = None) -> Id:
-        """Send a request; its id."""
+        """Send a request and return its id."""
         if id is None:
             self._next += 1
             id = self._next
@@ -81,37 +81,42 @@ class RpcPeer(Peer):
         return id
 
     def expect(self, id: Id) -> None:
-        """An answer with this id is one to us."""
+        """Expect an answer with this id."""
         self._sent.add(id)
 
     def notify(self, method: str, params: Any) -> None:
+        """Send a notification."""
         self.send(notification_line(method, params))
 
     async def heard_answer(self, id: Id, what: str) -> Heard:
+        """Wait for the answer to a request; returns it with its place and time."""
         return await self.until(f"the answer to {what}", lambda: self._answers.get(id))
 
     async def answered(self, id: Id, what: str) -> Response:
+        """Wait for the answer to a request."""
         heard = await self.heard_answer(id, what)
         assert isinstance(heard.message, Response)
         return heard.message
 
     async def ask(self, method: str, params: Any) -> Response:
+        """Send a request and return its answer."""
         return await self.answered(self.call(method, params), method)
 
     async def result(self, method: str, params: Any) -> JsonObject:
-        """The result of a request; an error fails."""
+        """Send a request and return its result. Raises `Ended` if the answer is an error."""
         return result_of(await self.ask(method, params), method)
 
     # --- whether it goes on
 
     async def alive(self) -> str:
-        """That requests are still answered: how, in a word."""
+        """Check that requests are still answered, and describe the answer."""
         id = self.call(UNKNOWN, {})
         response = await self.answered(id, f"the next request ({UNKNOWN})")
         return "goes on" if response.error is not None else "goes on (and knows any method)"
 
     async def caught_up(self) -> None:
-        """That what is under way has come, also from an agent that answers no unknown request."""
+        """Wait until earlier messages have arrived, even if the agent answers no unknown
+        request."""
         with trio.move_on_after(PATIENCE):
             await self.alive()
         self.waits_for = ""
@@ -119,14 +124,17 @@ class RpcPeer(Peer):
 
 
 def result_of(response: Response, what: str) -> JsonObject:
+    """Return the result in an answer. Raises `Ended` if the answer is an error."""
     if response.error is not None:
         raise fails(f"{what} was refused: {described(response.error)}")
     return response.result if isinstance(response.result, dict) else {}
 
 
 def described(error: RpcError) -> str:
+    """Describe an error, for people to read."""
     return shown(f"{error.code} {error.message}")
 
 
 def raw_request(id: Id, method: str, params: Any) -> bytes:
+    """Encode a request without any check."""
     return encode_line({"jsonrpc": "2.0", "id": id, "method": method, "params": params})

@@ -1,4 +1,4 @@
-"""JSON-RPC over pipes: messages that are unknown, odd or broken. Of ACP and of Codex's protocol."""
+"""JSON-RPC over pipes: unknown, unusual or broken messages. For ACP and Codex's protocol."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ async def unknown_method(peer: RpcPeer) -> str:
 
 
 def refused_unknown(response: Response) -> str:
+    """Check that an answer refuses an unknown method, and describe it."""
     if response.error is None:
         raise fails(f"answered with a result: {shown(response.result)}")
     if response.error.code != METHOD_NOT_FOUND:
@@ -56,14 +57,14 @@ async def unknown_notification(peer: RpcPeer) -> str:
 @check("text-id", "gives the id of a request back as it was", "must", f"{JSON_RPC}#response_object")
 async def text_id(peer: RpcPeer) -> str:
     await peer.ready()
-    await peer.ask(UNKNOWN, {})  # any agent is known to answer this
+    await peer.ask(UNKNOWN, {})  # every agent is known to answer this
     id = peer.call(UNKNOWN, {}, "agentrt-é-1")
     await peer.answered(id, 'a request with the id "agentrt-é-1"')
     return "a text came back as it was"
 
 
 async def _odd(peer: RpcPeer, line: bytes) -> str:
-    """A line that is no message, and the request behind it: what was said to the line."""
+    """Send a line that is not a message, then a request. Describes the answer to the line."""
     await peer.ready()
     before = len(peer.unknown_answers)
     peer.send(line)

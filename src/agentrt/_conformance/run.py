@@ -1,4 +1,4 @@
-"""Running the checks: each on a process of its own, in a folder of its own, for a bounded time."""
+"""The runner: each check has its own process and folder, and limited time."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from .peer import Peer
 from .rpc import RpcPeer
 
 AT_ONCE: Final = 2
-"""Checks at the same time."""
+"""Maximum number of concurrent checks."""
 LIMITS: Final = Limits(stdin_close=1.0, terminate=1.0, kill=1.0)
-"""The end of a process is no check's business but of those that are about it."""
+"""Only the checks about the end of a process use its time limits."""
 
 KINDS: Final[dict[ProtocolName, type[Peer]]] = {
     "acp": AcpPeer,
@@ -55,14 +55,14 @@ STDOUT: Final[dict[ProtocolName, str]] = {
     "claude": CLAUDE,
     "codex": CODEX,
 }
-"""Where it says what goes over standard output."""
+"""The place in the specification about standard output, by protocol."""
 
 Connect: TypeAlias = Callable[[Path, ProcessTap], AbstractAsyncContextManager[Transport]]
-"""Starts the agent in a folder, and lets the tap see what becomes of its process."""
+"""Starts the agent in a folder, and lets the tap observe its process."""
 
 
 class Subject(Struct, frozen=True, kw_only=True):
-    """What is checked. `mode`, `auth_method`: as in `Quirks`."""
+    """The checked agent. `mode`, `auth_method`: as in `Quirks`."""
 
     connect: Connect
     protocol: ProtocolName = "acp"
@@ -72,7 +72,7 @@ class Subject(Struct, frozen=True, kw_only=True):
 
 
 class Conformance(Struct, kw_only=True):
-    """What came of all checks. `name`, `version`: what the agent says that it is."""
+    """The findings of all checks. `name` and `version` are reported by the agent itself."""
 
     agent: str
     protocol: ProtocolName
@@ -82,12 +82,12 @@ class Conformance(Struct, kw_only=True):
 
     @property
     def broken(self) -> bool:
-        """Something that it must do it does not."""
+        """True if the agent violates a requirement (a "must")."""
         return any(finding.broken for finding in self.findings)
 
 
 class Run:
-    """The checks of one agent. `report` gets each finding when it is there."""
+    """The checks of one agent. `report` is called with each finding, in the order of the checks."""
 
     def __init__(
         self,
@@ -100,8 +100,13 @@ class Run:
         traces: Path | None = None,
         report: Callable[[ConformanceFinding], None] = lambda finding: None,
     ) -> None:
-        """`timeout`: seconds for each check; `only`: their names; `trace`: what went over the
-        wire in all of them; `traces`: a folder for that of each."""
+        """Prepare a run.
+
+        - `timeout`: seconds for each check.
+        - `only`: names of the checks to run; all if empty.
+        - `trace`: gets the protocol messages of all checks.
+        - `traces`: a folder for one protocol trace per check.
+        """
         self._subject = subject
         self._prompts = prompts or ConformancePrompts()
         self._timeout = timeout
@@ -109,7 +114,7 @@ class Run:
         self._trace = trace
         self._traces = traces
         self._id = secrets.token_urlsafe(6)
-        """Beside a check's name: a trace may have several runs."""
+        """Added to a check's name, since a trace may contain several runs."""
         self._report = report
         self._folder = os.path.realpath(tempfile.gettempdir())
         self._noise: list[str] = []
@@ -119,11 +124,12 @@ class Run:
 
     @property
     def checks(self) -> list[Check]:
+        """The checks to run."""
         known = CHECKS[self._subject.protocol]
         return [check for check in known if not self._only or check.name in self._only]
 
     async def run(self) -> Conformance:
-        """Raises `AgentStartError`, `AgentNotFound` or `TraceError`."""
+        """Run the checks. Raises `AgentStartError`, `AgentNotFound` or `TraceError`."""
         checks = self.checks
         if any(check.in_turn for check in checks):
             self._long_turn = await self._measure()
@@ -180,8 +186,11 @@ class Run:
         return fails(words) if peer.prepared else not_provoked(words)
 
     async def _measure(self) -> float | None:
-        """How long the long turn takes. Raises `AgentStartError` if the agent says nothing at all:
-        every check would wait for its whole time."""
+        """Measure the long turn.
+
+        Raises `AgentStartError` if the agent sends nothing at all: otherwise every check would wait
+        for its full time.
+        """
         trace = None if self._traces is None else self._traces / "long-turn.ndjson"
         async with self._peer("long-turn", trace) as peer:
             with trio.move_on_after(self._timeout):
@@ -198,7 +207,7 @@ class Run:
 
     @asynccontextmanager
     async def _peer(self, name: str, trace: Path | None) -> AsyncIterator[Peer]:
-        """The client of a new process."""
+        """Start a process and yield its client."""
         subject, tap = self._subject, Tap()
         tap.agent, tap.protocol = subject.name, subject.protocol
         tap.begin(f"{name}-{self._id}", time.time, trio.current_time)
@@ -221,7 +230,7 @@ class Run:
                     self._look_back(name, peer)
 
     def _look_back(self, name: str, peer: Peer) -> None:
-        """Take down what every check sees beside its own matter."""
+        """Collect observations that are not about the check itself."""
         self._noise += [f"{name}: {line}" for line in peer.noise]
         info = peer.info
         if isinstance(peer, AcpPeer):
@@ -231,7 +240,7 @@ class Run:
             self.result.version = str(info.get("version") or "")
 
     def _of_all(self) -> list[ConformanceFinding]:
-        """What was seen in all checks together."""
+        """Return the findings over all checks together."""
         acp = self._subject.protocol == "acp"
         found = [
             _counted(
@@ -273,7 +282,7 @@ async def _traced(tap: Tap, file: Path | None) -> AsyncIterator[None]:
     if file is None:
         yield
         return
-    await trio.Path(file).unlink(missing_ok=True)  # of an earlier run
+    await trio.Path(file).unlink(missing_ok=True)  # from an earlier run
     async with open_trace(file) as trace:
         tap.add(trace)
         yield
@@ -281,7 +290,7 @@ async def _traced(tap: Tap, file: Path | None) -> AsyncIterator[None]:
 
 
 def subject_of(agent: Agent, connect: Connect) -> Subject:
-    """An agent of the catalogue, or of a command."""
+    """Return an agent of the catalogue, or of a command, as a subject."""
     return Subject(
         connect=connect,
         protocol=agent.protocol,

@@ -1,4 +1,4 @@
-"""ACP: sessions, new and old."""
+"""ACP: new and stored sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .rpc import described, result_of
 check = Checks()
 
 NOBODY: Final = "00000000-0000-4000-8000-000000000000"
-"""The id of no session."""
+"""An id that belongs to no session."""
 
 
 @check(
@@ -59,7 +59,7 @@ async def cancel_unknown(peer: AcpPeer) -> str:
 
 
 async def _spoken(peer: AcpPeer) -> str:
-    """A session in which something was said."""
+    """Open a session and run one turn in it."""
     session = await peer.session()
     with peer.preparing():
         await peer.turn(session, peer.prompts.text)

@@ -44,7 +44,7 @@ async def cancel_idle(peer: AcpPeer) -> str:
 
 
 async def _cancelled(peer: AcpPeer, session: str, *, word: bool) -> tuple[Id, int, str]:
-    """A long turn that is cancelled: its id, the place of its answer, and how long that took."""
+    """Cancel a long turn. Returns its id, the place of its answer, and the time that it took."""
     id = await peer.begin_long(session, word=word)
     began = trio.current_time()
     peer.cancel(session)
@@ -121,7 +121,7 @@ async def after_cancel(peer: AcpPeer) -> str:
     session = await peer.session()
     with peer.preparing():
         await _cancelled(peer, session, word=True)
-    peer.cancel(session)  # late: the turn is over
+    peer.cancel(session)  # too late: the turn is over
     return await _next(peer, session)
 
 
@@ -179,7 +179,7 @@ async def cancel_request(peer: AcpPeer) -> str:
 async def two_prompts(peer: AcpPeer) -> str:
     session = await peer.session()
     with peer.preparing():
-        await peer.turn(session, peer.prompts.text)  # it answers prompts at all
+        await peer.turn(session, peer.prompts.text)  # make sure that it answers prompts
     first = peer.prompt(session, peer.prompts.text)
     second = peer.prompt(session, peer.prompts.text)
     stops = [await _stop(peer, first), await _stop(peer, second)]

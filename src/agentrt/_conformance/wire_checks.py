@@ -1,4 +1,4 @@
-"""ACP: shaking hands, and requests that are unknown or lack something."""
+"""ACP: the handshake, and requests that are unknown or incomplete."""
 
 from __future__ import annotations
 

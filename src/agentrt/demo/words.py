@@ -59,8 +59,8 @@ _POLITE = re.compile(
 def _shape(pattern: str) -> re.Pattern[str]:
     """Compile a sentence, with `_` for any space, and named groups for its parts.
 
-    A group that matches anything ends before a space that a non-space follows, so spaces are read
-    once: each shape takes time in proportion to the sentence.
+    A group that matches anything must end with a non-space before the next space, so spaces are
+    read once: each shape takes time in proportion to the sentence.
     """
     return re.compile(pattern.replace("_", r"(?<=\S)\s++"), re.IGNORECASE | re.DOTALL)
 

@@ -91,18 +91,18 @@ class Odd(ABC):
 
     @abstractmethod
     def is_answer(self, message: Any) -> bool:
-        """It answers the permission request."""
+        """True if the message answers the permission request."""
 
     @abstractmethod
     def unknown(self) -> None:
-        """Send what no client knows: an update, a notification."""
+        """Send messages that no client knows: an update, a notification."""
 
     def until(self, wanted: Callable[[Any], bool]) -> None:
         while not wanted(message := self.read()):
             self.meanwhile(message)
 
     def meanwhile(self, message: Any) -> None:  # noqa: B027 - it may be of no interest
-        """A message that comes while a turn runs."""
+        """Handle a message that arrives while a turn runs."""
 
     # --- the shapes
     def plain(self) -> None:
@@ -185,7 +185,7 @@ SHAPES: Final[dict[str, Callable[[Odd], None]]] = {
         Odd.silent,
     )
 }
-"""What there is, by name."""
+"""The shapes, by name."""
 
 
 class OddAcp(Odd):
@@ -311,11 +311,11 @@ class OddClaude(Odd):
 
 
 class OddCodex(Odd):
-    """`codex app-server`: one thread."""
+    """`codex app-server` with one thread."""
 
     turn_id = 0
     text: str | None = None
-    """Of the message that is being said."""
+    """The text of the open agent message; None if there is none."""
 
     def take(self, message: Any) -> None:
         match message.get("method"):
