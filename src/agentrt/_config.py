@@ -102,7 +102,9 @@ class TenantTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """A tenant in the configuration: its tokens and limits. See `Tenant`."""
 
     token: str | tuple[str, ...] = ()
+    """Tokens that allow full control."""
     viewer_token: str | tuple[str, ...] = ()
+    """Tokens that allow viewing only."""
     sessions: Annotated[int, Meta(ge=0)] | None = None
     viewers: Annotated[int, Meta(ge=0)] | None = None
     events: Annotated[float, Meta(ge=1)] | None = None
@@ -123,9 +125,13 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the web server."""
 
     host: str = "127.0.0.1"
+    """Address to listen on."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """Port to listen on; 0: any free port."""
     token: str | None = None
+    """Token for full control; None: a random one."""
     viewer_token: str | None = None
+    """Token for viewing only; None: there is none."""
     metrics_token: str | None = None
     """Token required for `/metrics`. None: it is not served."""
     url: str | None = None
@@ -134,13 +140,15 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     None: `host` and `port`.
     """
     allow_host: tuple[str, ...] = ()
+    """Further host names under which clients reach the server."""
     allow_origin: tuple[str, ...] = ()
+    """Further origins whose pages may connect."""
     root: tuple[str, ...] = ()
+    """Folders in which, and below which, clients may open sessions."""
     store: str | None = None
     """A file, `sqlite:FILE`, `postgresql://…`, or `off`. None: the default file."""
     node: str | None = None
-    """Name of this server among those that share a PostgreSQL store. None: the store is not shared.
-    """
+    """Name of this server among those that share a PostgreSQL store. None: it is not shared."""
     role: ServerRole = "both"
     """Role of a server that shares a store: serve browsers (`gateway`), run sessions (`worker`) or
     both.

@@ -14,8 +14,8 @@ def home_folder(env: Mapping[str, str] = os.environ) -> Path:
     """Return the home directory of this user.
 
     A process may have neither a variable HOME nor an entry in the password database, for example in
-    a container that runs under an arbitrary user id. `NOWHERE` is returned then: what is looked up
-    there is not found, and what is stored there is reported as not writable.
+    a container that runs under an arbitrary user id. `NOWHERE` is returned then: files there are
+    not found, and storing one reports that it is not writable.
     """
     if given := env.get("HOME"):
         return Path(given)

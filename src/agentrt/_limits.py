@@ -18,13 +18,11 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     # --- start of a session, time limits of a turn
     handshake: float = 60.0
-    """Time from spawning the agent until the session accepts prompts (OpenCode needs up to 15 s).
-    """
+    """Time from starting the agent until the session accepts prompts (OpenCode: up to 15 s)."""
     hard: float | None = 1800.0
-    """The maximum duration of a turn, even if the agent keeps streaming."""
+    """Maximum duration of a turn, even if the agent keeps streaming."""
     idle: float | None = None
-    """The maximum silence within a turn. Off by default: a healthy agent was silent for over 35 s.
-    """
+    """Maximum silence within a turn. Off: a healthy agent was silent for 35 s and more."""
     permission: float | None = None
     """Time a permission request waits for an answer before it counts as rejected."""
     cancel_grace: float = 10.0
@@ -52,8 +50,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     # --- ending a process, step by step
     stdin_close: float = 3.0
-    """Seconds for the agent to exit after its standard input was closed; most need less than one.
-    """
+    """Seconds for the agent to exit after its stdin was closed; most need less than one."""
     terminate: float = 2.0
     """Seconds from SIGTERM to SIGKILL, for shells and their children to exit."""
     kill: float = 1.0
@@ -70,8 +67,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stderr_ring: int = 64 * 1024
     """Size of the tail of an agent's stderr that is kept to be quoted in errors."""
     stdout_drain: float = 0.25
-    """Time for which stdout is read after the agent's exit; a grandchild may hold it open forever.
-    """
+    """Time for which stdout is read after the agent's exit; a grandchild may keep it open."""
     outbox: int = 64 * 1024 * 1024
     """Bytes of answers that the agent may leave unread, not counting a last one of any size.
 
@@ -118,8 +114,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     beat: float = 15.0
     """Interval at which the server sends the position of each session, to reveal missed events."""
     ping: float = 20.0
-    """Interval at which an idle connection is pinged; proxies cut one that is silent for a minute.
-    """
+    """Interval for pinging an idle connection; proxies cut one that is silent for a minute."""
     ws_handshake: float = 5.0
     """Time for a new connection to authenticate."""
     ticket: float | None = 3600.0

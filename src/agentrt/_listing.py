@@ -219,6 +219,7 @@ class _Walk:
     def below(
         self, name: str, fd: int | None, path: list[str], rules: list[Rule], top: int
     ) -> Iterator[str]:
+        """Yield the files below a folder, which is opened relative to `fd`."""
         self._alive()
         if len(path) - top > DEEPEST:
             return

@@ -28,8 +28,7 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     eof_exits: bool = True
     """False if the agent keeps running when its stdin is closed, so that only a signal ends it."""
     resend_cancel: bool = False
-    """True if it loses a cancel that arrives immediately after the prompt; a second one may work.
-    """
+    """True if it loses a cancel that immediately follows the prompt; a second one may work."""
     auth_method: str | None = None
     """Id of a login method that needs no user, for an agent that requires a login.
 
@@ -60,8 +59,7 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     late_history: bool = False
     """True if it still repeats a conversation after the answer that reports it as loaded."""
     fork_at: bool = False
-    """True if it accepts the end point of a fork, as `_meta.jetbrains.air.fork` of `session/fork`.
-    """
+    """True if it accepts the end of a fork, as `_meta.jetbrains.air.fork` of `session/fork`."""
     kinds_hold: bool = False
     """True if its program, not its model, sets the kind of a request.
 
@@ -73,9 +71,13 @@ class Agent(Struct, frozen=True, kw_only=True):
     """A program that speaks one of the three protocols on its standard streams."""
 
     name: str
+    """Name of the agent, as in the catalogue and in configuration files."""
     command: tuple[str, ...]
+    """The program and its arguments."""
     title: str = ""
+    """Name for users."""
     protocol: ProtocolName = "acp"
+    """The protocol that it speaks."""
     aliases: tuple[str, ...] = ()
     """Other common names of the agent."""
     alternatives: tuple[tuple[str, ...], ...] = ()
@@ -95,11 +97,13 @@ class Agent(Struct, frozen=True, kw_only=True):
     install: str = ""
     """Installation instructions."""
     docs: str = ""
+    """Address of its documentation."""
     note: str = ""
     """Note for users to read before using the agent."""
     version_args: tuple[str, ...] = ("--version",)
     """Arguments that make its program print its version; empty if there are none."""
     quirks: Quirks = Quirks()
+    """Its differences from other agents."""
     tools: dict[str, str] = {}
     """The agent's tool names, mapped to the names in permission rules (`Bash`, `Edit`, `Write`,
     `Read`, `Fetch`).

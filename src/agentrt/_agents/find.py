@@ -36,7 +36,9 @@ class OwnAgents(Protocol):
     """A source of the user's own agents, such as a `Config`."""
 
     @property
-    def agents(self) -> Mapping[str, Agent]: ...
+    def agents(self) -> Mapping[str, Agent]:
+        """The user's own agents, by name."""
+        ...
 
 
 class FoundAgent(Struct, frozen=True, kw_only=True):
@@ -45,6 +47,7 @@ class FoundAgent(Struct, frozen=True, kw_only=True):
     """
 
     agent: Agent
+    """The agent."""
     path: str | None
     """The program's absolute path; None if it is not installed."""
 

@@ -22,6 +22,7 @@ class McpServerState(Struct, frozen=True, rename="camel", kw_only=True):
     """State of one of Claude Code's MCP servers, as reported by Claude."""
 
     name: str
+    """Name of the server."""
     status: str
     """`connected`, `failed`, `needs-auth`, `pending` or `disabled`."""
     error: str = ""
@@ -38,19 +39,24 @@ class McpServersChanged(Struct, frozen=True, kw_only=True):
     """
 
     added: list[str] = []
+    """Names of the servers that were added."""
     removed: list[str] = []
+    """Names of the servers that were removed."""
     errors: dict[str, str] = {}
+    """Reasons, by the names of the servers that failed."""
 
 
 class ContextUsage(Struct, frozen=True, rename="camel", kw_only=True):
     """Usage of the model's context window."""
 
     total_tokens: int
+    """Number of tokens in use."""
     max_tokens: int
     """Size at which Claude begins to compact, or the model's own limit."""
     percentage: float = 0.0
     """Percentage in use, up to 100."""
     model: str = ""
+    """The model's id."""
     categories: list[JsonObject] = []
     """Categories of the contents, each with a `name` and `tokens`."""
 
@@ -59,18 +65,24 @@ class RewoundFiles(Struct, frozen=True, rename="camel", kw_only=True):
     """Files that a rewind has changed, or would change."""
 
     can_rewind: bool
+    """True if the rewind is possible."""
     error: str = ""
     """The reason why a rewind is impossible."""
     files_changed: list[str] = []
+    """The files that changed, or would change."""
     insertions: int = 0
+    """Number of inserted lines."""
     deletions: int = 0
+    """Number of deleted lines."""
 
 
 class TaskOutput(Struct, frozen=True, kw_only=True):
     """Output of a background task so far. `truncated`: part of it is missing."""
 
     output: str = ""
+    """The output."""
     total_bytes: int = 0
+    """Size of the whole output in bytes."""
     truncated: bool = False
 
 

@@ -10,7 +10,9 @@ class Owned(Protocol):
     """An object that belongs to a tenant."""
 
     @property
-    def tenant(self) -> str: ...
+    def tenant(self) -> str:
+        """The name of the tenant."""
+        ...
 
 
 T = TypeVar("T", bound=Owned)

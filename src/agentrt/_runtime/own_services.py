@@ -57,6 +57,7 @@ class TerminalOutput(Struct, frozen=True):
     """Output of a terminal so far."""
 
     text: str
+    """The output, or its end."""
     truncated: bool = False
     """True if the start of the output is missing."""
     exit: TerminalExit | None = None

@@ -54,19 +54,33 @@ class Hosted(Protocol):
     tenant: str
 
     @property
-    def agent(self) -> str: ...
-    @property
-    def session(self) -> Session: ...
+    def agent(self) -> str:
+        """The agent's name."""
+        ...
 
     @property
-    def is_whole(self) -> bool: ...
+    def session(self) -> Session:
+        """The open session."""
+        ...
 
     @property
-    def over(self) -> trio.Event: ...
-    @property
-    def is_leaving(self) -> bool: ...
+    def is_whole(self) -> bool:
+        """True if a store has everything needed to reopen the session."""
+        ...
 
-    def info(self) -> SessionInfo: ...
+    @property
+    def over(self) -> trio.Event:
+        """Set once the session has ended."""
+        ...
+
+    @property
+    def is_leaving(self) -> bool:
+        """True if the session is over and its end is pending."""
+        ...
+
+    def info(self) -> SessionInfo:
+        """Return the session as an entry of a list."""
+        ...
 
     def entry(self) -> StoreEntry:
         """Return the session's entry in the store, now that it is closed."""

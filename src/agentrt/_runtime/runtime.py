@@ -78,11 +78,12 @@ class AgentInfo(Struct, frozen=True, kw_only=True):
     """An agent for which sessions can be opened. `available`: its program is installed."""
 
     name: str
+    """Name of the agent, for `Runtime.create`."""
     title: str = ""
+    """Name for users."""
     available: bool = True
     unasked_modes: tuple[str, ...] = ()
-    """Modes in which the agent does not ask for every permission; `*` stands for all of its modes.
-    """
+    """Modes in which the agent does not ask for every permission; `*` stands for all modes."""
 
 
 class Source(Struct, frozen=True):

@@ -128,6 +128,7 @@ class MessageStream(trio.abc.Stream):
                 await self._socket.aclose()  # the reader is notified; the block limits the rest
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """As `trio.abc.SendStream.send_all`."""
         self._unsent += data
         try:
             while (end := self._unsent.find(b"\n")) >= 0:
@@ -138,9 +139,11 @@ class MessageStream(trio.abc.Stream):
             raise trio.BrokenResourceError(self._why(error)) from error
 
     async def wait_send_all_might_not_block(self) -> None:
+        """As `trio.abc.SendStream.wait_send_all_might_not_block`."""
         await trio.lowlevel.checkpoint()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """As `trio.abc.ReceiveStream.receive_some`."""
         if not self._unread:
             try:
                 message = await self._socket.get_message()
@@ -159,6 +162,7 @@ class MessageStream(trio.abc.Stream):
         return taken
 
     async def aclose(self) -> None:
+        """Close the WebSocket."""
         await self._socket.aclose()
 
     def _why(self, error: ConnectionClosed) -> str:

@@ -153,6 +153,7 @@ class _Call:
         core.touch()
 
     def end(self, outcome: ToolOutcome) -> None:
+        """Set the outcome, and wake the waiting call."""
         self.outcome = outcome
         self.done.set()
 

@@ -23,7 +23,9 @@ class ExtensionContext(Struct, frozen=True):
     """The context of an extension call; passed to a second parameter."""
 
     method: str
+    """The requested method."""
     session: Session
+    """The session of the agent."""
     turn: Turn | None
     """The turn that was running when the agent sent the request, or None."""
 
@@ -35,6 +37,7 @@ class Extension(Struct, frozen=True):
     """
 
     method: str
+    """Name of the method in the protocol."""
     serve: Serve
     function: Callable[..., object] | None = None
     """The function that `extension` decorated, to be called directly in tests."""

@@ -23,7 +23,9 @@ class HookContext(Struct, frozen=True):
     """The context of a hook call; passed to a second parameter."""
 
     event: str
+    """The event of the hook."""
     tool_call: str | None
+    """The agent's id of the tool call, or None."""
     turn: Turn | None
     """None if the agent calls outside turns."""
 
@@ -32,10 +34,15 @@ class Hook(Struct, frozen=True):
     """A function that is called at `event`. Created by `hook`."""
 
     event: str
+    """Name of the event."""
     function: HookFunction
+    """The function to call."""
     matcher: str | None = None
+    """Regular expression over tool names; None matches all."""
     timeout: float | None = None
+    """Claude Code's time limit in seconds; None is its default."""
     on_failure: Literal["block", "continue"] | None = None
+    """`"block"` makes an exception block, too."""
 
     @property
     def takes_context(self) -> bool:

@@ -24,10 +24,14 @@ class McpServer(Protocol):
     """A server of the package `mcp`: an `mcp.server.MCPServer`, or an `mcp.server.Server`."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The server's own name."""
+        ...
 
     @property
-    def instructions(self) -> str | None: ...
+    def instructions(self) -> str | None:
+        """The server's instructions for clients."""
+        ...
 
 
 class LentServer(Struct, frozen=True):

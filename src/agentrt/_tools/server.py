@@ -79,9 +79,16 @@ class Connection(Protocol):
         reply: Reply,
         *,
         background: bool = False,
-    ) -> None: ...
+    ) -> None:
+        """Handle one message of the client, and call `reply` once with its answer.
 
-    def close(self) -> None: ...
+        `spawn` runs tool calls. `background`: a call belongs to no turn.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the work for a client that has gone. Idempotent."""
+        ...
 
 
 class Server(Protocol):

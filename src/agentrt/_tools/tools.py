@@ -89,9 +89,13 @@ class Tool(Struct, frozen=True):
     """
 
     name: str
+    """Name of the tool: 1 to 128 of A-Z a-z 0-9 _ . -"""
     description: str
+    """Description for the model."""
     input_schema: JsonObject
+    """JSON schema of the arguments."""
     fn: ToolFunction
+    """Async function of the arguments and the context."""
     timeout: float | None = None
     """Maximum duration in seconds; None means the session's `limits.tool`."""
     annotations: JsonObject | None = None

@@ -86,6 +86,7 @@ class TraceFile:
         self._torn = False
 
     def close(self) -> None:
+        """Close the file. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

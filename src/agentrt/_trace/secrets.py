@@ -251,6 +251,7 @@ class _Scanner:
     # --- the judgement of each sign
 
     def shape(self, sign: re.Match[bytes]) -> Span:
+        """Match a key or token with a known prefix."""
         start = sign.start()
         found = _shape().match(self.line, start)
         if found is None or _BEGINS.match(self.line, start) is None:
@@ -258,6 +259,7 @@ class _Scanner:
         return start, found.end()
 
     def jwt(self, sign: re.Match[bytes]) -> Span:
+        """Match a JSON Web Token."""
         start = sign.start()
         if start < self.no_jwt_before or _BEGINS.match(self.line, start) is None:
             return None
@@ -286,6 +288,7 @@ class _Scanner:
         return known
 
     def url(self, sign: re.Match[bytes]) -> Span:
+        """Match the password in a URL, or a random user name."""
         user, colon, password = sign[0][3:-1].partition(b":")
         start, end = sign.start() + 3, sign.end() - 1
         if _is_random(user, 16):
@@ -293,10 +296,12 @@ class _Scanner:
         return (end - len(password), end) if colon and password else None
 
     def hook(self, sign: re.Match[bytes]) -> Span:
+        """Match the secret part of a webhook's URL."""
         found = _HOOK.match(self.line, sign.end())
         return None if found is None else found.span()
 
     def scheme(self, sign: re.Match[bytes]) -> Span:
+        """Match the value after `Bearer` or `Basic`."""
         found = _SCHEME_VALUE.match(self.line, sign.end())
         if found is None or _continues(self.line, sign.start()):
             return None
@@ -306,6 +311,7 @@ class _Scanner:
         return found.span("value") if likely or len(value) >= 24 else None
 
     def option(self, sign: re.Match[bytes]) -> Span:
+        """Match the word after an option such as `--token`."""
         if _continues(self.line, sign.start()):
             return None
         return self._argument(sign.end())
@@ -318,6 +324,7 @@ class _Scanner:
         return found.span("value")
 
     def user(self, sign: re.Match[bytes]) -> Span:
+        """Match the password in the option `-u USER:PASSWORD` of curl and similar programs."""
         before = self.line[max(0, sign.start() - 300) : sign.start()]
         if not (b"curl" in before or b"wget" in before or b"http" in before or b"smb" in before):
             return None
@@ -325,14 +332,17 @@ class _Scanner:
         return None if found is None else found.span("value")
 
     def login(self, sign: re.Match[bytes]) -> Span:
+        """Match the password option of a program such as `sshpass` or `mysql`."""
         found = _LOGIN.match(self.line, sign.start())
         return None if found is None else found.span("value")
 
     def netrc(self, sign: re.Match[bytes]) -> Span:
+        """Match the password of a netrc entry."""
         found = _NETRC.match(self.line, sign.end())
         return None if found is None else found.span("value")
 
     def sql(self, sign: re.Match[bytes]) -> Span:
+        """Match a quoted password in SQL."""
         quote = sign.end() - 1
         depth = _backslashes(self.line, quote, sign.start())
         if self.line[quote : quote + 1] == b'"':
@@ -342,6 +352,7 @@ class _Scanner:
         return quote + 1, _end_in_apostrophes(self.line, quote + 1)
 
     def name(self, sign: re.Match[bytes]) -> Span:
+        """Match the value that belongs to a telling name."""
         line = self.line
         front = line[max(0, sign.start() - 80) : sign.start()]
         begins = _FRONT.search(front)

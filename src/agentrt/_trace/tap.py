@@ -29,7 +29,9 @@ class Piece(Struct, frozen=True, gc=False):
 class Sink(Protocol):
     """A listener. Its methods must not raise or block."""
 
-    def put(self, piece: Piece) -> None: ...
+    def put(self, piece: Piece) -> None:
+        """Take a piece."""
+        ...
 
     def end(self) -> None:
         """Note that the session is over."""
