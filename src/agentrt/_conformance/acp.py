@@ -52,7 +52,7 @@ class AcpPeer(RpcPeer):
         """Methods that the agent called although they were not offered."""
         self._updates: list[tuple[int, str, JsonObject]] = []
 
-    # --- what comes
+    # --- incoming messages
 
     def asked(self, request: Request) -> None:
         if request.method == "session/request_permission":
@@ -85,7 +85,7 @@ class AcpPeer(RpcPeer):
         found = self.updates(session, after, before)
         return [update for update in found if update.get("sessionUpdate") in SAID]
 
-    # --- the way to a session
+    # --- opening a session
 
     async def initialize(self, version: Any = VERSION) -> Response:
         """Send `initialize` and note the agent's capabilities."""
@@ -231,7 +231,7 @@ class AcpPeer(RpcPeer):
             self.answer(ask, self.option(ask, "reject_once"))
         self.asks.clear()
 
-    # --- what all protocols have
+    # --- common to all protocols
 
     async def run_long(self) -> None:
         await self.begin_long(await self.session())

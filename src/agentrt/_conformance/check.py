@@ -15,7 +15,7 @@ Verdict: TypeAlias = Literal["passes", "fails", "own way", "not offered", "not p
 differently. `not provoked`: the situation could not be created, so nothing is known."""
 
 Level: TypeAlias = Literal["must", "should", "open"]
-"""How strongly the specification requires the checked behaviour."""
+"""The strength with which the specification requires the checked behaviour."""
 
 ACP: Final = "https://agentclientprotocol.com/protocol/v1/"
 JSON_RPC: Final = "https://www.jsonrpc.org/specification"

@@ -99,7 +99,7 @@ class ClaudePeer(Peer):
         self.send(encode_line(line))
         return len(self.results)
 
-    # --- ways
+    # --- handshake, turns and permissions
 
     async def ready(self) -> None:
         with self.preparing():
@@ -120,6 +120,8 @@ class ClaudePeer(Peer):
         return await self.end(self.prompt(text))
 
     async def first_word(self, before: int, words: int) -> None:
+        """Wait for the first output of a running turn. Raises `Ended` if it ends before."""
+
         def look() -> bool | None:
             return True if self.words > words or len(self.results) > before else None
 
@@ -160,6 +162,7 @@ class ClaudePeer(Peer):
 
     @property
     def touched(self) -> bool:
+        """True if the action that needed permission has been done."""
         return (self.cwd / TOUCHED).exists()
 
     async def run_long(self) -> None:

@@ -56,7 +56,7 @@ class CodexPeer(RpcPeer):
         self.resolved: set[Id] = set()
         """Requests of the agent that it reports as resolved."""
 
-    # --- what comes
+    # --- incoming messages
 
     def asked(self, request: Request) -> None:
         if request.method not in APPROVALS:
@@ -89,7 +89,7 @@ class CodexPeer(RpcPeer):
     def _turn(self, thread: str, id: Any) -> CodexTurn | None:
         return self.turns.setdefault(id, CodexTurn(thread)) if isinstance(id, str) else None
 
-    # --- the way to a thread
+    # --- opening a thread
 
     async def initialize(self) -> Response:
         """Send `initialize` and note the agent's name and version."""
@@ -234,7 +234,7 @@ class CodexPeer(RpcPeer):
         """True if the action that needed approval has been done."""
         return (self.cwd / TOUCHED).exists()
 
-    # --- what all protocols have
+    # --- common to all protocols
 
     async def run_long(self) -> None:
         await self.long(await self.thread())

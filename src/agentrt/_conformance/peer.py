@@ -85,7 +85,7 @@ class Peer(ABC):
             finally:
                 nursery.cancel_scope.cancel()
 
-    # --- what a protocol adds
+    # --- implemented for each protocol
 
     @abstractmethod
     def take(self, message: Any) -> None:

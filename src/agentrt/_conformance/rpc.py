@@ -48,7 +48,7 @@ class RpcPeer(Peer):
         self._next = 0
         self._sent: set[Id] = set()
 
-    # --- what comes
+    # --- incoming messages
 
     def take(self, message: Any) -> None:
         match parse(message):
@@ -106,7 +106,7 @@ class RpcPeer(Peer):
         """Send a request and return its result. Raises `Ended` if the answer is an error."""
         return result_of(await self.ask(method, params), method)
 
-    # --- whether it goes on
+    # --- liveness
 
     async def alive(self) -> str:
         """Check that requests are still answered, and describe the answer."""

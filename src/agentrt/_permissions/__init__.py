@@ -1,3 +1,5 @@
-"""What permission rules are about: how a shell line is read (`shell.py`, `quoting.py`), what a
-program does with its arguments (`programs.py`, `known.py`), what a request says (`seen.py`,
-`paths.py`), in which words (`words.py`), and the rules themselves (`rules.py`)."""
+"""Permissions: policies (`policies.py`) and rules (`rules.py`).
+
+Rules depend on the parsing of shell lines (`shell.py`, `quoting.py`), the arguments of programs
+(`programs.py`, `table.py`), the contents of requests (`seen.py`, `paths.py`) and names (`words.py`).
+"""

@@ -101,7 +101,7 @@ def json_problem(value: Any) -> str | None:
 
 
 def _unsayable(updated_input: Any, protocol: str) -> str | None:
-    if protocol != "claude":  # it would run what it asked for, not what was allowed
+    if protocol != "claude":  # others would run the original input, not the allowed one
         return "its protocol cannot change what a tool is called with"
     problem = json_problem(updated_input)
     return (

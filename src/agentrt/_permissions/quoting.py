@@ -290,6 +290,7 @@ class WordReader(ABC):
         return self.inner(text)
 
     def peek(self, ahead: int = 0) -> str:
+        """Return the character `ahead` places further; empty at the end."""
         at = self.at + ahead
         return self.text[at] if at < len(self.text) else ""
 
@@ -297,6 +298,7 @@ class WordReader(ABC):
         return at >= len(self.text) or self.text[at] in _WORD_END
 
     def blanks(self) -> None:
+        """Skip blanks."""
         found = _BLANKS.match(self.text, self.at)
         assert found is not None
         if "\n" in found[0]:
@@ -308,6 +310,7 @@ class WordReader(ABC):
             raise Unclear("a here-document behind a quotation of several lines")
 
     def enter(self) -> None:
+        """Count one more level of nesting. Raises `Unclear` if there are too many."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise Unclear("too many things in each other")

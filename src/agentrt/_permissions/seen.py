@@ -72,7 +72,7 @@ class Seen:
         """The work that all rules together may do for this request."""
         self._places: dict[str, frozenset[str]] = {}
 
-    # --- what it is
+    # --- names
 
     @cached_property
     def names(self) -> set[str]:
@@ -230,6 +230,7 @@ class Seen:
 
     @property
     def is_too_long(self) -> bool:
+        """True if the tool's name is too long to be compared."""
         return len(self.tool) > LONGEST
 
 

@@ -238,7 +238,7 @@ class _Reader(WordReader):
         return False
 
     def _behind_group(self) -> None:
-        """Read what may follow a group: only redirections."""
+        """Read the redirections after a group; nothing else may follow it."""
         self.script.sure = False
         command = Command()
         while True:

@@ -51,10 +51,12 @@ class Data:
 
     @cached_property
     def long(self) -> tuple[str, ...]:
+        """The long options in `runs`."""
         return tuple(each for each in self.runs.split() if each.startswith("--"))
 
     @cached_property
     def short(self) -> str:
+        """The letters of the short options in `runs`."""
         return "".join(each[1] for each in self.runs.split() if re.fullmatch("-[A-Za-z]", each))
 
     @cached_property
@@ -85,7 +87,7 @@ class Launcher:
 
     @cached_property
     def kinds(self) -> Mapping[str, str]:
-        """The options, each with the character that marks what follows."""
+        """The options, each with the character that marks its value."""
         found: dict[str, str] = {}
         for each in self.options.split():
             kind = each[-1] if each[-1] in ":?$!." else ""

@@ -42,6 +42,7 @@ async def _serve(model: Model) -> int:
 
 
 def main() -> int:
+    """Parse the arguments and run the agent; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m agentrt.demo", description=__doc__)
     parser.add_argument("--model", choices=get_args(Model), default="steady")
     parser.add_argument("--version", action="version", version=f"agentrt-demo {__version__}")

@@ -15,7 +15,7 @@ async def answer(turn: Turn) -> StopReason:
     session = turn.session
     for block in turn.prompt:
         session.record({"sessionUpdate": "user_message_chunk", "content": block})
-    session.save()  # from here on the prompt is stored, whatever happens to this process
+    session.save()  # from here on the prompt is stored, even if this process dies
     if session.info.title is None and turn.text:
         session.set_title(turn.text.splitlines()[0][:TITLE])
     attached = [_describe(block) for block in turn.prompt if block["type"] != "text"]

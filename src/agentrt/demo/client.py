@@ -35,6 +35,7 @@ FORM: JsonObject = {
 
 
 async def read(turn: Turn, argument: str) -> None:
+    """Show a file that the client reads."""
     if not turn.session.offers.read_file:
         raise Refused("Your client does not offer its files; `read FILE` reads them by myself.")
     path = str(turn.session.folder.resolve(argument or "README.md"))
@@ -51,6 +52,7 @@ async def read(turn: Turn, argument: str) -> None:
 
 
 async def write(turn: Turn, argument: str) -> None:
+    """Write a file through the client."""
     if not turn.session.offers.write_file:
         raise Refused("Your client does not offer to write files.")
     name, _, text = argument.partition(" ")
@@ -69,6 +71,7 @@ async def write(turn: Turn, argument: str) -> None:
 
 
 async def run(turn: Turn, argument: str) -> None:
+    """Run a command in a terminal of the client, after permission."""
     if not turn.session.offers.terminal:
         raise Refused("Your client does not offer terminals; `run COMMAND` runs it by myself.")
     if not argument:
@@ -115,6 +118,7 @@ async def _leave(turn: Turn, method: str, terminal: JsonObject) -> None:
 
 
 async def form(turn: Turn, argument: str) -> None:
+    """Ask the user a question, with a form or a page."""
     offers = turn.session.offers
     by_url = argument == "url"
     if not (offers.url if by_url else offers.form):

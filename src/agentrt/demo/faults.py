@@ -19,6 +19,7 @@ LONGEST = 3600.0
 
 
 async def slow(turn: Turn, argument: str) -> None:
+    """Send nothing for a while."""
     seconds = number(argument, 10, LONGEST)
     with turn.tool(f"Say nothing for {seconds:g} s", "execute") as call:
         call.update(status="in_progress")
@@ -36,6 +37,7 @@ async def stubborn(turn: Turn, argument: str) -> None:
 
 
 async def flood(turn: Turn, argument: str) -> None:
+    """Send many lines of text."""
     count = int(number(argument, 1000, 1_000_000))
     for line in range(1, count + 1):
         content = {"type": "text", "text": f"line {line}\n"}
@@ -45,22 +47,26 @@ async def flood(turn: Turn, argument: str) -> None:
 
 
 async def error(turn: Turn, argument: str) -> None:
+    """Answer the prompt with an error."""
     await turn.say("Some text, and then an error.")
     code = int(number(argument.removeprefix("-"), -INTERNAL_ERROR, 99_999))
     raise RpcError(-code, "An error, as asked for", {"details": "This is what `/error` shows."})
 
 
 async def refuse(turn: Turn, argument: str) -> StopReason:
+    """End the turn as refused."""
     await turn.say("I refuse, as asked.")
     return "refusal"
 
 
 async def limit(turn: Turn, argument: str) -> StopReason:
+    """End the turn at a limit."""
     await turn.say("This answer is cut off in the mid")
     return "max_turn_requests" if argument == "turns" else "max_tokens"
 
 
 async def crash(turn: Turn, argument: str) -> None:
+    """Exit in the middle of a tool call: with a status, by a signal, or after half a line."""
     how = argument.upper()
     wanted = signal.Signals.__members__.get(how if how.startswith("SIG") else f"SIG{how}")
     if how not in ("", "MID") and not how.isdecimal() and wanted is None:

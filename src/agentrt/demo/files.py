@@ -52,6 +52,7 @@ class Folder:
 
 
 def read_bytes(path: Path, name: str) -> bytes:
+    """Return a file's contents. Raises `Refused` if it cannot be read or is too large."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -71,6 +72,7 @@ def read_bytes(path: Path, name: str) -> bytes:
 
 
 def read_text(path: Path, name: str) -> str:
+    """Return a text file's contents. Raises `Refused` if it cannot be read."""
     try:
         return read_bytes(path, name).decode()
     except UnicodeDecodeError:
@@ -130,6 +132,7 @@ def _row(entry: os.DirEntry[str]) -> str:
 
 
 def size(count: float) -> str:
+    """Return a number of bytes as text with a unit."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}"

@@ -40,11 +40,13 @@ class Info(Struct, rename="camel", kw_only=True):
 
 
 def state_folder() -> Path:
+    """Return the folder of the demo agent's saved sessions."""
     given = os.environ.get("XDG_STATE_HOME")
     return (Path(given) if given else home_folder() / ".local" / "state") / "agentrt" / "demo"
 
 
 def now() -> str:
+    """Return the current time as ISO 8601 text, in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
@@ -78,6 +80,7 @@ class Store:
             self._give_up(error)
 
     def append(self, session_id: str, update: JsonObject) -> None:
+        """Add an update to the session's `.ndjson`; remove the older half if it is too large."""
         path = self._path(session_id, ".ndjson")
         if path is None or self._broken:
             return
@@ -91,6 +94,7 @@ class Store:
             self._give_up(error)
 
     def info(self, session_id: str) -> Info | None:
+        """Return the session's saved description; None if there is none."""
         path = self._path(session_id, ".json")
         try:
             return msgspec.json.decode(path.read_bytes(), type=Info) if path else None
@@ -124,6 +128,7 @@ class Store:
             self.delete(info.session_id)
 
     def delete(self, session_id: str) -> None:
+        """Delete both files of the session."""
         for suffix in (".json", ".ndjson"):
             path = self._path(session_id, suffix)
             if path is not None:
@@ -164,6 +169,7 @@ class Recorder:
         """The piece of text that may still grow."""
 
     def add(self, update: JsonObject) -> None:
+        """Store an update, or join it with the piece of text before it."""
         content = update.get("content")
         if not isinstance(content, dict) or content["type"] != "text":
             self.flush()

@@ -55,6 +55,7 @@ async def do(turn: Turn, job: words.Job) -> None:
 
 
 async def say_what_i_can(turn: Turn) -> None:
+    """Introduce the agent and list what it understands."""
     await turn.say(
         "I am agentrt's built-in demo agent. I have no model, so I do not think or chat; I follow "
         "a few plain sentences about the folder you opened me in:\n\n"
@@ -77,6 +78,7 @@ async def help_out(turn: Turn, names: tuple[str, ...]) -> None:
 
 
 async def list_files(turn: Turn, name: str) -> None:
+    """List a folder."""
     path = turn.session.folder.resolve(name)
     await turn.think(f"They want to see a folder: {name}.")
     with turn.tool(f"List {name}", "read", **_at(path), rawInput={"path": name}) as call:
@@ -87,6 +89,7 @@ async def list_files(turn: Turn, name: str) -> None:
 
 
 async def read(turn: Turn, name: str, first: int, last: int | None) -> None:
+    """Show a file, or some of its lines."""
     path = turn.session.folder.resolve(name)
     await turn.think(f"They want to read a file: {name}.")
     if mime := IMAGES.get(path.suffix.lower()):
@@ -115,6 +118,7 @@ async def _show_image(turn: Turn, path: Path, name: str, mime: str) -> None:
 
 
 async def look_for(turn: Turn, text: str, name: str) -> None:
+    """Search for a text in files."""
     folder = turn.session.folder
     path = folder.resolve(name)
     await turn.think(f"They want to find something: {text}.")
@@ -131,6 +135,7 @@ async def look_for(turn: Turn, text: str, name: str) -> None:
 
 
 async def replace(turn: Turn, name: str, old: str, new: str) -> None:
+    """Replace a text in a file, after permission."""
     path = turn.session.folder.resolve(name)
     await turn.think(f"They want to change a file: {name}.")
     before = await trio.to_thread.run_sync(read_text, path, name)
@@ -143,6 +148,7 @@ async def replace(turn: Turn, name: str, old: str, new: str) -> None:
 
 
 async def create(turn: Turn, name: str, text: str) -> None:
+    """Create a file, after permission."""
     path = turn.session.folder.resolve(name)
     await turn.think(f"They want a new file: {name}.")
     if path.exists():
@@ -161,6 +167,7 @@ async def _write(
 
 
 async def run(turn: Turn, command: str) -> None:
+    """Run a command, after permission."""
     await turn.think(f"They want to run a command: {command}.")
     cwd = turn.session.folder.cwd
     raw = {"command": command, "cwd": str(cwd)}

@@ -27,6 +27,8 @@ START = 30.0
 
 
 class Variable(Struct):
+    """An environment variable of a server."""
+
     name: str
     value: str
 
@@ -41,6 +43,8 @@ class Server(Struct):
 
 
 class Tool(Struct, rename="camel"):
+    """A tool of a server."""
+
     name: str
     description: str = ""
 
@@ -64,6 +68,7 @@ class Client:
                         self._connection.refuse(id, error)
 
     async def initialize(self) -> None:
+        """Complete the handshake and list the server's tools."""
         client = {"name": "agentrt-demo", "version": "1"}
         params = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": client}
         await self._connection.request("initialize", params)

@@ -27,8 +27,10 @@ def wav() -> bytes:
 
 
 def image_block() -> JsonObject:
+    """Return the picture as a content block."""
     return {"type": "image", "data": base64.b64encode(SUNSET).decode(), "mimeType": "image/png"}
 
 
 def audio_block() -> JsonObject:
+    """Return the tone as a content block."""
     return {"type": "audio", "data": base64.b64encode(wav()).decode(), "mimeType": "audio/wav"}

@@ -63,21 +63,29 @@ CAPABILITIES: JsonObject = {
 
 
 class Initialize(Struct, rename="camel"):
+    """Parameters of `initialize`."""
+
     protocol_version: int
     client_capabilities: JsonObject | None = None
 
 
 class Open(Struct, rename="camel", kw_only=True):
+    """Parameters of `session/new`."""
+
     cwd: str
     mcp_servers: list[JsonObject] | None = None
     additional_directories: list[str] | None = None
 
 
 class Reopen(Open, rename="camel", kw_only=True):
+    """Parameters of `session/load` and `session/resume`."""
+
     session_id: str
 
 
 class Fork(Reopen, rename="camel", kw_only=True):
+    """Parameters of `session/fork`."""
+
     meta: JsonObject | None = msgspec.field(default=None, name="_meta")
 
     @property
@@ -90,28 +98,40 @@ class Fork(Reopen, rename="camel", kw_only=True):
 
 
 class OfSession(Struct, rename="camel", kw_only=True):
+    """Parameters of a request about a session."""
+
     session_id: str
 
 
 class Prompt(OfSession, rename="camel", kw_only=True):
+    """Parameters of `session/prompt`."""
+
     prompt: list[JsonObject]
 
 
 class SetMode(OfSession, rename="camel", kw_only=True):
+    """Parameters of `session/set_mode`."""
+
     mode_id: str
 
 
 class SetOption(OfSession, rename="camel", kw_only=True):
+    """Parameters of `session/set_config_option`."""
+
     config_id: str
     value: str | bool
 
 
 class Listing(Struct, rename="camel"):
+    """Parameters of `session/list`."""
+
     cwd: str | None = None
     cursor: str | None = None
 
 
 class CancelRequest(Struct, rename="camel"):
+    """Parameters of `$/cancel_request`."""
+
     request_id: Id
 
 

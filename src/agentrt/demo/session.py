@@ -34,6 +34,7 @@ _MODELS: dict[str, tuple[str, str]] = {
 
 
 def new_id() -> str:
+    """Return a random id."""
     return os.urandom(6).hex()
 
 
@@ -51,6 +52,8 @@ class Offers(Struct, frozen=True):
 
     @staticmethod
     def of(capabilities: JsonObject) -> Offers:
+        """Read the client's capabilities from `initialize`."""
+
         def has(*path: str) -> bool:
             value: object = capabilities
             for key in path:
@@ -117,6 +120,7 @@ class Session:
         self.record(update)
 
     def record(self, update: JsonObject) -> None:
+        """Store an update without sending it."""
         self._recorder.add(update)
         content = update.get("content")
         if isinstance(content, dict):
@@ -135,6 +139,7 @@ class Session:
         self._store.save(self.info)
 
     def set_title(self, title: str) -> None:
+        """Set the conversation's title and tell the client."""
         self.info.title = title
         self.info.updated_at = now()
         self._store.save(self.info)
@@ -142,6 +147,7 @@ class Session:
         self.send({"sessionUpdate": "session_info_update", **update})
 
     def send_usage(self) -> None:
+        """Send the estimated number of tokens and the cost."""
         used = self.characters // CHARACTERS_PER_TOKEN
         cost = {"amount": self.cost, "currency": "USD"}
         self.send({"sessionUpdate": "usage_update", "used": used, "size": CONTEXT, "cost": cost})
@@ -149,6 +155,7 @@ class Session:
     # --- settings
 
     def modes(self) -> JsonObject:
+        """Return the modes, with the current one."""
         available = [{"id": id, "name": n, "description": d} for id, (n, d) in _MODES.items()]
         return {"currentModeId": self.mode, "availableModes": available}
 
@@ -176,9 +183,11 @@ class Session:
                 raise RpcError(INVALID_PARAMS, f"Nothing that can be set: {option} = {value!r}")
 
     def send_mode(self) -> None:
+        """Tell the client the current mode."""
         self.send({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
 
     def send_options(self) -> None:
+        """Tell the client the current config options."""
         self.send({"sessionUpdate": "config_option_update", "configOptions": self.options()})
 
 

@@ -51,10 +51,12 @@ because it goes on and on without a single line break of its own until here.
 
 
 async def markdown(turn: Turn, argument: str) -> None:
+    """Show an answer in Markdown."""
     await turn.say(MARKDOWN)
 
 
 async def think(turn: Turn, argument: str) -> None:
+    """Show thoughts."""
     if not turn.session.thoughts:
         await turn.say("The option “Show thoughts” is off, so I show none.")
         return
@@ -65,6 +67,7 @@ async def think(turn: Turn, argument: str) -> None:
 
 
 async def plan(turn: Turn, argument: str) -> None:
+    """Show a plan whose steps are completed one after the other."""
     steps = ("Look at the plan", "Take the second step", "Say that it is done")
     for done in range(len(steps) + 1):
         status = ["completed"] * done + ["in_progress"] + ["pending"] * len(steps)
@@ -108,6 +111,7 @@ async def tools(turn: Turn, argument: str) -> None:
 
 
 async def ask(turn: Turn, argument: str) -> None:
+    """Show a permission request."""
     raw = {"command": "true"}
     with turn.tool("Do nothing, with permission", "execute", rawInput=raw) as call:
         await turn.permit(call)
@@ -116,6 +120,7 @@ async def ask(turn: Turn, argument: str) -> None:
 
 
 async def mode(turn: Turn, argument: str) -> None:
+    """Switch to another mode."""
     session = turn.session
     if argument not in ("ask", "auto", "plan"):
         raise Refused("There are three modes: `/mode ask`, `/mode auto` and `/mode plan`.")
@@ -149,6 +154,7 @@ async def usage(turn: Turn, argument: str) -> None:
 
 
 async def title(turn: Turn, argument: str) -> None:
+    """Change the conversation's title."""
     if not argument:
         raise Refused("Say which title: `/title TEXT`.")
     turn.session.set_title(argument[:200])
@@ -156,6 +162,7 @@ async def title(turn: Turn, argument: str) -> None:
 
 
 async def background(turn: Turn, argument: str) -> None:
+    """End the turn, and then send updates."""
     steps = int(number(argument, 3, 1000))
     await turn.say(f"My turn ends here, but {steps} updates will still come.")
     turn.session.nursery.start_soon(_work_on, turn, turn.session, steps)
@@ -176,6 +183,7 @@ async def _work_on(turn: Turn, session: Session, steps: int) -> None:
 
 
 async def notice(turn: Turn, argument: str) -> None:
+    """Show a notice of each severity."""
     if not turn.session.offers.notices:
         raise Refused("Your client does not take notices.")
     for severity in ("info", "warning", "error"):
@@ -186,6 +194,7 @@ async def notice(turn: Turn, argument: str) -> None:
 
 
 async def compact(turn: Turn, argument: str) -> None:
+    """Show a compaction of the context."""
     if not turn.session.offers.compaction:
         raise Refused("Your client does not take compaction updates.")
     id = f"compaction_{new_id()}"

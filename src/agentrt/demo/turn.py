@@ -43,6 +43,7 @@ OPTIONS: list[JsonObject] = [
 
 
 def text_content(text: str) -> JsonObject:
+    """Return a text as content of a tool call."""
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
@@ -64,6 +65,7 @@ class ToolCall:
 
     @property
     def open(self) -> bool:
+        """True if the call has not ended."""
         return self.state["status"] in ("pending", "in_progress")
 
     def update(self, **fields: Any) -> None:
@@ -104,6 +106,7 @@ class Turn:
         await self._stream("agent_message_chunk", markdown)
 
     async def think(self, text: str) -> None:
+        """Stream a thought, if the session shows thoughts."""
         if self.session.thoughts:
             await self._stream("agent_thought_chunk", text)
 

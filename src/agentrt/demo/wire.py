@@ -76,15 +76,18 @@ class Connection:
                 with trio.move_on_after(FLUSH, shield=True):
                     await self.drained()
 
-    # --- out
+    # --- sending
 
     def notify(self, method: str, params: JsonObject) -> None:
+        """Queue a notification."""
         self._send(jsonrpc.notification_line(method, params))
 
     def reply(self, id: Id, result: JsonObject) -> None:
+        """Queue the result of a request."""
         self._send(jsonrpc.result_line(id, result))
 
     def refuse(self, id: Id, error: RpcError) -> None:
+        """Queue the error answer to a request."""
         self._send(jsonrpc.error_line(id, error.error))
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
@@ -147,7 +150,7 @@ class Connection:
                 self._writing = False
                 self._sent.unpark_all()
 
-    # --- in
+    # --- receiving
 
     async def receive(self) -> list[Request | Notification] | None:
         """Return the requests and notifications of the next read; None if the other side has

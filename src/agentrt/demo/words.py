@@ -13,32 +13,44 @@ class Help(Struct, frozen=True):
 
 
 class List(Struct, frozen=True):
+    """List a folder."""
+
     path: str = "."
 
 
 class Read(Struct, frozen=True):
+    """Show a file, or some of its lines."""
+
     path: str
     first: int = 1
     last: int | None = None
 
 
 class Search(Struct, frozen=True):
+    """Search for a text below a path."""
+
     text: str
     path: str = "."
 
 
 class Replace(Struct, frozen=True):
+    """Replace a text in a file."""
+
     path: str
     old: str
     new: str
 
 
 class Create(Struct, frozen=True):
+    """Create a file."""
+
     path: str
     text: str
 
 
 class Run(Struct, frozen=True):
+    """Run a command line."""
+
     command: str
 
 

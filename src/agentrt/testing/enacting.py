@@ -57,7 +57,7 @@ class Enacting:
         """Repeat the host's actions on one process."""
         number: int | None = None
         while (number := await recording.due(after=number)) is not None:
-            # The agent's output so far must have been read, in whatever order tasks run.
+            # The agent's output so far must have been read, independent of the order of tasks.
             await wait_all_tasks_blocked()
             if recording.is_due(number):
                 await self._do(recording, number)

@@ -136,6 +136,7 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
     # --- writing
 
     def send(self, message: JsonObject) -> None:
+        """Send a message to the host, with the `jsonrpc` field added."""
         super().send({"jsonrpc": "2.0", **message})
 
     def result(self, id: Any, result: Any) -> None:

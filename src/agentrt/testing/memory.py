@@ -120,13 +120,16 @@ class MemoryAgent:
 
     @property
     def pid(self) -> int | None:
+        """The process id, which is not a real one."""
         return self._pid
 
     @property
     def returncode(self) -> int | None:
+        """The exit status (negative: the signal that ended it); None while it runs."""
         return self._returncode
 
     def read_nowait(self) -> bytes | None:
+        """Return the next output; None if none is available, empty at the end."""
         if not self._stdout:
             return None if self._stdout_open else b""
         data = self._stdout.popleft()
@@ -136,12 +139,15 @@ class MemoryAgent:
         return data
 
     async def wait_readable(self) -> None:
+        """Wait until `read_nowait` has a result. A checkpoint."""
         if self._stdout or not self._stdout_open:
             await trio.lowlevel.checkpoint()
         else:
             await self._host.park()
 
     def write_nowait(self, data: bytes | memoryview) -> int:
+        """Write as much as fits and return the number of bytes. Raises `trio.BrokenResourceError`
+        if the program no longer reads."""
         if self._returncode is not None or not self._stdin_open:
             raise trio.BrokenResourceError("the agent does not read any more")
         taken = bytes(data[: max(0, self._capacity - len(self._stdin))])
@@ -151,40 +157,49 @@ class MemoryAgent:
         return len(taken)
 
     async def wait_writable(self) -> None:
+        """Wait until the pipe has room or the program has exited. A checkpoint."""
         if self._returncode is not None or len(self._stdin) < self._capacity:
             await trio.lowlevel.checkpoint()
         else:
             await self._host.park()
 
     def close_stdin(self) -> None:
+        """Close the program's standard input. Repeated calls do nothing."""
         if self._stdin_open:
             self._stdin_open = False
             self.signals.append("eof")
             self._program.unpark_all()
 
     async def wait(self) -> int:
+        """Wait until the program has exited and return its status."""
         await self._exited.wait()
         assert self._returncode is not None
         return self._returncode
 
     def stderr_tail(self) -> str:
+        """Return everything that the program wrote to stderr."""
         return self._stderr
 
     async def note(self) -> None:
+        """Do nothing but a checkpoint: there are no real processes to record."""
         await trio.lowlevel.checkpoint()
 
     def interrupt(self) -> None:
+        """Record an interrupt in `signals`."""
         self.signals.append("interrupt")
 
     def terminate(self) -> None:
+        """Record a SIGTERM in `signals`, and end the program unless it ignores it."""
         self.signals.append("terminate")
         if "terminate" not in self.ignores:
             self.exit(-15)
 
     async def wait_tree(self) -> None:
+        """Wait until the program has exited."""
         await self._exited.wait()
 
     async def kill_tree(self) -> None:
+        """Record a kill in `signals`, and end the program."""
         self.signals.append("kill")
         self.exit(-9)
         await trio.lowlevel.checkpoint()

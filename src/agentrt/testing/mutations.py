@@ -146,6 +146,7 @@ def _part(record: TraceRecord, data: bytes, *, cut: bool) -> TraceRecord:
 
 
 def split(records: Records, number: int, byte: int) -> Records:
+    """Return the records with one line in two pieces, divided at `byte`."""
     record = records[number]
     first = _part(record, record.data[:byte], cut=True)
     rest = _part(record, record.data[byte:], cut=record.cut)
@@ -153,6 +154,7 @@ def split(records: Records, number: int, byte: int) -> Records:
 
 
 def dead(records: Records, number: int, byte: int) -> Records:
+    """Return the records with the agent killed after `byte` bytes of one line."""
     record = records[number]
     said = [_part(record, record.data[:byte], cut=True)] if byte else []
     death = TraceRecord(
@@ -168,6 +170,7 @@ def dead(records: Records, number: int, byte: int) -> Records:
 
 
 def late(records: Records, number: int, seconds: float) -> Records:
+    """Return the records with one line and all later ones delayed by `seconds`."""
     return [
         replace(record, t=record.t + seconds) if place >= number else record
         for place, record in enumerate(records)
@@ -175,6 +178,7 @@ def late(records: Records, number: int, seconds: float) -> Records:
 
 
 def stopped(records: Records, number: int, stop: TraceRecord) -> Records:
+    """Return the records with the record `stop` inserted after one line."""
     # After the cancel, the host may decide differently.
     rest = [
         replace(later, redacted=True) if later.kind == "sent" else later
@@ -184,6 +188,7 @@ def stopped(records: Records, number: int, stop: TraceRecord) -> Records:
 
 
 def reordered(records: Records, number: int) -> Iterator[Records]:
+    """Yield the records with one line and the next swapped, if they are independent."""
     places = received(records)
     for first, second in pairwise(places):
         one, other = records[first], records[second]

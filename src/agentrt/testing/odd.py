@@ -38,6 +38,7 @@ class Odd(ABC):
         self._begun = time.monotonic()
 
     def run(self) -> None:
+        """Read and handle messages until the input ends."""
         try:
             while True:
                 self.take(self.read())
@@ -45,6 +46,7 @@ class Odd(ABC):
             pass
 
     def read(self) -> Any:
+        """Read a message and report it. Raises `End` at the end of the input."""
         line = sys.stdin.buffer.readline()
         message = json.loads(line) if line else None
         self.note({"heard": message} if line else {"input": "ended"})
@@ -53,6 +55,7 @@ class Odd(ABC):
         return message
 
     def note(self, what: dict[str, Any]) -> None:
+        """Add a line to the report."""
         if self._report is not None:
             with open(self._report, "a") as file:
                 seconds = round(time.monotonic() - self._begun, 3)
@@ -71,7 +74,7 @@ class Odd(ABC):
         else:
             shape()
 
-    # --- what a protocol adds
+    # --- implemented for each protocol
 
     @abstractmethod
     def take(self, message: Any) -> None: ...
@@ -98,6 +101,7 @@ class Odd(ABC):
         """Send messages that no client knows: an update, a notification."""
 
     def until(self, wanted: Callable[[Any], bool]) -> None:
+        """Read messages until one is wanted; handle the others."""
         while not wanted(message := self.read()):
             self.meanwhile(message)
 
@@ -189,6 +193,8 @@ SHAPES: Final[dict[str, Callable[[Odd], None]]] = {
 
 
 class OddAcp(Odd):
+    """The ACP agent: one session."""
+
     prompt: Any = None
 
     def take(self, message: Any) -> None:
@@ -243,6 +249,8 @@ class OddAcp(Odd):
 
 
 class OddClaude(Odd):
+    """Claude Code: one session."""
+
     def take(self, message: Any) -> None:
         if message.get("type") == "control_request":
             self.acknowledge(message)
@@ -412,6 +420,7 @@ KINDS: Final[dict[str, type[Odd]]] = {"acp": OddAcp, "claude": OddClaude, "codex
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the agent that the arguments select."""
     about = (__doc__ or "").partition("\n\n")[0]
     shapes = "\n".join(f"  {name:21} {shape.__doc__}" for name, shape in SHAPES.items())
     parser = argparse.ArgumentParser(
@@ -422,7 +431,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("shape", metavar="SHAPE", choices=SHAPES)
     parser.add_argument("--protocol", choices=tuple(KINDS), default="acp")
     parser.add_argument("--report", metavar="FILE", help="what the client did, a JSON line each")
-    options, _ = parser.parse_known_args(arguments)  # clients add words of their own
+    options, _ = parser.parse_known_args(arguments)  # clients add their own arguments
     KINDS[options.protocol](options.shape, options.report).run()
 
 
