@@ -78,8 +78,8 @@ class Ended(Exception):
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One check. `run` gets a peer of its protocol. It returns what the agent did if the check
-    passes, or raises `Ended`."""
+    """One check. `run` gets a peer of its protocol. If the check passes, it returns a description
+    of the agent's behaviour; otherwise it raises `Ended`."""
 
     name: str
     title: str

@@ -1,7 +1,7 @@
 """The host's end of the connection to one process: sending lines, receiving messages, waiting.
 
 It keeps all received messages in order, so that a check can look back at them. Everything that is
-waited for has a name: if a check runs out of time, its verdict names what did not arrive.
+waited for has a name: if a check runs out of time, its verdict names the missing message.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Walked:
     lines: list[str] = field(default_factory=list)
     """Lines that it passes to a shell."""
     unsure: str = ""
-    """The reason why it is unknown what it runs; empty if it is known."""
+    """The reason why the program that it runs is unknown; empty if it is known."""
     ends: bool = False
     """True if it runs nothing, because of an option such as `--version`."""
 

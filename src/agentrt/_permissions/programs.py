@@ -2,7 +2,7 @@
 
 No list of programs is complete, so three kinds are distinguished: programs that only read or write
 data; programs that run code in their own language, where anything may be hidden; and all others,
-which may run whatever their arguments mention. `table.py` assigns programs to kinds.
+which may run anything that their arguments mention. `table.py` assigns programs to kinds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .table import (
 
 
 class Verdict(IntEnum):
-    """The certainty with which a request would do what a rule describes; the greater one wins."""
+    """The certainty with which a request matches a rule; the greater one wins."""
 
     NO = 0
     HIDDEN = 1

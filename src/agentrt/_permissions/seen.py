@@ -89,7 +89,7 @@ class Seen:
 
     @cached_property
     def shown(self) -> set[str]:
-        """Further names that follow from the request's contents, whatever the tool is called."""
+        """Further names that follow from the request's contents, independent of the tool's name."""
         found = {"Bash"} if self.has_command else set[str]()
         return found | {"Edit"} if self.request.changes else found
 

@@ -43,7 +43,7 @@ LOOKING_COMMANDS: Final = (
     *("ls", "pwd", "cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "stat", "file", "which"),
     *("whoami", "basename", "dirname", "realpath", "readlink", "nl", "cksum", "sha256sum", "true"),
 )
-"""Programs that only look, whatever their arguments are."""
+"""Programs that only look, with any arguments."""
 HARMLESS_TOOLS: Final = frozenset(
     name.casefold()
     for name in (

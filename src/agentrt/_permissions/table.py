@@ -68,8 +68,8 @@ class Data:
 
 @dataclass(frozen=True)
 class Tool(Data):
-    """A program that runs more than is known here: like `Data`, but it may also run what its
-    arguments mention."""
+    """A program that runs more than is known here: like `Data`, but it may also run anything
+    that its arguments mention."""
 
     reads: bool = False
     """True if its input is code, too."""

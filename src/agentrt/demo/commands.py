@@ -11,7 +11,7 @@ from .wire import JsonObject
 
 
 async def help(turn: Turn, argument: str) -> None:
-    """List what the agent understands and all commands."""
+    """List the understood sentences and all commands."""
     await say_what_i_can(turn)
     rows = [
         f"- `/{command.name}{f' {command.hint}' if command.hint else ''}`: {command.description}"

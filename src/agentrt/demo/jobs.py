@@ -55,7 +55,7 @@ async def do(turn: Turn, job: words.Job) -> None:
 
 
 async def say_what_i_can(turn: Turn) -> None:
-    """Introduce the agent and list what it understands."""
+    """Introduce the agent and list the sentences that it understands."""
     await turn.say(
         "I am agentrt's built-in demo agent. I have no model, so I do not think or chat; I follow "
         "a few plain sentences about the folder you opened me in:\n\n"
@@ -66,7 +66,7 @@ async def say_what_i_can(turn: Turn) -> None:
 
 
 async def help_out(turn: Turn, names: tuple[str, ...]) -> None:
-    """Answer a prompt that was not understood: list related files, and what can be requested."""
+    """Answer a prompt that was not understood: list related files and possible requests."""
     await turn.think("This is none of the sentences that I understand.")
     await turn.say(
         "I have no model, so I cannot answer that in my own words."

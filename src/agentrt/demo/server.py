@@ -356,7 +356,7 @@ class Agent:
         session.nursery.start_soon(self._run, turn)
 
     async def _run(self, turn: Turn) -> None:
-        """Run a turn as a task. Whatever happens, the prompt gets exactly one answer."""
+        """Run a turn as a task. In every case the prompt gets exactly one answer."""
         stop: StopReason = "cancelled"
         error: RpcError | None = None
         try:

@@ -1,4 +1,4 @@
-"""The `/commands` that demonstrate what an agent may send to a viewer."""
+"""The `/commands` that demonstrate the messages that a viewer may receive."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def think(turn: Turn, argument: str) -> None:
 
 
 async def plan(turn: Turn, argument: str) -> None:
-    """Show a plan whose steps are completed one after the other."""
+    """Show a plan with steps that are completed one after the other."""
     steps = ("Look at the plan", "Take the second step", "Say that it is done")
     for done in range(len(steps) + 1):
         status = ["completed"] * done + ["in_progress"] + ["pending"] * len(steps)

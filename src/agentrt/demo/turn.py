@@ -82,7 +82,7 @@ class ToolCall:
 
 
 class Turn:
-    """A running prompt. Cancelling `scope` stops it, whatever the cause."""
+    """A running prompt. Every way to stop it cancels `scope`."""
 
     def __init__(self, session: Session, request_id: Id, prompt: list[JsonObject]) -> None:
         self.session = session

@@ -185,7 +185,7 @@ async def _run(
 
 @contextmanager
 def _saying(seed: int, changes: Mapping[str, Mutation]) -> Iterator[None]:
-    """Add a note to any error that says how to repeat the run."""
+    """Add a note to any error with the arguments that repeat the run."""
     try:
         yield
     except BaseException as error:

@@ -181,7 +181,7 @@ class MemoryAgent:
         return self._stderr
 
     async def note(self) -> None:
-        """Do nothing but a checkpoint: there are no real processes to record."""
+        """Do nothing but a checkpoint: no real processes exist to record."""
         await trio.lowlevel.checkpoint()
 
     def interrupt(self) -> None:

@@ -170,7 +170,7 @@ class Replay:
         return await self._started[-1].serve(asked)
 
     async def enact(self, session: Session) -> None:
-        """Repeat on `session` what the recorded host did, each action at its recorded place.
+        """Repeat the recorded host's actions on `session`, each at its recorded place.
 
         The actions are prompts, answers to the agent's requests, cancels and settings. Returns at
         the end of the recording, even in the middle of a turn. The session must come from
@@ -406,7 +406,7 @@ class _Player:
                 process.send(msgspec.json.encode(answer) + b"\n")
             return
         if self._over and (said.answers or said.what in _CANCELS):
-            return  # it is leaving: the rest is closed
+            return  # it is leaving: remaining requests are closed
         if said.what in self._cancelled:
             return  # repeated
         words = line[:200].decode(errors="replace")
