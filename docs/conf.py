@@ -45,7 +45,7 @@ nitpick_ignore_regex = [
         r"py:class",
         r"AbstractAsyncContextManager|Block|Config|JsonObject|Prompts?|ReportProgress|ToolFunction"
         r"|HookFunction|When|Telemetries|Tools|McpServer|Redact|TracerProvider|CollectorRegistry"
-        r"|OpenStreams|ProtocolName|Args|Service|agentrt\.testing\.(seeded\.T|agent_side\.P)",
+        r"|OpenStreams|ProtocolName|Args|Service|Trusted|agentrt\.testing\.(seeded\.T|agent_side\.P)",
     ),
     (
         r"py:class",

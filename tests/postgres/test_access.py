@@ -172,7 +172,7 @@ def test_a_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "away"),
     [
-        (psycopg.errors.AdminShutdown("la connexion est terminée"), True),
+        (psycopg.errors.AdminShutdown("arrêt demandé par l’administrateur"), True),
         (psycopg.errors.CrashShutdown("x"), True),
         (psycopg.errors.CannotConnectNow("x"), True),
         (psycopg.errors.ReadOnlySqlTransaction("x"), True),

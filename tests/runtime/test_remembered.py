@@ -118,8 +118,8 @@ async def test_a_history_that_was_sent_to_the_agent_stands_for_all_before_it(
         await session.run("go", check=False)
         await session.run("again")
         # The second time, only the history is missed: it contains the prompts before it.
-        datas = [e.data for e in log_of(session) if getattr(e, "code", "") == "memory_shorter"]
-        assert datas == [{"remembered": 0, "prompts": 1}, {"remembered": 0, "prompts": 1}]
+        found = [e.data for e in log_of(session) if getattr(e, "code", "") == "memory_shorter"]
+        assert found == [{"remembered": 0, "prompts": 1}, {"remembered": 0, "prompts": 1}]
         assert len(agents.processes) == 3
 
 
