@@ -74,7 +74,7 @@ def test_the_examples_of_the_help_work(program: Program) -> None:
     [
         (["--frobnicate"], "unknown option --frobnicate"),
         (["fix the tests"], "unknown command 'fix the tests'; to send a prompt, use -p TEXT"),
-        (["sesssions"], "unknown command 'sesssions'; did you mean sessions?"),
+        (["doktor"], "unknown command 'doktor'; did you mean doctor?"),
         (["--agnet", "demo"], "unknown option --agnet; did you mean --agent?"),
         (["--agnet=demo", "-p", "x"], "unknown option --agnet; did you mean --agent?"),
         (["serve", "--allowhost", "x"], "unknown option --allowhost; did you mean --allow-host?"),
