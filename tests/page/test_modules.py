@@ -156,6 +156,30 @@ def test_no_output_takes_long(call: Call, text: str) -> None:
     assert screen(call, text) == ""
 
 
+# --- code
+
+
+def words(tree: list[Any]) -> str:
+    return "".join(each if isinstance(each, str) else words(each["inner"]) for each in tree)
+
+
+def size(tree: list[Any]) -> int:
+    return sum(1 if isinstance(each, str) else 1 + size(each["inner"]) for each in tree)
+
+
+@needs_libraries
+@pytest.mark.parametrize("line", ["x = 1\n", "def f(a='b'): pass\n", "((", "f'{a}'", "# only\n"])
+@pytest.mark.parametrize("count", [1, 100, 3_000])
+def test_code_is_whole_and_its_beginning_has_colours_however_long_it_is(
+    call: Call, line: str, count: int
+) -> None:
+    text = "import os\n" + line * count
+    tree = call("parsers", "colours", "python", text)
+    assert tree[0] == {"style": "hljs-keyword", "inner": ["import"]}
+    assert words(tree) == text
+    assert size(tree) <= 4_001
+
+
 # --- what a tool gave back
 
 

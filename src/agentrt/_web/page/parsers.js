@@ -28,7 +28,7 @@ export async function screen(text) {
 
 /**
  * The words of some code with the classes of their colours: a tree, or null if the language is not
- * known or there are too many.
+ * known. Of a long text only the beginning has colours: the last string is the rest.
  * @param {string} language
  * @param {string} text
  */
@@ -36,14 +36,23 @@ export async function colours(language, text) {
   const { lowlight } = await import("./vendor/highlight.js");
   if (!lowlight.registered(language)) return null;
   let left = ELEMENTS;
+  let shown = 0;
   /** @type {(nodes: readonly any[]) => Coloured[]} */
-  const plain = (nodes) =>
-    nodes.map((node) => {
-      left--;
-      return node.type === "text" ? node.value : { style: node.properties.className.join(" "), inner: plain(node.children) };
-    });
-  const tree = plain(lowlight.highlight(language, text).children);
-  return left > 0 ? tree : null;
+  const tree = (nodes) => {
+    /** @type {Coloured[]} */
+    const made = [];
+    for (const node of nodes) {
+      if (left-- <= 0) break;
+      if (node.type !== "text") made.push({ style: node.properties.className.join(" "), inner: tree(node.children) });
+      else {
+        made.push(node.value);
+        shown += node.value.length;
+      }
+    }
+    return made;
+  };
+  const made = tree(lowlight.highlight(language, text).children);
+  return shown < text.length ? [...made, text.slice(shown)] : made;
 }
 
 /**
