@@ -68,7 +68,10 @@ def in_python() -> tuple[list[Found], list[Unreadable]]:
     for where, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr in FUNCTIONS:
-                name = getattr(node.value, "id", getattr(node.value, "attr", None))
+                used = node.value
+                if isinstance(used, ast.Call) and isinstance(used.func, ast.Name):
+                    used = used.func  # a function that compiles the pattern at its first call
+                name = getattr(used, "id", getattr(used, "attr", None))
                 if name is not None:
                     uses[where, name].add(node.attr)
                     if not name.startswith("_"):

@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from agentrt._trace import secrets
+
 from .found import Found, Unreadable, in_python, in_the_page, literals
 from .matcher import Program, TooManySteps
 from .pumps import ENDS, pumps
@@ -107,6 +109,13 @@ def test_a_pattern_is_linear(found: Found) -> None:
 @every_pattern
 def test_a_pattern_is_linear_on_every_text_made_from_it(found: Found) -> None:
     assert worst(found) is None, found.pattern
+
+
+def test_the_sign_of_a_secret_has_a_limited_length() -> None:
+    """RE2 finds the place, and then `re` looks at no more bytes than this there."""
+    pattern = secrets._which()
+    _, longest = Program(pattern.pattern.decode(), re.ASCII).tree.getwidth()
+    assert longest <= secrets._LONGEST_SIGN
 
 
 def test_patterns_are_found_in_all_places() -> None:

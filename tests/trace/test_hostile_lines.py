@@ -3,6 +3,7 @@ step of it is long."""
 
 from __future__ import annotations
 
+import re
 import sys
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._process.inherited import is_secret
+from agentrt._trace import secrets
 from agentrt._trace.redact import Redaction, begins_key
 from agentrt._trace.secrets import JUDGED, WINDOW
 from agentrt.demo.words import understand
@@ -109,6 +111,42 @@ def test_others_may_run_while_a_long_line_is_looked_through(text: str) -> None:
     line = (text * (1 + 8 * WINDOW // len(text))).encode()
     assert len(steps(line)) >= 8
     assert max(steps(line)) < 100 * WINDOW // JUDGED
+
+
+class Counted:
+    """A pattern that adds up the bytes of its matches."""
+
+    def __init__(self, pattern: re.Pattern[bytes], counts: list[int]) -> None:
+        self._pattern, self._counts = pattern, counts
+
+    def __getattr__(self, method: str) -> object:
+        def call(*arguments: object) -> re.Match[bytes] | None:
+            found: re.Match[bytes] | None = getattr(self._pattern, method)(*arguments)
+            self._counts.append(0 if found is None else found.end() - found.start())
+            return found
+
+        return call
+
+
+IN_A_LONG_WORD = ("xsk-", "xnpm_", "ask-abcdefghijklmnop", "auth=", "pwd=", "sig:", "token=self.")
+
+
+@pytest.mark.parametrize("text", IN_A_LONG_WORD)
+def test_signs_inside_a_long_word_do_not_each_read_the_rest_of_it(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int] = []
+    for name, value in list(vars(secrets).items()):
+        if isinstance(value, re.Pattern):
+            monkeypatch.setattr(secrets, name, Counted(value, counts))
+    shape = Counted(secrets._shape(), counts)
+    monkeypatch.setattr(secrets, "_shape", lambda: shape)
+    lengths = []
+    for size in (4_000, 8_000):
+        counts.clear()
+        list(secrets.without_secrets((text * (size // len(text))).encode()))
+        lengths.append(sum(counts))
+    assert lengths[1] <= 2.4 * lengths[0] + 500
 
 
 @given(st.lists(st.sampled_from(REPEATED) | st.text(max_size=3), max_size=12).map("".join))

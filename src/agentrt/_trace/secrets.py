@@ -253,10 +253,11 @@ class _Scanner:
     def shape(self, sign: re.Match[bytes]) -> Span:
         """Match a key or token with a known prefix."""
         start = sign.start()
-        found = _shape().match(self.line, start)
-        if found is None or _BEGINS.match(self.line, start) is None:
+        # First, because a key may be long: otherwise each of the signs in it is matched to its end.
+        if _BEGINS.match(self.line, start) is None:
             return None
-        return start, found.end()
+        found = _shape().match(self.line, start)
+        return None if found is None else (start, found.end())
 
     def jwt(self, sign: re.Match[bytes]) -> Span:
         """Match a JSON Web Token."""
@@ -414,10 +415,15 @@ class _Scanner:
         if depth or in_apostrophes or is_pair:  # code, such as a::token::b
             return None
         scheme = _SCHEME.match(self.line, value)
-        bare = _BARE.match(self.line, value if scheme is None else scheme.end())
-        if bare is None or _CODE.match(self.line, value) is not None:
+        first = value if scheme is None else scheme.end()
+        # A value may be long and full of signs, so its beginning decides.
+        begins = _BARE.match(self.line, first, first + 200)
+        if begins is None or _CODE.match(self.line, value) is not None:
             return None
-        return self._judged(*bare.span(), weak)
+        if self._judged(*begins.span(), weak) is None:
+            return None
+        bare = _BARE.match(self.line, first)
+        return None if bare is None else bare.span()
 
     def _judged(self, start: int, end: int, weak: bool) -> Span:
         value = self.line[start : min(end, start + 200)]
