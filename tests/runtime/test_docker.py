@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -22,7 +23,9 @@ import agentrt
 
 DOCKERD = shutil.which("dockerd") or shutil.which("dockerd", path="/usr/sbin:/usr/local/sbin")
 DOCKER = shutil.which("docker")
-PATIENCE = 60
+PATIENCE = 180
+OTHERS = 600
+"""Seconds for the tests of another process that use `docker0`."""
 PAGE = Path(__file__).parents[2] / "docs" / "elsewhere.md"
 SYSTEM = [each for each in ("/bin", "/etc", "/lib", "/lib64", "/usr") if Path(each).exists()]
 
@@ -36,20 +39,26 @@ pytestmark = [
 
 
 class Daemon:
-    """A daemon with a folder of its own, which asks no registry. Containers have no network unless
-    `network` is true."""
+    """A daemon with a folder of its own, which asks no registry.
+
+    Containers have no network unless `network` is true. A daemon without one runs in a network
+    namespace of its own, because `--bridge=none` deletes the bridge `docker0`, which another
+    daemon may use. A daemon with a network owns `docker0`, so only one of them runs at a time.
+    """
 
     def __init__(self, folder: Path, *, network: bool = False) -> None:
+        assert DOCKERD is not None
         self.address = f"unix://{folder}/socket"
         self._log = folder / "log"
         settings = folder / "settings"
         settings.write_text("{}")  # not the machine's
-        options = [] if network else ["--iptables=false", "--bridge=none", "--storage-driver=vfs"]
+        without = ["--iptables=false", "--bridge=none", "--storage-driver=vfs"]
+        program = [DOCKERD] if network else ["unshare", "--net", DOCKERD, *without]
         folders = [f"--data-root={folder}/data", f"--exec-root={folder}/exec"]
         own = [f"--pidfile={folder}/pid", f"--config-file={settings}", "--host", self.address]
-        assert DOCKERD is not None
+        self._bridge = own_bridge() if network else None
         with self._log.open("w") as log:
-            self._process = subprocess.Popen([DOCKERD, *options, *folders, *own], stderr=log)
+            self._process = subprocess.Popen([*program, *folders, *own], stderr=log)
 
     def wait(self) -> None:
         soon = time.monotonic() + PATIENCE
@@ -73,6 +82,24 @@ class Daemon:
     def end(self) -> None:
         self._process.terminate()
         self._process.wait(PATIENCE)
+        if self._bridge is not None:
+            os.close(self._bridge)
+
+
+def own_bridge() -> int:
+    """Wait until no other test's daemon uses `docker0`, and keep others out until it is closed."""
+    path = Path(tempfile.gettempdir(), "agentrt-docker0.lock")
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    soon = time.monotonic() + OTHERS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            if time.monotonic() > soon:
+                os.close(file)
+                pytest.fail(f"another test has used docker0 for {OTHERS} s (it locks {path})")
+            time.sleep(0.5)
 
 
 class Container:
