@@ -8,6 +8,7 @@ agent). It has its own session, terminal, environment and streams, as if it had 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import signal
 import subprocess
@@ -106,6 +107,7 @@ def _becoming(
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+            logging.getLogger().handlers.clear()  # pytest's, whose files are closed now
             os.closerange(3, 4096)  # also the pipe that waits for the program to be run
             os.environ.clear()
             os.environ.update(env)

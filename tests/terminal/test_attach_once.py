@@ -138,14 +138,19 @@ def test_what_nobody_can_send_is_said_in_the_format_that_was_asked_for(program: 
 
 
 @pytest.mark.usefixtures("served")
-def test_a_prompt_behind_a_running_turn_waits_and_gets_its_own_answer(program: Program) -> None:
+def test_a_prompt_after_a_stopped_turn_waits_for_resume_and_gets_its_own_answer(
+    program: Program,
+) -> None:
     with attached(program, *FAST_DEMO) as it:
         it.expect(PROMPT)
         it.line("/slow 60")
         it.expect("Say nothing")
         with sent(program, "read notes.txt:2-2") as process:
             waits(it, "read notes.txt:2-2")
-            it.ctrl("c")  # of another's turn: it holds back that one's prompts alone
+            it.ctrl("c")  # pauses every prompt that waits
+            it.expect("— cancelled")
+            it.expect(PROMPT)
+            it.line("")  # resumes them
             out, _ = process.communicate(timeout=PATIENCE)
     assert "second line" in out.decode()
     assert "nothing" not in out.decode()

@@ -124,7 +124,7 @@ def test_many_lines_scroll_through_without_losing_one(program: Program) -> None:
         it.until("written: .*all.md")
         leave(it)
     log = (program.folder / "all.md").read_text()
-    lines = re.findall(r"^line \d+$", log, re.MULTILINE)
+    lines = re.findall(r"^> (line \d+)$", log, re.MULTILINE)
     assert lines == [f"line {n}" for n in range(1, LINES + 1)]
     assert re.findall(r"^line \d+$", told, re.MULTILINE) == lines
 

@@ -93,8 +93,14 @@ class Standing:
 
     @property
     def refuses(self) -> bool:
-        """True if the policy refuses anything for the life of the session."""
+        """True if the policy refuses anything for the life of the session, or may come to do so: a
+        policy that may be replaced counts, since an agent is told at its start that it is asked."""
         return any(True for _ in _parts(self._policy, changing=True))
+
+    @property
+    def refuses_now(self) -> bool:
+        """True if the policy in force refuses anything whatever the agent asks."""
+        return any(True for _ in _parts(self._policy))
 
     @property
     def cancels(self) -> bool:
@@ -122,7 +128,11 @@ class Standing:
     def agent_problem(self) -> str | None:
         """Return the reason why the refusals have no effect in any mode of the agent; None if they
         may."""
-        if self._agent is None or not self.refuses or "*" not in self._agent.quirks.unasked_modes:
+        if (
+            self._agent is None
+            or not self.refuses_now
+            or "*" not in self._agent.quirks.unasked_modes
+        ):
             return None
         return (
             f"{self._agent.name} asks for nothing, so {self._described()} cannot hold; calls that"
@@ -131,7 +141,7 @@ class Standing:
 
     def mode_problem(self, mode: str) -> str | None:
         """Return the reason why the refusals would have no effect in a mode; None if they have."""
-        if self._agent is None or self.binds or not self.refuses:
+        if self._agent is None or self.binds or not self.refuses_now:
             return None
         if not is_unasked(mode, self._agent) or "*" in self._agent.quirks.unasked_modes:
             return None
