@@ -147,8 +147,7 @@ async def stranger() -> AsyncIterator[tuple[str, list[bytes]]]:
             await stream.send_all(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n")
 
     async with trio.open_nursery() as nursery:
-        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(partial(trio.serve_listeners, serve, [listener]))
+        [listener] = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
         port = listener.socket.getsockname()[1]
         yield f"http://127.0.0.1:{port}", got
         nursery.cancel_scope.cancel()

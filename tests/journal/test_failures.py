@@ -266,8 +266,7 @@ async def test_a_write_ahead_log_that_was_cut_off_is_noticed(
         async with open_store(path, library=library) as store:
             async with kept(store, Incarnations(echo)) as session:
                 await session.run("hello")
-                with open(f"{path}-wal", "r+b") as log:
-                    log.truncate(0)
+                os.truncate(f"{path}-wal", 0)
                 with pytest.raises(StoreUnavailable):
                     await session.run("again")
 
