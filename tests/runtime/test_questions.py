@@ -102,9 +102,10 @@ async def test_an_answer_to_a_question_that_is_not_open_changes_nothing(
             if isinstance(event, agentrt.PermissionOpened):
                 with pytest.raises(agentrt.LocalProtocolError, match="no option"):
                     turn.answer(event.request, "perhaps")
-                turn.answer(event.request, "yes")
+                assert turn.answer(event.request, "yes")
+                assert not turn.answer(event.request, "no")
                 with pytest.raises(agentrt.LocalProtocolError, match="answered"):
-                    turn.answer(event.request, "no")
+                    session.answer(event.request, "no")
     assert turn.result.text == "yes"
 
 

@@ -169,13 +169,19 @@ class Turn:
         self._core.withdraw(self._machine)
         self._core.cancel_turn(self._machine, "cancelled", by="caller")
 
-    def answer(self, request: PermissionOpened | str, option: str) -> None:
+    def answer(self, request: PermissionOpened | str, option: str) -> bool:
         """Answer a permission request, given as its event or its id.
 
-        `option` is the id of an option, or a kind such as `"allow_once"`. Raises
-        `LocalProtocolError` if the request is not open or has no such option.
+        `option` is the id of an option, or a kind such as `"allow_once"`. Returns True if the
+        answer counts, and False if the request is no longer open: the policy or another client has
+        decided it, or the agent has withdrawn it. Raises `LocalProtocolError` if the request has no
+        such option.
         """
-        self._core.questions.answer(request_id(request), option)
+        key = request_id(request)
+        if self._core.conversation.items.open_request(key) is None:
+            return False
+        self._core.questions.answer(key, option)
+        return True
 
     # --- the block
 
