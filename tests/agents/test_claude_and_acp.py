@@ -42,7 +42,14 @@ async def program(agent: agentrt.Agent, folder: Path, env: dict[str, str]) -> li
 
     # What an ACP agent still says of a cancelled turn must not be taken for the next one's.
     limits = agentrt.Limits(tail=1)
-    opening = agentrt.open_session(agent, cwd=folder, env=env, tools=[record_result], limits=limits)
+    opening = agentrt.open_session(
+        agent,
+        cwd=folder,
+        env=env,
+        tools=[record_result],
+        limits=limits,
+        trusted=True,  # Gemini offers no tools of the program elsewhere
+    )
     async with opening as session:
         told = session.subscribe(after=0)
         await session.run("Please [[text]]")
