@@ -111,7 +111,12 @@ async def test_what_a_sub_agent_says_and_does_is_logged_below_its_call(
     commands = [item.tool for item in below if item.tool is not None]
     assert [tool.input["command"] for tool in commands] == ["cat secret.txt", "touch sub.txt"]
     assert "a secret" in str(commands[0].content)
-    assert {item.status for item in below} == {"completed"}
+    [touch] = [
+        i for i in below if i.tool is not None and i.tool.input["command"] != "cat secret.txt"
+    ]
+    assert {item.status for item in below if item is not touch} == {"completed"}
+    # Older versions ask nobody about a command in the background: they deny it.
+    assert touch.status == ("completed" if (lab.work / "sub.txt").exists() else "denied")
     tasks = list(session.tasks.values())
     assert [(task.item, task.status) for task in tasks] == [(call.id, "completed")] * len(tasks)
     assert all(item.turn is None for item in below) or not tasks
