@@ -120,7 +120,8 @@ async def test_what_a_sub_agent_says_and_does_is_logged_below_its_call(
     tasks = list(session.tasks.values())
     assert [(task.item, task.status) for task in tasks] == [(call.id, "completed")] * len(tasks)
     assert all(item.turn is None for item in below) or not tasks
-    assert [task.detail for task in tasks] == ["All is well."] * len(tasks)
+    # Older versions report only that it has completed.
+    assert {task.detail for task in tasks} <= {"All is well.", 'Agent "look" completed'}
     if background is not None:
         assert len(tasks) == background
 
