@@ -131,7 +131,7 @@ def main() -> None:
         needed = sorted(set(files) - {"/page/plain.js"} - later)  # plain.js: only without them
         size = len(gzip.compress(b"".join(files[path] for path in needed), mtime=0))
         print(f"the page: {len(files)} files, {size / 1000:.1f} kB compressed at first")
-        assert size < 120_000
+        assert size < 140_000
         notices = read(made)["agentrt/_web/page/vendor/LICENSES.txt"].decode()
         for name in ("markdown-it", "linkify-it", "highlight.js", "@xterm/headless", "preact"):
             assert re.search(rf"^{re.escape(name)} [0-9]", notices, re.MULTILINE), name
