@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from agentrt._terminal.arguments import make_parser
+from agentrt._cli.arguments import make_parser
 from agentrt._version import __version__
 from agentrt._web.acp import LOGIN
 

@@ -10,7 +10,7 @@ import sys
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from ._cli import main
+from ._cli.main import main
 
 
 def run() -> int:

@@ -14,12 +14,12 @@ import trio
 from trio.testing import MockClock
 from wcwidth import wcwidth
 
+from agentrt._cli.repl.asking import INERT, Asker
+from agentrt._cli.repl.pages import BAR
+from agentrt._cli.repl.view import View
 from agentrt._model.events import ItemOpened, PermissionOpened
 from agentrt._model.reveal import reveal
 from agentrt._session.session import Session
-from agentrt._terminal.asking import INERT, Asker
-from agentrt._terminal.pages import BAR
-from agentrt._terminal.view import View
 from consent.requests import Generator, Request, recorded
 
 FULL = bool(os.environ.get("AGENTRT_FULL"))

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from agentrt import Limits
+from agentrt._cli.arguments import make_parser
 from agentrt._config import load_config
-from agentrt._terminal.arguments import make_parser
 from postgres.server import Server, programs, unprivileged
 from web.sockets import get, site, status
 

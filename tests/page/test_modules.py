@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt._terminal.text import plain
+from agentrt._cli.text import plain
 
 from .kit import PAGE, needs_node, running
 

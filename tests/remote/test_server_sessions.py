@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agentrt import open_store
+from agentrt._cli.server_sessions import find_session, newest_sessions
+from agentrt._cli.setup import UsageError
 from agentrt._errors import SessionNotFound
-from agentrt._terminal.server_sessions import find_session, newest_sessions
-from agentrt._terminal.setup import UsageError
 
 from .cutting import stage
 
@@ -18,7 +18,7 @@ from .cutting import stage
 @pytest.fixture
 def pages_of_two(monkeypatch: Any) -> None:
     monkeypatch.setattr("agentrt._web.hub.STORED", 1)
-    monkeypatch.setattr("agentrt._terminal.server_sessions.PAGE", 2)
+    monkeypatch.setattr("agentrt._cli.server_sessions.PAGE", 2)
 
 
 async def stored_sessions(path: Path) -> list[str]:

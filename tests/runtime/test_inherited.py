@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 import agentrt
+from agentrt._cli.setup import agents_environment
 from agentrt._config import Config, Serve, load_config
 from agentrt._process.inherited import inherited
-from agentrt._terminal.setup import agents_environment
 from hostile.kit import SHORT, bad_agent
 
 

@@ -18,9 +18,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, StatusCode
 
 import agentrt
+from agentrt._cli.arguments import make_parser
+from agentrt._cli.commands.telemetry import open_tracing
 from agentrt._config import load_config
-from agentrt._terminal.arguments import make_parser
-from agentrt._terminal.telemetry import open_tracing
 from agentrt.testing import FakeAcpAgent, FakeAgent, FakeClaudeAgent, scripted_agents
 from runtime.fakes import Incarnations, asking, echo, session_with
 

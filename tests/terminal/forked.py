@@ -22,16 +22,17 @@ from typing import Any
 from trio._core._run import GLOBAL_RUN_CONTEXT
 from trio._core._thread_cache import THREAD_CACHE
 
+import agentrt._cli.arguments
+import agentrt._cli.commands.agents
+import agentrt._cli.commands.one_shot
+import agentrt._cli.commands.sessions
+import agentrt._cli.screen.repl
+
 # What a program needs is imported here, so that it is there when the program is forked.
 import agentrt._config
 import agentrt._runtime.acp_assembly
 import agentrt._runtime.claude_assembly
-import agentrt._terminal.agents
-import agentrt._terminal.arguments
-import agentrt._terminal.oneshot
-import agentrt._terminal.screen.repl
-import agentrt._terminal.sessions
-from agentrt._cli import main as agentrt
+from agentrt._cli.main import main as agentrt
 from agentrt.demo.__main__ import main as demo
 
 FULL = bool(os.environ.get("AGENTRT_FULL"))

@@ -15,8 +15,8 @@ from test_repl import PROMPT, talking
 from test_serve import Served, serving
 from tmux import MISSING, has_tmux, in_tmux
 
-from agentrt._terminal.servers import find_server
-from agentrt._terminal.setup import UsageError
+from agentrt._cli.servers import find_server
+from agentrt._cli.setup import UsageError
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agentrt._cli.repl.attaching import prompt_of, text_of
 from agentrt._model.content import ResourceLink, Text
-from agentrt._terminal.attaching import prompt_of, text_of
 
 
 @pytest.fixture

@@ -6,6 +6,16 @@ import pytest
 from trio.testing import MockClock
 
 from agentrt._agents import BUILT_IN
+from agentrt._cli.repl.conversation import what_is_meant
+from agentrt._cli.repl.export import exported
+from agentrt._cli.repl.slash_commands import COMMANDS as OURS
+from agentrt._cli.repl.view import View
+from agentrt._cli.screen.drawing import Drawing
+from agentrt._cli.screen.page import Page
+from agentrt._cli.screen.status import status_line
+from agentrt._cli.screen.style import Painter
+from agentrt._cli.setup import Setup
+from agentrt._cli.text import folded, wrapped
 from agentrt._config import Config
 from agentrt._limits import Limits
 from agentrt._model.content import Text
@@ -27,16 +37,6 @@ from agentrt._model.events import (
     UsageChanged,
 )
 from agentrt._model.state import SessionState
-from agentrt._terminal.commands import COMMANDS as OURS
-from agentrt._terminal.conversation import what_is_meant
-from agentrt._terminal.export import exported
-from agentrt._terminal.screen.drawing import Drawing
-from agentrt._terminal.screen.page import Page
-from agentrt._terminal.screen.status import status_line
-from agentrt._terminal.screen.style import Painter
-from agentrt._terminal.setup import Setup
-from agentrt._terminal.text import folded, wrapped
-from agentrt._terminal.view import View
 
 
 def test_a_turn_has_no_hard_limit_unless_one_was_set() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._terminal.command_output import COLUMNS, ROWS, laid_out
+from agentrt._cli.command_output import COLUMNS, ROWS, laid_out
 
 
 @pytest.mark.parametrize(

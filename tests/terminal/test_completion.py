@@ -8,7 +8,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from agentrt._terminal.screen.completion import Words
+from agentrt._cli.screen.completion import Words
 
 
 def offered(folder: Path, text: str) -> list[str]:

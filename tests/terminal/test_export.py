@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from agentrt._cli.repl.export import exported
 from agentrt._model.content import Text
 from agentrt._model.events import Item, ItemOpened, TurnStarted
 from agentrt._model.state import SessionState
-from agentrt._terminal.export import exported
 
 PIECES = st.sampled_from(
     [

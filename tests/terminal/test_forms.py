@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._terminal.forms import Field, Unfit, fields_of
+from agentrt._cli.repl.forms import Field, Unfit, fields_of
 
 CHOICE = {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g"}]}
 MANY = {"type": "array", "items": {"enum": ["a", "b", "c"]}}

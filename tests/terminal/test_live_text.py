@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("prompt_toolkit", reason='pip install "agentrt[repl]"')
 
-from agentrt._terminal.screen.drawing import TAIL, Drawing
-from agentrt._terminal.screen.frame import last_lines
-from agentrt._terminal.screen.page import Page
-from agentrt._terminal.screen.style import Painter
-from agentrt._terminal.view import View
+from agentrt._cli.repl.view import View
+from agentrt._cli.screen.drawing import TAIL, Drawing
+from agentrt._cli.screen.frame import last_lines
+from agentrt._cli.screen.page import Page
+from agentrt._cli.screen.style import Painter
 
 WIDTH = 40
 ANSWERS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._terminal.screen.markdown import LONGEST_BLOCK, Blocks, Renderer
+from agentrt._cli.screen.markdown import LONGEST_BLOCK, Blocks, Renderer
 
 HOSTILE = ("[", "*a_ ", "[a](", "|a", "`", "<", "&a;", "\u4e2d", "a\u0301*")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt._terminal.screen.markdown import PIECE, Blocks, Renderer
+from agentrt._cli.screen.markdown import PIECE, Blocks, Renderer
 
 LINES = st.sampled_from(
     [

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from program import FAST_DEMO, PATIENCE, Program, fake_claude, odd
 
-from agentrt._cli import main
+from agentrt._cli.main import main
 from agentrt._model.events import Event
 from agentrt._model.state import SessionState
 

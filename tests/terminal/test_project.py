@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._cli import main
+from agentrt._cli.main import main
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from agentrt._cli.repl.asking import INERT, Asker
+from agentrt._cli.repl.pages import BAR, Pages
+from agentrt._cli.repl.view import View
 from agentrt._model.content import Diff, JsonObject
 from agentrt._model.events import Item, ItemOpened, PermissionOpened, PermissionOption, Tool
 from agentrt._model.reveal import reveal
 from agentrt._session.session import Session
-from agentrt._terminal.asking import INERT, Asker
-from agentrt._terminal.pages import BAR, Pages
-from agentrt._terminal.view import View
 
 OPTIONS = [
     PermissionOption("ok", "Allow", "allow_once"),

@@ -342,7 +342,7 @@ def test_an_error_of_ours_leaves_the_terminal_as_it_was(program: Program, mistak
     folder.mkdir()
     module, _, name = mistake.partition(".")
     (folder / "sitecustomize.py").write_text(
-        f"from agentrt._terminal.screen import {module}\n"
+        f"from agentrt._cli.screen import {module}\n"
         f"def broken(self, *args): raise RuntimeError('a mistake of ours')\n"
         f"{module}.{name} = broken\n"
     )

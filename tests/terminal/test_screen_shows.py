@@ -321,8 +321,8 @@ def test_an_earlier_conversation_is_gone_on_with(program: Program) -> None:
 
 
 def test_agents_that_keep_no_list_are_resumed_by_our_own_notes(program: Program) -> None:
+    from agentrt._cli.state import remember, remembered
     from agentrt._session.agent_sessions import AgentSession
-    from agentrt._terminal.state import remember, remembered
 
     folder = str(program.folder)
     before = os.environ.get("XDG_STATE_HOME")
@@ -421,7 +421,7 @@ def test_what_is_no_conversation_does_not_import_its_libraries(
     program: Program, arguments: list[str]
 ) -> None:
     script = (
-        "import sys; from agentrt._cli import main; main(sys.argv[1:]);"
+        "import sys; from agentrt._cli.main import main; main(sys.argv[1:]);"
         f"print([name for name in {LIBRARIES!r} if name in sys.modules])"
     )
     done = subprocess.run(
@@ -439,7 +439,10 @@ def test_what_is_no_conversation_does_not_import_its_libraries(
 @pytest.mark.parametrize(
     ("code", "absent"),
     [
-        ("from agentrt._cli import main; main(['--version'])", ("trio", "msgspec", *LIBRARIES)),
+        (
+            "from agentrt._cli.main import main; main(['--version'])",
+            ("trio", "msgspec", *LIBRARIES),
+        ),
         ("import agentrt", ("trio", "msgspec", *LIBRARIES)),
         ("import agentrt; agentrt.open_session", LIBRARIES[:-1]),
     ],

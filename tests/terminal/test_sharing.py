@@ -12,7 +12,7 @@ from test_acp import INITIALIZE, Editor, editing
 from test_repl import PROMPT, talking
 from test_serve import get
 
-from agentrt._terminal.sharing import qr_code, reaches_other_machines
+from agentrt._cli.repl.sharing import qr_code, reaches_other_machines
 
 
 def enter(editor: Editor, session: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from agentrt._terminal.lines import LineReader
-from agentrt._terminal.output import ROOM, open_output
+from agentrt._cli.lines import LineReader
+from agentrt._cli.output import ROOM, open_output
 
 
 async def read_lines(reader: LineReader) -> list[str]:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentrt._cli.repl.diffs import LARGE, changes, show_diff
+from agentrt._cli.text import escaped, one_line, plain, safe, without_controls
 from agentrt._model.content import Diff
-from agentrt._terminal.diffs import LARGE, changes, show_diff
-from agentrt._terminal.text import escaped, one_line, plain, safe, without_controls
 
 FORMATS = ("Cf", "Zl", "Zp")
 """Unicode's categories of characters that format, and that separate lines and paragraphs."""

@@ -13,9 +13,9 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._cli import main
+from agentrt._cli.commands.trace import Filter, command_trace, replay_trace, show_trace
+from agentrt._cli.main import main
 from agentrt._config import ConfigError, load_config
-from agentrt._terminal.tracing import Filter, command_trace, replay_trace, show_trace
 from agentrt._trace.record import read_trace
 from agentrt._trace.tap import Piece
 

@@ -15,10 +15,10 @@ import pytest
 from program import COMMAND, FAST_DEMO, PATIENCE, Program, fake_claude, odd
 
 from agentrt import __version__
-from agentrt._cli import main
+from agentrt._cli.arguments import make_parser
+from agentrt._cli.main import main
+from agentrt._cli.setup import choose_agent
 from agentrt._config import Config
-from agentrt._terminal.arguments import make_parser
-from agentrt._terminal.setup import choose_agent
 
 
 def test_the_version_is_reported_by_either_name_of_the_program(program: Program) -> None:
@@ -145,7 +145,7 @@ def test_every_command_works_in_a_container_without_a_home_and_without_a_user(
     ):
         # Importing needs nothing of the user: the folders of this interpreter may be root's alone.
         code = (
-            "import os, sys, agentrt._cli as cli, agentrt._terminal.oneshot\n"
+            "import os, sys, agentrt._cli.main as cli, agentrt._cli.commands.one_shot\n"
             "os.setgroups([]); os.setgid(54321); os.setuid(54321)\n"
             "sys.exit(cli.main(sys.argv[1:]))"
         )
@@ -301,7 +301,7 @@ def test_doctor_knows_a_claude_that_is_not_logged_in(program: Program) -> None:
 @pytest.mark.slow
 def test_little_is_imported_to_say_little(program: Program) -> None:
     code = (
-        "import sys, agentrt._cli as cli\n"
+        "import sys, agentrt._cli.main as cli\n"
         "cli.main({!r})\n"
         "print(*[name for name in {!r} if name in sys.modules], file=sys.stderr)"
     )

@@ -6,6 +6,11 @@ from typing import Any
 
 import pytest
 
+from agentrt._cli.repl.view import KEPT, PIECES, Call, View
+from agentrt._cli.screen.cards import full, has_more, printed
+from agentrt._cli.screen.drawing import Drawing
+from agentrt._cli.screen.page import Page
+from agentrt._cli.screen.style import Painter
 from agentrt._model.content import ResourceLink, Text, ToolText
 from agentrt._model.events import (
     Error,
@@ -27,11 +32,6 @@ from agentrt._model.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt._terminal.screen.cards import full, has_more, printed
-from agentrt._terminal.screen.drawing import Drawing
-from agentrt._terminal.screen.page import Page
-from agentrt._terminal.screen.style import Painter
-from agentrt._terminal.view import KEPT, PIECES, Call, View
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

@@ -1,0 +1,173 @@
+"""`agentrt acp`: an ACP agent for editors, backed by any agent or by a server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import trio
+from msgspec import structs
+
+from ..._errors import AgentrtError, SessionNotFound
+from ..._journal.address import Server
+from ..._limits import Limits
+from ..._nesting import bare_errors
+from ..._remote.line import Line
+from ..._runtime.register import SessionInfo
+from ..._runtime.runtime import Runtime, open_runtime
+from ..._web.acpmessages import Meta
+from ..._web.address import Address
+from ..._web.answers import Fields
+from ..._web.dial import Unreachable, dial
+from ..._web.hub import Hub
+from ..._web.relay import Relay
+from ..._web.stdio import OwnSessions, Peer, talk
+from ..kept import Kept
+from ..own import OwnStore, open_own
+from ..server_sessions import find_session
+from ..setup import Setup, agents_environment
+from ..signals import BROKEN_PIPE
+from ..stores import find, listed, store_files
+from .serve import pages_config
+from .sessions import failed
+from .trace import command_trace
+
+
+async def serve_editor(setup: Setup) -> int:
+    """Act as an agent on the standard streams until standard input ends; returns the exit
+    status.
+    """
+    config = pages_config(setup)
+    policy = setup.policy(setup.config.permissions.mode or "ask", attended=True)
+    defaults = Meta(agent=setup.agent.name, model=setup.model, mode=setup.mode)
+    try:
+        async with (
+            bare_errors(),
+            _streams() as (source, sink),
+            open_own(setup.config.terminal.store) as own,
+            command_trace(config) as trace,
+            open_runtime(
+                config=config,
+                permissions=policy,
+                env=agents_environment(setup.config),
+                trace=trace,
+                store=own.store if own is not None else None,
+            ) as runtime,
+        ):
+            hub = Hub(runtime, setup.agent.name)
+            if own is not None:
+                hub.elsewhere = _OtherStores(runtime, own, setup)
+            try:
+                return await _talk(OwnSessions(hub, defaults), source, sink, runtime.limits)
+            finally:
+                hub.close()
+    except AgentrtError as error:
+        return failed(error)
+
+
+async def attach_editor(server: Address, token: str, defaults: Meta) -> int:
+    """Act as an agent with a server's sessions, which continue without the editor.
+
+    Returns the exit status.
+    """
+    limits = Limits()
+    try:
+        if defaults.session is not None:
+            session = await _session_named(server, token, defaults.session, limits)
+            defaults = structs.replace(defaults, session=session)
+        async with (
+            bare_errors(),
+            _streams() as (source, sink),
+            dial(server, "/acp", token, limits) as socket,
+        ):
+            return await _talk(Relay(socket, defaults, limits), source, sink, limits)
+    except AgentrtError as error:
+        return failed(error)
+
+
+async def _session_named(server: Address, token: str, prefix: str, limits: Limits) -> str:
+    """Return the session id with this prefix, or the prefix itself if the server lists none.
+
+    The prefix may be the id of a session on another server of the same database. Raises
+    `Unreachable` if no answer arrives in time: the line alone would wait for the server's next
+    start.
+    """
+    session = prefix
+    with trio.move_on_after(limits.ws_handshake + limits.ws_write) as waiting:
+        async with bare_errors(), trio.open_nursery() as nursery:
+            line = Line(lambda: (server, token), limits)
+            await nursery.start(line.run)
+            with suppress(SessionNotFound):
+                session = (await find_session(line, prefix)).session
+            nursery.cancel_scope.cancel(reason="the session is found")
+    if waiting.cancelled_caught:
+        raise Unreachable(f"{server} does not answer")
+    return session
+
+
+async def _talk(
+    peer: Peer, source: trio.abc.ReceiveStream, sink: trio.abc.SendStream, limits: Limits
+) -> int:
+    try:
+        why = await talk(peer, source, sink, limits=limits)
+    except trio.BrokenResourceError:
+        return BROKEN_PIPE
+    return failed(AgentrtError(why)) if why else 0
+
+
+@asynccontextmanager
+async def _streams() -> AsyncIterator[tuple[trio.abc.ReceiveStream, trio.abc.SendStream]]:
+    """Open standard input and output as streams; further output is redirected to standard error."""
+    async with AsyncExitStack() as stack:
+        source = await stack.enter_async_context(trio.lowlevel.FdStream(os.dup(0)))
+        sink = await stack.enter_async_context(trio.lowlevel.FdStream(os.dup(1)))
+        os.dup2(2, 1)
+        yield source, sink
+
+
+class _OtherStores:
+    """Sessions of terminals, earlier editors and stopped servers, as `Elsewhere` for the hub."""
+
+    def __init__(self, runtime: Runtime, own: OwnStore, setup: Setup) -> None:
+        self._runtime = runtime
+        self._own = own
+        self._setup = setup
+
+    def _files(self) -> list[Path | Server]:
+        return store_files(self._setup.store, self._setup.config)
+
+    async def sessions(self, cwd: str | None) -> Fields:
+        def look() -> list[Kept]:
+            return listed(self._files(), cwd=cwd, limit=None)[0]
+
+        kept = await trio.to_thread.run_sync(look)
+        return {
+            "sessions": [
+                SessionInfo(
+                    session=each.entry.session,
+                    agent=each.entry.agent,
+                    cwd=each.entry.cwd,
+                    title=each.entry.title,
+                    phase="stored",
+                    created=each.entry.created,
+                    prompt=each.entry.prompt,
+                    updated=each.entry.updated,
+                )
+                for each in reversed(kept)
+            ]
+        }
+
+    async def fetch(self, session: str) -> Fields:
+        def look() -> Kept:
+            return find(self._files(), session)
+
+        try:
+            kept = await trio.to_thread.run_sync(look)
+        except SessionNotFound:
+            return {}  # the caller reports it
+        if kept.entry.session == session:
+            await self._own.fetch(kept)
+            self._runtime.add_stored(kept.entry)
+        return {}

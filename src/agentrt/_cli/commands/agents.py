@@ -1,0 +1,83 @@
+"""`agentrt agents`: the known agents, and how to install the missing ones."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+import trio
+
+from ..._agents import FoundAgent, agent_version, find_agents
+from ..._config import Config
+from ..._nesting import bare_errors
+from ..text import one_line
+
+AT_ONCE = 4
+"""Programs asked for their version at the same time; the Node ones take a second of CPU each."""
+
+
+async def list_agents(config: Config, *, as_json: bool) -> int:
+    """Print the catalogue."""
+    found = find_agents(config)
+    versions = await _versions([each for each in found if each.available])
+    if as_json:
+        rows = [_as_object(each, versions.get(each.agent.name)) for each in found]
+        print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        return 0
+    installed = [each for each in found if each.available]
+    missing = [each for each in found if not each.available]
+    print_table(
+        ("AGENT", "VERSION", "PROTOCOL", "PROGRAM"),
+        [
+            (each.agent.name, versions.get(each.agent.name) or "?", each.agent.protocol, each.path)
+            for each in installed
+        ],
+    )
+    if missing:
+        print()
+        print_table(
+            ("NOT INSTALLED", "HOW TO GET IT"),
+            [(each.agent.name, each.agent.install or each.agent.docs) for each in missing],
+        )
+    print("\nTo talk to one: agentrt --agent NAME. What works here: agentrt doctor")
+    return 0
+
+
+async def _versions(found: list[FoundAgent]) -> dict[str, str | None]:
+    versions: dict[str, str | None] = {}
+    limit = trio.CapacityLimiter(AT_ONCE)
+
+    async def ask(each: FoundAgent) -> None:
+        async with limit:
+            versions[each.agent.name] = await agent_version(each.agent)
+
+    async with bare_errors(), trio.open_nursery() as nursery:
+        for each in found:
+            nursery.start_soon(ask, each)
+    return versions
+
+
+def _as_object(found: FoundAgent, version: str | None) -> dict[str, object]:
+    agent = found.agent
+    return {
+        "name": agent.name,
+        "title": agent.title,
+        "protocol": agent.protocol,
+        "installed": found.available,
+        "path": found.path,
+        "version": version,
+        "command": agent.command,
+        "aliases": agent.aliases,
+        "install": agent.install,
+        "docs": agent.docs,
+        "note": agent.note,
+    }
+
+
+def print_table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+    """Print columns as wide as their widest cell; the last one may have any width."""
+    cells = [head, *(tuple(one_line(str(cell), 1000) for cell in row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write(line.rstrip() + "\n")

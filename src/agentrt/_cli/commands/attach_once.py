@@ -1,0 +1,202 @@
+"""`agentrt attach -p`: send one prompt to a session of a server and print its answer.
+
+Ending the program cancels the turn of this prompt and no other; the session continues.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from contextlib import ExitStack
+from functools import partial
+from typing import Final
+
+import trio
+from msgspec import structs
+
+from ..._config import Config, Permissions
+from ..._limits import Limits
+from ..._model.content import Text
+from ..._model.events import Error, Event, PermissionOpened, TurnEnded, TurnStarted
+from ..._model.result import TurnResult
+from ..._nesting import bare_errors
+from ..._remote.line import Line, Where
+from ..._remote.session import RemoteSession, Sent
+from ..bound import Bound
+from ..console import PARTING, Console, open_terminal
+from ..repl.asking import Asker
+from ..repl.view import View
+from ..setup import Setup
+from ..stores import SHORT
+from ..text import one_line
+from .attach import ServerPlace, Wanted
+from .formats import Format, StreamFormat
+from .one_shot import Asked, Ending, OnePrompt, run_once
+
+SLACK: Final = 5.0
+"""Seconds that the end of a cancelled turn may arrive after the agent's grace period."""
+
+
+async def attach_once(where: Where, wanted: Wanted, config: Config, asked: Asked) -> int:
+    """Send one prompt to a session of a server.
+
+    Returns the exit status, which has the same meaning as for `agentrt -p`.
+    """
+    config = structs.replace(config, permissions=Permissions())
+    return await run_once(asked, partial(_AttachedPrompt, where, wanted, config))
+
+
+class _AttachedPrompt(OnePrompt):
+    def __init__(
+        self,
+        where: Where,
+        wanted: Wanted,
+        config: Config,
+        asked: Asked,
+        console: Console,
+        ending: Ending,
+        bound: Bound,
+    ) -> None:
+        super().__init__(asked, console, ending, bound)
+        self._where = where
+        self._wanted = wanted
+        self._config = config
+        self._setup: Setup | None = None
+
+    @property
+    def agent(self) -> str | None:
+        return self._wanted.agent if self._setup is None else self._setup.agent.name
+
+    async def run(self, prompt: str) -> int:
+        async with bare_errors(), trio.open_nursery() as nursery:
+            with self.bound.over("the connection to the server") as start:
+                line = Line(self._where, self._config.bound(Limits()))
+                await nursery.start(line.run)
+                place = ServerPlace(line, self._wanted, self._config, interactive=False)
+                setup, several = await place.first()
+                self._setup = setup
+                opening = place.open_session(setup)
+                async with opening as session:
+                    start.deadline = math.inf
+                    if several:
+                        self.console.report(
+                            f"in session {session.id[:SHORT]}, the newest that is open"
+                            " (--session names another one)"
+                        )
+                    result = await self._converse(session, prompt)
+            nursery.cancel_scope.cancel(reason="done")
+        return self.verdict(result)
+
+    async def _converse(self, session: RemoteSession, prompt: str) -> TurnResult:
+        answer = self.make_format(session, session.id)
+        sent = session.submit([Text(prompt)])
+        work = _Sent(session, sent, self._config.bound(Limits()).cancel_grace)
+        self.ending.work = work
+        with ExitStack() as stack:
+            terminal = None
+            if self.console.err.is_terminal:
+                terminal = 0 if os.isatty(0) else stack.enter_context(open_terminal())
+            async with bare_errors(), trio.open_nursery() as nursery:
+                nursery.start_soon(work.stop_in, self.bound.left)
+                why = "the server did not say in time how the turn ended"
+                result = TurnResult(turn="", outcome="cancelled", error=Error("not_told", why))
+                with work.patience:
+                    result = await self._watch(session, sent, answer, terminal)
+                nursery.cancel_scope.cancel(reason="it is over")
+        if work.timed_out and result.outcome == "cancelled":
+            why = f"it took more than the {self.bound.seconds:g} s of --timeout, and was cancelled"
+            result = structs.replace(result, outcome="timed_out", error=Error("timed_out", why))
+        self.end(answer, result)
+        return result
+
+    async def _watch(
+        self, session: RemoteSession, sent: Sent, answer: Format, terminal: int | None
+    ) -> TurnResult:
+        """Write the events of the prompt; returns its result.
+
+        Raises the error of a prompt that the server has refused.
+        """
+        lines = self.make_lines(answer)
+        view = View(lines)
+        asker = Asker(session, view, lines) if terminal is not None else None
+        async with bare_errors(), trio.open_nursery() as nursery:
+            if asker is not None and terminal is not None:
+                nursery.start_soon(asker.serve, terminal)
+            began: float | None = None
+            end: TurnEnded | None = None
+            async for event in session:
+                self.seq = session.seq
+                if isinstance(event, TurnStarted) and event.turn == sent.id:
+                    began = trio.current_time()
+                if began is not None or isinstance(answer, StreamFormat):
+                    answer.take(event, session.seq)
+                    if self.console.out.full:
+                        await self.console.out.room()
+                if began is not None:
+                    self.last.take(event, session.seq)
+                    view.take(event)
+                    self._questions(event, asker)
+                if isinstance(event, TurnEnded) and event.turn == sent.id:
+                    end = event
+                if end is not None or sent.failure is not None:
+                    break
+            nursery.cancel_scope.cancel(reason="it is over")
+        if end is None:
+            if sent.failure is not None and not sent.stopped:
+                raise sent.failure
+            return TurnResult(turn="", outcome="cancelled", by="user")
+        return TurnResult(
+            turn=end.turn,
+            outcome=end.outcome,
+            by=end.by,
+            stop_reason=end.stop_reason,
+            usage=end.usage,
+            error=end.error,
+            structured_output=end.structured_output,
+            duration=trio.current_time() - began if began is not None else 0.0,
+            denials=tuple(self.rejected.denials),
+        )
+
+    def _questions(self, event: Event, asker: Asker | None) -> None:
+        """Ask the questions here if there is a terminal; otherwise other clients have to answer."""
+        if said := self.rejected.take(event):
+            self.console.report(said)
+        if asker is not None:
+            asker.take(event)
+        elif isinstance(event, PermissionOpened):
+            title = one_line(event.title)
+            self.console.report(f"waits for an answer of somebody in the session: {title}")
+
+
+class _Sent:
+    """A prompt that was sent to a server, as `Working`."""
+
+    def __init__(self, session: RemoteSession, sent: Sent, grace: float) -> None:
+        self.timed_out = False
+        self.patience = trio.CancelScope()
+        """Cancel scope around the wait for the end of its turn."""
+        self._session = session
+        self._sent = sent
+        self._grace = grace
+
+    async def stop_in(self, seconds: float | None) -> None:
+        """Cancel it after this time."""
+        await trio.sleep(math.inf if seconds is None else seconds)
+        self.timed_out = True
+        self.cancel()
+
+    def cancel(self) -> bool:
+        self._session.stop(self._sent)
+        self._wait(self._grace + SLACK)
+        return True
+
+    def give_up(self, code: int) -> None:
+        self._session.stop(self._sent)
+        self._wait(PARTING)
+
+    async def leave(self) -> None:
+        self.patience.cancel(reason="nothing is waited for any more")
+        await trio.lowlevel.checkpoint()
+
+    def _wait(self, seconds: float) -> None:
+        self.patience.deadline = min(self.patience.deadline, trio.current_time() + seconds)

@@ -1,0 +1,183 @@
+"""`agentrt conformance`: tests of an agent against its protocol, as a table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from ..._agents import Agent
+from ..._claude.command import build_command
+from ..._claude.options import ClaudeOptions, effective
+from ..._config import Config
+from ..._conformance.check import ConformanceFinding, ConformancePrompts, Verdict
+from ..._conformance.checks import CHECKS
+from ..._conformance.run import LIMITS, Conformance, Run, subject_of
+from ..._errors import AgentrtError
+from ..._model.driver import Opening
+from ..._process.pipes import Transport
+from ..._process.process import open_process
+from ..._runtime.offer import environment
+from ..._trace.tap import ProcessTap
+from ..setup import DEMO, UsageError, agents_environment
+from ..text import one_line
+from .sessions import failed
+from .trace import command_trace
+
+TIMEOUT: Final = 60.0
+MARKS: Final[dict[Verdict, str]] = {
+    "passes": "✓",
+    "fails": "✗",
+    "own way": "~",
+    "not offered": "-",
+    "not provoked": "?",
+}
+OF_THE_DEMO: Final = ConformancePrompts(text="hello", long="/slow 20")
+"""Prompts for the demo agent, which has no model and only knows its own sentences."""
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """The checks to run, and their settings."""
+
+    config: Config
+    prompts: ConformancePrompts
+    timeout: float
+    only: list[str]
+    traces: Path | None
+    as_json: bool
+
+
+def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> Request:
+    """Create a request from the command line.
+
+    Raises `UsageError`.
+    """
+    only: list[str] = getattr(options, "only", None) or []
+    known = [check.name for check in CHECKS[agent.protocol]]
+    if strange := [name for name in only if name not in known]:
+        raise UsageError(
+            f"--only: there is no check {strange[0]!r} of {agent.protocol}: {', '.join(known)}"
+        )
+    said = {name: getattr(options, name) for name in ("text", "long", "permission")}
+    timeout: float | None = options.timeout
+    folder: str | None = getattr(options, "traces", None)
+    traces = None if folder is None else Path(folder)
+    if traces is not None:
+        try:
+            traces.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--traces {folder}: {error.strerror}") from error
+    return Request(
+        config=config,
+        prompts=structs.replace(
+            OF_THE_DEMO if agent.name == DEMO else ConformancePrompts(),
+            **{name: text for name, text in said.items() if text is not None},
+        ),
+        timeout=TIMEOUT if timeout is None else timeout,
+        only=only,
+        traces=traces,
+        as_json=options.report == "json",
+    )
+
+
+async def check_agent(agent: Agent, request: Request) -> int:
+    """Run the checks and print their results.
+
+    Returns the exit status, which is 1 if a mandatory requirement is not met.
+    """
+    agent = structs.replace(agent, command=_found_from_anywhere(agent.command))
+
+    def connect(cwd: Path, tap: ProcessTap) -> AbstractAsyncContextManager[Transport]:
+        return _start(agent, request.config, cwd, tap)
+
+    def show(finding: ConformanceFinding) -> None:
+        print("\n".join(_row(finding)), flush=True)
+
+    try:
+        async with command_trace(request.config) as trace:
+            run = Run(
+                subject_of(agent, connect),
+                prompts=request.prompts,
+                timeout=request.timeout,
+                only=request.only,
+                trace=trace,
+                traces=request.traces,
+                report=(lambda finding: None) if request.as_json else show,
+            )
+            report = await run.run()
+    except AgentrtError as error:
+        return failed(error)
+    if request.as_json:
+        print(msgspec.json.format(msgspec.json.encode(_object(report))).decode())
+    else:
+        print(f"\n{_summary(report)}")
+    return 1 if report.broken else 0
+
+
+def _found_from_anywhere(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Make relative file names in a command absolute, because each check runs it in another
+    directory.
+
+    A program without a slash is looked up in PATH.
+    """
+    return tuple(
+        os.path.abspath(word) if (place or os.sep in word) and os.path.isfile(word) else word
+        for place, word in enumerate(command)
+    )
+
+
+def _start(
+    agent: Agent, config: Config, cwd: Path, tap: ProcessTap
+) -> AbstractAsyncContextManager[Transport]:
+    base = agents_environment(config)
+    argv: tuple[str, ...] | list[str] = agent.command
+    env = environment(agent, base)
+    if agent.protocol == "claude":
+        opening = Opening(cwd=str(cwd))
+        options = effective(agent.claude or ClaudeOptions(), opening)
+        command = build_command(agent.command, opening, options)
+        argv = command.argv
+        env = {**environment(agent, base, command.env_unset), **command.env_set}
+    return open_process(argv, cwd=cwd, env=env, limits=LIMITS, watcher=tap)
+
+
+def _row(finding: ConformanceFinding) -> list[str]:
+    """Return one finding as lines."""
+    level = "" if finding.level == "open" else f" ({finding.level})"
+    verdict = "" if finding.verdict == "passes" else f"{finding.verdict}: "
+    rows = [
+        f"{MARKS[finding.verdict]} {finding.check:25} {finding.title}{level}",
+        f"    {verdict}{one_line(finding.words, 300)}",
+    ]
+    if finding.verdict == "fails":
+        rows.append(f"    see {finding.where}")
+        if finding.trace:
+            rows.append(f"    agentrt trace show {one_line(finding.trace)}")
+    return rows
+
+
+def _counts(report: Conformance) -> dict[Verdict, int]:
+    count = Counter(finding.verdict for finding in report.findings)
+    return {verdict: count[verdict] for verdict in MARKS}
+
+
+def _summary(report: Conformance) -> str:
+    counts = ", ".join(f"{number} {verdict}" for verdict, number in _counts(report).items())
+    broken = sum(finding.broken for finding in report.findings)
+    who = one_line(" ".join((report.name or report.agent, report.version)).strip())
+    musts = f"; {broken} of what fails the specification demands" if broken else ""
+    return f"{who}: {len(report.findings)} checks: {counts}{musts}"
+
+
+def _object(report: Conformance) -> dict[str, object]:
+    return {
+        **structs.asdict(report),
+        "counts": _counts(report),
+        "broken": [finding.check for finding in report.findings if finding.broken],
+    }

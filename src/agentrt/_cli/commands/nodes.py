@@ -1,0 +1,86 @@
+"""`agentrt nodes`: list the servers that share a store in PostgreSQL, or drain one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+import trio
+
+from ..._errors import StoreError
+from ..._journal.address import Server
+from ..._journal.base import NodeEntry
+from ..._journal.opening import leases_of
+from ..text import one_line, plain
+from .agents import print_table
+
+if TYPE_CHECKING:
+    from ..._journal.postgres.leases import PostgresLeases
+
+T = TypeVar("T")
+
+
+async def show_list(store: Server, *, as_json: bool) -> int:
+    """Print the running servers; returns the exit status."""
+    nodes = await _with(store, lambda leases: leases.nodes())
+    if nodes is None:
+        return 2
+    if as_json:
+        rows = [{**msgspec.to_builtins(each), "load": _load(each)} for each in nodes]
+        print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+    elif nodes:
+        print_table(
+            ("NODE", "ROLE", "MACHINE", "PROCESS", "UP", "LEASE", "SESSIONS", "TURNS", "STATE"),
+            [_row(each) for each in nodes],
+        )
+    else:
+        print("Nobody shares this store now.")
+    return 0
+
+
+async def drain(store: Server, name: str) -> int:
+    """Have the servers of that name finish their work, take no new sessions, and exit.
+
+    Returns the exit status.
+    """
+    found = await _with(store, lambda leases: leases.drain(name))
+    if not found:
+        if found is not None:
+            print(f"agentrt: no server {plain(name)!r} shares this store now", file=sys.stderr)
+        return 2 if found is None else 4
+    print(f"{name} takes no more sessions, and leaves when what it has begun is over.")
+    return 0
+
+
+async def _with(store: Server, job: Callable[[PostgresLeases], T]) -> T | None:
+    def work() -> T:
+        with closing(leases_of(store)) as leases:
+            return job(leases)
+
+    try:
+        return await trio.to_thread.run_sync(work)
+    except StoreError as error:
+        print(f"agentrt: {plain(str(error))}", file=sys.stderr)
+        return None
+
+
+def _load(node: NodeEntry) -> dict[str, int]:
+    return msgspec.json.decode(node.load, type=dict[str, int])
+
+
+def _row(node: NodeEntry) -> tuple[str, ...]:
+    return (
+        one_line(node.name),
+        one_line(node.role),
+        one_line(node.host),
+        str(node.pid),
+        f"{max(0.0, time.time() - node.since):.0f} s",
+        f"{node.lease:.1f} s",
+        str(node.sessions),
+        str(_load(node).get("turns", 0)),
+        "draining" if node.draining else "ready",
+    )

@@ -1,0 +1,74 @@
+"""`agentrt replay --page`: a recorded session on the page, at its original pace."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import sys
+from functools import partial
+
+import trio
+
+from ..._errors import TraceError
+from ..._limits import Limits
+from ..._nesting import bare_errors
+from ..._permissions.policies import ask
+from ..._runtime.runtime import open_runtime
+from ..._web.security import Security
+from ..._web.server import serve
+from ..._web.site import Site
+from ...testing.replay import Departed, Replay, replay
+from ..text import plain
+
+PATIENT = Limits(hard=None)
+"""A turn may take as long as the original one, at any speed."""
+
+
+async def replay_on_page(file: str, *, session: str, speed: float, port: int) -> int:
+    """Serve a recorded session, read-only, until cancelled; returns the exit status.
+
+    It starts when the first browser has connected. The recorded agent and host repeat their actions
+    in memory.
+    """
+    try:
+        read = partial(replay, file, session=session, speed=speed, patience=math.inf)
+        recorded = await trio.to_thread.run_sync(read)
+    except (TraceError, Departed) as error:
+        return _failed(str(error), 2)
+    try:
+        await _serve(recorded, port)
+    except Departed as error:
+        return _failed(str(error), 1)
+    except OSError as error:
+        return _failed(f"cannot serve on port {port}: {error}", 1)
+    return 0
+
+
+async def _serve(recorded: Replay, port: int) -> None:
+    security = Security(viewer_token=secrets.token_urlsafe(32))
+    async with (
+        bare_errors(),
+        open_runtime(permissions=ask) as runtime,
+        recorded.open_session(permissions=ask, limits=PATIENT) as session,
+        trio.open_nursery() as nursery,
+    ):
+        runtime.adopt(session)
+        site: Site = await nursery.start(partial(serve, runtime, port=port, security=security))
+        nursery.start_soon(_print_links, site)
+        await site.link_used()
+        await recorded.enact(session)
+        print("agentrt: that was all", file=sys.stderr, flush=True)
+        await trio.sleep_forever()
+
+
+async def _print_links(site: Site) -> None:
+    words = "agentrt: open"
+    while True:
+        print(f"{words} {site.link('viewer')}", flush=True)
+        await site.link_used()
+        words = "agentrt: for another browser:"
+
+
+def _failed(message: str, status: int) -> int:
+    print(f"agentrt: {plain(message)}", file=sys.stderr)
+    return status

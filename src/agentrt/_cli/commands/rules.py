@@ -1,0 +1,110 @@
+"""`agentrt rules check`: the effect of a rule on a call, with the reason."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ..._agents import Agent
+from ..._model.content import JsonObject
+from ..._permissions.policies import PermissionRequest
+from ..._permissions.programs import Verdict
+from ..._permissions.reach import unreachable
+from ..._permissions.rules import Rule
+from ..._permissions.seen import Seen
+from ..._permissions.words import CLASSES
+from ..setup import UsageError
+
+_CALL: Final = re.compile(
+    r"(Edit|Write|Read|Fetch|mcp__[\w.-]+|[A-Za-z_]\w*)(?:\((.*)\))?", re.DOTALL
+)
+_WORDS: Final = {
+    Verdict.YES: "denies it",
+    Verdict.MAY: "may be about it: asks, or denies it where nobody can be asked",
+    Verdict.HIDDEN: "may be about it, unless an --allow rule names the command",
+    Verdict.NO: "is not about it",
+}
+
+
+def check_rule(
+    rule: str, call: str, agents: Mapping[str, Agent], *, cwd: str, as_json: bool
+) -> Callable[[], Awaitable[int]]:
+    """Return a function that prints the effect of a rule on a call, as an allow and as a deny rule.
+
+    Its exit status is 1 if the rule neither allows nor denies the call. Raises `UsageError` for an
+    invalid rule.
+    """
+    request = _request(call, os.path.abspath(cwd))
+    seen = Seen(request)
+    allows, why_not = False, ""
+    try:
+        allows = Rule(rule).covers(seen)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    try:
+        found = Rule(rule, denies=True).touches(seen)
+    except ValueError as error:
+        found, why_not = None, str(error)
+    never = {}
+    for agent in agents.values():
+        reasons = {
+            side: reason
+            for side, denies in (("allow", False), ("deny", True))
+            if (reason := unreachable(Rule(rule), agent, denies=denies)) is not None
+        }
+        if reasons:
+            never[agent.name] = reasons
+    status = 0 if allows or (found is not None and found.verdict is not Verdict.NO) else 1
+
+    async def show() -> int:
+        if as_json:
+            shown: JsonObject = {
+                "rule": rule,
+                "call": {"tool": request.tool, "input": request.input},
+                "allow": allows,
+                "deny": found.verdict.name.lower() if found is not None else None,
+                "why": found.why if found is not None else why_not,
+                "never": never,
+            }
+            print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+        else:
+            print(f"--allow {rule!r} {'allows it' if allows else 'does not allow it'}")
+            if found is None:
+                print(f"--deny  {rule!r} is refused: {why_not}")
+            else:
+                why = f" ({found.why})" if found.why else ""
+                print(f"--deny  {rule!r} {_WORDS[found.verdict]}{why}")
+            for name, reasons in never.items():
+                for side, reason in reasons.items():
+                    print(f"never applies to {name} as --{side}: {reason}")
+        return status
+
+    return show
+
+
+def _request(call: str, cwd: str) -> PermissionRequest:
+    """Return the permission request of a call.
+
+    A call is a tool call such as `Edit(a.py)`, one as JSON (`{"tool", "input"}`), or else a shell
+    command.
+    """
+    if call.lstrip().startswith("{"):
+        try:
+            given: Any = msgspec.json.decode(call)
+            return PermissionRequest(
+                title="", tool=str(given["tool"]), input=given.get("input"), cwd=cwd
+            )
+        except (msgspec.DecodeError, KeyError):
+            pass
+    found = _CALL.fullmatch(call.strip())
+    if found and (found[1] in CLASSES or found[1].startswith("mcp__") or found[2] is not None):
+        tool, what = found[1], found[2]
+        key = {"Bash": "command", "Fetch": "url"}.get(tool, "path")
+        return PermissionRequest(
+            title="", tool=tool, input={} if what is None else {key: what}, cwd=cwd
+        )
+    return PermissionRequest(title="", tool="Bash", input={"command": call}, cwd=cwd)

@@ -1,0 +1,276 @@
+"""`agentrt trace show`, and the trace that a command writes while it runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import trio
+from msgspec import Struct
+
+from ..._config import Config
+from ..._errors import TraceError
+from ..._session.session import Session
+from ..._trace.conversation import Row, TraceConversation
+from ..._trace.record import (
+    TraceReader,
+    TraceRecord,
+    opened_trace,
+    parts,
+    read_trace,
+)
+from ..._trace.redact import REDACTED
+from ..._trace.trace import Trace, open_trace
+from ..text import one_line, plain
+
+LOOK: Final = 0.2
+"""Seconds between two checks of a followed file."""
+WIDTH: Final = 160
+"""Characters of a text that are shown."""
+SETTLED: Final = 0.5
+"""Seconds of a pause after which a text continues in a new row."""
+_ARROWS: Final = {"sent": "→", "received": "←", "stderr": "!"}
+
+
+class Filter(Struct, frozen=True, kw_only=True):
+    """The part of a trace that is shown."""
+
+    session: str = ""
+    """A prefix of the session id."""
+    odd: bool = False
+    text: str = ""
+    """Text that one of the row's lines must contain."""
+    whole: bool = False
+    """True to show the raw lines."""
+
+    def takes(self, row: Row) -> bool:
+        if self.session and not row.session.startswith(self.session):
+            return False
+        if self.odd and not row.odd:
+            return False
+        return not self.text or any(self.text in line for line in row.lines)
+
+
+async def show_trace(file: str, filter: Filter, *, late: float, follow: bool) -> int:
+    """Print a trace as a conversation; returns the exit status.
+
+    `follow`: keep printing new records, without end.
+    """
+    try:
+        if follow:
+            await _follow(file, _Printer(filter), TraceConversation(late=late))
+        else:
+            await _show(file, filter, TraceConversation(late=late))
+    except TraceError as error:
+        print(f"agentrt: {plain(str(error))}", file=sys.stderr)
+        return 2
+    return 0
+
+
+async def _follow(file: str, printer: _Printer, conversation: TraceConversation) -> None:
+    async for record in _followed(Path(file)):
+        for row in conversation.flush() if record is None else conversation.feed(record):
+            printer.show(row, followed=True)
+
+
+async def _show(file: str, filter: Filter, conversation: TraceConversation) -> None:
+    printer = _Printer(filter)
+
+    def read() -> list[Row]:
+        rows = [row for record in read_trace(file) for row in conversation.feed(record)]
+        rows += conversation.flush()
+        conversation.end()
+        return rows
+
+    rows = await trio.to_thread.run_sync(read)
+    sessions = _known(file, filter, (row.session for row in rows))
+    for row in rows:
+        printer.show(row)
+    odd = sum(bool(row.odd) for row in rows)
+    print(
+        f"\n{sum(row.count for row in rows)} records of {len(sessions)} session(s); "
+        + (f"{odd} odd ones" + ("" if filter.odd else " (--odd)") if odd else "nothing odd")
+    )
+
+
+def _known(file: str, filter: Filter, sessions: Iterable[str]) -> list[str]:
+    """Return the sessions of a trace.
+
+    Raises `TraceError` if none of them matches the filter.
+    """
+    known = [session for session in dict.fromkeys(sessions) if session]
+    if not any(session.startswith(filter.session) for session in known) and filter.session:
+        there = ", ".join(known) or "none"
+        raise TraceError(f"{file}: no session begins with {filter.session!r}; there are: {there}")
+    return known
+
+
+async def replay_trace(file: str, filter: Filter, *, speed: float) -> int:
+    """Print a trace at its original pace, `speed` times as fast; returns the exit status."""
+    printer, conversation, before = _Printer(filter), TraceConversation(), None
+    try:
+        records = await trio.to_thread.run_sync(lambda: list(read_trace(file)))
+        _known(file, filter, (record.session for record in records))
+        for record in records:
+            taken = not filter.session or record.session.startswith(filter.session)
+            if record.session and taken:
+                if before is not None and record.t > before:
+                    for row in conversation.flush() if record.t - before > SETTLED else ():
+                        printer.show(row, followed=True)
+                    await trio.sleep((record.t - before) / speed)
+                before = record.t
+                for row in conversation.feed(record):
+                    printer.show(row, followed=True)
+        for row in conversation.flush():
+            printer.show(row)
+    except TraceError as error:
+        print(f"agentrt: {plain(str(error))}", file=sys.stderr)
+        return 2
+    return 0
+
+
+class _Printer:
+    def __init__(self, filter: Filter) -> None:
+        self._filter = filter
+        self._of = ("", 0)
+
+    def show(self, row: Row, *, followed: bool = False) -> None:
+        if not self._filter.takes(row):
+            return
+        if row.session and (row.session, row.process) != self._of:
+            self._of = (row.session, row.process)
+            print(f"── session {plain(row.session[:12])}, process {row.process}", flush=followed)
+        print(row_text(row), flush=followed)
+        if self._filter.whole:
+            for line in row.lines:
+                print(f"      {plain(line)}", flush=followed)
+
+
+def row_text(row: Row) -> str:
+    """Return a row as a line of text."""
+    at = f"{time.strftime('%H:%M:%S', time.localtime(row.t))}.{int(row.t % 1 * 1000):03}"
+    words = [at, _ARROWS.get(row.kind, "·")]
+    message = row.message
+    if message is not None and isinstance(row.id, int) and message.kind != "message":
+        words.append(f"#{row.id}")
+    if row.kind != "stderr":
+        words.append(one_line(row.what))
+    if row.count > 1:
+        words.append(f"×{row.count}")
+    if row.detail:
+        words.append(f" {one_line(row.detail, WIDTH)}")
+    if row.took is not None:
+        how = f" ⇒ {one_line(row.answer, 60)} after" if row.answer else " after"
+        words.append(f"{how} {_seconds(row.took)}")
+    return " ".join(words) + "".join(f"   ⚠ {plain(odd)}" for odd in row.odd)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+async def _followed(path: Path) -> AsyncIterator[TraceRecord | None]:
+    """Yield records as they are written, including those of rotated files; None if there is no new
+    one.
+    """
+    files = await trio.to_thread.run_sync(_opened, path, None)
+    try:
+        while True:
+            file, reader = files[0], TraceReader(str(path))
+            while len(files) == 1:
+                for record in reader.feed(await trio.to_thread.run_sync(file.read)):
+                    yield record
+                yield None
+                await trio.sleep(LOOK)
+                if _is_another(path, file):
+                    files += await trio.to_thread.run_sync(_opened, path, file)
+            for record in reader.feed(await trio.to_thread.run_sync(file.read)):
+                yield record  # written between the last check and the rotation
+            files.pop(0).close()
+    finally:
+        for file in files:
+            file.close()
+
+
+def _opened(path: Path, after: BinaryIO | None) -> list[BinaryIO]:
+    """Open the files of a trace, oldest first.
+
+    With `after`, return only the files that were started after that one; none while files are being
+    renamed. Raises `TraceError` if there is no trace.
+    """
+    named = parts(path)
+    files: list[BinaryIO] = []
+    try:
+        files += map(opened_trace, named)
+        if after is None:
+            return files
+        found = list(map(_identity, files))
+        if found == [_identity(part) for part in parts(path)] and len(set(found)) == len(found):
+            before = _identity(after)
+            first = found.index(before) + 1 if before in found else 0
+            for file in files[:first]:
+                file.close()
+            return files[first:]
+    except (OSError, TraceError):
+        if after is None:
+            raise
+    for file in files:
+        file.close()
+    return []
+
+
+def _identity(file: BinaryIO | Path) -> tuple[int, int]:
+    found = file.stat() if isinstance(file, Path) else os.fstat(file.fileno())
+    return found.st_ino, found.st_dev
+
+
+def _is_another(path: Path, file: BinaryIO) -> bool:
+    """Return True if the file at this path is a different one."""
+    try:
+        return _identity(path) != _identity(file)
+    except FileNotFoundError:
+        return False
+
+
+# --- writing a trace
+
+
+@asynccontextmanager
+async def command_trace(config: Config) -> AsyncIterator[Trace | None]:
+    """Open the trace that the settings request; yields None without one.
+
+    Raises `TraceError`.
+    """
+    said = config.trace
+    if said.file is None:
+        yield None
+        return
+    patterns = [re.compile(pattern) for pattern in said.redact]
+
+    def redact(line: str) -> str:
+        for pattern in patterns:
+            line = pattern.sub(REDACTED, line)
+        return line
+
+    async with open_trace(
+        said.file,
+        max_bytes=said.max_bytes,
+        files=said.files,
+        redact=redact if patterns else None,
+    ) as trace:
+        yield trace
+
+
+@asynccontextmanager
+async def traced(
+    config: Config, opening: Callable[..., AbstractAsyncContextManager[Session]]
+) -> AsyncIterator[Session]:
+    """Open a session that is recorded in that trace."""
+    async with command_trace(config) as trace, opening(trace=trace) as session:
+        yield session

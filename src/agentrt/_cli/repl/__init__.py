@@ -1,0 +1,1 @@
+"""An interactive session: its state, its commands, and the display line by line."""

@@ -1,0 +1,283 @@
+"""Asking the user at the terminal the agent's questions, one at a time.
+
+Only an exact answer counts, typed after the question could be read and after its whole subject has
+been shown: neither text typed earlier for another purpose nor an unseen part of the subject may
+allow anything. The end of the input means no.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import termios
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import trio
+
+from ..._errors import LocalProtocolError
+from ..._model.events import Event, ItemUpdated, PermissionClosed, PermissionOpened
+from ..._session.origin import answering
+from ..held import HeldSession
+from ..lines import LineReader
+from ..text import broken, one_line
+from .pages import BAR, Pages
+from .questions import Choice, Question, make_question, reject
+from .view import View
+
+INERT: Final = 0.5
+"""Seconds after which a person can have read the question."""
+AROUND: Final = 6
+"""Rows that a terminal needs for the frame around the text of a question."""
+
+
+class Shows(Protocol):
+    """The place where questions are shown."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal."""
+        ...
+
+    def line(self, text: str) -> None:
+        """Show a line of the question's subject."""
+        ...
+
+    def ask(self, prompt: str, offered: Sequence[str] = (), *, again: bool = False) -> None:
+        """Show the prompt and the possible answers; typed lines go to `Asker.answer`.
+
+        `again`: the question is repeated, and since the last time only the reason was shown.
+        """
+        ...
+
+    def entered(self) -> None:
+        """The terminal has echoed an Enter."""
+        ...
+
+    def over(self) -> None:
+        """The question is not open any more."""
+        ...
+
+
+class Asker:
+    """Asks the questions of a session that its policy leaves open.
+
+    Pass each event to `take`, after the view has taken it, and each typed line to `answer`. With
+    `can_ask=False` all questions are rejected.
+    """
+
+    def __init__(
+        self, session: HeldSession, view: View, shows: Shows, *, can_ask: bool = True
+    ) -> None:
+        self._session = session
+        self._view = view
+        self._shows = shows
+        self._can_ask = can_ask
+        self._waiting: deque[PermissionOpened] = deque()
+        self._current: tuple[PermissionOpened, Question] | None = None
+        self._pages = Pages([], width=80, room=1, page=1)
+        self._subject: list[str] = []
+        """The lines of the question, as they were shown last."""
+        self._shown_at = 0.0
+        self._news = trio.Event()
+        self._reading: trio.CancelScope | None = None
+
+    @property
+    def asking(self) -> bool:
+        """True if a question is shown to the user."""
+        return self._current is not None
+
+    def expects(self, line: str) -> bool:
+        """Return True if this line could be meant as an answer."""
+        if self._current is None:
+            return False
+        return self._current[1].expects(line) or bool(self._pages.left and not line.strip())
+
+    def take(self, event: Event) -> None:
+        """Ask new questions, and withdraw those that another client or the policy has answered."""
+        if isinstance(event, PermissionOpened):
+            if event.request in self._session.permissions:  # the policy has not decided it
+                self._waiting.append(event)
+        elif isinstance(event, PermissionClosed):
+            self._waiting = deque(w for w in self._waiting if w.request != event.request)
+            if self._current is not None and self._current[0].request == event.request:
+                origin = ", ".join(filter(None, (event.who, event.via)))
+                self._shows.line(
+                    f"Answered by {one_line(origin)}."
+                    if event.by == "user" and origin
+                    else "The question is over."
+                )
+                self._over()
+        elif isinstance(event, ItemUpdated):
+            self._renew(event.item)
+            return
+        else:
+            return
+        self._next()
+
+    def answer(self, line: str | None) -> bool:
+        """Handle a typed line; None means the end of the input.
+
+        Returns False if the line was not meant as an answer.
+        """
+        with answering(_user(), "terminal"):
+            return self._answer(line)
+
+    def _answer(self, line: str | None) -> bool:
+        if self._current is None:
+            return False
+        request, question = self._current
+        early = trio.current_time() - self._shown_at < INERT
+        if line is None:
+            self._shows.line("Rejected.")
+            reject(self._session, request)
+        elif early and not self.expects(line):
+            return False
+        elif early:
+            self._ask(["Typed before the question could be read; please answer now."], again=True)
+            return True
+        elif (more := self._more(question, line)) is not None:
+            self._ask(more, again=bool(self._pages.left) and len(more) == 1)
+            return True
+        else:
+            try:
+                said = question.take(line)
+            except LocalProtocolError as error:  # it was decided in the meantime
+                self._shows.line(one_line(str(error)))
+                said = None
+            if said is not None:
+                if said:
+                    self._ask([said], again=True)
+                else:
+                    self._show(question)
+                return True
+        self._over()
+        self._next()
+        return True
+
+    def stop_asking(self) -> None:
+        """Reject the open question and all further ones, because no user is present any more."""
+        self._can_ask = False
+        if self._current is not None:
+            self.answer(None)
+
+    async def serve(self, terminal: int) -> None:
+        """Read answers from a terminal while a question is open.
+
+        At other times it does not read, because another program may use the terminal. Runs until
+        cancelled.
+        """
+        reader = LineReader(terminal)
+        while True:
+            while self._current is None:
+                self._news = trio.Event()
+                await self._news.wait()
+            if os.isatty(terminal):
+                termios.tcflush(terminal, termios.TCIFLUSH)
+            with trio.CancelScope() as self._reading:
+                line = await reader.readline()
+                if line is not None:
+                    self._shows.entered()
+                self.answer(line)
+            self._reading = None
+
+    # --- one question after the other
+
+    def _next(self) -> None:
+        while self._current is None and self._waiting:
+            request = self._waiting.popleft()
+            item = self._view.asked_about(request.item)
+            question = make_question(self._session, request, item) if self._can_ask else None
+            if question is None:
+                why = "it cannot be asked here" if self._can_ask else "nobody can be asked here"
+                self._shows.line(f"rejected, {why}: {one_line(request.title)}")
+                reject(self._session, request)
+                continue
+            self._current = request, question
+            for line in question.title.split("\n"):
+                self._title(line)
+            self._shown_at = trio.current_time()
+            self._show(question)
+            self._news.set()
+
+    def _renew(self, item: str) -> None:
+        """Show the question again if the agent has changed its subject."""
+        if self._current is None or self._current[0].item != item:
+            return
+        question = self._current[1]
+        question.renew(self._view.asked_about(item))
+        subject = question.subject(self._shows.size[0])
+        if subject and subject != self._subject:
+            self._shows.line("The agent has changed its request:")
+            self._shown_at = trio.current_time()
+            self._show(question)
+
+    def _over(self) -> None:
+        self._current = None
+        self._shows.over()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _title(self, line: str) -> None:
+        """Show a line of the title, with each row of the agent's text after a bar."""
+        columns = self._shows.size[0]
+        if len(broken(line, columns - 1)) == 1:
+            self._shows.line(line)
+            return
+        ours, _, theirs = line.partition(" │ ")
+        self._shows.line(ours)
+        for row in broken(theirs, max(8, columns - len(BAR) - 1)) if theirs else []:
+            self._shows.line(BAR + row)
+
+    def _show(self, question: Question) -> None:
+        """Show the current question, as far as it fits the screen."""
+        self._subject = question.subject(self._shows.size[0])
+        self._pages = self._paged(self._subject)
+        self._ask(self._pages.first())
+
+    def _paged(self, lines: list[str]) -> Pages:
+        assert self._current is not None
+        columns, rows = self._shows.size
+        room = rows - AROUND - len(self._current[1].offered(columns))
+        return Pages(lines, width=columns, room=room, page=rows - AROUND)
+
+    def _more(self, question: Question, line: str) -> list[str] | None:
+        """Return the lines to show for a request to see more, or for an early answer; None for
+        others.
+        """
+        line, left = line.strip(), self._pages.left
+        if question.declines(line):
+            return None
+        if line == "d" and (left or isinstance(question, Choice)):
+            self._pages = self._paged(question.subject(self._shows.size[0]))
+            return self._pages.rest()
+        if left and not line:
+            return self._pages.more()
+        return ["Nothing is allowed yet: not all of it has been shown."] if left else None
+
+    def _ask(self, lines: list[str], *, again: bool = False) -> None:
+        """Show some lines, then the question.
+
+        `again`: its possible answers have already been shown.
+        """
+        assert self._current is not None
+        question = self._current[1]
+        for line in lines:
+            self._shows.line(line)
+        if left := self._pages.left:
+            offered = [f"  Enter  shows more ({left} rows left)", "  d  shows all of it"]
+            if question.declines("n"):
+                offered.append("  n  rejects")
+            self._shows.ask("Enter/d? ", offered, again=again)
+        else:
+            offered = question.offered(self._shows.size[0])
+            self._shows.ask(question.prompt, offered, again=again)
+
+
+def _user() -> str:
+    """Return the user of this process, for the log."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # one without an entry, as containers have
+        return f"uid {os.getuid()}"

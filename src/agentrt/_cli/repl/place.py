@@ -1,0 +1,143 @@
+"""The origin of the sessions of a conversation: this process, or a server."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import structs
+
+from ..._model.events import Event, Item
+from ..._model.fork_point import check_forks, shown_until
+from ..._model.state import Snapshot
+from ..._permissions.policies import Policy
+from ..._session.session import Session, host_of
+from ..held import HeldSession
+from ..own import OwnStore, warn
+from ..setup import Setup, UsageError
+
+if TYPE_CHECKING:
+    from .sharing import Share
+
+Opened: TypeAlias = tuple[HeldSession, AsyncIterator[Event], Snapshot | None]
+"""A session, its events, and the state before them; None if the events contain everything."""
+
+
+class Place(ABC):
+    """A source of sessions.
+
+    `own` is the store of this process, if it has one. `share` is the server of this process that
+    shows the sessions, if there is one.
+    """
+
+    own: OwnStore | None = None
+    share: Share | None = None
+    lasting = False
+    """True if a session continues after it is left, and other clients may use it."""
+
+    @abstractmethod
+    def open(
+        self,
+        setup: Setup,
+        policy: Policy,
+        *,
+        on_stderr: Callable[[bytes], None],
+        report: Callable[[str], None],
+        refresh: Callable[[], None],
+    ) -> AbstractAsyncContextManager[Opened]:
+        """Open the requested session for the duration of the block.
+
+        `report` tells the user about changes of this place, `refresh` shows changes that have no
+        event. Raises `AgentrtError`.
+        """
+
+    @abstractmethod
+    def going_on(self, session: HeldSession, setup: Setup) -> Setup:
+        """Return the setup that resumes a session that was left."""
+
+    @abstractmethod
+    async def fork(self, session: HeldSession, setup: Setup, at: str | None = None) -> Setup:
+        """Return the setup of a copy of a session, which ends with the turn of the item `at`.
+
+        Raises `AgentrtError`.
+        """
+
+    def opening(self, setup: Setup) -> str:
+        """Return the text to show while a session is being opened."""
+        return f"starting {setup.agent.name} …"
+
+    async def whole(self, session: HeldSession) -> Snapshot:
+        """Return the complete state of a session."""
+        return session.snapshot()
+
+    @property
+    def trouble(self) -> str:
+        """The reason why it cannot be reached now; empty if it can."""
+        return ""
+
+
+class Here(Place):
+    """The sessions of this process."""
+
+    def __init__(self, own: OwnStore | None, share: Share | None) -> None:
+        self.own = own
+        self.share = share
+        self._said: list[Item] = []  # the items of the session that the next one is a copy of
+
+    @asynccontextmanager
+    async def open(
+        self,
+        setup: Setup,
+        policy: Policy,
+        *,
+        on_stderr: Callable[[bytes], None],
+        report: Callable[[str], None],
+        refresh: Callable[[], None],
+    ) -> AsyncIterator[Opened]:
+        if self.own is not None:
+            self.own.report = report
+        limits = setup.attended.limits
+        opening = setup.open(policy, limits=limits, replay=True, on_stderr=on_stderr, own=self.own)
+        try:
+            async with opening as session:
+                inside = host_of(session)
+                if setup.fork and not inside.log.state.items:  # its agent repeats nothing
+                    inside.core.repeat(self._said[-inside.limits.snapshot_items :])
+                    await inside.wait_until_stored()
+                with self.share.showing(session) if self.share is not None else nullcontext():
+                    if setup.kept is None:
+                        yield session, session.subscribe_all(), None
+                    else:
+                        now = session.snapshot()
+                        yield session, session.subscribe(after=now.seq), now
+        finally:
+            if self.own is not None:
+                self.own.report = warn
+
+    def going_on(self, session: HeldSession, setup: Setup) -> Setup:
+        if self.own is not None and (kept := self.own.kept(session, setup.cwd)) is not None:
+            return setup.going_on(kept, setup.agent)
+        resume = session.agent_session if session.capabilities.get("resume") else None
+        return structs.replace(setup, resume=resume, fork=False, fork_at=None, note="")
+
+    async def fork(self, session: HeldSession, setup: Setup, at: str | None = None) -> Setup:
+        check_forks(setup.agent.name, session.capabilities)
+        if at is not None:
+            check_forks(setup.agent.name, session.capabilities, "fork_at")
+        if session.agent_session is None or not session.snapshot().items:
+            raise UsageError("nothing was said yet that could be forked")
+        modes = session.modes
+        assert isinstance(session, Session)  # in this place every session is one
+        self._said = shown_until(session.log.state, at)
+        return structs.replace(
+            setup,
+            resume=session.agent_session,
+            fork=True,
+            fork_at=session.fork_point(at) if at is not None else None,
+            kept=None,
+            note="",
+            model=modes.model if modes is not None else setup.model,
+            mode=modes.mode if modes is not None else setup.mode,
+        )

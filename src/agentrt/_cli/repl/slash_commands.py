@@ -1,0 +1,221 @@
+"""The slash commands of an interactive session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ..._agents import find_agents, resolve_agent
+from ..._model.events import Choice
+from ..._model.events import Command as AgentCommand
+from ..setup import UsageError
+from ..text import one_line
+from .attaching import prompt_of, text_of
+from .conversation import Command, Repl
+from .fork_ends import fork_ends
+from .inspecting import debug, export, tasks
+from .past import resume, show_sessions
+from .permits import permissions
+
+
+async def _help(repl: Repl, argument: str) -> None:
+    repl.say("Keys:")
+    _table(repl, repl.keys)
+    repl.say("Commands (//TEXT sends the prompt /TEXT):")
+    _table(repl, [(f"/{c.name} {c.hint}".rstrip(), c.description) for c in repl.commands.values()])
+    commands = repl.view.commands
+    if commands:
+        repl.say("Commands of the agent (with // where the name is also one of the above):")
+        _table(
+            repl,
+            [
+                (f"{_name(repl, c)} {one_line(c.hint or '')}", one_line(c.description))
+                for c in commands
+            ],
+        )
+
+
+def agent_commands(repl: Repl) -> list[tuple[str, str]]:
+    """Return the agent's commands, each as it is typed and with its description."""
+    return [(_name(repl, c), c.description) for c in repl.view.commands]
+
+
+def _name(repl: Repl, command: AgentCommand) -> str:
+    """Return a command of the agent as it is typed."""
+    slash = "//" if command.name in repl.commands else "/"
+    return slash + one_line(command.name)
+
+
+async def _quit(repl: Repl, argument: str) -> None:
+    repl.leave()
+
+
+async def _agent(repl: Repl, argument: str) -> None:
+    config = repl.setup.config
+    if argument:
+        repl.leave(next=repl.setup.changed(resolve_agent(argument, config)))
+        return
+    repl.choose(
+        "/agent",
+        [(each.agent.name, each.agent.title) for each in find_agents(config) if each.available],
+        repl.setup.agent.name,
+    )
+
+
+async def _new(repl: Repl, argument: str) -> None:
+    repl.leave(next=repl.setup.changed(repl.setup.agent))
+
+
+async def _mode(repl: Repl, argument: str) -> None:
+    session = repl.session
+    if session is None:
+        return
+    if argument:
+        await session.set_mode(argument)
+        return
+    modes = session.modes
+    _choices(repl, "mode", modes.modes if modes else [], modes.mode if modes else None)
+
+
+async def _model(repl: Repl, argument: str) -> None:
+    session = repl.session
+    if session is None:
+        return
+    if argument:
+        await session.set_model(argument)
+        repl.say(f"model: {one_line(argument)}")
+        return
+    modes = session.modes
+    _choices(repl, "model", modes.models if modes else [], modes.model if modes else None)
+
+
+def _choices(repl: Repl, what: str, choices: list[Choice], current: str | None) -> None:
+    if choices:
+        rows = [(one_line(c.id), one_line(c.description or c.name)) for c in choices]
+        repl.choose(f"/{what}", rows, current)
+    else:
+        repl.say(f"The agent has no {what} to choose.")
+
+
+async def _queue(repl: Repl, argument: str) -> None:
+    word, _, number = argument.partition(" ")
+    session = repl.session
+    entries = session.queue if session is not None else []
+    if session is not None and word == "clear":
+        for entry in entries:
+            session.unqueue(entry.id)
+    elif session is not None and word == "drop" and number.isdecimal():
+        if not 0 < int(number) <= len(entries):
+            raise UsageError(f"there is no waiting prompt {number}")
+        session.unqueue(entries[int(number) - 1].id)
+    elif word:
+        raise UsageError(
+            "/queue shows the waiting prompts; /queue drop N, /queue clear remove some"
+        )
+    entries = session.queue if session is not None else []
+    for place, entry in enumerate(entries, 1):
+        mark = "  (paused)" if entry.paused else ""
+        repl.say(f"{place}  {one_line(text_of(entry.content))}{mark}")
+    if repl.paused:
+        repl.say(f"{repl.paused} paused; press Enter to resume.")
+    if not entries:
+        repl.say("No prompt is waiting.")
+
+
+async def _cost(repl: Repl, argument: str) -> None:
+    usage = repl.view.usage
+    if usage is None:
+        repl.say("The agent has not reported any usage.")
+        return
+    if usage.used is not None:
+        size = f" of {usage.size:,}" if usage.size is not None else ""
+        repl.say(f"context  {usage.used:,}{size} tokens")
+    if usage.total_tokens is not None:
+        repl.say(f"tokens   {usage.total_tokens:,}")
+    if usage.cost is not None:
+        repl.say(f"cost     {usage.cost:.4f} {one_line(usage.currency or 'USD')}")
+
+
+async def _session(repl: Repl, argument: str) -> None:
+    session = repl.session
+    if session is not None:
+        repl.say(f"agent    {one_line(session.agent.name)} {one_line(session.agent.version or '')}")
+        repl.say(f"session  {one_line(session.agent_session or '')} (agentrt --resume takes it)")
+        repl.say(f"folder   {repl.setup.cwd}")
+
+
+async def _share(repl: Repl, argument: str) -> None:
+    if repl.place.share is None:
+        raise UsageError("this session is not shared; start `agentrt --serve` to share it")
+    from .sharing import qr_code, reaches_other_machines
+
+    link = repl.place.share.link()
+    for line in qr_code(link):
+        repl.say(line)
+    repl.say(f"Open once, in one browser: {link}")
+    if not reaches_other_machines(link):
+        repl.say(
+            "Only browsers on this machine can open it; [serve] host in the settings changes that."
+        )
+
+
+async def _steer(repl: Repl, argument: str) -> None:
+    if not argument:
+        raise UsageError("/steer needs the text to send into the running turn")
+    if repl.session is not None:
+        repl.session.steer(prompt_of(argument, repl.setup.cwd))
+
+
+async def _fork(repl: Repl, argument: str) -> None:
+    session = repl.session
+    if session is None:
+        return
+    if repl.busy:
+        raise UsageError("the agent is working; stop it first")
+    ends = fork_ends(session.snapshot())
+    if not argument and len(ends) > 1 and session.capabilities.get("fork_at") is not False:
+        kept = [f"up to: {one_line(words, 60)}" for _, words in ends[1:]]
+        repl.choose("/fork", [(str(n), words) for n, words in enumerate(["all of it", *kept])])
+        return
+    left = int(argument) if argument.isdecimal() else 0
+    if argument and (not argument.isdecimal() or left >= len(ends)):
+        raise UsageError(f"/fork takes the number of last turns to leave out: 0 to {len(ends) - 1}")
+    at = ends[left][0] if left else None
+    repl.leave(next=await repl.place.fork(session, repl.setup, at))
+
+
+async def _retell(repl: Repl, argument: str) -> None:
+    if repl.session is not None:
+        repl.session.retell()
+
+
+def _table(repl: Repl, rows: Sequence[tuple[str, str]]) -> None:
+    width = max(len(name) for name, _ in rows)
+    for name, description in rows:
+        repl.say(f"  {name.ljust(width)}  {description}")
+
+
+COMMANDS: Final = {
+    command.name: command
+    for command in (
+        Command("help", "show this help", _help),
+        Command("agent", "list the installed agents, or switch to one", _agent, "[NAME]"),
+        Command("new", "start a new session with the same agent", _new),
+        Command("mode", "list the agent's modes, or switch to one", _mode, "[ID]"),
+        Command("model", "list the agent's models, or switch to one", _model, "[ID]"),
+        Command("steer", "send text into the running turn, if the agent can", _steer, "TEXT"),
+        Command("queue", "list queued prompts, or remove some", _queue, "[drop N | clear]"),
+        Command("cost", "show tokens and cost", _cost),
+        Command("session", "show the session id, for --resume", _session),
+        Command("sessions", "list earlier sessions in this folder", show_sessions),
+        Command("resume", "resume an earlier session", resume, "[N | ID]"),
+        Command("fork", "continue in a copy, without the last N turns", _fork, "[N]"),
+        Command("retell", "repeat the conversation to an agent that has lost it", _retell),
+        Command("tasks", "list background tasks, or stop one", tasks, "[stop N]"),
+        Command("permissions", "show or change who decides", permissions, "[RULE …]"),
+        Command("export", "write the conversation to a file", export, "[FILE]"),
+        Command("debug", "show internals, or the last N protocol messages", debug, "[wire [N]]"),
+        Command("share", "print a link for a browser (with --serve)", _share),
+        Command("quit", "leave (so does Ctrl-D)", _quit),
+    )
+}

@@ -1,0 +1,462 @@
+"""A view of a session: its events, folded once for all displays.
+
+A display receives everything that can be shown permanently; the ongoing items are read from the
+`View`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import trio
+from msgspec import structs
+
+from ..._model.content import Diff, JsonObject, ToolText, plain_text
+from ..._model.events import (
+    TERMINAL,
+    Command,
+    CommandsChanged,
+    Event,
+    Item,
+    ItemClosed,
+    ItemDelta,
+    ItemOpened,
+    ItemStatus,
+    ItemUpdated,
+    Modes,
+    ModesChanged,
+    Notice,
+    PermissionClosed,
+    PermissionOpened,
+    Phase,
+    PlanChanged,
+    PlanEntry,
+    QueueChanged,
+    QueueEntry,
+    StateChanged,
+    Task,
+    TaskChanged,
+    TextDelta,
+    ThoughtDelta,
+    Tool,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    UsageChanged,
+)
+from ..._model.result import TurnResult
+from ..._model.state import TurnRecord
+from ..command_output import laid_out
+from ..console import stderr_of
+from ..text import one_line, plain
+from .attaching import text_of
+from .diffs import changes
+
+_SHOWN: Final = frozenset({"agent_restarted", "agent_ended", "connected_again"})
+"""Codes of informational notices that are shown."""
+KEPT: Final = 2000
+"""Lines of a call's output that can be shown in full."""
+PIECES: Final = 20_000
+"""The minimum number of output pieces that are kept."""
+THOUGHT: Final = 160
+"""Characters of a thought that are shown."""
+SUB_AGENT: Final = 1000
+"""Characters of a sub-agent's message that are shown."""
+
+ENDS: Final[dict[ItemStatus, str]] = {
+    "completed": "",
+    "orphaned": "unknown, the agent's process has ended",
+}
+"""The text for the end of a call, for statuses that do not explain themselves."""
+
+
+class Call:
+    """A tool call."""
+
+    def __init__(self, item: Item, since: float) -> None:
+        self.item = structs.replace(item)
+        self.since = since
+        self.begun = False
+        """True once the display has shown that it runs."""
+        self.steps = 0
+        """The number of calls that a sub-agent has made in it."""
+        self.changes_seen = False
+        """True if a question has shown its changes."""
+        self._streamed: list[str] = []
+        self._forgotten = 0
+
+    @property
+    def open(self) -> bool:
+        return self.item.status not in TERMINAL
+
+    @property
+    def tool(self) -> Tool:
+        return self.item.tool or Tool()
+
+    @property
+    def title(self) -> str:
+        """A one-line title."""
+        return tool_title(self.item)
+
+    @property
+    def took(self) -> float:
+        return trio.current_time() - self.since
+
+    def add(self, text: str) -> None:
+        """Add a piece of output."""
+        self._streamed.append(text)
+        if len(self._streamed) > 2 * PIECES:
+            self._forgotten += sum(text.count("\n") for text in self._streamed[:PIECES])
+            del self._streamed[:PIECES]
+
+    def update(self, patch: JsonObject) -> None:
+        """Apply changed fields of the item."""
+        patch = dict(patch)
+        tool = patch.pop("tool", None)
+        before = self.item.status
+        for name, value in patch.items():
+            setattr(self.item, name, value)
+        if tool is not None:
+            self.item.tool = structs.replace(self.tool, **tool)
+        if before in ("pending", "waiting") and self.item.status != before:
+            self.since = trio.current_time()  # the time spent waiting for a person does not count
+
+    @property
+    def latest(self) -> str:
+        """The end of its output so far."""
+        texts = [part for part in self.tool.content if isinstance(part, ToolText)]
+        return "".join(self._streamed[-20:]) or (plain_text([texts[-1].content]) if texts else "")
+
+    def output(self) -> tuple[int, list[str]]:
+        """Return the number of omitted lines of output, and the other lines, safe to display."""
+        parts = [plain_text([p.content]) for p in self.tool.content if isinstance(p, ToolText)]
+        forgotten = 0 if parts else self._forgotten
+        lines = [line for part in parts or ["".join(self._streamed)] for line in _unfenced(part)]
+        return forgotten + len(lines[:-KEPT]), lines[-KEPT:]
+
+    def changes(self) -> list[str]:
+        """Return the lines of its changes, each with its mark."""
+        diffs = [part for part in self.tool.content if isinstance(part, Diff)]
+        return [plain(line) for diff in diffs for line in changes(diff)]
+
+    def changed(self) -> str:
+        """Return how many lines it has added and removed, as text; empty if it has no changes."""
+        lines = self.changes()
+        added, removed = (sum(line.startswith(mark) for line in lines) for mark in "+-")
+        return f"+{added} −{removed}" if lines else ""
+
+
+class Display(Protocol):
+    """The destination of a view. Texts from an agent are passed unchanged."""
+
+    def prompted(self, event: TurnStarted, text: str) -> None:
+        """A turn started with this prompt."""
+        ...
+
+    def said(self, item: str, text: str) -> None:
+        """A piece of the answer arrived."""
+        ...
+
+    def said_all(self, item: str) -> None:
+        """This part of the answer is complete."""
+        ...
+
+    def sub_agent_said(self, text: str) -> None:
+        """A sub-agent has finished a message."""
+        ...
+
+    def thought(self, words: str, seconds: float) -> None:
+        """A thought is complete. `words` is its beginning in one line."""
+        ...
+
+    def call_began(self, call: Call) -> None:
+        """A call runs, or a question about it is open; its title is known."""
+        ...
+
+    def call_ended(self, call: Call) -> None: ...
+
+    def planned(self, plan: list[PlanEntry]) -> None:
+        """The plan has changed."""
+        ...
+
+    def task_changed(self, task: Task, *, over: bool) -> None:
+        """Background work started, or its status has changed."""
+        ...
+
+    def remark(self, level: str, text: str) -> None:
+        """A one-line message with the level of a notice."""
+        ...
+
+    def answered(self, kind: str, origin: str) -> None:
+        """A question was answered with an option of this kind.
+
+        `origin`: the user who answered and the client they used; empty if it was this terminal.
+        """
+        ...
+
+    def ended(self, event: TurnEnded, words: str, stderr: str) -> None:
+        """A turn ended in an unexpected way.
+
+        `stderr`: the end of the agent's standard error.
+        """
+        ...
+
+
+class View:
+    """The state of the session, as far as it is displayed."""
+
+    def __init__(self, display: Display) -> None:
+        self.phase: Phase = "starting"
+        self.since = trio.current_time()
+        """The time at which the turn began or the last one ended."""
+        self.calls: dict[str, Call] = {}
+        """The open calls."""
+        self._asked: dict[str, float] = {}
+        """The times at which the open questions were asked."""
+        self.thoughts: dict[str, tuple[float, list[str]]] = {}
+        """The open thoughts: the start time and the pieces of each."""
+        self.plan: list[PlanEntry] = []
+        self.tasks: dict[str, Task] = {}
+        """Background work in progress."""
+        self.queue: list[QueueEntry] = []
+        self.paused = False
+        """True if some prompts in the queue are paused."""
+        self.modes: Modes | None = None
+        self.commands: list[Command] = []
+        """The agent's own commands."""
+        self.usage: Usage | None = None
+        self._display = display
+        self._texts: set[str] = set()
+        self._asides: dict[str, list[str]] = {}  # the open messages of sub-agents
+        self._tasks_over: dict[str, str] = {}  # the status that was shown last
+        self._options: dict[str, dict[str, str]] = {}
+        self._silent = True
+        self._broken_off = False
+        self._take: dict[type, Callable[[Any], None]] = {
+            StateChanged: self._state,
+            TurnStarted: self._started,
+            TurnEnded: self._ended,
+            ItemOpened: self._opened,
+            TextDelta: self._delta,
+            ThoughtDelta: self._delta,
+            ItemDelta: self._delta,
+            ItemUpdated: self._updated,
+            ItemClosed: self._closed,
+            PlanChanged: self._planned,
+            TaskChanged: self._task,
+            ModesChanged: self._modes,
+            CommandsChanged: self._commands,
+            UsageChanged: self._usage,
+            QueueChanged: self._queue,
+            Notice: self._notice,
+            PermissionOpened: self._asks,
+            PermissionClosed: self._answered,
+        }
+
+    def take(self, event: Event) -> None:
+        """Apply the next event."""
+        take = self._take.get(type(event))
+        if take is not None:
+            take(event)
+
+    def asked_about(self, id: str | None) -> Item | None:
+        """Return the tool call of a question, which is about to show its changes."""
+        call = self.calls.get(id) if id is not None else None
+        if call is None:
+            return None
+        call.changes_seen = True
+        return call.item
+
+    # --- turns
+
+    def _state(self, event: StateChanged) -> None:
+        self.phase = event.state.phase
+
+    def _started(self, event: TurnStarted) -> None:
+        self.phase, self.since = "running", trio.current_time()
+        self._silent, self._broken_off = True, False
+        if event.prompt is not None:
+            self._display.prompted(event, text_of(event.prompt))
+        elif event.origin == "agent":
+            self._display.remark("info", "· the agent goes on by itself")
+
+    def _ended(self, event: TurnEnded) -> None:
+        self.since = trio.current_time()
+        self._broken_off = event.outcome != "completed"
+        if self._broken_off or all(entry.status == "completed" for entry in self.plan):
+            self.plan = []
+        words = how_it_ended(event)
+        if words is not None:
+            data = event.error.data if event.error is not None else None
+            self._display.ended(event, one_line(words, 1000), stderr_of(data))
+        elif self._silent:
+            self._display.remark("info", "(the agent has nothing to say)")
+
+    # --- items
+
+    def _opened(self, event: ItemOpened) -> None:
+        item = event.item
+        if item.replay or item.type == "user":
+            return
+        over = item.status in TERMINAL
+        if item.type == "text":
+            if item.parent is None:
+                self._texts.add(item.id)
+                self._say(item.id, plain_text(item.content))
+            else:
+                self._asides[item.id] = [plain_text(item.content)]
+        elif item.type == "thought":
+            if item.parent is None and not over:
+                self.thoughts[item.id] = trio.current_time(), []
+        elif item.type == "tool":
+            self._silent = False
+            call = self.calls[item.id] = Call(item, trio.current_time())
+            parent = self.calls.get(item.parent) if item.parent is not None else None
+            if parent is not None:
+                parent.steps += 1
+            self._moved(call)
+        if over:
+            self._closed(ItemClosed(item.id, item.status))
+
+    def _delta(self, event: ItemDelta) -> None:
+        if event.item in self._texts:
+            self._say(event.item, event.text)
+        elif event.item in self._asides:
+            self._asides[event.item].append(event.text)
+        elif event.item in self.thoughts:
+            self.thoughts[event.item][1].append(event.text)
+        elif event.item in self.calls:
+            self.calls[event.item].add(event.text)
+
+    def _say(self, item: str, text: str) -> None:
+        if text:
+            self._silent = self._silent and text.isspace()
+            self._display.said(item, text)
+
+    def _updated(self, event: ItemUpdated) -> None:
+        call = self.calls.get(event.item)
+        if call is not None:
+            call.update(event.patch)
+            self._moved(call)
+
+    def _moved(self, call: Call) -> None:
+        if not call.begun and call.item.status in ("running", "waiting"):
+            call.begun = True
+            call.since = trio.current_time()
+            self._display.call_began(call)
+
+    def _closed(self, event: ItemClosed) -> None:
+        if event.item in self._texts:
+            self._texts.discard(event.item)
+            self._display.said_all(event.item)
+        elif (pieces := self._asides.pop(event.item, None)) is not None:
+            if text := "".join(pieces).strip():
+                self._display.sub_agent_said(text)
+        elif (thought := self.thoughts.pop(event.item, None)) is not None:
+            since, parts = thought
+            words = one_line("".join(parts), THOUGHT)
+            self._display.thought(words, trio.current_time() - since)
+        elif (call := self.calls.pop(event.item, None)) is not None:
+            call.item.status = event.status
+            self._display.call_ended(call)
+
+    # --- questions, which are displayed by the asker
+
+    @property
+    def asked_since(self) -> float | None:
+        """The time at which the oldest open question was asked; None if none is open."""
+        return next(iter(self._asked.values()), None)
+
+    def _asks(self, event: PermissionOpened) -> None:
+        self._asked[event.request] = trio.current_time()
+        self._options[event.request] = {option.id: option.kind for option in event.options}
+
+    def _answered(self, event: PermissionClosed) -> None:
+        self._asked.pop(event.request, None)
+        kind = self._options.pop(event.request, {}).get(event.option or "")
+        if event.by == "user" and kind is not None:
+            here = event.via in ("", "terminal", "program")
+            origin = "" if here else ", ".join(filter(None, (event.who, event.via)))
+            self._display.answered(kind, origin)
+
+    # --- other events
+
+    def _planned(self, event: PlanChanged) -> None:
+        if self._broken_off:
+            return  # the last plan of a stopped turn
+        before, self.plan = self.plan, event.plan
+        if before != event.plan:
+            self._display.planned(event.plan)
+
+    def _task(self, event: TaskChanged) -> None:
+        task = event.task
+        over = task.status in TERMINAL or task.status in ("stopped", "killed")
+        known = self.tasks.pop(task.id, None)
+        before = known.status if known is not None else self._tasks_over.get(task.id)
+        if over:
+            self._tasks_over[task.id] = task.status
+        else:
+            self.tasks[task.id] = task
+        if before != task.status:  # a report may follow the end
+            self._display.task_changed(task, over=over)
+
+    def _modes(self, event: ModesChanged) -> None:
+        before = self.modes.mode if self.modes is not None else None
+        self.modes = event.modes
+        if before is not None and event.modes.mode not in (None, before):
+            self._display.remark("info", f"mode: {one_line(event.modes.mode or '')}")
+
+    def _commands(self, event: CommandsChanged) -> None:
+        self.commands = event.commands
+
+    def _usage(self, event: UsageChanged) -> None:
+        self.usage = event.usage
+
+    def _queue(self, event: QueueChanged) -> None:
+        self.queue, self.paused = event.queue, event.paused
+
+    def _notice(self, event: Notice) -> None:
+        if event.level != "info" or event.code in _SHOWN:
+            self._display.remark(event.level, one_line(event.message, 1000))
+
+
+def tool_title(item: Item) -> str:
+    """Return a one-line title of a tool call."""
+    tool = item.tool or Tool()
+    return one_line(tool.title or tool.name or tool.kind)
+
+
+def how_it_failed(item: Item) -> str:
+    """Return an unexpected end of a tool call in the history; empty if it ended normally."""
+    status = item.status
+    return "" if status is None or status not in TERMINAL else ENDS.get(status, status)
+
+
+def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
+    """Return the end of a turn as text; None if it ended normally."""
+    why = end.error.message if end.error is not None else None
+    said = end.stop_reason
+    match end.outcome:
+        case "completed":
+            return None
+        case "cancelled":
+            return "cancelled by the agent" if end.by == "agent" else "cancelled"
+        case "refused":
+            return f"the agent refused: {why}" if why else "the agent refused"
+        case "limit":
+            return f"the agent stopped at a limit ({said})" if said else "stopped at a limit"
+        case "failed":
+            return f"the turn failed: {why or said or 'the agent did not say why'}"
+        case "timed_out" | "agent_died":
+            return why or end.outcome
+        case None:
+            return None
+
+
+def _unfenced(text: str) -> list[str]:
+    """Return the lines of some output, without the fence that some agents put around it."""
+    lines = [line.rstrip() for line in plain(laid_out(text)).splitlines()]
+    if len(lines) > 1 and lines[0].startswith("```") and lines[-1] == "```":
+        return lines[1:-1]
+    return lines

@@ -1,0 +1,163 @@
+"""A view on a screen: finished items are printed once, ongoing ones are drawn with each frame.
+
+Blocks of the answer, a thought as one line and a tool call as a card are printed. The unfinished
+block, calls with a spinner and the plan are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..._model.events import PlanEntry, Task, TurnEnded, TurnStarted
+from ..._model.state import TurnRecord
+from ..console import quoted
+from ..repl.view import SUB_AGENT, Call, View
+from ..text import folded, one_line, plain, safe
+from .cards import SPINNER, drawn, full, has_more, printed
+from .frame import last_lines
+from .markdown import Blocks, Renderer
+from .page import Page
+from .style import Fragments, rendered
+
+TAIL: Final = 8
+"""Lines of the unfinished block that are drawn."""
+CARDS: Final = 6
+"""Running calls that are drawn."""
+PLAN: Final = 8
+"""Entries of the plan that are drawn."""
+
+_PLAN: Final = {"completed": ("good", "✓"), "in_progress": ("busy", "▸")}
+
+
+class Drawing:
+    """A `Display` that writes to a page."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.folded: Callable[[], str] | None = None
+        """Returns the complete form of the last text that was shortened."""
+        self._render = Renderer(colour=page.paint.colour)
+        self._texts: dict[str, Blocks] = {}
+
+    # --- drawn text
+
+    def live(self, view: View, now: float, rows: int) -> Fragments:
+        """Return the ongoing work, for a terminal of `rows` rows.
+
+        The unfinished block takes at most a third of them: content for which a window that became
+        smaller has no room stays in the scrollback.
+        """
+        width, shown = self.page.width(), Fragments()
+        for blocks in self._texts.values():
+            # Use the renderer of finished blocks, so that nothing moves when the block is printed.
+            if tail := blocks.unfinished(2 * TAIL, TAIL * width):
+                shown += last_lines(rendered(self._render(tail, width)), TAIL, width)
+        shown = last_lines(shown, rows // 3, width)
+        for since, parts in view.thoughts.values():
+            words = one_line("".join(parts[-200:])[-400:], 10_000)[-max(10, width - 24) :]
+            mark = SPINNER[int(now * 8) % len(SPINNER)]
+            shown += [("busy", f"{mark} "), ("dim", f"thinking {now - since:.0f} s  ")]
+            shown += [("italic", f"{words}\n")]
+        running = [call for call in view.calls.values() if call.item.parent is None]
+        for call in running[-CARDS:]:
+            shown += drawn(call, now, width)
+        if len(running) > CARDS:
+            shown.append(("dim", f"  … {len(running) - CARDS} more\n"))
+        if any(entry.status != "completed" for entry in view.plan):
+            shown += _plan_lines(view.plan, width)
+        for task in view.tasks.values():
+            title = one_line(task.title or task.id, max(10, width - 20))
+            shown += [("busy", "⚙ "), ("dim", f"in the background: {title}\n")]
+        return shown
+
+    # --- printed text
+
+    def prompt(self, text: str) -> None:
+        """Print a prompt, shortened if it is long."""
+        text = safe(text).rstrip("\n")
+        brief = folded(text, "ctrl-o shows all of it")
+        if brief != text:
+            self.folded = lambda: text + "\n"
+        first, *more = brief.split("\n")
+        lines = [f"❯ {first}", *(f"  {line}" for line in more)]
+        self.page.write(self.page.paint(("you", "\n".join(lines))) + "\n", "you", apart=True)
+
+    def answer(self, text: str) -> None:
+        """Print a complete answer."""
+        blocks = Blocks()
+        self._print(blocks.feed(text))
+        self._print(blocks.end())
+
+    def _print(self, blocks: list[tuple[str, bool]]) -> None:
+        width = self.page.width()
+        for block, apart in blocks:
+            self.page.write(self._render(block, width), "text", apart=apart)
+
+    # --- display of a view
+
+    def prompted(self, event: TurnStarted, text: str) -> None:
+        self.prompt(text)
+
+    def said(self, item: str, text: str) -> None:
+        self._print(self._texts.setdefault(item, Blocks()).feed(text))
+
+    def said_all(self, item: str) -> None:
+        if (blocks := self._texts.pop(item, None)) is not None:
+            self._print(blocks.end())
+
+    def thought(self, words: str, seconds: float) -> None:
+        took = f" for {seconds:.0f} s" if seconds >= 1 else ""
+        self.page.line(("dim", f"✻ thought{took}: "), ("italic", words), kind="card")
+
+    def call_began(self, call: Call) -> None:
+        pass  # running calls are drawn
+
+    def call_ended(self, call: Call) -> None:
+        indent = "  " if call.item.parent is not None else ""
+        self.page.write(printed(call, self.page.paint, self.page.width(), indent=indent), "card")
+        if has_more(call):
+            self.folded = lambda: full(call, self.page.paint)
+
+    def planned(self, plan: list[PlanEntry]) -> None:
+        if plan and all(entry.status == "completed" for entry in plan):
+            text = self.page.paint(("good", "✓ "), ("", f"plan {len(plan)}/{len(plan)} done"))
+            self.page.write(text + "\n", "card")
+
+    def sub_agent_said(self, text: str) -> None:
+        self.page.line(("dim", f"  {one_line(text, SUB_AGENT)}"), kind="card")
+
+    def task_changed(self, task: Task, *, over: bool) -> None:
+        if over:
+            title = one_line(task.title or task.id)
+            said = f"⚙ in the background: {title}: {plain(task.status)}"
+            self.page.line(("dim", said), kind="card")
+
+    def remark(self, level: str, text: str) -> None:
+        if level == "info":
+            self.page.line(("dim", text))
+        else:
+            look = "bad" if level == "error" else "warn"
+            self.page.line((look, f"{level}: "), ("", text))
+
+    def answered(self, kind: str, origin: str) -> None:
+        look = "good" if kind.startswith("allow") else "warn"
+        by = ("dim", f" ({one_line(origin)})" if origin else "")
+        self.page.line(("dim", "  → "), (look, kind.replace("_", " ")), by, kind="ask")
+
+    def ended(self, event: TurnEnded | TurnRecord, words: str, stderr: str) -> None:
+        look = "warn" if event.outcome == "cancelled" else "bad"
+        self.page.line((look, f"— {words}"), kind="end")
+        for line in quoted(stderr):
+            self.page.line(("dim", line), kind="end")
+
+
+def _plan_lines(plan: list[PlanEntry], width: int) -> Fragments:
+    done = sum(entry.status == "completed" for entry in plan)
+    first = max(0, min(done - 1, len(plan) - PLAN))
+    shown: Fragments = [("bold", f"plan {done}/{len(plan)}\n")]
+    for entry in plan[first : first + PLAN]:
+        look, mark = _PLAN.get(entry.status, ("dim", "·"))
+        words = "" if entry.status == "in_progress" else "dim"
+        shown += [(look, f"  {mark} "), (words, f"{one_line(entry.content, width - 6)}\n")]
+    return shown

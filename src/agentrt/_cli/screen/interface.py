@@ -1,0 +1,304 @@
+"""The bottom of the terminal: ongoing work, the prompt, and completions.
+
+All code in this module runs in the terminal's thread, except creating an `Interface`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from msgspec import Struct
+from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.formatted_text import AnyFormattedText
+from prompt_toolkit.history import History
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.output import Output
+from prompt_toolkit.widgets import SearchToolbar
+
+from ..repl.questions import could_be_an_answer
+from .style import STYLE, Fragments, colour_depth, styled
+
+PROMPT: Final = "❯ "
+MORE: Final = "  "
+ROWS: Final = 12
+"""Lines of a prompt that are visible."""
+OFFERED: Final = 8
+"""Completions that are visible."""
+INERT: Final = 0.5
+"""Seconds after which a person can have read a question."""
+WRITING: Final = 1.0
+"""Seconds without a key after which the user is no longer considered to be typing."""
+
+
+class Live(Struct, frozen=True):
+    """The content around the prompt."""
+
+    above: Fragments = []
+    status: Fragments = []
+    busy: bool = False
+
+
+class Listener(Protocol):
+    """The Trio side, which implements the keys."""
+
+    def entered(self, text: str) -> None:
+        """Handle a prompt or a command."""
+        ...
+
+    def answered(self, text: str | None) -> None:
+        """Handle an answer to the question; None for Ctrl-D."""
+        ...
+
+    def interrupt_key(self, cleared: bool) -> None:
+        """Handle Ctrl-C. `cleared`: the agent was idle, and the key has emptied the prompt."""
+        ...
+
+    def escape_key(self) -> None: ...
+
+    def end_key(self) -> None: ...
+
+    def mode_key(self) -> None: ...
+
+    def expand_key(self) -> None: ...
+
+    def take_back_key(self) -> None: ...
+
+    def edit_key(self, draft: str) -> None: ...
+
+    def suspend_key(self) -> None: ...
+
+
+class Interface:
+    """The prompt and the content around it."""
+
+    def __init__(self, listener: Listener, history: History, completer: Completer) -> None:
+        self.listener = listener
+        self.live = Live()
+        self._completer = completer
+        self.post: Callable[..., None]
+        """Calls a function on the Trio side. Set by the screen."""
+        self.draft = Buffer(
+            multiline=True,
+            history=history,
+            completer=completer,
+            complete_while_typing=True,
+        )
+        self.answer = Buffer(multiline=False)
+        self.question: str | None = None
+        self.offered: Fragments = []
+        """The possible answers to the question."""
+        self.answering = False
+        self._asked_at = 0.0
+        self._typed_at = 0.0
+        self._search = SearchToolbar(ignore_case=True)
+        self.draft.on_text_changed += self._touched
+        self._draft_control = BufferControl(
+            self.draft, search_buffer_control=self._search.control, preview_search=True
+        )
+        self._answer_control = BufferControl(self.answer)
+
+    def make_application(
+        self, keys: KeyBindings, input: Input, output: Output, *, colour: bool
+    ) -> Application[None]:
+        app: Application[None] = Application(
+            layout=Layout(self._container(), focused_element=self._draft_control),
+            key_bindings=keys,
+            style=STYLE,
+            color_depth=colour_depth(colour=colour),
+            erase_when_done=True,
+            input=input,
+            output=output,
+            terminal_size_polling_interval=None,
+        )
+        app.ttimeoutlen = 0.1
+        app.timeoutlen = 0.4
+        return app
+
+    def _container(self) -> HSplit:
+        asking = Condition(lambda: self.question is not None)
+        return HSplit(
+            [
+                ConditionalContainer(
+                    _lines(lambda: self.live.above), Condition(lambda: bool(self.live.above))
+                ),
+                ConditionalContainer(
+                    _lines(self._offered_lines),
+                    asking & Condition(lambda: bool(self.offered)),
+                ),
+                ConditionalContainer(
+                    Window(
+                        self._answer_control,
+                        height=1,
+                        dont_extend_height=True,
+                        get_line_prefix=lambda line, wrap: styled(self._question_prefix()),
+                    ),
+                    asking,
+                ),
+                ConditionalContainer(
+                    Window(
+                        self._draft_control,
+                        height=Dimension(min=1, max=ROWS),
+                        dont_extend_height=True,
+                        wrap_lines=True,
+                        get_line_prefix=self._prefix,
+                        style=lambda: "class:dim" if self.answering else "",
+                    ),
+                    Condition(lambda: bool(self.draft.text) or not self.answering),
+                ),
+                self._search,
+                ConditionalContainer(
+                    _lines(self._completions), Condition(lambda: bool(self._completions()))
+                ),
+                _lines(lambda: self.live.status),
+            ]
+        )
+
+    # --- input
+
+    def _prefix(self, line: int, wrapped: int) -> AnyFormattedText:
+        first = line == 0 and wrapped == 0
+        look = "dim" if self.answering else "you"
+        return styled([(look, PROMPT if first else MORE)])
+
+    def _touched(self, buffer: Buffer) -> None:
+        self._typed_at = asyncio.get_running_loop().time()
+
+    def set_draft(self, text: str) -> None:
+        self.draft.text = text
+        self.draft.cursor_position = len(text)
+
+    def add_to_draft(self, text: str, apart: str = "") -> None:
+        """Keep text that was typed at the wrong moment; `apart` separates it from the existing
+        text.
+        """
+        self.draft.cursor_position = len(self.draft.text)
+        self.draft.insert_text((apart if self.draft.text else "") + text)
+
+    def offer(self, text: str) -> None:
+        """Start a command whose argument the user chooses from a menu."""
+        self.set_draft(text)
+        self._show_menu(self._found())
+
+    def forget_draft(self) -> None:
+        """Empty the prompt; its text goes to the history."""
+        self.draft.append_to_history()
+        self.draft.reset()
+
+    # --- the question
+
+    def ask(self, prompt: str, offered: Fragments, *, again: bool) -> None:
+        """Put a question in front of the draft.
+
+        It takes keys once it can have been read and the user is not typing. `again`: it was asked
+        before, and its answer may have been started.
+        """
+        open_already = self.question is not None
+        self.question = prompt
+        self.offered = offered
+        if not again:
+            self.answer.reset()
+        if not open_already:
+            self._asked_at = asyncio.get_running_loop().time()
+            self._await_quiet()
+        self._redraw()
+
+    def stop_asking(self) -> None:
+        """End the question. Text that was typed for another purpose is kept with the draft."""
+        left = "" if could_be_an_answer(self.answer.text) else self.answer.text
+        self.question, self.answering = None, False
+        self.answer.reset()
+        get_app().layout.focus(self._draft_control)
+        if left:
+            self.add_to_draft(left)
+        self._redraw()
+
+    def _await_quiet(self) -> None:
+        if self.question is None or self.answering:
+            return
+        loop = asyncio.get_running_loop()
+        ready = self._asked_at + INERT
+        if self.draft.text:
+            ready = max(ready, self._typed_at + WRITING)
+        if loop.time() < ready:
+            loop.call_at(ready, self._await_quiet)
+            return
+        self.answering = True
+        get_app().layout.focus(self._answer_control)
+        self._redraw()
+
+    def _offered_lines(self) -> Fragments:
+        shown = list(self.offered)
+        if shown:
+            shown[-1] = (shown[-1][0], shown[-1][1].rstrip("\n"))
+        return shown
+
+    def _question_prefix(self) -> Fragments:
+        if not self.answering:
+            return [("ask", "  a question: please read it …")]
+        return [("ask", self.question or "")]
+
+    def _redraw(self) -> None:
+        get_app().invalidate()
+
+    # --- completion
+
+    def complete(self) -> None:
+        """Complete now, without waiting for the completions while typing."""
+        found = self._found()
+        if len(found) == 1:
+            self.draft.apply_completion(found[0])
+        else:
+            self._show_menu(found)
+
+    def _found(self) -> list[Completion]:
+        return list(self._completer.get_completions(self.draft.document, CompleteEvent()))
+
+    def _show_menu(self, found: list[Completion]) -> None:
+        if found:
+            self.draft._set_completions(found)
+            self.draft.go_to_completion(0)
+
+    def _completions(self) -> Fragments:
+        state = self.draft.complete_state
+        if state is None or not has_focus(self.draft)():
+            return []
+        chosen = state.complete_index
+        first = max(0, min((chosen or 0) - OFFERED // 2, len(state.completions) - OFFERED))
+        shown = state.completions[first : first + OFFERED]
+        width = max(len(each.display_text) for each in shown) if shown else 0
+        columns = get_app().output.get_size().columns
+        rows: Fragments = []
+        for place, each in enumerate(shown, first):
+            look = "chosen" if place == chosen else ""
+            room = max(0, columns - width - 6)
+            rows.append((look, f"  {each.display_text.ljust(width)}"))
+            rows.append((look or "dim", f"  {each.display_meta_text[:room]}\n"))
+        if left := len(state.completions) - len(shown):
+            rows.append(("dim", f"  … {left} more\n"))
+        if rows:
+            rows[-1] = (rows[-1][0], rows[-1][1].rstrip("\n"))
+        return rows
+
+
+def _lines(fragments: Callable[[], Fragments]) -> Window:
+    """Return a window that only shows lines."""
+    return Window(
+        FormattedTextControl(lambda: styled(fragments()), show_cursor=False),
+        dont_extend_height=True,
+        wrap_lines=True,
+    )

@@ -1,0 +1,371 @@
+"""An interactive session on a screen: the effects of keys, and the frames."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from typing import Final
+
+import trio
+
+from ..._errors import AgentrtError
+from ..._model.events import Command as AgentCommand
+from ..._model.events import Modes
+from ..._nesting import bare_errors
+from ..command_output import laid_out
+from ..console import PARTING, quoted
+from ..held import HeldSession
+from ..repl.asking import Shows
+from ..repl.conversation import TWICE, Command, Repl
+from ..repl.place import Place
+from ..repl.slash_commands import agent_commands
+from ..repl.view import Display
+from ..setup import Setup
+from ..signals import ending_signals
+from ..text import one_line, plain
+from .asking import OnScreen, kept_answer
+from .completion import Words
+from .drawing import Drawing
+from .editor import edit
+from .frame import last_lines, queue_lines
+from .greeting import greet
+from .history import open_history
+from .interface import Interface, Live
+from .keys import KEYS
+from .page import Page
+from .shell import Shell
+from .status import status_line
+from .style import Painter
+from .terminal import Screen, open_screen
+
+FRAME: Final = 0.03
+"""The minimum number of seconds between two frames."""
+TICK: Final = 0.12
+"""Seconds between two frames during an animation."""
+ROOM: Final = 64 * 1024
+"""Characters that may wait for the next frame."""
+
+
+async def converse(
+    setup: Setup,
+    place: Place,
+    commands: Mapping[str, Command],
+    *,
+    colour: bool,
+    pick: bool = False,
+) -> int:
+    """Run an interactive session until the user leaves; returns the exit status."""
+    with trio.open_signal_receiver(*ending_signals()) as signals:
+        repl = ScreenRepl(setup, place, commands, colour=colour)
+        repl.early += ["/resume"] * pick
+        async with bare_errors(), open_screen(repl.interface, colour=colour) as screen:
+            repl.screen = screen
+            async with bare_errors(), trio.open_nursery() as nursery:
+                repl.nursery = nursery
+                nursery.start_soon(repl.obey, signals)
+                nursery.start_soon(screen.serve)
+                nursery.start_soon(repl.watch_terminal)
+                nursery.start_soon(repl.draw)
+                status = await repl.run(setup)
+                nursery.cancel_scope.cancel(reason="left")
+            with trio.move_on_after(PARTING):
+                await screen.paint(repl.page.take(), Live())
+    return status
+
+
+class ScreenRepl(Repl):
+    """An interactive session on a `Screen`. It implements the keys of `Listener`."""
+
+    keys = KEYS
+
+    def __init__(
+        self, setup: Setup, place: Place, commands: Mapping[str, Command], *, colour: bool
+    ) -> None:
+        super().__init__(commands, place)
+        self.screen: Screen
+        self.nursery: trio.Nursery
+        self.page = Page(Painter(colour=colour), self._width)
+        self._words = Words(setup.cwd)
+        self.interface = Interface(self, open_history(setup.cwd), self._words)
+        self._drawing = Drawing(self.page)
+        self._shell: Shell | None = None
+        self._dirty = trio.Event()
+        self._taken = trio.Event()
+        self._hint = ""
+        self._hint_until = 0.0
+        self._learned: tuple[Modes | None, list[AgentCommand]] = None, []
+        self._leave_when_done = False
+
+    def _width(self) -> int:
+        return self.screen.size.columns
+
+    # --- display
+
+    def say(self, text: str) -> None:
+        self.page.say(text, "ours")
+        self._dirty.set()
+
+    def report(self, text: str, stderr: str = "") -> None:
+        self.page.line(("bad", "agentrt: "), ("", plain(text)), kind="error")
+        for line in quoted(stderr):
+            self.page.line(("dim", line), kind="error")
+        self._dirty.set()
+
+    def hint(self, text: str) -> None:
+        """Show a short-lived message in the line below the prompt."""
+        self._hint = text
+        self._hint_until = trio.current_time() + TWICE
+        self._dirty.set()
+
+    def began(self, setup: Setup) -> tuple[Display, Shows]:
+        self._drawing = Drawing(self.page)
+        self._learned = None, []
+        self._words.commands = self._own_commands()
+        self._dirty.set()
+        return self._drawing, OnScreen(self.screen, self.interface, self.page)
+
+    def opened(self, session: HeldSession, nursery: trio.Nursery) -> None:
+        greet(self._drawing, session, self.setup, self.earlier, self._width())
+
+    def _own_commands(self) -> list[tuple[str, str]]:
+        return [(f"/{c.name}", c.description) for c in self.commands.values()]
+
+    def _learn_words(self) -> None:
+        """Update the possible completions."""
+        modes = self.view.modes
+        self._learned = modes, self.view.commands
+        self._words.commands = self._own_commands() + agent_commands(self)
+        for name, choices in (
+            ("/mode", modes.modes if modes is not None else []),
+            ("/model", modes.models if modes is not None else []),
+        ):
+            self._words.arguments[name] = [
+                (one_line(c.id), one_line(c.description or c.name)) for c in choices
+            ]
+
+    def refresh(self) -> None:
+        self._dirty.set()
+        if (self.view.modes, self.view.commands) != self._learned:
+            self._learn_words()
+        if self._leave_when_done and not self.busy:
+            self.leave()
+
+    def closed(self) -> None:
+        self.screen.do(self.interface.stop_asking)
+
+    async def room(self) -> None:
+        while self.page.size > ROOM:
+            await self._taken.wait()
+
+    def restore(self) -> None:
+        self.screen.restore()
+
+    async def watch_terminal(self) -> None:
+        """Leave when the terminal has disappeared."""
+        await self.screen.gone.wait()
+        self.leave(128 + signal.SIGHUP)
+
+    def choose(self, command: str, rows: list[tuple[str, str]], current: str | None = None) -> None:
+        """Show a menu below the prompt, to choose from with the arrow keys."""
+        self._words.arguments[command] = [
+            (name, f"{description}  (now)" if name == current else description)
+            for name, description in rows
+        ]
+        self.screen.do(self.interface.offer, f"{command} ")
+
+    # --- frames
+
+    async def draw(self) -> None:
+        """Draw frames. Runs until cancelled."""
+        while True:
+            hint = self._hint_until - trio.current_time()
+            still = min(TWICE, hint) if hint > 0 else TWICE
+            with trio.move_on_after(TICK if self._moving else still):
+                await self._dirty.wait()
+            self._dirty = trio.Event()
+            text = self.page.take()
+            taken, self._taken = self._taken, trio.Event()
+            taken.set()
+            await self.screen.paint(text, self._live())
+            await trio.sleep(FRAME)
+
+    @property
+    def _moving(self) -> bool:
+        working = self.view.phase in ("starting", "running", "cancelling")
+        return working or self._shell is not None
+
+    def _live(self) -> Live:
+        view, now, size = self.view, trio.current_time(), self.screen.size
+        above = self._drawing.live(view, now, size.lines)
+        if self._shell is not None:
+            words = one_line(self._shell.command, size.columns - 30)
+            above += [("busy", "$ "), ("", words), ("dim", "   ctrl-c ends it\n")]
+        above += queue_lines(self.waiting, paused=self.paused, width=size.columns)
+        above = last_lines(above, size.lines - 8, size.columns)
+        offline = bool(self.place.trouble)
+        running = not offline and view.phase not in ("idle", "dead", "closed")
+        # While a question is open, the time that it has been waiting is shown.
+        since = view.asked_since if view.phase == "waiting" else None
+        since = view.since if since is None else since
+        status = status_line(
+            view,
+            now - since if running else None,
+            agent=self.session.agent.name if self.session is not None else self.setup.agent.name,
+            permissions=self.setup.config.permissions.mode,
+            queue=len(self.waiting),
+            hint=self._hint if now < self._hint_until else self._standing_hint(),
+            now=now,
+            width=size.columns,
+            offline=offline,
+        )
+        return Live(
+            above=[("", "\n"), *above] if above else [("", "")], status=status, busy=running
+        )
+
+    def _standing_hint(self) -> str:
+        if self._leave_when_done:
+            return "leaves when this is done"
+        if self.left.is_set():
+            return "leaving …"
+        if self.asker is not None and self.asker.asking:
+            return "ctrl-d rejects · ctrl-c stops the agent"
+        if self.place.trouble:
+            return "reconnecting … · ctrl-d leaves"
+        if self.view.phase == "cancelling":
+            return "ctrl-c ends the agent"
+        if self.view.phase == "dead":
+            return "the next prompt starts it"
+        return "esc stops it" if self.view.phase == "running" else ""
+
+    # --- keys
+
+    def entered(self, text: str) -> None:
+        text = text.strip()
+        self._leave_when_done = False
+        if text.startswith("!") and text != "!":
+            self.nursery.start_soon(self._run_shell, text[1:].strip())
+        else:
+            if text.startswith("/") and text[1:].partition(" ")[0] in self.commands:
+                self.page.line(("you", f"❯ {one_line(text)}"), kind="you")
+            self.typed(text, self.nursery)
+        self._dirty.set()
+
+    def answered(self, text: str | None) -> None:
+        asker = self.asker
+        if asker is None or not asker.asking:
+            if text:
+                self.screen.do(self.interface.add_to_draft, text)
+            return
+        if text is not None and not asker.expects(text):
+            if not text.strip():
+                return  # Enter at a question that is completely visible
+            self.screen.do(self.interface.add_to_draft, text)
+            self.page.line(("warn", kept_answer(text)), kind="ask")
+        asker.answer(text)
+        self._dirty.set()
+
+    def interrupted(self) -> None:
+        if not self.screen.is_lent:
+            self.interrupt_key(cleared=False)
+
+    def interrupt_key(self, cleared: bool) -> None:
+        if self._shell is not None:
+            self._shell.stop()
+            return
+        match self.interrupt(draft=cleared):
+            case "stopping":
+                self._dirty.set()
+            case "ending":
+                self.hint("ending the agent; ctrl-d leaves")
+            case "idle":
+                self.hint("ctrl-c again leaves")
+            case "leaving":
+                self.hint("leaving …")
+
+    def escape_key(self) -> None:
+        if self.session is not None and self.view.phase in ("running", "waiting"):
+            self.session.cancel()
+
+    def end_key(self) -> None:
+        stays = self.busy and not self._leave_when_done and not self.place.lasting
+        if stays and self.session is not None:
+            self._leave_when_done = True
+            if self.asker is not None:
+                self.asker.stop_asking()
+            self.hint("leaves when this is done; ctrl-d again leaves now")
+        else:
+            self.leave()
+
+    def mode_key(self) -> None:
+        session = self.session
+        modes = session.modes if session is not None else None
+        if session is None or modes is None or not modes.modes:
+            self.hint("the agent has no modes")
+            return
+        ids = [choice.id for choice in modes.modes]
+        place = ids.index(modes.mode) + 1 if modes.mode in ids else 0
+        self.nursery.start_soon(self._set_mode, session, ids[place % len(ids)])
+
+    async def _set_mode(self, session: HeldSession, mode: str) -> None:
+        try:
+            await session.set_mode(mode)
+        except AgentrtError as error:
+            self.report_error(error)
+
+    def expand_key(self) -> None:
+        folded = self._drawing.folded
+        if folded is None:
+            self.hint("nothing to expand")
+        else:
+            self.page.write(folded(), "full", apart=True)
+            self._dirty.set()
+
+    def take_back_key(self) -> None:
+        if (text := self.take_back()) is not None:
+            self.screen.do(self.interface.add_to_draft, text, "\n")
+            self._dirty.set()
+
+    def edit_key(self, draft: str) -> None:
+        self.nursery.start_soon(self._edit, draft)
+
+    def suspend_key(self) -> None:
+        self.nursery.start_soon(self._suspend)
+
+    # --- other programs
+
+    async def _suspend(self) -> None:
+        """Stop this process as a shell job, until the shell continues it."""
+        async with self.screen.lent():
+            os.kill(0, signal.SIGTSTP)  # from the main thread: it stops right here
+
+    async def _run_shell(self, command: str) -> None:
+        if self._shell is not None:
+            self.hint("a command is running; ctrl-c ends it")
+            return
+        self.page.line(("you", f"! {one_line(command)}"), kind="shell")
+        shell = self._shell = Shell(command, self.setup.cwd, self._show_output, self.room)
+        try:
+            status = await shell.run()
+        except OSError as error:
+            self.report(f"the shell: {error.strerror}")
+        else:
+            if status:
+                self.page.line(("bad", f"exit status {status}"), kind="shell")
+        finally:
+            self._shell = None
+            self._dirty.set()
+
+    def _show_output(self, line: str) -> None:
+        self.page.write(plain(laid_out(line.rstrip("\r"))) + "\n", "shell")
+        self._dirty.set()
+
+    async def _edit(self, draft: str) -> None:
+        """Let the user edit the draft in their editor."""
+        try:
+            async with self.screen.lent():
+                text = await edit(draft)
+        except (OSError, ValueError) as error:
+            self.report(f"the editor: {error}")
+        else:
+            self.screen.do(self.interface.set_draft, text)

@@ -1,0 +1,412 @@
+"""The settings of a command-line session: agent, directory, limits and permissions."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from .._agents import BUILT_IN, Agent, acp, claude, find_agents, resolve_agent
+from .._config import Config, ConfigError, PermissionMode
+from .._errors import (
+    AgentNotFound,
+    AgentrtError,
+    FolderNotTrusted,
+    LocalProtocolError,
+    SessionNotFound,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+    TraceError,
+)
+from .._journal.address import is_server
+from .._limits import Limits
+from .._model.content import JsonObject
+from .._model.fork_point import ForkPoint
+from .._permissions.policies import (
+    Allow,
+    Ask,
+    Decision,
+    PermissionRequest,
+    Policy,
+    allow_all,
+    ask,
+    deny_all,
+    rules,
+)
+from .._process.inherited import without_own
+from .._runtime.open import open_session, reopen_session
+from .._session.session import Session
+from .bound import TIMED_OUT, TimedOut
+from .kept import Kept, Own
+from .text import one_line
+
+_INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|node|bun|deno|ruby|perl|sh|bash|uvx|npx")
+DEMO = "demo"
+NO_AGENT = (
+    "no agent is installed; `agentrt agents` lists agents and how to install them"
+    " (`--agent demo` tries agentrt without one)"
+)
+DAMAGED = 3
+"""The exit status for a corrupt store."""
+
+
+class UsageError(AgentrtError):
+    """The command line is invalid."""
+
+
+def exit_code(error: AgentrtError) -> int:
+    """Return the exit status for an error that prevented a turn."""
+    refused = UsageError | ConfigError | LocalProtocolError | TraceError | FolderNotTrusted
+    if isinstance(error, refused):
+        return 2
+    if isinstance(error, StoreDamaged):
+        return DAMAGED
+    if isinstance(error, StoreError):
+        return 1 if isinstance(error, StoreUnavailable) else 2
+    if isinstance(error, TimedOut):
+        return TIMED_OUT
+    return 4 if isinstance(error, AgentNotFound | SessionNotFound) else 1
+
+
+class Setup(Struct, frozen=True, kw_only=True):
+    """The settings that are needed to open a session, and to open further ones like it."""
+
+    agent: Agent
+    config: Config
+    cwd: str = "."
+    resume: str | None = None
+    """The agent's own id of an earlier session."""
+    fork: bool = False
+    """True if a copy of that session continues and the session itself stays unchanged."""
+    fork_at: ForkPoint | None = None
+    """The point at which the copy ends, if it is not the end."""
+    kept: Kept | None = None
+    """A stored session to resume."""
+    moved: bool = False
+    """True if that session continues in `cwd` instead of in its own directory."""
+    store: str | None = None
+    """The value of `--store`."""
+    model: str | None = None
+    mode: str | None = None
+    options: JsonObject = {}
+    """Settings that are specific to this agent: the `options` of `open_session`."""
+    note: str = ""
+    """A note for the user about the choice of the agent."""
+
+    def policy(
+        self, mode: PermissionMode, *, attended: bool = False, chosen: bool = True
+    ) -> Policy:
+        """Return the policy: the rules of the settings, then the mode.
+
+        `attended`: a person can be asked about calls that a rule may deny, and can fill in forms in
+        mode `allow-all`. `chosen`: the mode was chosen explicitly; otherwise `deny` only answers
+        the agent's questions. Raises `UsageError` if a rule is invalid.
+        """
+        if mode == "deny" and not chosen:
+            otherwise: Policy = _deny_questions
+        elif mode == "allow-all" and attended:
+            otherwise = _ask_forms
+        else:
+            otherwise = {"ask": ask, "deny": deny_all, "allow-all": allow_all}[mode]
+        permissions = self.config.permissions
+        try:
+            return rules(
+                allow=permissions.allow,
+                deny=permissions.deny,
+                otherwise=otherwise,
+                attended=attended,
+                on_violation=permissions.on_violation,
+            )
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+    def doubts(self) -> list[str]:
+        """Return warnings about rules that cannot hold for this agent or never apply to it.
+
+        Raises `UsageError` if no deny rule could hold.
+        """
+        said = self.config.permissions
+        if not (said.allow or said.deny):
+            return []  # without rules, skip the slow import
+        from .._permissions.reach import unreachable_rules
+
+        # Claude Code asks before each call, whatever its mode is.
+        unasked = () if self.agent.protocol == "claude" else self.agent.quirks.unasked_modes
+        if said.deny and (self.mode in unasked or "*" in unasked):
+            how = f"in its mode {self.mode} " if self.mode in unasked else ""
+            raise UsageError(
+                f"{self.agent.name} asks nobody {how}so that no --deny rule would hold"
+            )
+        doubts = []
+        if said.deny and self.agent.quirks.unasked:
+            doubts = [f"{self.agent.name} asks nobody when it {self.agent.quirks.unasked}"]
+        return doubts + [
+            f"the rule {rule} never applies: {why}"
+            for rule, why in unreachable_rules(said.allow, said.deny, self.agent)
+        ]
+
+    @property
+    def limits(self) -> Limits:
+        """The limits for this agent, with the changes of the settings."""
+        from .._runtime.assembly import limits_for  # as slow to import as everything else together
+
+        return self.config.bound(limits_for(self.agent, None))
+
+    @property
+    def attended(self) -> Setup:
+        """This setup for a person, who ends a turn that takes too long.
+
+        It has no hard limit unless one was set.
+        """
+        limits = {"hard": None, **self.config.limits}
+        return structs.replace(self, config=structs.replace(self.config, limits=limits))
+
+    def open(
+        self,
+        policy: Policy,
+        *,
+        limits: Limits,
+        replay: bool,
+        on_stderr: Callable[[bytes], None] | None = None,
+        own: Own | None = None,
+    ) -> AbstractAsyncContextManager[Session]:
+        """Open the session.
+
+        `replay`: have a resumed agent repeat the conversation. `on_stderr` receives the agent's
+        standard error. `own` is the store; without one, nothing is stored. The context manager
+        raises `AgentrtError` if the session cannot be opened; this method raises `SessionNotFound`
+        if a stored session cannot be resumed without its store.
+        """
+        resume = self.resume
+        if self.kept is not None:
+            if own is not None:
+                return self._reopen(own, self.kept, policy, limits, on_stderr)
+            resume = self.kept.entry.agent_session  # the only way to resume it without a store
+            if resume is None:
+                raise SessionNotFound(f"{self.agent.name} itself keeps nothing of that session")
+        opening = self._opening(
+            open_session,
+            self.agent,
+            cwd=self.cwd,
+            permissions=policy,
+            resume=resume,
+            fork=self.fork,
+            fork_at=self.fork_at,
+            model=self.model,
+            mode=self.mode,
+            options=self.options if replay else {**self.options, "replay": False},
+            limits=limits,
+            env=agents_environment(self.config),
+            trusted=self.config.trusted,
+            on_stderr=on_stderr,
+            journal=own.store if own is not None else None,
+        )
+        return opening if self.resume is None else _resumed(opening, self.resume)
+
+    @asynccontextmanager
+    async def _reopen(
+        self,
+        own: Own,
+        kept: Kept,
+        policy: Policy,
+        limits: Limits,
+        on_stderr: Callable[[bytes], None] | None,
+    ) -> AsyncIterator[Session]:
+        await own.fetch(kept)
+        async with self._opening(
+            reopen_session,
+            kept.entry.session,
+            own.store,
+            agent=self.agent,
+            cwd=self.cwd if self.moved else None,
+            permissions=policy,
+            limits=limits,
+            env=agents_environment(self.config),
+            trusted=self.config.trusted,
+            on_stderr=on_stderr,
+        ) as session:
+            if self.model is not None:
+                await session.set_model(self.model)
+            if self.mode is not None:
+                await session.set_mode(self.mode)
+            yield session
+
+    def _opening(
+        self,
+        open: Callable[..., AbstractAsyncContextManager[Session]],
+        *arguments: object,
+        **settings: Any,
+    ) -> AbstractAsyncContextManager[Session]:
+        """Open the session with a trace, if one is configured."""
+        if self.config.trace.file is None:
+            return open(*arguments, **settings)
+        from .commands.trace import traced
+
+        return traced(self.config, partial(open, *arguments, **settings))
+
+    def going_on(self, kept: Kept, agent: Agent) -> Setup:
+        """Return a setup that resumes a stored session of this agent.
+
+        It uses the session's directory, model, mode and options.
+        """
+        return structs.replace(
+            self.changed(agent), kept=kept, cwd=kept.entry.cwd, model=None, mode=None, options={}
+        )
+
+    def changed(self, agent: Agent) -> Setup:
+        """Return a setup for a new conversation with `agent`.
+
+        For a different agent it has no model, mode and options, as these belong to an agent.
+        """
+        new = structs.replace(
+            self,
+            agent=agent,
+            resume=None,
+            fork=False,
+            fork_at=None,
+            kept=None,
+            moved=False,
+            note="",
+        )
+        if agent == self.agent:
+            return new
+        return structs.replace(new, model=None, mode=None, options={})
+
+
+@asynccontextmanager
+async def _resumed(
+    opening: AbstractAsyncContextManager[Session], resume: str
+) -> AsyncIterator[Session]:
+    """Open a session that is not stored, so that only its agent may know it.
+
+    Raises `SessionNotFound` with a message that explains this.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            session = await stack.enter_async_context(opening)
+        except SessionNotFound as error:
+            raise SessionNotFound(
+                f"no session {one_line(resume)!r} is stored (`agentrt sessions` lists them), and"
+                f" its agent does not know it either: {error}"
+            ) from error
+        yield session
+
+
+def agents_environment(config: Config, *, server: bool = False) -> dict[str, str]:
+    """Return the environment of the agents that a command starts.
+
+    It is the user's own environment, as if they had started the agent by hand, without the
+    variables that agentrt itself needs: a process with a token can answer its own questions, and
+    one with the password of a store can write there.
+
+    `server`: the command is `agentrt serve`.
+    """
+    stores = (config.serve.store, config.terminal.store)
+    database = any(each is not None and is_server(each) for each in stores)
+    return without_own(os.environ, server=server, database=database)
+
+
+def _deny_questions(request: PermissionRequest) -> Decision:
+    """Reject each question, because no person can be asked."""
+    return deny_all(request)
+
+
+def _ask_forms(request: PermissionRequest) -> Decision:
+    """Allow everything except forms, which only a person can fill in.
+
+    Forms of Claude have no options; forms of ACP have a schema or a URL.
+    """
+    fields = request.raw if isinstance(request.raw, dict) else {}
+    form = not request.options or "requestedSchema" in fields or "url" in fields
+    return Ask() if form else Allow()
+
+
+def choose_agent(
+    config: Config,
+    name: str | None = None,
+    command: str | None = None,
+    protocol: str | None = None,
+    *,
+    demo: bool = False,
+) -> tuple[Agent, str]:
+    """Return the requested agent, or else the first installed one, and a note about the choice.
+
+    With `demo`, the built-in demo agent stands in if no other agent is installed. Only a command
+    with a person in front of it may ask for that: a script would take its answer for a model's.
+    Raises `AgentNotFound` or `UsageError`.
+    """
+    if command is not None:
+        return resolve_agent(_of_command(command, protocol)), ""
+    wanted = name or config.agent
+    if wanted is not None:
+        return resolve_agent(wanted, config), ""
+    installed = (each.agent for each in find_agents(config) if each.available)
+    agent = next((each for each in installed if each.name != DEMO), None)
+    if agent is not None:
+        return agent, ""
+    if not demo:
+        raise AgentNotFound(NO_AGENT)
+    return resolve_agent(BUILT_IN[DEMO]), (
+        "no agent is installed; using the built-in demo agent, which has no model"
+        " (`agentrt agents` lists agents and how to install them)"
+    )
+
+
+def _of_command(command: str, protocol: str | None) -> Agent:
+    try:
+        agent = claude(command) if protocol == "claude" else acp(command)
+        if protocol == "codex":
+            agent = structs.replace(BUILT_IN["codex"], command=agent.command)
+    except ValueError as error:
+        raise UsageError(f"--command: {error}") from error
+    return structs.replace(agent, name=_name_of(agent.command))
+
+
+def _name_of(command: Sequence[str]) -> str:
+    """Name the agent of a command: its program or, for an interpreter, the script that it runs."""
+    program = os.path.basename(command[0])
+    if not _INTERPRETER.fullmatch(program):
+        return program
+    for place, word in enumerate(command[1:], 1):
+        if word in ("-c", "-e", "--eval"):
+            break
+        if word == "-m":
+            return command[place + 1] if place + 1 < len(command) else program
+        if not word.startswith("-"):
+            return os.path.splitext(os.path.basename(word))[0] or program
+    return program
+
+
+def read_schema(said: str | None) -> JsonObject | None:
+    """Return a JSON schema from the command line: the schema itself, or the name of a file.
+
+    Returns None if `said` is None. Raises `UsageError`.
+    """
+    if said is None:
+        return None
+    text, where = said, "--json-schema"
+    if not said.lstrip().startswith("{"):
+        where = f"--json-schema {said}"
+        try:
+            text = Path(said).read_text(encoding="utf-8-sig")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(
+                f"{where}: {reason}; give a file with a JSON schema, or the schema itself, which"
+                " starts with {"
+            ) from error
+    try:
+        schema: Any = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{where}: not valid JSON ({error})") from error
+    if not isinstance(schema, dict):
+        raise UsageError(f'{where}: a JSON schema must be an object, such as {{"type": …}}')
+    return schema
