@@ -17,9 +17,9 @@ from agentrt._model.driver import (
     Answer,
     Asked,
     Driver,
+    EndsBySilence,
     Opening,
     Returned,
-    Settles,
     Signal,
     SpeechEnded,
     Spoke,
@@ -199,13 +199,13 @@ def test_nothing_can_be_called(rig: Rig) -> None:
 
 
 def test_silence_behind_the_signal_ends_the_turn(rig: Rig) -> None:
-    assert isinstance(rig.driver, Settles)
-    assert not rig.driver.settling
+    assert isinstance(rig.driver, EndsBySilence)
+    assert not rig.driver.awaits_silence
     rig.do(rig.driver.cancel())
-    assert rig.driver.settling
-    assert only(rig.do(rig.driver.settle()), TurnFinished).outcome == "cancelled"
+    assert rig.driver.awaits_silence
+    assert only(rig.do(rig.driver.end_by_silence()), TurnFinished).outcome == "cancelled"
     assert rig.driver.idle
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence
 
 
 def test_one_signal_is_enough(rig: Rig) -> None:

@@ -10,8 +10,8 @@ from agentrt._model.content import Text
 from agentrt._model.driver import (
     Driver,
     Effect,
+    EndsBySilence,
     Opening,
-    Settles,
     Spoke,
     Started,
     StartFailed,
@@ -62,7 +62,7 @@ def rig() -> Rig:
 
 def test_the_driver_keeps_the_contract(rig: Rig) -> None:
     driver: Driver = rig.driver
-    assert isinstance(driver, Settles)
+    assert isinstance(driver, EndsBySilence)
     assert isinstance(driver, Steers)
 
 

@@ -38,7 +38,7 @@ async def test_it_is_shown_in_the_call_that_the_agent_names(autojump_clock: trio
     async with session_with(unresponsive, tools=[build]) as (session, _):
         session.submit("go")
         core = session._host.core
-        with core:
+        with core.step():
             core.conversation.items.tool_called(ToolCalled(id="c1", opens=True, name="build"))
         Calls(session).call("build", call="c1")
         await trio.sleep(5)

@@ -71,7 +71,7 @@ async def test_a_limit_is_moved_by_the_gap_and_a_notice_tells(
             await trio.sleep(3)
             # The loop stands still: its clock goes on, and then it is told.
             autojump_clock.jump(60)
-            host_of(session).core.stood_still(60)
+            host_of(session).core.extend_limits(60)
             codes = [event.code async for event in turn if isinstance(event, agentrt.Notice)]
         assert turn.result.outcome == "completed"
     assert codes == ["stood_still"]
@@ -83,7 +83,7 @@ async def test_behind_the_gap_the_limit_counts_on(autojump_clock: trio.testing.M
         async with session.prompt("go", check=False) as turn:
             await trio.sleep(3)
             autojump_clock.jump(60)
-            host_of(session).core.stood_still(60)
+            host_of(session).core.extend_limits(60)
         assert turn.result.outcome == "timed_out"
         assert trio.current_time() >= 70
 

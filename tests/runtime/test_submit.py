@@ -202,10 +202,10 @@ async def test_a_call_that_waits_for_a_client_makes_the_session_wait(
         core = session._host.core
         session.submit("one")
         call = ToolCalled(id="c", opens=True, name="pick", owner="client", status="waiting")
-        with core:
+        with core.step():
             item = core.conversation.call_client(call)
         assert session.state.phase == "waiting"
-        with core:
+        with core.step():
             core.conversation.items.tool_called(ToolCalled(id="c", status="completed"))
         assert session.state.phase == "running"
         assert core.conversation.items.open_call("c") is None

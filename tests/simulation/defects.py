@@ -26,8 +26,8 @@ from agentrt._journal.keeper import StoreKeeper
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
 from agentrt._model import conversation as conversation_module
-from agentrt._model.clocks import Ring
 from agentrt._model.conversation import Conversation
+from agentrt._model.deadlines import Deadline
 from agentrt._model.events import ItemClosed
 from agentrt._model.items import Items
 from agentrt._model.log import Cursor
@@ -42,7 +42,7 @@ from agentrt._session.host import SessionHost
 from agentrt._session.link import Link
 from agentrt._session.questions import Questions
 from agentrt._session.turn import Turn
-from agentrt._session.withheld import Withheld
+from agentrt._session.unsent import UnsentUntilStored
 from agentrt._web.client import Client
 from agentrt._web.feed import Feed
 from agentrt._web.native import NativeViewer
@@ -190,30 +190,30 @@ def _lose_text(item_closed: Any, self: SessionState, event: Any) -> None:
         self.items[event.item] = structs.replace(self.items[event.item], text="")
 
 
-# --- clocks
+# --- deadlines
 
 
-def _idle_while_asked(next_alarm: Any, turn: TurnMachine | None, **more: Any) -> Any:
-    alarm = next_alarm(turn, **more)
+def _idle_while_asked(next_deadline: Any, turn: TurnMachine | None, **more: Any) -> Any:
+    alarm = next_deadline(turn, **more)
     if turn is not None and turn.state is TurnState.WAITING and turn.limits.idle is not None:
-        return min((more["active_at"] + turn.limits.idle, Ring.IDLE), alarm, key=lambda a: a[0])
+        return min((more["active_at"] + turn.limits.idle, Deadline.IDLE), alarm, key=lambda a: a[0])
     return alarm
 
 
-def _hard_limit_of_silence(next_alarm: Any, turn: TurnMachine | None, **more: Any) -> Any:
+def _hard_limit_of_silence(next_deadline: Any, turn: TurnMachine | None, **more: Any) -> Any:
     if turn is None:
-        return next_alarm(turn, **more)
+        return next_deadline(turn, **more)
     before = turn.hard_at
     turn.hard_at += more["active_at"] - turn.began_at
-    alarm = next_alarm(turn, **more)
+    alarm = next_deadline(turn, **more)
     turn.hard_at = before
     return alarm
 
 
-def _never_set_anew(look: Any, self: SessionHost) -> None:
-    asleep, self._asleep = self._asleep, None
-    look(self)
-    self._asleep = asleep
+def _never_set_anew(reschedule: Any, self: SessionHost) -> None:
+    scope, self._sleep_scope = self._sleep_scope, None
+    reschedule(self)
+    self._sleep_scope = scope
 
 
 # --- turns
@@ -316,13 +316,13 @@ def _cancel_behind_the_gate(
         cancel_turn(self, turn, verdict, **more)
 
     if self.log.keeper is not None and self.log.behind:
-        self._withheld.send("steer", "", None, cancel, _nothing)
+        self._unsent.send_when_stored("steer", "", None, cancel, _nothing)
     else:
         cancel()
 
 
 def _send_at_once(*kinds: str) -> Wrong:
-    def send_at_once(send: Any, self: Withheld, kind: Any, *what: Any) -> None:
+    def send_at_once(send: Any, self: UnsentUntilStored, kind: Any, *what: Any) -> None:
         if kind in kinds:
             what[2]()
         else:
@@ -339,12 +339,12 @@ def _refuse_behind_the_gate(
 
     log = self._conversation.log
     if more["denied"] and log.keeper is not None and log.behind:
-        self._withheld.send("steer", "", None, refuse, _nothing)
+        self._unsent.send_when_stored("steer", "", None, refuse, _nothing)
     else:
         refuse()
 
 
-def _send_what_was_stopped(drop: Any, self: Withheld, turn: Any, **more: Any) -> None:
+def _send_what_was_stopped(drop: Any, self: UnsentUntilStored, turn: Any, **more: Any) -> None:
     for each in self._waiting:
         if each.turn is turn and each.kind == "prompt":
             each.drop()
@@ -493,10 +493,20 @@ DEFECTS = (
     _one("a cancel is not sent", SessionCore, "_send_cancel", _nothing),
     _one(
         "the idle clock is not stopped while a question is open",
-        *(core_module, "next_alarm", _idle_while_asked),
+        *(core_module, "next_deadline", _idle_while_asked),
     ),
-    _one("the clocks are not set anew when something moves", SessionHost, "look", _never_set_anew),
-    _one("the hard clock is reset by activity", core_module, "next_alarm", _hard_limit_of_silence),
+    _one(
+        "deadlines are not rescheduled when something moves",
+        SessionHost,
+        "reschedule",
+        _never_set_anew,
+    ),
+    _one(
+        "the hard limit is extended by activity",
+        core_module,
+        "next_deadline",
+        _hard_limit_of_silence,
+    ),
     _one("an item is left open at the end", Items, "close_all", _leave_calls),
     _one(
         "a viewer is registered after an await: where the log is then",
@@ -589,12 +599,12 @@ DEFECTS = (
     ),
     _one(
         "a prompt is sent before it is stored",
-        *(Withheld, "send", _send_at_once("prompt", "steer")),
+        *(UnsentUntilStored, "send_when_stored", _send_at_once("prompt", "steer")),
         store=True,
     ),
     _one(
         "what is allowed reaches the agent before it is stored",
-        *(Withheld, "send", _send_at_once("allow")),
+        *(UnsentUntilStored, "send_when_stored", _send_at_once("allow")),
         store=True,
     ),
     _one(
@@ -678,7 +688,7 @@ DEFECTS = (
     ),
     _one(
         "a prompt that was stopped is sent when it is stored",
-        *(Withheld, "drop", _send_what_was_stopped),
+        *(UnsentUntilStored, "drop", _send_what_was_stopped),
         store=True,
     ),
 )

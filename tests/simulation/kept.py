@@ -100,7 +100,7 @@ class SimulatedStore(SteppedStore):
     def withholds(self) -> bool:
         """Whether something for the agent waits for the disk."""
         world = self.world
-        return hasattr(world, "session") and bool(world.session._host.core._withheld)
+        return hasattr(world, "session") and bool(world.session._host.core._unsent)
 
     @property
     def unread(self) -> bool:

@@ -194,7 +194,9 @@ async def test_a_flood_of_one_tenant_is_slowed_and_no_other_waits_for_it(
             for runtime in there.runtimes
             for info in runtime.list_open()
         ]
-        paced = [host for host in hosts if host.pace is not None and host.pace.rate]
+        paced = [
+            host for host in hosts if host.rate_limit is not None and host.rate_limit.events_per_s
+        ]
         assert len(paced) == 2
         assert all(host.log.state.state.turn is not None for host in paced)
         for session in floods:

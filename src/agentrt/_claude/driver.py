@@ -65,7 +65,7 @@ Out: TypeAlias = list[Effect]
 
 
 class ClaudeDriver:
-    """The state machine of one Claude Code process. Implements `Driver`, `Settles`, `Steers`.
+    """The state machine of one Claude Code process. Implements `Driver`, `EndsBySilence`, `Steers`.
 
     `new_uuid` makes the uuids of prompts. A uuid that was used before is never sent again.
     """
@@ -210,11 +210,11 @@ class ClaudeDriver:
         return self._started and self._turns.at_rest and not self._tasks.live
 
     @property
-    def settling(self) -> bool:
+    def awaits_silence(self) -> bool:
         # An incomplete line does not count as silence: the rest of it may contradict the guess.
         return self._turns.settling and not (self._turns.guesses and self._lines.begun)
 
-    def settle(self) -> list[Effect]:
+    def end_by_silence(self) -> list[Effect]:
         out: Out = []
         self._turns.settle(out)
         return out

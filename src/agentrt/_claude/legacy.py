@@ -54,7 +54,10 @@ NOT_FOR_IT = (
 
 
 class LegacyDriver:
-    """The state machine of one process with the older dialect. Implements `Driver`, `Settles`."""
+    """The state machine of one process with the older dialect.
+
+    Implements `Driver`, `EndsBySilence`.
+    """
 
     def __init__(
         self,
@@ -159,12 +162,12 @@ class LegacyDriver:
         return self._turn is None
 
     @property
-    def settling(self) -> bool:
+    def awaits_silence(self) -> bool:
         return self._turn is not None and self._speech.interrupted
 
-    def settle(self) -> list[Effect]:
+    def end_by_silence(self) -> list[Effect]:
         out: list[Effect] = []
-        if self.settling:
+        if self.awaits_silence:
             self._snapshots.drop(out)
             self._owed = True
             self._end(Verdict("cancelled"), None, out)

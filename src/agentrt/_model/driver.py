@@ -467,14 +467,14 @@ class Driver(Protocol):
 
 
 @runtime_checkable
-class Settles(Protocol):
+class EndsBySilence(Protocol):
     """A driver whose turns end in two steps: the agent's result and its report that it is idle.
 
     Its agent also continues by itself when its background work has ended.
     """
 
     @property
-    def settling(self) -> bool:
+    def awaits_silence(self) -> bool:
         """True if a second step is missing, or if nothing runs but the agent should continue.
 
         The missing message follows within milliseconds or never, so the runtime calls `settle`
@@ -482,7 +482,7 @@ class Settles(Protocol):
         """
         ...
 
-    def settle(self) -> list[Effect]:
+    def end_by_silence(self) -> list[Effect]:
         """Stop waiting: end a `settling` turn now. `settling` is False afterwards."""
         ...
 

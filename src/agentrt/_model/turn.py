@@ -92,7 +92,7 @@ PHASES: Final[dict[TurnState, Phase]] = {
 _DEFAULTS: Final = Limits()
 
 
-class Deadline(Protocol):
+class MovableDeadline(Protocol):
     """A deadline that others can move, on the session's monotonic clock."""
 
     @property
@@ -150,7 +150,7 @@ class TurnMachine(Struct, eq=False):
     """The time left until `hard_at` while a person is asked: that time does not count."""
     moved: bool = False
     """True if the program has moved `hard_at`, which then differs from `limits.hard`."""
-    scope: Deadline | None = None
+    scope: MovableDeadline | None = None
     """The cancel scope whose deadline is the hard limit, once it has been accessed."""
 
     # --- the end

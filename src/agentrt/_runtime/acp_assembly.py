@@ -140,7 +140,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                         on_exit=host.program_ended,
                     )
                 )
-                host.when_gone.append(terminals.release_all)
+                host.exit_callbacks.append(terminals.release_all)
                 host.programs = lambda: terminals.running
                 serve_terminal = partial(_serve_terminal, host, terminals)
                 host.services["terminal"] = partial(editors.serve, serve_terminal)
@@ -191,4 +191,4 @@ def _left_out(host: SessionHost, variable: str) -> None:
         f"a command runs without {variable!r:.100}, which the agent may not set: it could make the"
         " command something else (see `terminal_env` of the agent)"
     )
-    host.core.say(Notice("info", "variable_left_out", message, {"variable": variable[:100]}))
+    host.core.add_notice(Notice("info", "variable_left_out", message, {"variable": variable[:100]}))

@@ -54,7 +54,7 @@ def _with_notices(agent: Agent, assembly: Assembly, offer: Offer) -> Assembly:
         env = environment(agent, offer.env, project=offer.project)
         tools = bool(offer.tools or offer.servers or assembly.opening.mcp_servers)
         for notice in await project.notices(env, tools=tools):
-            host.core.say(notice)
+            host.core.add_notice(notice)
         async with assembly.attach(host, session) as opening:
             yield opening
 

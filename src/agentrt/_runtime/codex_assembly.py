@@ -133,4 +133,4 @@ def _set_tools(host: SessionHost, server: ToolServer, tools: Iterable[object]) -
     new = sorted({tool.name for tool in server.tools} - known)
     if new:
         message = f"codex learns of new tools with its next session only: {', '.join(new)}"
-        host.core.say(Notice("warning", "tools_fixed", message, {"tools": new}))
+        host.core.add_notice(Notice("warning", "tools_fixed", message, {"tools": new}))

@@ -37,4 +37,4 @@ def _say(
 ) -> None:
     titles = listed(task.title or task.id for task in tasks)
     data = {"tasks": [task.id for task in tasks]}
-    host.core.say(Notice(level, code, f"{what}: {titles}", data))
+    host.core.add_notice(Notice(level, code, f"{what}: {titles}", data))

@@ -57,7 +57,7 @@ class Editors:
         self._env = env
         self._variables = tuple(variables)
         self._shown: dict[str, str] = {}  # the last known output of each terminal
-        host.when_gone.append(self._agent_gone)
+        host.exit_callbacks.append(self._agent_gone)
 
     async def serve(self, otherwise: Otherwise | None, asked: Requested) -> JsonObject:
         """Answer a request by the program, a client, or else by `otherwise`.

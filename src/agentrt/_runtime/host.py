@@ -77,7 +77,7 @@ class Host:
         self._updated = host_of(session).wall_time()
         self._stop_listening = session.log.listen(self._noting_activity(session.log))
         if self.tenant:
-            host_of(session).pace = self._register.pace(self.tenant)
+            host_of(session).rate_limit = self._register.pace(self.tenant)
 
     def _noting_activity(self, log: Log) -> Callable[[], None]:
         """Return a listener that records the time when a turn starts or ends, or a question is
@@ -234,7 +234,7 @@ class Host:
         """Return True if the session is idle and has had no viewer for this long."""
         host, id = host_of(self.session), self.session.id
         seen = max(host.core.active_at, self._register.looked_at(id))
-        alone = host.rests and not self._register.is_busy(id)
+        alone = host.can_unload and not self._register.is_busy(id)
         return alone and trio.current_time() - seen >= limit
 
     def _look(self) -> None:

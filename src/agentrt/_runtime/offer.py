@@ -223,7 +223,7 @@ def _show_progress(
     of = f" of {total:g}" if total is not None else ""
     words = f"{message} ({progress:g}{of})" if message else f"{progress:g}{of}"
     core = host.core
-    with core:
+    with core.step():
         items = core.conversation.items
         if call is not None and items.open_call(call) is not None:
             items.tool_called(ToolCalled(id=call, append=f"{words}\n"))
@@ -249,16 +249,16 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
         on_tools=lambda tools: host.own_tools.set_tools(own_names(tools)),
     )
     session.offer_tools(server.set_tools)
-    host.after_turn.append(partial(_check_fetched, host, server))
+    host.completion_callbacks.append(partial(_check_fetched, host, server))
     return server
 
 
 def _check_fetched(host: SessionHost, server: ToolServer) -> None:
     """Report after the first turn if the agent has not fetched the tools."""
-    host.after_turn.clear()
+    host.completion_callbacks.clear()
     if server.tools and not server.fetched:
         names = [tool.name for tool in server.tools]
-        host.core.say(
+        host.core.add_notice(
             Notice(
                 "warning",
                 "tools_not_fetched",

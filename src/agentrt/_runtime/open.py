@@ -377,7 +377,7 @@ async def _opened(
             telemetry=given.telemetry,
         ) as session,
     ):
-        host_of(session).like = partial(
+        host_of(session).fork_factory = partial(
             open_session,
             agent,
             roots=opening.roots,

@@ -15,7 +15,7 @@ from .._journal.base import StoreEntry, no_room
 from .._journal.keeper import was_prompted
 from .._limits import Tenant
 from .._model.events import Phase
-from .._session.pace import Pace
+from .._session.rate_limit import TenantRateLimit
 from .._session.session import Session, host_of
 
 
@@ -117,7 +117,7 @@ class Register:
         self.emptied = trio.Event()
         """Set when a session was unloaded; see `memory.py`."""
         self.has_store = has_store
-        self.paces: dict[str, Pace] = {}
+        self.paces: dict[str, TenantRateLimit] = {}
         self._rooms: dict[str, int | None] = {}  # session limits of tenants
         self._room = room
         self._starting: set[Hosted] = set()
@@ -158,11 +158,11 @@ class Register:
     def know(self, tenant: Tenant) -> None:
         """Set the limits of a tenant."""
         self._rooms[tenant.name] = tenant.sessions
-        self.pace(tenant.name).rate = tenant.events
+        self.pace(tenant.name).events_per_s = tenant.events
 
-    def pace(self, tenant: str) -> Pace:
+    def pace(self, tenant: str) -> TenantRateLimit:
         """Return the rate limit of a tenant."""
-        return self.paces.setdefault(tenant, Pace())
+        return self.paces.setdefault(tenant, TenantRateLimit())
 
     def count(self, tenant: str) -> int:
         """Return the number of a tenant's sessions that are open here or starting."""

@@ -400,14 +400,14 @@ class Runtime:
                 await look_back(self.store, log, None, None, self.limits)
             options["fork_at"] = fork_point(log.state, at)
         said = shown_until(log.state, at)[-self.limits.snapshot_items :]
-        like = host_of(host.session).like if host is not None else None
+        like = host_of(host.session).fork_factory if host is not None else None
         if host is None or like is None:
             fork = await self.create(agent, **options)
         else:
             fork = await self._open_like(like, host, options)
         inside = host_of(fork)
         if not inside.log.state.items:
-            inside.core.repeat(said)
+            inside.core.show_history(said)
             await inside.wait_until_stored()  # nothing is shown before that
         return fork
 

@@ -58,7 +58,7 @@ async def change(
             core.conversation.confirm(setting)
             if answer.error is not None:
                 words = f"the change of {setting!r} was not carried out: {answer.error.message}"
-                core.say(Notice("warning", "setting_refused", words, {"setting": setting}))
+                core.add_notice(Notice("warning", "setting_refused", words, {"setting": setting}))
 
     given_up = False
     core.requests.call(method, params, returned)
@@ -67,7 +67,7 @@ async def change(
     finally:
         if asked.answer is None:
             given_up = True
-            with core:
+            with core.step():
                 core.conversation.unconfirm(setting)
     asked.result()
 

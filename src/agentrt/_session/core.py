@@ -18,20 +18,20 @@ from msgspec import structs
 from .._errors import AgentrtError, Busy, LimitExceeded, LocalProtocolError, SessionClosed
 from .._limits import Limits
 from .._logging import LogScope, get_logger
-from .._model.clocks import NEVER, Alarm, Ring, next_alarm
 from .._model.content import Block, JsonObject, Text
 from .._model.conversation import Conversation
+from .._model.deadlines import NEVER, Deadline, DueDeadline, next_deadline
 from .._model.driver import (
     Asked,
     Checking,
     Driver,
     Effect,
+    EndsBySilence,
     ModesSet,
     Opening,
     Requested,
     Returned,
     Said,
-    Settles,
     Signal,
     Spoke,
     Started,
@@ -65,7 +65,7 @@ from .interfaces import Host, Observer
 from .questions import Questions
 from .requests import Requests
 from .tripwire import Tripwire
-from .withheld import Withheld
+from .unsent import UnsentUntilStored
 
 When = Literal["queue", "interrupt", "reject"]
 """The behaviour of a new prompt while a turn is running; see `Session.prompt`."""
@@ -129,6 +129,21 @@ class TakenBack(AgentrtError):
     """The prompt was never sent, because it was removed from the queue."""
 
 
+class CoreStep:
+    """A step of a `SessionCore`, as a block. It has no state, so one object serves all steps."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+
+    def __enter__(self) -> None:
+        self._core.begin_step()
+
+    def __exit__(self, *exc: object) -> None:
+        self._core.end_step()
+
+
 class SessionCore:
     """A session: its turns, its queue, its questions and the life cycle of its process."""
 
@@ -166,7 +181,8 @@ class SessionCore:
         self._host = host
         self._wall = wall
         self._clock = clock
-        self._settles: Settles | None = None
+        self._ends_by_silence: EndsBySilence | None = None
+        self._step = CoreStep(self)
         self._depth = 0
         """The number of nested steps in progress."""
         self._moved = False
@@ -187,7 +203,7 @@ class SessionCore:
         """
         self._cancelled = False
         """True if the turn of the last prompt was cancelled."""
-        self._withheld = Withheld(self.log)
+        self._unsent = UnsentUntilStored(self.log)
         self.standing = standing
         """The refusals that apply even if the agent does not ask."""
         self._mode: str | None = None
@@ -197,7 +213,7 @@ class SessionCore:
             self,
             host,
             conversation,
-            self._withheld,
+            self._unsent,
             limits=limits,
             policy=policy,
             own_tools=own_tools,
@@ -251,7 +267,7 @@ class SessionCore:
             self._depth = depth
         if depth:
             return
-        turn, settles = self.conversation.turn, self._settles
+        turn, driver = self.conversation.turn, self._ends_by_silence
         if (
             len(effects) == 1
             and type(effects[0]) is Spoke
@@ -260,17 +276,25 @@ class SessionCore:
             and turn.scope is None
             and turn.hard_left is None
             and not self._moved
-            and (settles is None or not settles.settling)
+            and (driver is None or not driver.awaits_silence)
         ):
             self.log.publish()  # no state and no clock depends on a piece of text
         else:
             self._end_step()
 
-    def __enter__(self) -> None:
-        """Begin a step of commands: the commands in the block make one batch of events."""
+    def step(self) -> CoreStep:
+        """Return a block in which several commands form one step, with one batch of events.
+
+        Steps nest: only the end of the outermost one logs a changed state and wakes the readers.
+        """
+        return self._step
+
+    def begin_step(self) -> None:
+        """Enter a step. Used by `CoreStep`."""
         self._depth += 1
 
-    def __exit__(self, *exc: object) -> None:
+    def end_step(self) -> None:
+        """Leave a step. Used by `CoreStep`."""
         self._depth -= 1
         if not self._depth:
             self._end_step()
@@ -288,10 +312,10 @@ class SessionCore:
             if turn.hard_left is not None and not conversation.items.waits:
                 self._set_hard(turn, self._clock() + turn.hard_left)  # no person is asked any more
                 turn.hard_left = None
-        settles, self._stepped = self._settles, turn
-        if conversation.sync() or self._moved or (settles is not None and settles.settling):
+        driver, self._stepped = self._ends_by_silence, turn
+        if conversation.sync() or self._moved or (driver is not None and driver.awaits_silence):
             self._moved = False
-            self._host.look()
+            self._host.reschedule()
         self.log.publish()
 
     def _release(self) -> None:
@@ -304,16 +328,16 @@ class SessionCore:
         finally:
             self._depth -= 1
 
-    def repeat(self, items: Iterable[Item]) -> None:
-        """Show the history of the conversation that this one is a copy of."""
-        with self:
+    def show_history(self, items: Iterable[Item]) -> None:
+        """Show `items`, the history of the conversation that this one is a copy of."""
+        with self.step():
             for effect in repeated(items):
                 self.conversation.handled[type(effect)](effect)
             self.conversation.items.replayed()
 
-    def say(self, notice: Notice) -> None:
+    def add_notice(self, notice: Notice) -> None:
         """Append a notice to the log."""
-        with self:
+        with self.step():
             self._noticed(notice)
 
     def _noticed(self, notice: Notice) -> None:
@@ -344,7 +368,7 @@ class SessionCore:
     def serving(self) -> bool:
         """True if the agent may be waiting for a handler, a host program or the store."""
         keeper = self.log.keeper
-        waits = keeper is not None and (keeper.unread or bool(self._withheld))
+        waits = keeper is not None and (keeper.unread or bool(self._unsent))
         return waits or self._host.serving
 
     @property
@@ -354,7 +378,7 @@ class SessionCore:
 
     def start(self, driver: Driver, opening: Opening) -> None:
         """Record that a process is being started."""
-        with self:
+        with self.step():
             self.conversation.live(LifeInput.START)
             self.conversation.error = None
             self.opening = opening
@@ -362,7 +386,7 @@ class SessionCore:
             self.driver = driver
             self._repeated = RepeatedPrompts()
             self._prompted = False
-            self._settles = driver if isinstance(driver, Settles) else None
+            self._ends_by_silence = driver if isinstance(driver, EndsBySilence) else None
 
     def spawned(self, pid: int | None) -> None:
         """Record that the process runs, and start the handshake."""
@@ -377,7 +401,7 @@ class SessionCore:
         """Record that a process being replaced has exited. Its child processes may still run."""
         conversation = self.conversation
         if conversation.agent.pid == pid:
-            with self:
+            with self.step():
                 conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
 
     def process_ended(self, how: str, data: Any = None, *, wanted: bool = False) -> None:
@@ -392,7 +416,7 @@ class SessionCore:
             turn=None if self.turn is None else self.turn.id,
             pid=conversation.agent.pid,
         )
-        with self:
+        with self.step():
             self._forget_driver()
             self.requests.process_ended()
             conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
@@ -405,28 +429,28 @@ class SessionCore:
 
     def cannot_start(self, error: AgentrtError) -> None:
         """Record the reason why no process could be started."""
-        with self:
+        with self.step():
             self.conversation.error = Error("agent_failed", str(error))
 
     def replace(self) -> None:
         """Have an unusable process ended. The next prompt starts another one."""
-        with self:
+        with self.step():
             self.conversation.live(LifeInput.REPLACE)
             self._forget_driver()  # its remaining output is ignored
             self._moved = True
 
     def _forget_driver(self) -> None:
-        self.driver = self._settles = None
+        self.driver = self._ends_by_silence = None
         self._cancelled = False
         self._steered.clear()
-        self._withheld.clear()
+        self._unsent.clear()
 
     def retire(self) -> bool:
         """End the process if it is idle.
 
         Returns False and does nothing if a turn runs or waits, or if there is no process.
         """
-        if not self.free or self.queue.flows or not self.ready:
+        if not self.can_start_turn or self.queue.flows or not self.ready:
             return False
         self.replace()
         return True
@@ -448,13 +472,13 @@ class SessionCore:
         gets an error. Without a store, or after `discard`, everything is dropped.
         """
         keeps = self.log.keeper is not None and not self._discards
-        with self:
+        with self.step():
             self.conversation.live(LifeInput.CLOSE)
             over = SessionClosed("the session was closed while the prompt waited")
             for turn in list(self.queue):
                 if turn.awaited or not keeps:
                     self._remove(turn, over)
-                    self._say_dropped(turn)
+                    self._report_dropped(turn)
                 else:
                     self._fail(turn, SessionClosed(KEPT))
             if keeps:
@@ -466,7 +490,7 @@ class SessionCore:
 
     def closed(self) -> None:
         """Enter the final state, after the process has ended or was given up on."""
-        with self:
+        with self.step():
             if self.turn is not None:
                 self.end_turn("cancelled")
             conversation = self.conversation
@@ -478,7 +502,7 @@ class SessionCore:
     # --- prompts
 
     @property
-    def free(self) -> bool:
+    def can_start_turn(self) -> bool:
         """True if the next turn may start.
 
         That is: the last turn has ended, its tasks are over, and no process is being ended.
@@ -490,14 +514,14 @@ class SessionCore:
         )
 
     @property
-    def waits(self) -> bool:
+    def has_prompt_to_send(self) -> bool:
         """True if the next prompt can be processed now."""
         queue = self.queue
         keeper = self.log.keeper
         return (
             bool(queue.waiting)
             and queue.flows
-            and self.free
+            and self.can_start_turn
             and not self.conversation.ended
             and (keeper is None or not keeper.over)
         )
@@ -512,7 +536,7 @@ class SessionCore:
             raise SessionClosed("the session is closed")
         if turn.entry or turn.state is not TurnState.QUEUED:
             raise LocalProtocolError("a turn can be entered once")
-        idle = not self.queue.flows and self.free
+        idle = not self.queue.flows and self.can_start_turn
         if not idle and when == "reject":
             raise Busy("a turn is running")
         if self.log.keeper is not None:
@@ -523,10 +547,10 @@ class SessionCore:
             except Exception as error:
                 raise unsendable(error) from None
         else:
-            with self:
+            with self.step():
                 self._enqueue(turn, when)
 
-    def tell(self, words: str) -> TurnMachine:
+    def prompt_agent(self, words: str) -> TurnMachine:
         """Send the agent a prompt written by agentrt. Raises the same errors as `place`."""
         turn = TurnMachine("user", self.limits, [Text(f"[agentrt] {words}")])
         self.place(turn, "queue")
@@ -558,8 +582,8 @@ class SessionCore:
         if self.log.keeper is None:
             self.receive(prompt)
         else:
-            with self:
-                self._withhold("prompt", turn, id, prompt)
+            with self.step():
+                self._send_when_stored("prompt", turn, id, prompt)
 
     def _prompt(self, turn: TurnMachine, id: str) -> list[Effect]:
         assert self.driver is not None
@@ -573,11 +597,11 @@ class SessionCore:
             observer.unsent(id)
             raise
 
-    def _withhold(
+    def _send_when_stored(
         self, kind: Literal["prompt", "steer"], turn: TurnMachine, id: str, prompt: list[Effect]
     ) -> None:
         send, drop = partial(self.receive, prompt), partial(self._unsend, id)
-        self._withheld.send(kind, id, turn, send, drop)
+        self._unsent.send_when_stored(kind, id, turn, send, drop)
 
     def _unsend(self, id: str) -> None:
         self._steered.discard(id)
@@ -586,16 +610,16 @@ class SessionCore:
 
     def stored(self, seq: int) -> None:
         """Send the messages that waited for the events up to `seq` to be stored."""
-        if self._withheld.due(seq):
-            with self:
-                self.touch()
-                self._withheld.release(seq)
+        if self._unsent.has_stored(seq):
+            with self.step():
+                self.reset_idle_timer()
+                self._unsent.release(seq)
         elif self.queue.waiting:
-            self._host.look()
+            self._host.reschedule()
 
     def begin_next(self) -> None:
         """Send the first queued prompt, or drop it if it cannot be sent."""
-        with self:
+        with self.step():
             turn = self.queue.next
             assert turn is not None
             self.queue.remove(turn)
@@ -604,20 +628,20 @@ class SessionCore:
                 self._begin(turn)
             except Exception as error:  # the session survives any prompt content
                 self._fail(turn, unsendable(error))
-                self._say_dropped(turn)
+                self._report_dropped(turn)
 
     def fail(self, turn: TurnMachine, failure: AgentrtError) -> None:
         """Drop a queued prompt that cannot be sent, because the agent does not start."""
         if self._is_waiting(turn):
             turn.unstarted = True
-            with self:
+            with self.step():
                 self._remove(turn, failure)
-                self._say_dropped(turn)
+                self._report_dropped(turn)
 
     def withdraw(self, turn: TurnMachine) -> None:
         """Remove a prompt if it is queued; a task waiting for it gets an `AgentrtError`."""
         if self._is_waiting(turn):
-            with self:
+            with self.step():
                 self._remove(turn, TakenBack("the prompt was taken out of the queue"))
 
     def remove(self, entry: str) -> None:
@@ -630,20 +654,20 @@ class SessionCore:
     def edit(self, entry: str, content: list[Block]) -> None:
         """Replace the content of a queued prompt. Raises the same errors as `remove`."""
         turn = self.queue.find(entry)
-        with self:
+        with self.step():
             self.queue.edit(turn, content)
             self._queue_changed()
 
     def promote(self, entry: str) -> None:
         """Make a queued prompt the next one. Raises the same errors as `remove`."""
         turn = self.queue.find(entry)
-        with self:
+        with self.step():
             self.queue.promote(turn)
             self._queue_changed()
 
     def resume_queue(self) -> None:
         """Resume the paused prompts."""
-        with self:
+        with self.step():
             self.queue.resume()
             self._queue_changed()
 
@@ -660,7 +684,7 @@ class SessionCore:
         turn.failure = failure
         turn.apply(TurnInput.DROP)
 
-    def _say_dropped(self, turn: TurnMachine) -> None:
+    def _report_dropped(self, turn: TurnMachine) -> None:
         """Log that a prompt will never be sent, unless a task waits for it."""
         if not turn.awaited:
             data = {"entry": turn.entry}
@@ -682,16 +706,16 @@ class SessionCore:
             raise LocalProtocolError("this agent takes no prompt into a running turn")
         id = self.conversation.new_id("s")
         effects = driver.steer(id, content)
-        with self:
+        with self.step():
             self._steered.add(id)
             self.conversation.items.prompted(content)
-            self._withhold("steer", turn, id, effects)
+            self._send_when_stored("steer", turn, id, effects)
 
     # --- turns
 
     def cancel(self, by: CancelledBy) -> None:
         """Cancel the running turn. A user's Stop also pauses the queued prompts."""
-        with self:
+        with self.step():
             if by == "user":  # also if the turn is already being cancelled or none runs yet
                 self.queue.pause()
                 self._queue_changed()
@@ -702,15 +726,15 @@ class SessionCore:
         """Start cancelling a turn: notify the agent and close everything open. Idempotent."""
         if turn is not self.turn or turn.verdict is not None:
             return
-        with self:
+        with self.step():
             turn.verdict = verdict
             if turn.cursor is not None:  # a cancelled turn yields only its end
                 turn.cursor.pause()
-            if self._withheld.has_prompt_of(turn):
+            if self._unsent.has_prompt_of(turn):
                 self._end_unsent(turn, by)
                 return
             self._send_cancel()  # before work whose cost grows with the answer
-            self._withheld.drop(turn)
+            self._unsent.drop(turn)
             now = self._clock()
             grace = turn.limits.cancel_grace if turn.explicit else self.limits.settle
             turn.grace_at = now + grace
@@ -778,7 +802,7 @@ class SessionCore:
         elif outcome == "cancelled" and turn.denied:
             outcome = "completed"  # some agents report a turn with a denial as cancelled
         if self.log.keeper is not None:
-            self._withheld.drop(turn, ended=True)
+            self._unsent.drop(turn, ended=True)
         self.tripwire.turn_ended()
         turn.answer = conversation.items.answer()
         turn.ended = conversation.end(
@@ -816,23 +840,24 @@ class SessionCore:
             return self.conversation.life is Life.REPLACING
         return turn.verdict is not None
 
-    # --- clocks
+    # --- deadlines
 
-    def alarm(self) -> Alarm:
-        """Return the next clock to ring, with its time."""
-        settles, limits = self._settles, self.limits
-        rest = limits.settle if settles is not None and settles.settling else None
+    def next_deadline(self) -> DueDeadline:
+        """Return the next deadline and the action that is due then."""
+        driver, limits = self._ends_by_silence, self.limits
+        awaits = driver is not None and driver.awaits_silence
+        idle_report_s = limits.settle if awaits else None
         turn = self.conversation.turn
-        if turn is None and rest is None:
+        if turn is None and idle_report_s is None:
             return NEVER
         # Only silence needs it, and most turns have no such limit.
         silent = turn is not None and (turn.limits.idle is not None or not turn.explicit)
-        return next_alarm(
+        return next_deadline(
             turn,
             active_at=self.active_at,
-            rest=rest,
-            silence=limits.settle,
-            tail=limits.tail if silent and self.queue.flows else None,
+            idle_report_s=idle_report_s,
+            silence_s=limits.settle,
+            tail_s=limits.tail if silent and self.queue.flows else None,
             serving=silent and self.serving,
         )
 
@@ -840,7 +865,7 @@ class SessionCore:
         """End the process of an agent that was silent for `limit_s` seconds, and log a notice."""
         if self.retire():
             message = f"the agent was silent for {limit_s:g} s: its process is ended"
-            self.say(Notice(level, code, f"{message}, and started again by the next prompt"))
+            self.add_notice(Notice(level, code, f"{message}, and started again by the next prompt"))
 
     def end_hung(self, limit_s: float) -> None:
         """End the agent's current work if it has been silent for `limit_s` seconds."""
@@ -852,7 +877,7 @@ class SessionCore:
         elif turn is not None and turn.state is TurnState.RUNNING:
             self.time_out(turn, "hang", limit_s)
 
-    def stood_still(self, gap_s: float) -> None:
+    def extend_limits(self, gap_s: float) -> None:
         """Move the limits by the seconds during which this program did not run.
 
         A deadline set by the program is not moved.
@@ -861,7 +886,7 @@ class SessionCore:
         turn = self.conversation.turn
         if turn is None or turn.over:
             return
-        with self:
+        with self.step():
             self._moved = True
             turn.grace_at += gap_s
             turn.resend_at += gap_s
@@ -873,31 +898,31 @@ class SessionCore:
             )
             self._noticed(Notice("info", "stood_still", message))
 
-    def ring(self) -> None:
-        """Carry out the action of a clock that is due."""
-        _, ring = self.alarm()
+    def on_deadline(self) -> None:
+        """Carry out the action of a deadline that has passed."""
+        _, deadline = self.next_deadline()
         turn = self.turn
-        with self:
+        with self.step():
             self._moved = True
-            if ring is Ring.REST:
-                assert self._settles is not None
-                self.receive(self._settles.settle())
+            if deadline is Deadline.IDLE_REPORT:
+                assert self._ends_by_silence is not None
+                self.receive(self._ends_by_silence.end_by_silence())
                 return
             assert turn is not None
-            match ring:
-                case Ring.RESEND:
+            match deadline:
+                case Deadline.RESEND:
                     turn.resend_at = turn.grace_at
                     self.scope.say(logging.INFO, "the cancel is sent once more", turn=turn.id)
                     self._send_cancel()
-                case Ring.GRACE if not turn.explicit:
+                case Deadline.GRACE if not turn.explicit:
                     self.end_turn("cancelled")  # no message could have reported its end
-                case Ring.GRACE:
+                case Deadline.GRACE:
                     self._give_up(_ignored(turn.limits.cancel_grace))
-                case Ring.SILENCE:
+                case Deadline.SILENCE:
                     self.end_turn("completed")
-                case Ring.HARD:
+                case Deadline.HARD:
                     self._reach_hard(turn)
-                case Ring.IDLE:
+                case Deadline.IDLE:
                     self.time_out(turn, "idle", turn.limits.idle)
 
     def _give_up(self, why: Notice) -> None:
@@ -909,14 +934,14 @@ class SessionCore:
     def end_now(self) -> None:
         """End the process and its cancelled turn, without waiting for the grace period."""
         if self.turn is not None:
-            with self:
+            with self.step():
                 words = "the agent is being ended, as a user asked"
                 self._give_up(Notice("info", "agent_ended", words))
 
-    def touch(self) -> None:
-        """Restart the silence clock: the agent was answered or is not waited for any more."""
+    def reset_idle_timer(self) -> None:
+        """Restart the idle timer: the agent was answered, or a wait for it has ended."""
         self.active_at = self._clock()
-        with self:
+        with self.step():
             self._moved = True
 
     # --- effects of a driver, one method per effect
@@ -951,7 +976,7 @@ class SessionCore:
     def _withdrawn(self, effect: Withdrawn) -> None:
         self._host.stop(effect.key)
         self.conversation.resolve(effect.key, "cancelled", by="agent")
-        self.touch()
+        self.reset_idle_timer()
 
     def _turn_began(self, effect: TurnBegan) -> None:
         turn = self.turn
@@ -1029,7 +1054,7 @@ class SessionCore:
             turn = self.turn.id
             self.turn.failures += (Failure(what=what, error=words),)
         self.scope.say(logging.ERROR, "%s failed", what, turn=turn, exc_info=error)
-        with self:  # as in the session's log
+        with self.step():  # as in the session's log
             self.log.append(Notice("error", "handler_failed", message))
 
     def pause(self, turn: TurnMachine) -> None:

@@ -17,9 +17,9 @@ from msgspec import structs
 
 from .._errors import AgentrtError, RequestError, SessionClosed, SessionMoved, SessionNotFound
 from .._limits import Limits
-from .._model.clocks import NEVER, Alarm
 from .._model.content import JsonObject
 from .._model.conversation import Conversation
+from .._model.deadlines import NEVER, DueDeadline
 from .._model.driver import Driver, Effect, Opening, Requested, Write
 from .._model.events import Notice
 from .._model.life import Life, LifeInput
@@ -33,10 +33,10 @@ from .core import SessionCore
 from .handlers import Handlers
 from .interfaces import CANCELLED, ClientServices, Lifetime, Observer
 from .link import Connect, Link, exit_words
-from .pace import LOOK, Pace
-from .readers import Readers
+from .rate_limit import CHECK_INTERVAL_S, TenantRateLimit
 from .standstill import TICK_S, on_standstill
 from .turn_tasks import TurnTasks
+from .waiters import Waiters
 
 if TYPE_CHECKING:
     from .._journal.keeper import StoreKeeper
@@ -79,7 +79,7 @@ class SessionHost:
         self.wall_time = wall
         self.clock = clock
         """The current time of Trio's clock, in seconds."""
-        self.readers = Readers()
+        self.waiters = Waiters()
         """Tasks waiting for new log events; woken once per batch."""
         self.closed = trio.Event()
         self.services: dict[str, Service] = {}
@@ -92,13 +92,13 @@ class SessionHost:
         """
         self._notified = ""
         """The key of the last notification that was served."""
-        self.when_gone: list[Callable[[], None]] = []
+        self.exit_callbacks: list[Callable[[], None]] = []
         """Called when the agent's process has ended, so that its leftovers here are of no use any
         more.
         """
-        self.after_turn: list[Callable[[], None]] = []
+        self.completion_callbacks: list[Callable[[], None]] = []
         """Called when the turn of a prompt has completed."""
-        self.like: partial[Any] | None = None
+        self.fork_factory: partial[Any] | None = None
         """Opens another session of the same agent with the same arguments, except for its folder,
         settings and journal. None if unknown.
         """
@@ -121,20 +121,22 @@ class SessionHost:
         )
         self.scope = self.core.scope
         self.log = conversation.log
-        self.log.shown.listen(self.readers.wake)
+        self.log.shown.listen(self.waiters.wake)
         self.keeper = keeper
         if keeper is not None:
             keeper.lost = self._store_lost
-            keeper.unseen = self.readers.wake
+            keeper.unseen = self.waiters.wake
             keeper.stored = self.core.stored
-            keeper.read_on = self.core.touch
+            keeper.read_on = self.core.reset_idle_timer
         self.handlers = Handlers(self._handler_ended)
-        self.pace: Pace | None = None
+        self.rate_limit: TenantRateLimit | None = None
         """Limits the rate of reading, shared with other sessions."""
-        self.held = False
-        """True if reading from the agent is paused by `pace`."""
+        self.reading_paused = False
+        """True if reading from the agent is paused by `rate_limit`."""
         self._charged = self.log.seq
-        self._rest = Readers()  # tasks waiting for an idle agent, which may come without an event
+        self._idle_waiters = (
+            Waiters()
+        )  # tasks waiting for an idle agent, which may come without an event
         self.unloaded = False
         """True if this object ends but the stored session does not: its end is not logged."""
         self._make_driver = make_driver
@@ -144,9 +146,9 @@ class SessionHost:
         self._restart = trio.CancelScope()
         self._restarted: trio.Event | None = None  # of the restart in progress
         self._replaced: trio.Event | None = None  # of the process that is being ended
-        self._asleep: trio.CancelScope | None = None
+        self._sleep_scope: trio.CancelScope | None = None
         self._wakes_at = math.inf
-        self._poke = trio.Event()
+        self._wake = trio.Event()
 
     def observe(self, observer: Observer) -> None:
         """Attach telemetry to the session. Must be called before it starts."""
@@ -188,7 +190,7 @@ class SessionHost:
         run: Callable[[], Awaitable[Any]] = partial(service, request)
         if request.notification:
             if (before := self.handlers.end_of(self._notified)) is not None:
-                run = partial(_behind, before, run)
+                run = partial(_run_after, before, run)
             self._notified = key
         self._start(
             key,
@@ -249,7 +251,7 @@ class SessionHost:
             if tasks.turn is turn:
                 tasks.close()
         if turn.origin == "user" and turn.ended is not None and turn.ended.outcome == "completed":
-            for check in tuple(self.after_turn):
+            for check in tuple(self.completion_callbacks):
                 check()
 
     @property
@@ -265,7 +267,7 @@ class SessionHost:
     @property
     def serving(self) -> bool:
         """True if a handler or a host program is working for the agent, or reading is paused."""
-        return self.held or bool(self.handlers.running) or self.programs() > 0
+        return self.reading_paused or bool(self.handlers.running) or self.programs() > 0
 
     @property
     def finishing(self) -> bool:
@@ -282,20 +284,20 @@ class SessionHost:
             turn is None and self.handlers.of_turn
         )
 
-    def look(self) -> None:
+    def reschedule(self) -> None:
         """Re-read the next deadline and the work for this task: they may have changed."""
         core = self.core
         if (core.queue.waiting or core.conversation.life is Life.REPLACING) and self._work():
-            self._poke.set()
-        elif self._asleep is not None:
+            self._wake.set()
+        elif self._sleep_scope is not None:
             # A deadline later than before is not moved: that costs more than one spurious wake-up,
             # and turns are frequent while limits are long.
-            alarm, wakes_at = core.alarm(), self._wakes_at
+            alarm, wakes_at = core.next_deadline(), self._wakes_at
             # A finite deadline is at most a tick away already: only the alarm can be earlier.
             if alarm[0] < wakes_at or (wakes_at == math.inf and alarm is not NEVER):
-                self._asleep.deadline = self._wakes_at = self._soonest(alarm)
-        if self._rest.tasks:
-            self._rest.wake()
+                self._sleep_scope.deadline = self._wakes_at = self._soonest(alarm)
+        if self._idle_waiters.tasks:
+            self._idle_waiters.wake()
 
     # --- handlers
 
@@ -339,7 +341,7 @@ class SessionHost:
         if spare is not None:
             spare.take(turn)
             self._tasks.append(spare)
-            self._poke.set()
+            self._wake.set()
         return spare
 
     def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
@@ -364,15 +366,16 @@ class SessionHost:
         self.core.handler_failed(what, error)
 
     def _handler_ended(self) -> None:
-        self.core.touch()  # the agent has waited for it, and the end of the session may have
+        # the agent has waited for it, and the end of the session may have
+        self.core.reset_idle_timer()
 
     def program_ended(self) -> None:
         """Record the end of a program in a terminal that the agent started here."""
-        self.core.touch()
+        self.core.reset_idle_timer()
 
     def terminal_output(self, terminal: str, text: str) -> None:
         """Show output of a program that the agent had started here."""
-        with self.core:
+        with self.core.step():
             self.log.arrived = len(text)
             self.core.conversation.items.append_output(terminal, text)
 
@@ -394,23 +397,23 @@ class SessionHost:
         """Wait until more may be read from the agent. Not a checkpoint if it may be read now."""
         if self.keeper is not None:
             await self.keeper.wait_for_room()
-        if self.pace is None:
+        if self.rate_limit is None:
             return
         now = self.clock()
-        self.pace.charge(self.log.seq - self._charged, now)
+        self.rate_limit.charge(self.log.seq - self._charged, now)
         self._charged = self.log.seq
-        if not self.pace.owed(now):
+        if not self.rate_limit.wait_s(now):
             return
-        self.held = True
+        self.reading_paused = True
         try:
             # A turn that must end is not delayed: its remaining output is bounded.
-            while not self.core.stopped and (left := self.pace.owed(self.clock())) > 0:
-                step = min(left, LOOK)
+            while not self.core.stopped and (left := self.rate_limit.wait_s(self.clock())) > 0:
+                step = min(left, CHECK_INTERVAL_S)
                 await trio.sleep(step)
-                self.pace.waited += step
+                self.rate_limit.waited_s += step
         finally:
-            self.held = False
-        self.core.touch()
+            self.reading_paused = False
+        self.core.reset_idle_timer()
 
     # --- the process
 
@@ -438,7 +441,7 @@ class SessionHost:
                 await nursery.start(link.run, self._connect, opening)
                 if not link.gone:
                     core.spawned(link.pid)
-                    self._see_started(link)  # one protocol has no handshake
+                    self._check_started(link)  # one protocol has no handshake
                     await link.wait_started()
             ready = core.ready and not link.gone
             if not ready:
@@ -466,10 +469,10 @@ class SessionHost:
         core.opening = opening
         core.agent_session = agent_session
         core.capabilities = capabilities
-        with core:
+        with core.step():
             core.conversation.orphan(resumes=core.resumes)
 
-    def _see_started(self, link: Link) -> None:
+    def _check_started(self, link: Link) -> None:
         core = self.core
         if core.ready or core.start_failed is not None:
             link.opened = core.ready
@@ -481,8 +484,8 @@ class SessionHost:
 
     def _tasks_ended(self) -> None:
         self._tasks = [tasks for tasks in self._tasks if not tasks.finished]
-        self.look()
-        self.readers.wake()  # the turn's block waits for them
+        self.reschedule()
+        self.waiters.wake()  # the turn's block waits for them
 
     def received(
         self, link: Link, effects: list[Effect], size: int = 0, *, alive: bool = True
@@ -495,14 +498,14 @@ class SessionHost:
             if effects or size:  # else the end of a line has not come
                 core.receive(effects, size)
             if not link.opened:
-                self._see_started(link)
-            if self._rest.tasks:
-                self._rest.wake()
+                self._check_started(link)
+            if self._idle_waiters.tasks:
+                self._idle_waiters.wake()
 
     def closing(self, link: Link, reason: str) -> None:
         """End a process that can no longer be reached."""
         if link.driver is self.core.driver:
-            self.core.say(Notice("error", "agent_unreachable", reason))
+            self.core.add_notice(Notice("error", "agent_unreachable", reason))
             self.nursery.start_soon(link.close)
 
     def gone(self, link: Link) -> None:
@@ -516,10 +519,10 @@ class SessionHost:
 
     def _process_ended(self, how: str, data: Any = None, *, wanted: bool) -> None:
         self.handlers.cancel_all()
-        for forget in self.when_gone:
+        for forget in self.exit_callbacks:
             forget()
         self.core.process_ended(how, data, wanted=wanted)
-        self._rest.wake()
+        self._idle_waiters.wake()
 
     async def _replace(self) -> None:
         """End an unusable process."""
@@ -573,7 +576,7 @@ class SessionHost:
         if not resumed:
             message += " and does not remember the conversation"
         level: Any = "info" if resumed else "warning"
-        core.say(Notice(level, "agent_restarted", message, {"resumed": resume is not None}))
+        core.add_notice(Notice(level, "agent_restarted", message, {"resumed": resume is not None}))
 
     async def _start_on(self, resume: str | None) -> None:
         opening = self.core.opening
@@ -598,15 +601,15 @@ class SessionHost:
         Run it once, in the session's service nursery.
         """
         core = self.core
-        with on_standstill(core.stood_still):
+        with on_standstill(core.extend_limits):
             while True:
                 if self._spare is None:
                     await self._open_tasks()
                 elif core.conversation.life is Life.REPLACING:
                     await self._replace()
-                elif core.waits and core.ready:
+                elif core.has_prompt_to_send and core.ready:
                     core.begin_next()
-                elif core.waits:
+                elif core.has_prompt_to_send:
                     turn = core.queue.next
                     assert turn is not None
                     try:
@@ -619,24 +622,24 @@ class SessionHost:
     def _work(self) -> bool:
         """Return True if there is work that only this task can do."""
         core = self.core
-        return core.waits or core.conversation.life is Life.REPLACING
+        return core.has_prompt_to_send or core.conversation.life is Life.REPLACING
 
     async def _sleep(self) -> None:
         """Wait until the task is woken or a clock that is due has been handled."""
         core = self.core
-        self._wakes_at = self._soonest(core.alarm())
-        with trio.CancelScope(deadline=self._wakes_at) as self._asleep:
-            await self._poke.wait()
-        self._asleep = None
-        self._poke = trio.Event()
-        due = core.alarm()
+        self._wakes_at = self._soonest(core.next_deadline())
+        with trio.CancelScope(deadline=self._wakes_at) as self._sleep_scope:
+            await self._wake.wait()
+        self._sleep_scope = None
+        self._wake = trio.Event()
+        due = core.next_deadline()
         if trio.current_time() >= due[0]:
             # The whole program may have been too busy to read the agent's output in time: let the
             # pipes be read and the reader run first.
             for _ in range(2):
                 await trio.lowlevel.checkpoint()
-            if core.alarm() == due:
-                core.ring()
+            if core.next_deadline() == due:
+                core.on_deadline()
 
     async def end_when_hung(self) -> None:
         """End the agent's work each time it is silent for longer than `limits.hang`.
@@ -649,7 +652,7 @@ class SessionHost:
             await trio.sleep_until(max(self.core.active_at + limit_s, soonest))
             self.core.end_hung(limit_s)
 
-    def _soonest(self, alarm: Alarm) -> float:
+    def _soonest(self, alarm: DueDeadline) -> float:
         """Return the time of the alarm, or of the next check for a standstill of the program."""
         return alarm[0] if alarm is NEVER else min(alarm[0], self.clock() + TICK_S)
 
@@ -660,8 +663,8 @@ class SessionHost:
         """
         core = self.core
         await trio.lowlevel.checkpoint()
-        while not (core.free and not core.queue.flows and core.idle):
-            await self._rest.wait()
+        while not (core.can_start_turn and not core.queue.flows and core.idle):
+            await self._idle_waiters.wait()
 
     def over(self, turn: TurnMachine) -> bool:
         """Return True if a turn and its tasks have ended and its end is shown.
@@ -682,7 +685,7 @@ class SessionHost:
 
     def _store_lost(self, error: AgentrtError) -> None:
         self.core.store_lost(error)
-        self.readers.wake()
+        self.waiters.wake()
         nursery: ServiceNursery | None = getattr(self, "nursery", None)  # not set before the start
         if isinstance(error, SessionMoved) and nursery is not None and not self.closed.is_set():
             nursery.start_soon(self._end)
@@ -692,7 +695,7 @@ class SessionHost:
             await self.finish()
 
     @property
-    def rests(self) -> bool:
+    def can_unload(self) -> bool:
         """True if the session matches its stored form, with nothing open and no waiting tasks."""
         core, state = self.core, self.log.state
         return (
@@ -700,7 +703,10 @@ class SessionHost:
             and core.turn is None
             and not (core.queue.waiting or state.permissions or self.handlers_open or self._tasks)
             and not (
-                self._restarted or self.readers.tasks or self.readers.others or self._rest.tasks
+                self._restarted
+                or self.waiters.tasks
+                or self.waiters.callbacks
+                or self._idle_waiters.tasks
             )
             and bool(state.turns)
             and self.keeper is not None
@@ -715,7 +721,7 @@ class SessionHost:
     async def wait_for_end(self, turn: TurnMachine) -> None:
         """Wait until a turn and its tasks are over."""
         while not self.over(turn):
-            await self.readers.wait(partial(self.over, turn))
+            await self.waiters.wait(partial(self.over, turn))
 
     async def finish(self) -> None:
         """End the session: cancel the turn, end the process and set the state to `closed`.
@@ -743,14 +749,14 @@ class SessionHost:
                 self.core.closed()
             self.closed.set()
             self.tap.close()
-            self.readers.wake()
-            self._rest.wake()
+            self.waiters.wake()
+            self._idle_waiters.wake()
 
 
 def _nothing(*args: object) -> None:
     pass
 
 
-async def _behind(before: trio.Event, run: Callable[[], Awaitable[Any]]) -> Any:
+async def _run_after(before: trio.Event, run: Callable[[], Awaitable[Any]]) -> Any:
     await before.wait()
     return await run()

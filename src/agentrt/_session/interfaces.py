@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Awaitable
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Literal, Protocol, TypeAlias
 
 from .._logging import LogScope
@@ -91,7 +90,7 @@ class Host(Protocol):
         """True if the tasks of the last turn are not over yet."""
         ...
 
-    def look(self) -> None:
+    def reschedule(self) -> None:
         """Re-read the next deadline and the work for the host: they may have changed."""
         ...
 
@@ -152,17 +151,11 @@ class ClientServices(Protocol):
 
 
 class Steps(Protocol):
-    """The core as its parts see it. As a block it is one step, whose events form one batch."""
+    """The core as its parts see it."""
 
-    def __enter__(self) -> None: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    def step(self) -> AbstractContextManager[None]:
+        """Return a block in which several commands form one step, with one batch of events."""
+        ...
 
     @property
     def scope(self) -> LogScope:
@@ -193,15 +186,15 @@ class Steps(Protocol):
         """Apply effects from the driver."""
         ...
 
-    def tell(self, words: str) -> TurnMachine:
+    def prompt_agent(self, words: str) -> TurnMachine:
         """Send the agent a prompt written by agentrt. Raises if it cannot accept a prompt."""
         ...
 
-    def touch(self) -> None:
-        """Restart the silence clock, because the agent was answered."""
+    def reset_idle_timer(self) -> None:
+        """Restart the idle timer, because the agent was answered."""
         ...
 
-    def say(self, notice: Notice) -> None:
+    def add_notice(self, notice: Notice) -> None:
         """Append a notice to the log."""
         ...
 

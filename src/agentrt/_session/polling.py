@@ -12,7 +12,7 @@ from .subscription import Subscription
 from .turn import Turn
 
 
-def take(source: Turn | Subscription) -> Event | None:
+def next_event(source: Turn | Subscription) -> Event | None:
     """Return the next event as iterating yields it, or None if there is none yet.
 
     Raises `StopAsyncIteration` after the last one, and the errors of iterating.
@@ -20,21 +20,21 @@ def take(source: Turn | Subscription) -> Event | None:
     return source.poll()
 
 
-def due(source: Turn | Subscription) -> bool:
+def must_yield(source: Turn | Subscription) -> bool:
     """Return True if other tasks must run, as for iterating. Check it before each event."""
-    pace = source._pace
-    return not (source._ready and source._clock() <= pace.until) and pace.due()
+    pace = source._fairness
+    return not (source._ready and source._clock() <= pace.until) and pace.must_yield()
 
 
-def rested(source: Turn | Subscription) -> None:
+def has_yielded(source: Turn | Subscription) -> None:
     """Record that other tasks have run."""
-    source._pace.free()
+    source._fairness.end_wait()
 
 
-def when_more(source: Turn | Subscription, wake: Callable[[], None]) -> Callable[[], None]:
+def call_when_more(source: Turn | Subscription, wake: Callable[[], None]) -> Callable[[], None]:
     """Call `wake` once, when there may be more events. Returns the function that unsubscribes it.
 
     Until `rested`, another reader of the same source is refused, as in Trio.
     """
-    source._pace.occupy()
-    return source._host.readers.listen(wake)
+    source._fairness.start_wait()
+    return source._host.waiters.listen(wake)

@@ -40,7 +40,7 @@ from .._permissions.standing import Refusal, Standing
 from .interfaces import Host, Steps, lifetime_of
 from .origin import current_origin
 from .tripwire import Tripwire
-from .withheld import Withheld
+from .unsent import UnsentUntilStored
 
 REJECT: Final = PermissionOption("reject", "Reject", "reject_once")
 """The answer to a call that was denied before the agent asked."""
@@ -65,7 +65,7 @@ class Questions:
         core: Steps,
         host: Host,
         conversation: Conversation,
-        withheld: Withheld,
+        withheld: UnsentUntilStored,
         *,
         limits: Limits,
         policy: Policy | None,
@@ -78,7 +78,7 @@ class Questions:
         self._core = core
         self._host = host
         self._conversation = conversation
-        self._withheld = withheld
+        self._unsent = withheld
         self._limit = limits.permission
         self._policy = policy
         self._own_tools = own_tools
@@ -109,7 +109,7 @@ class Questions:
             self._host.decide(key, decision, until)
         if limit is not None and self._conversation.items.open_request(key) is not None:
             self._host.expire(key, limit, until)
-        self._core.touch()
+        self._core.reset_idle_timer()
 
     def checking(self, effect: Checking) -> None:
         """Check a tool call that the agent is about to run. A refusal applies in every mode."""
@@ -196,7 +196,7 @@ class Questions:
         request = self._conversation.items.open_request(key)
         if request is None:
             return
-        with self._core:
+        with self._core.step():
             if isinstance(decision, Ask):
                 if decision.rule:
                     self._asks[key] = decision.rule
@@ -218,7 +218,7 @@ class Questions:
         """Close a question that was not answered in time."""
         request = self._conversation.items.open_request(key)
         if request is not None:
-            with self._core:
+            with self._core.step():
                 self._close(
                     request, rejection(request), by="timeout", denied=True, outcome="expired"
                 )
@@ -235,7 +235,7 @@ class Questions:
         denied = chosen.kind.startswith("reject")
         if not denied and not request.orphaned:
             self._check_store()
-        with self._core:
+        with self._core.step():
             self._close(
                 request,
                 Answer(option=chosen.id, message=note),
@@ -255,14 +255,14 @@ class Questions:
             )
         check_json(content, "the content of a form")
         self._check_store()
-        with self._core:
+        with self._core.step():
             answer = Answer(option="accept", content=content)
             self._close(request, answer, by="user", denied=False)
 
     def dismiss(self, key: str, message: str) -> None:
         """Answer neither yes nor no. Raises like `answer`."""
         request = self._request(key)
-        with self._core:
+        with self._core.step():
             self._close(request, Answer(message=message), by="user", denied=True)
 
     def _check_store(self) -> None:
@@ -291,7 +291,7 @@ class Questions:
         """Reject a question, if still open, because its reader continued without an answer."""
         request = self._conversation.items.open_request(key)
         if request is not None and not request.orphaned:
-            with self._core:
+            with self._core.step():
                 self._close(request, rejection(request), by="unattended", denied=True)
 
     def _close(
@@ -309,7 +309,7 @@ class Questions:
         rule = self._asks.pop(key, "") or rule
         origin = current_origin() if by == "user" else NO_ORIGIN
         if request.orphaned and answer.option is not None:
-            self._core.tell(decided_words(request, answer, denied=denied))
+            self._core.prompt_agent(decided_words(request, answer, denied=denied))
         turn = None if request.background else self._core.turn
         effects: list[Effect] = []
         keeper = self._conversation.log.keeper
@@ -341,16 +341,16 @@ class Questions:
             if denied:
                 denial = Denial(title=request.title, by=by, reason=reason, item=request.item)
                 turn.denied += (denial,)
-        self._core.touch()  # the agent was answered, even if about its background work
+        self._core.reset_idle_timer()  # the agent was answered, even if about its background work
         if waits:
-            say = partial(self._say_stored, request, answer)
-            self._withheld.send("allow", key, turn, say, partial(self.drop, key))
+            say = partial(self._send_stored, request, answer)
+            self._unsent.send_when_stored("allow", key, turn, say, partial(self.drop, key))
         else:
             self._core.receive(effects)
         if answer.interrupt and turn is not None:
             self._core.cancel_turn(turn, "cancelled", by="caller")
 
-    def _say_stored(self, request: PermissionOpened, answer: Answer) -> None:
+    def _send_stored(self, request: PermissionOpened, answer: Answer) -> None:
         """Send the agent its permission, now that the answer is stored."""
         key = request.request
         try:
@@ -362,7 +362,7 @@ class Questions:
 
     def given_up(self, key: str) -> None:
         """Stop waiting for the policy: another answer came, or none will."""
-        if not self._withheld.allows(key):
+        if not self._unsent.has_permission_for(key):
             self.drop(key)
 
     def drop(self, key: str) -> None:

@@ -132,14 +132,16 @@ class Requests:
             return None
         message = f"{effect.method} was refused: {refusal.decision.message}"
         data = {"rule": refusal.rule, "title": request.title}
-        self._core.say(Notice("warning", "service_denied", f"{message} ({request.title})", data))
+        self._core.add_notice(
+            Notice("warning", "service_denied", f"{message} ({request.title})", data)
+        )
         return message
 
     def _dropped(self, method: str) -> None:
         message = f"the agent's notification {method} was dropped: too many wait to be handled"
         notice = Notice("warning", "notification_dropped", message)
         for each in self._repeats.rarer(notice):
-            self._core.say(each)
+            self._core.add_notice(each)
 
     def reply(self, key: str, result: Any) -> None:
         """Answer a request of the agent.

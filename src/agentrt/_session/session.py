@@ -277,7 +277,7 @@ class Session:
         words = retold(self._known, most)
         if not words:
             raise LocalProtocolError("there is nothing yet that could be repeated")
-        return Turn(self._host, self._core.tell(words), check=False)
+        return Turn(self._host, self._core.prompt_agent(words), check=False)
 
     def set_tools(self, tools: Iterable[OfferedTool]) -> None:
         """Replace the in-process tools and notify agents that listen for changes.
@@ -353,7 +353,7 @@ class Session:
         """Set the session's title. Titles from the agent are not shown any more."""
         if not isinstance(title, str):
             raise LocalProtocolError(f"title must be given as text, not {title!r}")
-        with self._core:
+        with self._core.step():
             self._core.conversation.rename(title)
 
     async def set_mode(self, mode: str) -> None:

@@ -108,7 +108,7 @@ class SessionSettings:
         return self._core.conversation.modes
 
     def _note(self, modes: Modes) -> None:
-        with self._core:
+        with self._core.step():
             self._core.conversation.show_modes(modes)
 
 

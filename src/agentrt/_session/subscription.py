@@ -7,7 +7,7 @@ from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 from .._model.events import Event
 from .._model.log import Cursor
 from .host import SessionHost
-from .readers import Pace
+from .waiters import ReaderFairness
 
 
 class Subscription:
@@ -21,7 +21,7 @@ class Subscription:
         self._host = host
         self._cursor = cursor
         self._clock = host.clock
-        self._pace = Pace(host.clock)
+        self._fairness = ReaderFairness(host.clock)
         self._ready = cursor.ready
         self._end: int | None = None
 
@@ -43,14 +43,14 @@ class Subscription:
     def finish(self) -> None:
         """End the iteration after the last event that exists now."""
         self._end = self._host.log.seq
-        self._host.readers.wake()
+        self._host.waiters.wake()
 
     def __aiter__(self) -> Subscription:
         return self
 
     async def __anext__(self) -> Event:
         """Return the next event. Cancelling this call loses none."""
-        pace, clock = self._pace, self._clock
+        pace, clock = self._fairness, self._clock
         if self._ready and self._end is None and clock() <= pace.until:
             await checkpoint_if_cancelled()
             return self._ready.pop()
@@ -62,7 +62,7 @@ class Subscription:
             if self._done:
                 await checkpoint()
                 raise StopAsyncIteration
-            await pace.wait(self._host.readers)
+            await pace.wait(self._host.waiters)
             found = self._found()
         return self._ready.pop()
 

@@ -198,7 +198,7 @@ class Tripwire:
             "call": call,
             "item": known,
         }
-        self._core.say(Notice("warning", RAN, message, data))
+        self._core.add_notice(Notice("warning", RAN, message, data))
         turn = self._core.turn
         if self._standing.cancels and turn is not None and turn.verdict is None:
             turn.timeout = Error(RAN, message, {"rule": refusal.rule})

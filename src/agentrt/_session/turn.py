@@ -24,8 +24,8 @@ from .._model.turn import TurnMachine, TurnState
 from .core import When
 from .host import SessionHost
 from .questions import request_id
-from .readers import Pace
 from .turn_tasks import TurnTasks
+from .waiters import ReaderFairness
 
 _NOTABLE: Final = frozenset((TurnEnded, PermissionOpened))
 """Events after which iterating needs an extra step."""
@@ -74,7 +74,7 @@ class Turn:
         self._check = check
         self._when: When = when
         self._clock = host.clock
-        self._pace = Pace(host.clock)
+        self._fairness = ReaderFairness(host.clock)
         self._ready: list[Event] = []  # the cursor's fetched events, unless a step needs more
         machine.handle = weakref.ref(self)  # it holds the machine: no cycle for the collector
 
@@ -195,7 +195,7 @@ class Turn:
             while machine.state is TurnState.QUEUED:
                 if self._host.keeper is not None and self._host.keeper.over:
                     self._host.keeper.check()
-                await self._host.readers.wait()
+                await self._host.waiters.wait()
         except BaseException:
             self._core.withdraw(machine)
             if not self._host.over(machine):
@@ -218,7 +218,7 @@ class Turn:
                 machine.attended = False
                 if machine.ended is None:
                     self._core.questions.passed_by(machine)
-                elif not self._pace.waited:
+                elif not self._fairness.waited:
                     await checkpoint()  # noqa: ASYNC102 - as in the block
                 if not self._host.over(machine):
                     await self._host.wait_for_end(machine)  # noqa: ASYNC102 - as in the block
@@ -273,7 +273,7 @@ class Turn:
         return self
 
     async def __anext__(self) -> Event:
-        pace, ready, clock = self._pace, self._ready, self._clock
+        pace, ready, clock = self._fairness, self._ready, self._clock
         if ready and clock() <= pace.until:
             await checkpoint_if_cancelled()
         elif self._over:
@@ -295,7 +295,7 @@ class Turn:
             while not found:
                 if self._host.keeper is not None:
                     self._check_stored()
-                await pace.wait(self._host.readers)
+                await pace.wait(self._host.waiters)
                 found = cursor.more()
         event = ready.pop()
         if type(event) in _NOTABLE:

@@ -135,7 +135,7 @@ class _Call:
         self._agents = known
         self.done = trio.Event()
         self.outcome: ToolOutcome | None = None
-        with core:
+        with core.step():
             item = conversation.call_client(
                 ToolCalled(
                     id=self._id,
@@ -150,7 +150,7 @@ class _Call:
         if item is None:
             raise ToolError("the turn is over")
         self.item = item
-        core.touch()
+        core.reset_idle_timer()
 
     def end(self, outcome: ToolOutcome) -> None:
         """Set the outcome, and wake the waiting call."""
@@ -162,10 +162,10 @@ class _Call:
         items = self._core.conversation.items
         if items.open_call(self._id) != self.item:
             return
-        with self._core:
+        with self._core.step():
             if self._agents:
                 items.tool_called(ToolCalled(id=self._id, status="running"))  # the agent closes it
             else:
                 shown: list[ToolContent] = [ToolText(block) for block in content]
                 items.tool_called(ToolCalled(id=self._id, status=status, content=shown))
-        self._core.touch()
+        self._core.reset_idle_timer()

@@ -279,7 +279,7 @@ def _kept_with_events(hub: Hub, store: Store, client: Client, command: c.ForSess
     host = host_of(session)
     keeper = host.keeper
     assert keeper is not None  # the runtime has a store
-    with host.core:
+    with host.core.step():
         outcome = _act(hub, client, command)
         if isinstance(outcome, dict):
             if "seq" in outcome:

@@ -19,7 +19,7 @@ from .._journal.store import Store
 from .._model.events import Event
 from .._runtime.query import Query
 from .._runtime.runtime import Runtime
-from .._session.polling import due, rested, take, when_more
+from .._session.polling import call_when_more, has_yielded, must_yield, next_event
 from .._session.session import Session
 from .._session.subscription import Subscription
 from .._session.turn import Turn
@@ -86,19 +86,19 @@ def _events(kind: type[Any]) -> Callable[[Any], Any]:
     async def step(self: Turn | Subscription) -> Event:
         if trio.lowlevel.in_trio_task():
             return cast("Event", await kind.__anext__(self))
-        if due(self):
+        if must_yield(self):
             await asyncio.sleep(0)
-            rested(self)
-        while (event := take(self)) is None:
+            has_yielded(self)
+        while (event := next_event(self)) is None:
             the_guest()
             more = Waiter()
-            stop = when_more(self, more.set)
+            stop = call_when_more(self, more.set)
             try:
                 if (cancelled := await more.wait(more.set)) is not None:
                     raise cancelled
             finally:
                 stop()
-                rested(self)
+                has_yielded(self)
         return event
 
     return step

@@ -104,7 +104,7 @@ class Here(Place):
             async with opening as session:
                 inside = host_of(session)
                 if setup.fork and not inside.log.state.items:  # its agent repeats nothing
-                    inside.core.repeat(self._said[-inside.limits.snapshot_items :])
+                    inside.core.show_history(self._said[-inside.limits.snapshot_items :])
                     await inside.wait_until_stored()
                 with self.share.showing(session) if self.share is not None else nullcontext():
                     if setup.kept is None:

@@ -19,19 +19,19 @@ from trio.lowlevel import (
 
 from .._errors import LocalProtocolError
 
-STEPS: Final = 32
+MAX_STEPS: Final = 32
 """The number of times that a reader may look for more events and find some before other tasks run.
 It limits the reader even if the clock stands still.
 """
 
-SLICE: Final = 0.001
+SLICE_S: Final = 0.001
 """Seconds that a reader may spend on the found events before other tasks run."""
 
-NEVER: Final = -math.inf
+LONG_AGO: Final = -math.inf
 """A time in the past of any clock."""
 
 
-class Readers:
+class Waiters:
     """Tasks that wait for the next batch of events.
 
     Like `trio.lowlevel.ParkingLot` without its order and counting, to save time: every turn waits
@@ -40,7 +40,7 @@ class Readers:
 
     def __init__(self) -> None:
         self.tasks: dict[Task, Callable[[], bool] | None] = {}
-        self.others: list[Callable[[], None]] = []
+        self.callbacks: list[Callable[[], None]] = []
         """Called once, at the next `wake`, for readers in another event loop."""
 
     async def wait(self, until: Callable[[], bool] | None = None) -> None:
@@ -59,17 +59,17 @@ class Readers:
         await wait_task_rescheduled(abort)
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` once, at the next `Readers.wake`.
+        """Call `wake` once, at the next `Waiters.wake`.
 
         Returns the function that unsubscribes it.
         """
-        self.others.append(wake)
-        return lambda: self.others.remove(wake) if wake in self.others else None
+        self.callbacks.append(wake)
+        return lambda: self.callbacks.remove(wake) if wake in self.callbacks else None
 
     def wake(self) -> None:
         """Resume all waiting tasks, except for those whose `until` returns false."""
-        if self.others:
-            others, self.others = self.others, []
+        if self.callbacks:
+            others, self.callbacks = self.callbacks, []
             for wake in others:
                 wake()
         if self.tasks:
@@ -81,7 +81,7 @@ class Readers:
                     self.tasks[task] = until
 
 
-class Pace:
+class ReaderFairness:
     """Keeps a reader that always finds more events from blocking other tasks.
 
     Each step notices a cancelled scope, and other tasks run at least once per `SLICE` of the
@@ -95,7 +95,7 @@ class Pace:
         self._clock = clock
         self._steps = 0
         self._occupied = False  # a task waits or yields in the middle of a step
-        self.until = NEVER
+        self.until = LONG_AGO
         """The time on `clock` at which other tasks must run.
 
         In the past while a task waits or yields, and before the first step: earlier work of the
@@ -109,24 +109,24 @@ class Pace:
 
         Raises like `due`.
         """
-        if not self.due():
+        if not self.must_yield():
             await checkpoint_if_cancelled()
             return
-        self.occupy()
+        self.start_wait()
         try:
             await checkpoint()
         finally:
-            self.free()
+            self.end_wait()
 
-    async def wait(self, readers: Readers) -> None:
+    async def wait(self, readers: Waiters) -> None:
         """Wait until there are more events. Raises like `due`."""
-        self.occupy()
+        self.start_wait()
         try:
             await readers.wait()
         finally:
-            self.free()
+            self.end_wait()
 
-    def due(self) -> bool:
+    def must_yield(self) -> bool:
         """Return True if other tasks must run.
 
         Raises `LocalProtocolError` if another task waits for an event of this reader, because each
@@ -136,25 +136,25 @@ class Pace:
             raise _shared()
         clock = self._clock
         now = clock()
-        if self.until == NEVER:
-            self.until = now + SLICE
+        if self.until == LONG_AGO:
+            self.until = now + SLICE_S
         self._steps += 1
-        return self._steps > STEPS or now > self.until
+        return self._steps > MAX_STEPS or now > self.until
 
-    def occupy(self) -> None:
+    def start_wait(self) -> None:
         """Mark a task as waiting or yielding, until `free`. Raises like `due`."""
         if self._occupied:
             raise _shared()
         self._occupied = True
-        self.until = NEVER
+        self.until = LONG_AGO
 
-    def free(self) -> None:
+    def end_wait(self) -> None:
         """Record that the task has waited and other tasks have run."""
         self._occupied = False
         self.waited = True
         self._steps = 0
         clock = self._clock
-        self.until = clock() + SLICE
+        self.until = clock() + SLICE_S
 
 
 def _shared() -> LocalProtocolError:

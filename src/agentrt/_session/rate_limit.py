@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-LOOK = 0.1
+CHECK_INTERVAL_S = 0.1
 """Seconds between two checks by a waiting session."""
 
-LEAST = 1e-3
+MIN_WAIT_S = 1e-3
 """The shortest wait in seconds."""
 
 
-class Pace:
+class TenantRateLimit:
     """A limit in events per second, with a burst of one second's worth after a pause.
 
     Events above the limit have already been read and are owed: no agent of the tenant is read until
@@ -19,22 +19,24 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self.rate: float | None = None
+        self.events_per_s: float | None = None
         """Events per second; None means no limit."""
-        self.waited = 0.0
+        self.waited_s = 0.0
         """The total time in seconds that sessions have waited."""
         self._left = 0.0
         self._at = -math.inf
 
     def charge(self, events: int, now: float) -> None:
         """Count further events."""
-        if self.rate is not None:
-            self._left = min(self.rate, self._left + (now - self._at) * self.rate) - events
+        if self.events_per_s is not None:
+            self._left = (
+                min(self.events_per_s, self._left + (now - self._at) * self.events_per_s) - events
+            )
             self._at = now
 
-    def owed(self, now: float) -> float:
+    def wait_s(self, now: float) -> float:
         """Return the seconds until more events may be read."""
-        if self.rate is None or self._left >= 0:
+        if self.events_per_s is None or self._left >= 0:
             return 0.0
-        left = -self._left / self.rate - (now - self._at)
-        return left if left > LEAST else 0.0
+        left = -self._left / self.events_per_s - (now - self._at)
+        return left if left > MIN_WAIT_S else 0.0

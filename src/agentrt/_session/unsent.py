@@ -18,7 +18,7 @@ Kind: TypeAlias = Literal["prompt", "steer", "allow"]
 """The kind of a waiting message."""
 
 
-class _Waiting(Struct):
+class _UnsentMessage(Struct):
     seq: int
     kind: Kind
     key: str
@@ -27,17 +27,17 @@ class _Waiting(Struct):
     drop: Callable[[], None]
 
 
-class Withheld:
+class UnsentUntilStored:
     """The messages that wait for the store, in order."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_UnsentMessage] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def send(
+    def send_when_stored(
         self,
         kind: Kind,
         key: str,
@@ -55,23 +55,23 @@ class Withheld:
             send()
         else:
             keeper.hurry()
-            self._waiting.append(_Waiting(self._log.seq, kind, key, turn, send, drop))
+            self._waiting.append(_UnsentMessage(self._log.seq, kind, key, turn, send, drop))
 
     def has_prompt_of(self, turn: TurnMachine) -> bool:
         """Return True if the turn's prompt has not been sent to the agent yet."""
         return any(each.kind == "prompt" and each.turn is turn for each in self._waiting)
 
-    def allows(self, key: str) -> bool:
+    def has_permission_for(self, key: str) -> bool:
         """Return True if the question was answered with a permission that is not sent yet."""
         return any(each.kind == "allow" and each.key == key for each in self._waiting)
 
-    def due(self, seq: int) -> bool:
+    def has_stored(self, seq: int) -> bool:
         """Return True if a message may be sent once the events up to `seq` are stored."""
         return bool(self._waiting) and self._waiting[0].seq <= seq
 
     def release(self, seq: int) -> None:
         """Send the messages that waited for the events up to `seq`, which are now stored."""
-        while self.due(seq):
+        while self.has_stored(seq):
             self._waiting.popleft().send()
 
     def drop(self, turn: TurnMachine, *, ended: bool = False) -> None:

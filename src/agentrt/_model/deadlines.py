@@ -1,0 +1,81 @@
+"""The deadlines of a session: the next one, and the action when it has passed.
+
+This module reads no clock. Times are on the session's monotonic clock, in seconds; infinity means
+never.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import Final, TypeAlias
+
+from .turn import TurnMachine, TurnState
+
+
+class Deadline(enum.Enum):
+    """A kind of deadline, which determines the action when it has passed."""
+
+    NOTHING = "nothing"
+    IDLE_REPORT = "idle_report"
+    """The agent's report that it is idle will not come: the turn ends without it."""
+    RESEND = "resend"
+    """No reaction to the cancel: it is sent again."""
+    GRACE = "grace"
+    """The agent did not end its cancelled turn."""
+    SILENCE = "silence"
+    """A turn without an end on the wire is over."""
+    IDLE = "idle"
+    HARD = "hard"
+
+
+DueDeadline: TypeAlias = tuple[float, Deadline]
+"""The time of a deadline, and its kind."""
+
+NEVER: Final[DueDeadline] = (math.inf, Deadline.NOTHING)
+"""There is no deadline."""
+
+
+def next_deadline(
+    turn: TurnMachine | None,
+    *,
+    active_at: float,
+    idle_report_s: float | None,
+    silence_s: float,
+    tail_s: float | None,
+    serving: bool,
+) -> DueDeadline:
+    """Return the first deadline.
+
+    - `active_at`: the time of the agent's last output or of the last answer to it.
+    - `idle_report_s`: the silence after which a missing idle report is not waited for; None if none
+      is missing.
+    - `silence_s`: the silence that ends a turn without an end on the wire; `tail_s`: the shorter
+      one that applies while a prompt waits.
+    - `serving`: a tool, hook or terminal of the host is at work. The agent's wait for it does not
+      count as silence.
+    """
+    if turn is None:
+        return NEVER if idle_report_s is None else (active_at + idle_report_s, Deadline.IDLE_REPORT)
+    state, limits = turn.state, turn.limits
+    if idle_report_s is not None:  # a running agent still reaches the turn's limits
+        limit = turn.grace_at if state is TurnState.CANCELLING else turn.hard_at
+        return min(active_at + idle_report_s, limit), Deadline.IDLE_REPORT
+    if state is TurnState.CANCELLING:
+        if turn.resend_at < turn.grace_at:
+            return turn.resend_at, Deadline.RESEND
+        return turn.grace_at, Deadline.GRACE
+    asked, hard_at = state is TurnState.WAITING, turn.hard_at
+    if not turn.explicit:
+        if tail_s is not None:
+            # Its last output must not be counted for the next turn, but it may never end.
+            return min(active_at + tail_s, turn.began_at + silence_s), Deadline.SILENCE
+        ends_at = math.inf if asked or serving else active_at + silence_s
+        return min((ends_at, Deadline.SILENCE), (hard_at, Deadline.HARD), key=_time_of)
+    if asked or serving or limits.idle is None:
+        return hard_at, Deadline.HARD
+    return min((active_at + limits.idle, Deadline.IDLE), (hard_at, Deadline.HARD), key=_time_of)
+
+
+def _time_of(deadline: DueDeadline) -> float:
+    return deadline[0]
