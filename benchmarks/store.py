@@ -364,7 +364,7 @@ def turns_of(count: int) -> Iterator[list[Any]]:
 
     chance = random.Random(1)
     words = "\n".join(
-        path.read_text() for path in sorted((HERE.parent / "docs").glob("*.md"))
+        path.read_text() for path in sorted((HERE.parent / "docs").rglob("*.md"))
     ).split()
     code = (HERE / "harness.py").read_text()
 

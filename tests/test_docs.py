@@ -34,7 +34,7 @@ from postgres.server import Server
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 SECONDS = 60
 NODE = shutil.which("node")
@@ -186,7 +186,7 @@ def test_every_code_block_is_of_a_kind_that_is_checked() -> None:
 
 
 PACKAGE = ROOT / "src" / "agentrt"
-INSIDE = (ROOT / "docs" / "inside.md").read_text()
+INSIDE = (ROOT / "docs/project/inside.md").read_text()
 
 
 def names_in(tree: ast.AST) -> set[str]:

@@ -14,7 +14,7 @@ import agentrt
 import agentrt.testing
 from agentrt import _public
 
-REFERENCE = (Path(__file__).parents[1] / "docs" / "reference.md").read_text()
+REFERENCE = (Path(__file__).parents[1] / "docs/reference/python.md").read_text()
 
 
 def test_every_public_name_is_in_the_reference_and_nothing_else_is() -> None:

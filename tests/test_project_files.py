@@ -166,7 +166,7 @@ def test_it_may_be_read(tmp_path: Path) -> None:
 
 # --- the documentation
 
-PAGE = Path(__file__).parents[1] / "docs" / "trust.md"
+PAGE = Path(__file__).parents[1] / "docs/guides/trust.md"
 
 
 def generated(page: str, name: str) -> str:

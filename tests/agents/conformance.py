@@ -1,5 +1,5 @@
 """Runs `agentrt conformance` on the real agents that are installed, on the scripted model, and
-prints the table of `docs/conformance.md`.
+prints the table of `docs/project/conformance.md`.
 
     PYTHONPATH=tests python -m agents.conformance [--traces DIR] [--reports DIR] [AGENT ...]
     PYTHONPATH=tests python -m agents.conformance --table DIR

@@ -4,7 +4,7 @@
 
 With --junit, the table is made from the report of a run that already happened
 (`pytest tests/agents/test_scenarios.py --junitxml=FILE`). With --denials it is the table of
-docs/permissions.md, from a run of `test_denials.py`.
+docs/guides/permissions.md, from a run of `test_denials.py`.
 """
 
 from __future__ import annotations

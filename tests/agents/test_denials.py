@@ -10,7 +10,7 @@ import pytest
 from .denials import after_a_plan, after_always, in_a_second_session, in_modes, worst
 from .lab import Lab
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "permissions.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/guides/permissions.md"
 AGENTS = [
     "claude",
     "claude-2.1.165",

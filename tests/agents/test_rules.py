@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1] / "permissions"))
 
 from spellings import LIKE_GIT_STATUS, QUICK, REMOVING
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "permissions.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/guides/permissions.md"
 FULL = "AGENTRT_FULL" in os.environ
 AGENTS = ["claude", "codex", "gemini", "codex-acp-zed"]
 if FULL:

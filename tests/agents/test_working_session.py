@@ -1,4 +1,4 @@
-"""A whole working session in a terminal, as `docs/repl.md` shows it."""
+"""A whole working session in a terminal, as `docs/guides/repl.md` shows it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A whole working session in a real terminal: Claude Code on a scripted model, in tmux.
 
-`python -m agents.working_session` (from `tests/`) writes its screens into `docs/repl.md`; the test
+`python -m agents.working_session` (from `tests/`) writes its screens into `docs/guides/repl.md`; the test
 of the same name compares them with what is there.
 """
 
@@ -16,7 +16,7 @@ from terminal.tmux import Tmux, in_tmux
 from .lab import Lab, model_server, prepare
 from .versions import agents_root
 
-PAGE = Path(__file__).parents[2] / "docs" / "repl.md"
+PAGE = Path(__file__).parents[2] / "docs/guides/repl.md"
 FENCE = re.compile(
     r"(?<=<!-- screen: )([\w-]+)( -->\n```\{code-block\} text\n)(.*?)(?=```\n)", re.DOTALL
 )

@@ -1,4 +1,4 @@
-"""Every way in which a session leaves a viewer's sight: the table of `docs/page.md`, row by row."""
+"""Every way in which a session leaves a viewer's sight: the table of `docs/guides/page.md`, row by row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from browser.pages import NewPage, Page, Shoot, expect
 from browser.proxy import Network
 from browser.sight import agree, view, work
 
-DOCS = Path(__file__).parents[2] / "docs/page.md"
+DOCS = Path(__file__).parents[2] / "docs/guides/page.md"
 HOUR = 3600 * 1000
 
 

@@ -1,5 +1,5 @@
 """`agentrt.testing.odd` under the official clients for Python: what each does with each shape, as
-`docs/conformance.md` says it."""
+`docs/project/conformance.md` says it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from agentrt.testing.odd import SHAPES
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "conformance.md"
+PAGE = HERE.parents[1] / "docs/project/conformance.md"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 CLAUDE = CACHE / "agentrt-bench" / "venv-claude" / "bin" / "python"
 """Where `benchmarks/lab.py` puts the SDK for Claude Code."""

@@ -3,7 +3,7 @@
     python tests/doors/table.py [--tests]
 
 A test says with `@pytest.mark.door(DOOR, THING, …)` that it does these things through that door.
-The table in `docs/doors.md` has a tick where there is such a test, and `test_doors.py` sees to it
+The table in `docs/reference/interfaces.md` has a tick where there is such a test, and `test_doors.py` sees to it
 that it has no other. `--tests` prints which test stands for each.
 """
 
@@ -17,7 +17,7 @@ from typing import Final
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
-PAGE = ROOT / "docs" / "doors.md"
+PAGE = ROOT / "docs/reference/interfaces.md"
 BEGIN, END = "<!-- table -->\n", "<!-- end -->\n"
 
 THINGS: Final = ("prompt", "stream", "permission", "cancel", "resume", "fork", "tools")
@@ -28,7 +28,7 @@ DOORS: Final = {
     "repl": "`agentrt`, the conversation",
     "one-shot": "`agentrt -p`",
     "page": "the page, over `agentrt.v1`",
-    "legacy": "Python, an agent of the [older dialect](older-dialect.md)",
+    "legacy": "Python, an agent of the [older dialect](../guides/claude-sdk-programs.md)",
     "ai": "`/ai`, the AI SDK",
     "acp": "`/acp`, over a WebSocket",
     "editor": "`agentrt acp`",

@@ -1,4 +1,4 @@
-"""What hostile agents do to a client: each row of the table in `docs/failure-shapes.md` on a real
+"""What hostile agents do to a client: each row of the table in `docs/project/failure-shapes.md` on a real
 process. The turn ends with a name for how, within a bound; the next one works, or the session says
 why not; nothing is left behind."""
 

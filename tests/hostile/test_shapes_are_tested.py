@@ -15,19 +15,19 @@ TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs"
 
 SHAPES = {
-    "failure-shapes.md": [
+    "project/failure-shapes.md": [
         *(f"C{number}" for number in range(1, 24)),
         *(str(number) for number in range(1, 49)),
         *(f"F{number}" for number in range(1, 63)),
         *(f"B{number}" for number in range(1, 14)),
         *(f"S{number}" for number in range(1, 26)),
     ],
-    "claude-shapes.md": [str(number) for number in range(1, 52)],
-    "browser-shapes.md": [
+    "project/claude-shapes.md": [str(number) for number in range(1, 52)],
+    "project/browser-shapes.md": [
         *(str(number) for number in range(1, 56)),
         *(f"T{number}" for number in range(1, 16)),
     ],
-    "security.md": [
+    "background/security.md": [
         *(f"P{number}" for number in range(1, 7)),
         *(f"H{number}" for number in range(1, 22)),
         *(f"F{number}" for number in range(1, 18)),
@@ -65,7 +65,7 @@ def test_every_row_says_what_one_sees_and_names_a_test(page: str) -> None:
 def test_every_test_that_a_page_names_is_run() -> None:
     """At least pytest would: those of agents that are not installed here are skipped, and those in
     a browser are not even collected without what drives it."""
-    wanted = set().union(*(named(page.read_text()) for page in DOCS.glob("*.md")))
+    wanted = set().union(*(named(page.read_text()) for page in DOCS.rglob("*.md")))
     assert wanted
     files = {}
     for file in TESTS.rglob("test_*.py"):

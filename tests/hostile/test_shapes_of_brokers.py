@@ -1,5 +1,5 @@
 """What brokers of agents stumbled over, by the numbers of the third table in
-`docs/failure-shapes.md`: those shapes that no other test has."""
+`docs/project/failure-shapes.md`: those shapes that no other test has."""
 
 from __future__ import annotations
 

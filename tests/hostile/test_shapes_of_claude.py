@@ -1,4 +1,4 @@
-"""Failures of `docs/claude-shapes.md` that scripted programs can show, beside the real one."""
+"""Failures of `docs/project/claude-shapes.md` that scripted programs can show, beside the real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures that users of real agents reported, numbered as in `docs/failure-shapes.md`: what agents
+"""Failures that users of real agents reported, numbered as in `docs/project/failure-shapes.md`: what agents
 ask, how sessions begin, and what processes leave behind."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Failures that users of real agents reported, each as one agent that does just that: turns, and
-how they end. The numbers are those of the second table in `docs/failure-shapes.md`."""
+how they end. The numbers are those of the second table in `docs/project/failure-shapes.md`."""
 
 from __future__ import annotations
 

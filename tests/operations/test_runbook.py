@@ -16,7 +16,7 @@ import agentrt
 from cluster.nodes import Node
 from postgres.server import Server, free_port, programs, run, serving
 
-DOC = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+DOC = (Path(__file__).parents[2] / "docs/guides/operating.md").read_text()
 ALERTS = (Path(__file__).parents[2] / "deploy" / "prometheus-alerts.yml").read_text()
 
 pytestmark = pytest.mark.slow

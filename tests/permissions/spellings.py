@@ -1,7 +1,7 @@
 """Shell lines: some that remove the file `victim`, and some that begin like `git status`.
 
 They are read by the tests of the rules, run in real shells to show that they do what they are for,
-given to real agents, and listed in `docs/permissions.md`.
+given to real agents, and listed in `docs/guides/permissions.md`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The recipes of `docs/permissions.md`, against commands that look alike and do more."""
+"""The recipes of `docs/guides/permissions.md`, against commands that look alike and do more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import agentrt
 from agentrt._permissions.policies import Allow, Deny, PermissionRequest
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "permissions.md").read_text()
+DOCUMENT = (Path(__file__).parents[2] / "docs/guides/permissions.md").read_text()
 SECTION = DOCUMENT[DOCUMENT.index("## Recipes") : DOCUMENT.index("## What was tried")]
 MODES = {"ask": agentrt.ask, "deny": agentrt.deny_all, "allow-all": agentrt.allow_all}
 RECIPES: list[dict[str, Any]] = [

@@ -20,7 +20,7 @@ from agentrt._permissions.seen import Seen
 SHELLS = [shell for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
 
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "permissions.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/guides/permissions.md"
 
 
 def test_the_documentation_shows_what_is_tried() -> None:

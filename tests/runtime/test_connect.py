@@ -281,7 +281,7 @@ def test_the_recipe_s_line_ends_an_agent_that_ignores_the_end_of_its_input(
     leads a group of its own, of which nobody here knows anything but the pipes."""
     program, pids = tmp_path / "stubborn.py", tmp_path / "pids"
     program.write_text(STUBBORN)
-    page = (Path(__file__).parents[2] / "docs" / "elsewhere.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/guides/remote-agents.md").read_text()
     [line] = re.findall(r'^LINE = "(.*)"$', page, re.MULTILINE)
     agent = f"{sys.executable} {program} {pids}"
     line = line.replace("gemini --acp", agent).replace("sleep 3", "sleep 0.1")

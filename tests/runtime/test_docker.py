@@ -26,7 +26,7 @@ DOCKER = shutil.which("docker")
 PATIENCE = 180
 OTHERS = 600
 """Seconds for the tests of another process that use `docker0`."""
-PAGE = Path(__file__).parents[2] / "docs" / "elsewhere.md"
+PAGE = Path(__file__).parents[2] / "docs/guides/remote-agents.md"
 SYSTEM = [each for each in ("/bin", "/etc", "/lib", "/lib64", "/usr") if Path(each).exists()]
 
 pytestmark = [

@@ -24,7 +24,7 @@ from agentrt._process.streams import Streams
 
 SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
 PATIENCE = 60
-PAGE = Path(__file__).parents[2] / "docs" / "elsewhere.md"
+PAGE = Path(__file__).parents[2] / "docs/guides/remote-agents.md"
 
 pytestmark = [
     pytest.mark.slow,

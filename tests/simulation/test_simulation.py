@@ -21,7 +21,7 @@ from .run import Result, run, shrink
 from .world import Driver, Violation
 
 TESTS = Path(__file__).parents[1]
-PAGE = TESTS.parent / "docs" / "own-tests.md"
+PAGE = TESTS.parent / "docs/project/own-tests.md"
 COMMANDS = re.findall(r"`nox -s simulate -- (.*)`", PAGE.read_text())
 DRIVERS: tuple[Driver, ...] = ("acp", "claude", "codex")
 

@@ -1,5 +1,5 @@
 """Ways in which the web frontends of others got stuck, each on `agentrt.v1`: those of
-`docs/browser-shapes.md` that no other test shows. What a client sees is checked at every event by
+`docs/project/browser-shapes.md` that no other test shows. What a client sees is checked at every event by
 `View` and `Wire`: no gap, no double, nothing open behind a turn's end.
 """
 

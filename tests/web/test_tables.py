@@ -11,7 +11,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_a_test_that_is_named_after_a_shape_is_in_its_row() -> None:
-    page = (DOCS / "browser-shapes.md").read_text()
+    page = (DOCS / "project/browser-shapes.md").read_text()
     tests = (Path(__file__).parent / "test_browser_shapes.py").read_text()
     for name in re.findall(r"^async def (test_\d\w+)", tests, re.MULTILINE):
         for number in re.findall(r"\d\d", name.partition("_a_")[0]):

@@ -7,7 +7,7 @@ examines a limited number of bytes, or bytes that are skipped afterwards. RE2
 
 The prefixes are those of the public documentation of the services and of the rules of gitleaks
 (https://github.com/gitleaks/gitleaks) and detect-secrets (https://github.com/Yelp/detect-secrets);
-see docs/tracing.md.
+see docs/guides/tracing.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 // What a session looks like, as the fold of its events: the same fold as the Python one, held to it
-// by the same traces. It imports nothing, for any client of `agentrt.v1` to use (docs/page.md).
+// by the same traces. It imports nothing, for any client of `agentrt.v1` to use (docs/guides/page.md).
 //
 // A view is never changed: `===` says whether there is anything new to be shown. Many events at once
 // cost one copy, not one each.

@@ -1,4 +1,4 @@
-// The shapes of `agentrt.v1` (docs/browser-protocol.md). A field that is absent has its default:
+// The shapes of `agentrt.v1` (docs/reference/browser-protocol.md). A field that is absent has its default:
 // no text, an empty list, null, false.
 
 export as namespace w;
