@@ -1,7 +1,7 @@
 """A whole working session in a real terminal: Claude Code on a scripted model, in tmux.
 
-`python -m agents.working_session` (from `tests/`) writes its screens into `docs/guides/repl.md`; the test
-of the same name compares them with what is there.
+`python -m agents.working_session` (from `tests/`) writes its screens into
+`docs/guides/repl.md`; the test of the same name compares them with the page.
 """
 
 from __future__ import annotations

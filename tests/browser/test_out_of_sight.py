@@ -1,4 +1,5 @@
-"""Every way in which a session leaves a viewer's sight: the table of `docs/guides/page.md`, row by row."""
+"""Every way in which a viewer loses sight of a session: each row of the table in
+`docs/guides/page.md`."""
 
 from __future__ import annotations
 

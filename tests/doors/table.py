@@ -3,8 +3,8 @@
     python tests/doors/table.py [--tests]
 
 A test says with `@pytest.mark.door(DOOR, THING, …)` that it does these things through that door.
-The table in `docs/reference/interfaces.md` has a tick where there is such a test, and `test_doors.py` sees to it
-that it has no other. `--tests` prints which test stands for each.
+The table in `docs/reference/interfaces.md` has a tick where there is such a test, and
+`test_doors.py` checks that it has no other. `--tests` prints which test stands for each.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What hostile agents do to a client: each row of the table in `docs/project/failure-shapes.md` on a real
-process. The turn ends with a name for how, within a bound; the next one works, or the session says
-why not; nothing is left behind."""
+"""Hostile agents and their client: each row of the table in `docs/project/failure-shapes.md` on a
+real process. The turn ends with a named outcome within a bound; the next one works, or the
+session says why not; nothing is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of `docs/project/claude-shapes.md` that scripted programs can show, beside the real one."""
+"""Failures of `docs/project/claude-shapes.md`, shown by scripted programs."""
 
 from __future__ import annotations
 

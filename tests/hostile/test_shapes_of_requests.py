@@ -1,5 +1,5 @@
-"""Failures that users of real agents reported, numbered as in `docs/project/failure-shapes.md`: what agents
-ask, how sessions begin, and what processes leave behind."""
+"""Failures that users of real agents reported, numbered as in `docs/project/failure-shapes.md`:
+requests of agents, how sessions begin, and what processes leave behind."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Ways in which the web frontends of others got stuck, each on `agentrt.v1`: those of
-`docs/project/browser-shapes.md` that no other test shows. What a client sees is checked at every event by
+"""Ways in which other web frontends got stuck, each on `agentrt.v1`: those of
+`docs/project/browser-shapes.md` that no other test shows. Every event of a client is checked by
 `View` and `Wire`: no gap, no double, nothing open behind a turn's end.
 """
 
