@@ -23,6 +23,7 @@ class Client:
         self.led = led
         self.name = name
         self.agent: dict[str, Any] = {}
+        self._answered: set[int] = set()
 
     async def start(self, method: str, params: dict[str, Any], **more: Any) -> int:
         return await self.led.start(
@@ -78,10 +79,14 @@ class Client:
         await self.led.until(lambda: status in {c["status"] for c in self.tools().values()})
 
     async def question(self) -> dict[str, Any]:
-        """The next question that this client has not answered."""
+        """The latest question that this client has not answered, once there is one."""
 
         def found() -> dict[str, Any] | None:
-            asked = [m for m in self.led.heard("asked") if m["asked"] == self.name]
+            asked = [
+                message
+                for message in self.led.heard("asked")
+                if message["asked"] == self.name and message["question"] not in self._answered
+            ]
             return asked[-1] if asked else None
 
         question: dict[str, Any] = await self.led.until(found)
@@ -90,6 +95,7 @@ class Client:
     async def choose(self, question: dict[str, Any], kind: str) -> None:
         options = {option["kind"]: option["optionId"] for option in question["params"]["options"]}
         outcome = {"outcome": "selected", "optionId": options[kind]}
+        self._answered.add(question["question"])
         await self.led.do("answer", question=question["question"], result={"outcome": outcome})
 
     async def close(self) -> None:

@@ -172,7 +172,9 @@ async def uses(one: Client, editor: Editors) -> None:
     prompting = await one.prompt(session, "/ask")
     await one.choose(await one.question(), "allow_once")
     assert (await one.led.result(prompting))["stopReason"] == "end_turn"
-    assert await one.say(session, '/tool add {"a": 2, "b": 3}') == "end_turn"
+    prompting = await one.prompt(session, '/tool add {"a": 2, "b": 3}')
+    await one.choose(await one.question(), "allow_once")
+    assert (await one.led.result(prompting))["stopReason"] == "end_turn"
     call = list(one.tools().values())[-1]
     assert (call["status"], call["content"][0]["content"]["text"]) == ("completed", "5")
     where = {"cwd": str(editor.folder), "mcpServers": []}
