@@ -7,8 +7,12 @@
 from __future__ import annotations
 
 import re
+import secrets
+import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from terminal.tmux import Tmux, in_tmux
@@ -32,6 +36,9 @@ STARTS = {
     "resumed": "❯ Now run",
 }
 """Where each screen begins: how much is above depends on how high the prompt has been."""
+SIZE = (100, 44)
+"""Columns and rows of the terminal: the question is shown in full."""
+HOME = "/home/you"
 BASKET = """\
 def total(prices: list[int]) -> int:
     total = 1
@@ -41,25 +48,38 @@ def total(prices: list[int]) -> int:
 """
 
 
+@contextmanager
+def _home() -> Iterator[Path]:
+    """A folder whose path is as long as `HOME`, so that rows are shortened and wrapped alike."""
+    parent = Path("/tmp")
+    digits = len(HOME) - len(f"{parent}/")
+    home = parent / secrets.token_hex(digits // 2)
+    home.mkdir(mode=0o700)
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
 def working_session(lab: Lab, folder: Path) -> dict[str, str]:
-    """Have it, and return the screens by name."""
-    work = lab.home / "shop"
-    work.mkdir()
-    (work / "basket.py").write_text(BASKET)
+    """Run the session and return its screens by name."""
+    screens: dict[str, str] = {}
     path = f"{Path(lab.argv[0]).parent}:{lab.env['PATH']}"
     env = {**lab.env, "PATH": path, "TERM": "tmux-256color"}
     command = [sys.executable, "-m", "agentrt", "--agent", "claude"]
-    screens: dict[str, str] = {}
-    (folder / "first").mkdir()
-    with in_tmux(folder / "first", command, cwd=work, env=env, size=(90, 32)) as it:
-        _work(it, screens)
-    assert (work / "basket.py").read_text() == BASKET.replace("total = 1", "total = 0")
-    (folder / "second").mkdir()
-    with in_tmux(folder / "second", command, cwd=work, env=env, size=(90, 32)) as it:
-        _come_back(it, screens)
-    home = str(lab.home)
+    with _home() as home:
+        work = home / "shop"
+        work.mkdir()
+        (work / "basket.py").write_text(BASKET)
+        (folder / "first").mkdir()
+        with in_tmux(folder / "first", command, cwd=work, env=env, size=SIZE) as it:
+            _work(it, screens)
+        assert (work / "basket.py").read_text() == BASKET.replace("total = 1", "total = 0")
+        (folder / "second").mkdir()
+        with in_tmux(folder / "second", command, cwd=work, env=env, size=SIZE) as it:
+            _come_back(it, screens)
     return {
-        name: text[text.rindex(STARTS[name]) :].replace(home, "/home/you")
+        name: text[text.rindex(STARTS[name]) :].replace(str(home), HOME)
         for name, text in screens.items()
     }
 
