@@ -32,7 +32,7 @@ class Expectation:
 
 
 EXPECTATIONS: Final[dict[str, Expectation]] = {
-    "claude": Expectation(notes="Claude Code 2.1.330, from the package `claude-agent-sdk`"),
+    "claude": Expectation(notes="Claude Code 2.1.332, from the package `claude-agent-sdk`"),
     "claude-agent-acp": Expectation(),
     "codex": Expectation(
         stop_reason_when_denied="completed",
