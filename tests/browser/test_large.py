@@ -32,7 +32,8 @@ def test_twenty_thousand_pieces_are_all_there_and_one_can_type_meanwhile(
     expect(box).to_have_value("typed while it comes")
     transcript = page.locator(".transcript")
     expect(transcript).to_contain_text("word19999", timeout=60_000)
-    words = re.findall(r"word(\d+)\b", transcript.inner_text())
+    # Not the inner text: Chromium leaves out what is scrolled out of sight in the unformatted rest.
+    words = re.findall(r"word(\d+)", transcript.text_content() or "")
     assert list(map(int, words)) == list(range(20_000))
     page.get_by_role("button", name="Stop", exact=True).click()
     phase(page, "ready")
