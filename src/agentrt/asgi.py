@@ -150,12 +150,12 @@ class Application:
             async with self._open_runtime() as runtime, self._serving(runtime) as site:
                 yield site
         else:
-            from .aio.block import Block
+            from .aio.block import TrioBlock
 
             opened = self._open_runtime()
-            if not isinstance(opened, Block):
-                opened = Block(self._open_runtime, (), {})
-            async with opened as runtime, Block(self._serving, (runtime,), {}) as site:
+            if not isinstance(opened, TrioBlock):
+                opened = TrioBlock(self._open_runtime, (), {})
+            async with opened as runtime, TrioBlock(self._serving, (runtime,), {}) as site:
                 yield site
 
     @asynccontextmanager

@@ -32,8 +32,8 @@ TYPES: dict[str, Any] = {
     "new_session_response": messages.NewSessionResponse,
     "permission_outcome_": services.PermissionOutcome,
     "prompt_request": messages.PromptRequest,
-    "request_permission_request": services.PermissionRequest,
-    "request_permission_response": services.PermissionResponse,
+    "request_permission_request": services.RequestPermissionRequest,
+    "request_permission_response": services.RequestPermissionResponse,
     "session_update_": KnownUpdate,
     "set_session_config_option_request": messages.SetConfigOptionRequest,
     "set_session_config_option_response": messages.SetConfigOptionResponse,
@@ -265,7 +265,7 @@ def test_an_unknown_kind_of_content_costs_only_that_content() -> None:
 def test_an_unknown_value_of_an_enumeration_is_kept_as_it_is() -> None:
     raw = {"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "teleport", "status": "odd"}
     update = msgspec.convert(raw, KnownUpdate)
-    assert isinstance(update, updates.ToolCall)
+    assert isinstance(update, updates.AcpToolCall)
     assert (update.kind, update.status) == ("teleport", "odd")
 
 

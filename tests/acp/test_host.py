@@ -17,7 +17,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._acp.host import THREADS, Host
+from agentrt._acp.host import THREADS, FileService
 from agentrt._acp.roots import Roots
 from agentrt._errors import RequestError
 from agentrt._limits import Limits
@@ -42,7 +42,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 async def read(root: Path, path: Path | str, **limits: Any) -> str:
-    host = Host(Roots([str(root)]), limits=Limits(file=limits.pop("file", 1000)))
+    host = FileService(Roots([str(root)]), limits=Limits(file=limits.pop("file", 1000)))
     params = {"sessionId": "s", "path": str(path), **limits}
     result = await host.handle("fs/read_text_file", params)
     assert set(result) == {"content"}
@@ -52,7 +52,7 @@ async def read(root: Path, path: Path | str, **limits: Any) -> str:
 
 
 async def write(root: Path, path: Path | str, content: str = "new", file: int = 1000) -> None:
-    host = Host(Roots([str(root)]), limits=Limits(file=file))
+    host = FileService(Roots([str(root)]), limits=Limits(file=file))
     params = {"sessionId": "s", "path": str(path), "content": content}
     assert await host.handle("fs/write_text_file", params) == {}
 
@@ -157,13 +157,13 @@ async def test_a_file_without_the_right_to_read_it_is_an_error_with_its_reason(r
 )
 async def test_parameters_of_a_wrong_shape_are_refused(root: Path, params: Any) -> None:
     with pytest.raises(RequestError, match="Invalid parameters") as error:
-        await Host(Roots([str(root)])).handle("fs/read_text_file", params)
+        await FileService(Roots([str(root)])).handle("fs/read_text_file", params)
     assert error.value.code == INVALID
 
 
 async def test_another_method_is_not_found(root: Path) -> None:
     with pytest.raises(RequestError) as error:
-        await Host(Roots([str(root)])).handle("fs/delete", {})
+        await FileService(Roots([str(root)])).handle("fs/delete", {})
     assert error.value.code == -32601
 
 
@@ -179,7 +179,7 @@ async def test_no_more_is_read_than_the_agent_takes(root: Path) -> None:
         await trio.sleep(0.01)
         holding -= 1
 
-    host = Host(Roots([str(root)]), ready=ready)
+    host = FileService(Roots([str(root)]), ready=ready)
     params = {"sessionId": "s", "path": str(root / "file")}
     async with trio.open_nursery() as nursery:
         for _ in range(20):
@@ -498,12 +498,14 @@ async def test_a_root_is_known_by_the_way_it_was_given_and_by_where_it_leads(
     (root / "file").write_text("mine")
     roots = Roots([str(alias)])
     for path in (alias / "file", root / "file"):
-        result = await Host(roots).handle("fs/read_text_file", {"sessionId": "", "path": str(path)})
+        result = await FileService(roots).handle(
+            "fs/read_text_file", {"sessionId": "", "path": str(path)}
+        )
         assert result == {"content": "mine"}
     alias.unlink()
     alias.symlink_to(outside)  # an alias that leads elsewhere later still means the same root
     with pytest.raises(RequestError) as error:
-        await Host(roots).handle(
+        await FileService(roots).handle(
             "fs/read_text_file", {"sessionId": "", "path": str(alias / "secret")}
         )
     assert error.value.code == NOT_FOUND
@@ -515,7 +517,7 @@ async def test_a_session_may_have_several_roots_also_one_in_the_other(root: Path
         folder.mkdir()
         (folder / "file").write_text(folder.name)
     (inner / "link").symlink_to(other / "file")
-    host = Host(Roots([str(root), str(inner), str(other)]))
+    host = FileService(Roots([str(root), str(inner), str(other)]))
     for path, content in ((inner / "file", "inner"), (other / "file", "other")):
         result = await host.handle("fs/read_text_file", {"sessionId": "", "path": str(path)})
         assert result == {"content": content}

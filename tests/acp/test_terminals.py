@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from agentrt._acp.environment import merge_environment
 from agentrt._acp.messages import NameValue
 from agentrt._acp.roots import Roots
-from agentrt._acp.terminals import Terminals, _Tail, open_terminals
+from agentrt._acp.terminals import TerminalService, _OutputTail, open_terminals
 from agentrt._errors import RequestError
 from agentrt._limits import Limits
 from agentrt._model.content import JsonObject
@@ -47,7 +47,7 @@ class Live:
 class Agent:
     """The agent's side: each method of the protocol."""
 
-    def __init__(self, terminals: Terminals, live: Live) -> None:
+    def __init__(self, terminals: TerminalService, live: Live) -> None:
         self.terminals = terminals
         self.live = live
 
@@ -230,7 +230,7 @@ async def test_the_output_is_cut_between_characters(tmp_path: Path, limit: int) 
 @given(st.text(), st.integers(0, 50), st.integers(1, 7))
 @pytest.mark.slow
 def test_the_kept_end_is_the_longest_that_fits(text: str, limit: int, piece: int) -> None:
-    tail, data = _Tail(limit), text.encode("utf-8", "replace")
+    tail, data = _OutputTail(limit), text.encode("utf-8", "replace")
     text = data.decode()
     parts = [data[i : i + piece] for i in range(0, len(data), piece)]
     live = "".join(tail.feed(part, final=False) for part in parts) + tail.feed(b"", final=True)

@@ -178,7 +178,7 @@ VERSION = "{number}"
 """Of the program that the schema is from."""
 
 
-class Message(Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False):
+class CodexMessage(Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """The base of all: None is what was left out. Enumerations are plain strings, for every program
     may be newer."""
 '''
@@ -223,7 +223,7 @@ class Writer:
         yield f"\n\n{name}: TypeAlias = {' | '.join(names)}\n"
 
     def _struct(self, name: str, schema: Schema, fields: Fields, tagged: str) -> Iterator[str]:
-        yield f"\n\nclass {name}(Message{tagged}):\n"
+        yield f"\n\nclass {name}(CodexMessage{tagged}):\n"
         properties, required = schema["properties"], schema.get("required", [])
         lines: list[str] = []
         optional: list[str] = []

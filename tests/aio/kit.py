@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import psutil
 
 import agentrt
-from agentrt.aio.block import Block
+from agentrt.aio.block import TrioBlock
 from agentrt.testing import MemoryAgent, open_fake_session
 from faults.quick import FULL
 
@@ -57,4 +57,4 @@ def processes() -> list[list[str]]:
 def fake_session(
     start: Callable[[], MemoryAgent], **options: Any
 ) -> AbstractAsyncContextManager[agentrt.Session]:
-    return Block(open_fake_session, (start,), options)
+    return TrioBlock(open_fake_session, (start,), options)

@@ -17,7 +17,7 @@ from .rig import INIT, Json, Rig, assistant, only, result, state, text
 
 def read(*lines: Json | bytes) -> list[wire.Message]:
     data = [m if isinstance(m, bytes) else json.dumps(m).encode() + b"\n" for m in lines]
-    return wire.Reader().read(b"".join(data))
+    return wire.ClaudeReader().read(b"".join(data))
 
 
 def test_the_type_may_be_the_last_key() -> None:
@@ -31,7 +31,7 @@ def test_unknown_fields_cost_nothing() -> None:
 
 def test_an_unknown_type_is_kept_whole_and_costs_only_itself() -> None:
     told = read({"type": "keep_alive"}, {"type": "new", "a": 1}, {"type": "keep_alive"})
-    new = wire.Unknown("new", {"type": "new", "a": 1})
+    new = wire.UnknownClaudeLine("new", {"type": "new", "a": 1})
     assert told == [wire.KeepAlive(), new, wire.KeepAlive()]
 
 
@@ -45,12 +45,12 @@ def test_system_lines_keep_their_unknown_fields() -> None:
 )
 def test_a_line_that_is_no_message_costs_only_itself(line: bytes) -> None:
     told = read({"type": "keep_alive"}, line, {"type": "keep_alive"})
-    assert [type(m) for m in told] == [wire.KeepAlive, wire.Bad, wire.KeepAlive]
+    assert [type(m) for m in told] == [wire.KeepAlive, wire.BadClaudeLine, wire.KeepAlive]
 
 
 def test_a_broken_field_costs_only_its_line() -> None:
     told = read({"type": "control_cancel_request", "request_id": 7}, {"type": "keep_alive"})
-    assert [type(m) for m in told] == [wire.Bad, wire.KeepAlive]
+    assert [type(m) for m in told] == [wire.BadClaudeLine, wire.KeepAlive]
 
 
 def test_blank_lines_and_carriage_returns_are_white_space() -> None:
@@ -73,7 +73,7 @@ def test_half_an_emoji_in_a_system_line_is_repaired() -> None:
 
 
 def test_after_an_unknown_type_lines_are_decoded_one_by_one() -> None:
-    reader = wire.Reader()
+    reader = wire.ClaudeReader()
     reader.read(b'{"type":"new"}\n')
     assert reader._by_line
     assert reader.read(b'{"type":"keep_alive"}\n') == [wire.KeepAlive()]
@@ -81,7 +81,7 @@ def test_after_an_unknown_type_lines_are_decoded_one_by_one() -> None:
 
 def test_every_declared_type_is_decoded_with_its_batch() -> None:
     for tag in wire.DECLARED:
-        reader = wire.Reader()
+        reader = wire.ClaudeReader()
         reader.read(msgspec.json.encode({"type": tag}) + b"\n")
         assert not reader._by_line
 

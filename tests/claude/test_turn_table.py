@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agentrt._claude.outcome import Verdict
+from agentrt._claude.outcome import ResultVerdict
 from agentrt._claude.turn import (
     LOST,
     OWED,
@@ -17,7 +17,7 @@ from agentrt._claude.turn import (
     Progress,
     Sign,
 )
-from agentrt._claude.turns import Turns
+from agentrt._claude.turns import ClaudeTurns
 from agentrt._model.driver import Effect, TurnBegan, TurnFinished
 from agentrt._model.events import Usage
 
@@ -65,7 +65,7 @@ def test_the_tables_have_an_entry_for_every_input() -> None:
 
 @pytest.mark.parametrize("progress", list(Progress))
 def test_a_turn_is_presumed_to_be_over_where_nothing_more_must_come(progress: Progress) -> None:
-    known = Verdict("refused")
+    known = ResultVerdict("refused")
     turn = ClaudeTurn(progress, "t1", "u1", "completed", verdict=known)
     over = {True: turn.presumed(reports_states=True), False: turn.presumed(reports_states=False)}
     outcomes = {states: verdict and verdict.outcome for states, verdict in over.items()}
@@ -83,7 +83,9 @@ def test_a_prompt_without_result_or_lifecycle_is_lost_at_rest() -> None:
 
 
 def test_words_after_a_guessed_result_say_that_it_was_another_s() -> None:
-    guessed = ClaudeTurn(Progress.GUESSED, "t1", "u1", verdict=Verdict("failed"), usage=Usage())
+    guessed = ClaudeTurn(
+        Progress.GUESSED, "t1", "u1", verdict=ResultVerdict("failed"), usage=Usage()
+    )
     guessed.apply(Sign.RUN)
     assert guessed == ClaudeTurn(Progress.RUNNING, "t1", "u1")
 
@@ -98,7 +100,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @initialize(states=st.booleans(), lifecycles=st.booleans())
     def start(self, states: bool, lifecycles: bool) -> None:
-        self.turns = Turns()
+        self.turns = ClaudeTurns()
         self.states, self.lifecycles = states, lifecycles
         self.sent = 0
         self.open: set[str | None] = set()
@@ -194,7 +196,7 @@ class AnyOrder(RuleBasedStateMachine):
         turns, out = self.turns, list[Effect]()
         uuids = [f"u{self.sent - back}" for back in sorted(listed)]
         mine = turns.user is not None and not turns.user.decided and turns.user.uuid in uuids
-        verdict = Verdict(outcome)  # type: ignore[arg-type]
+        verdict = ResultVerdict(outcome)  # type: ignore[arg-type]
         assert turns.resulted(uuids, unsolicited, verdict, None, resting, out) or not mine
         self.see(out)
         assert not mine or turns.user is None or turns.user.decided

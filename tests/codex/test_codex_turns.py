@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._codex.turn import TABLE, TurnInput, TurnState
+from agentrt._codex.turn import TABLE, CodexTurnInput, CodexTurnState
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Audio, Text
 from agentrt._model.driver import ModesSet, Returned, Spoke, ToolCalled, TurnBegan, TurnFinished
@@ -14,7 +14,7 @@ from .codex_kit import COMMAND, only, opened, prompted
 
 
 def test_every_state_of_a_turn_takes_every_input() -> None:
-    assert {(state, input) for state in TurnState for input in TurnInput} == {
+    assert {(state, input) for state in CodexTurnState for input in CodexTurnInput} == {
         (state, input) for state, row in TABLE.items() for input in row
     }
 

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._codex.turn import REMEMBERED, TurnInput, Turns, TurnState
+from agentrt._codex.turn import REMEMBERED, CodexTurnInput, CodexTurns, CodexTurnState
 
 
 def test_a_name_without_a_prompt_interrupts_nothing() -> None:
-    assert not Turns().named("a")
+    assert not CodexTurns().named("a")
 
 
 def test_a_turn_that_began_ahead_of_the_prompt_s_name_is_codex_s_own() -> None:
-    turns = Turns()
+    turns = CodexTurns()
     prompt = turns.sent("t1")
     turns.reported_own = True  # an earlier one was
     turns.began("a")
     assert not turns.named("b")
     assert turns.own is not None
     assert (turns.own.id, turns.own.runs, turns.reported_own) == ("a", True, False)
-    assert (prompt.id, prompt.state) == ("b", TurnState.TAKEN)
+    assert (prompt.id, prompt.state) == ("b", CodexTurnState.TAKEN)
 
 
 def test_a_cancel_reaches_the_prompt_s_turn_also_where_another_one_began_first() -> None:
-    turns = Turns()
+    turns = CodexTurns()
     prompt = turns.sent("t1")
     turns.began("a")
-    prompt.apply(TurnInput.CANCEL)
+    prompt.apply(CodexTurnInput.CANCEL)
     turns.named("b")
-    assert prompt.state is TurnState.CANCELLED
+    assert prompt.state is CodexTurnState.CANCELLED
     assert turns.began("b") == (prompt, True)
 
 
 def test_codex_s_own_turn_is_known_when_it_is_named_again_and_not_interrupted() -> None:
-    turns = Turns()
+    turns = CodexTurns()
     assert turns.reported_own is False
     begun = turns.began("a")
     assert begun is not None
@@ -51,7 +51,7 @@ def test_codex_s_own_turn_is_known_when_it_is_named_again_and_not_interrupted() 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_the_oldest_of_the_turns_that_are_over_is_forgotten(more: int) -> None:
-    turns = Turns()
+    turns = CodexTurns()
     ids = [str(number) for number in range(REMEMBERED + more)]
     for id in ids:
         turns.ended(id)
@@ -59,7 +59,7 @@ def test_the_oldest_of_the_turns_that_are_over_is_forgotten(more: int) -> None:
 
 
 def test_a_turn_s_end_forgets_it() -> None:
-    turns = Turns()
+    turns = CodexTurns()
     prompt = turns.sent("t1")
     turns.began("a")
     assert turns.ended("a") is prompt

@@ -111,7 +111,7 @@ def decoding(data: bytes) -> None:
             wire_json.decode(text, msgspec.json.Decoder(kind))
         except RemoteProtocolError:
             pass
-    claude_messages.Reader().read(text)
+    claude_messages.ClaudeReader().read(text)
     try:
         message = parse(value)
     except RemoteProtocolError:

@@ -20,8 +20,8 @@ from agentrt._acp.driver import AcpDriver
 from agentrt._acp.messages import SessionRequest
 from agentrt._claude.driver import ClaudeDriver
 from agentrt._codex.driver import CodexDriver
-from agentrt._codex.requests import Requests as CodexRequests
-from agentrt._codex.turn import CodexTurn, TurnInput, Turns
+from agentrt._codex.requests import CodexRequests
+from agentrt._codex.turn import CodexTurn, CodexTurnInput, CodexTurns
 from agentrt._journal.keeper import StoreKeeper
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
@@ -436,8 +436,8 @@ def _acknowledge_what_waits(kept: Any, self: StoreKeeper, last: int) -> None:
     kept(self, max([last, *(each[0] for each in self._waiting)]))
 
 
-def _interrupt_at_once(apply: Any, self: CodexTurn, input: TurnInput) -> bool:
-    return bool(apply(self, input)) or (input is TurnInput.CANCEL and self.id is not None)
+def _interrupt_at_once(apply: Any, self: CodexTurn, input: CodexTurnInput) -> bool:
+    return bool(apply(self, input)) or (input is CodexTurnInput.CANCEL and self.id is not None)
 
 
 def _end_all_commands(end: Any, self: CodexDriver) -> None:
@@ -446,7 +446,7 @@ def _end_all_commands(end: Any, self: CodexDriver) -> None:
     self._speech.commands = before
 
 
-def _any_end_is_its_end(ended: Any, self: Turns, id: str) -> Any:
+def _any_end_is_its_end(ended: Any, self: CodexTurns, id: str) -> Any:
     if self.prompt is not None:
         id = self.prompt.id or id
     return ended(self, id)
@@ -463,7 +463,7 @@ DEFECTS = (
     ),
     _one(
         "codex: whichever turn ends, it is taken for the prompt's",
-        *(Turns, "ended", _any_end_is_its_end, CODEX),
+        *(CodexTurns, "ended", _any_end_is_its_end, CODEX),
     ),
     _one(
         "codex: a request that nobody knows is not answered",

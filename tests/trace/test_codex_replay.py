@@ -10,7 +10,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt.testing import Departed, FakeAgent, replay, run_seeded, scripted_agents
+from agentrt.testing import FakeAgent, ReplayMismatch, replay, run_seeded, scripted_agents
 
 
 async def script(agent: FakeAgent) -> None:
@@ -69,5 +69,5 @@ def test_a_host_that_says_something_else_departs(
         async with replay(recorded).open_session() as session:
             await said(session, **otherwise)
 
-    with pytest.raises(Departed, match=what):
+    with pytest.raises(ReplayMismatch, match=what):
         run_seeded(again, seed=0)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._acp.host import Host as Files
-from agentrt._acp.terminals import Terminals
+from agentrt._acp.host import FileService as Files
+from agentrt._acp.terminals import TerminalService
 from agentrt.testing import check_log, replay, run_seeded
 
 KEPT = {path.stem: path for path in sorted(Path(__file__).with_name("traces").glob("*.ndjson"))}
@@ -44,7 +44,7 @@ def test_nothing_is_run_or_read_that_the_recorded_agent_asked_its_host_for(
     async def handle(self: object, *args: object) -> Any:
         asked.append(args)
 
-    monkeypatch.setattr(Terminals, "handle", handle)
+    monkeypatch.setattr(TerminalService, "handle", handle)
     monkeypatch.setattr(Files, "handle", handle)
     run_seeded(lived_again, KEPT["kimi-terminal"], seed=0)
     assert asked == []

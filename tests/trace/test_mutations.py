@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 import agentrt
 from agentrt._trace.record import TraceRecord, read_trace
-from agentrt.testing import Departed, Replay, mutations, run_seeded
+from agentrt.testing import Replay, ReplayMismatch, mutations, run_seeded
 from agentrt.testing.mutations import (
     Records,
     changed_so,
@@ -45,7 +45,7 @@ DENIED = {
 @dataclass
 class Played:
     events: list[Any]
-    departed: Departed | None
+    departed: ReplayMismatch | None
 
     @property
     def ends(self) -> list[str]:
@@ -77,7 +77,7 @@ def run(records: Records, seed: int = 0, *, stop: TraceRecord | None = None) -> 
     try:
         with suppress(agentrt.AgentStartError):
             run_seeded(play, recorded, events, watched, seed=seed)
-    except Departed as error:
+    except ReplayMismatch as error:
         departed = error
     wellformed.check_log(events)
     check_shown(events, watched.snapshot)

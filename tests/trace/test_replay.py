@@ -12,7 +12,7 @@ import trio
 
 import agentrt
 from agentrt._trace.record import TraceRecord
-from agentrt.testing import Departed, Replay, replay
+from agentrt.testing import Replay, ReplayMismatch, replay
 
 # --- what a host may do otherwise
 
@@ -68,7 +68,7 @@ async def test_the_ids_are_those_of_the_host_that_plays_now(autojump_clock: obje
 
 
 async def test_another_prompt_is_a_departure_that_names_the_record(autojump_clock: object) -> None:
-    with pytest.raises(Departed, match=r"session/prompt otherwise.*record 5") as caught:
+    with pytest.raises(ReplayMismatch, match=r"session/prompt otherwise.*record 5") as caught:
         async with Replay(OPENING + TURN).open_session() as session:
             await session.run("good-bye")
     assert (caught.value.number, caught.value.record) == (5, TURN[0])
@@ -80,7 +80,7 @@ async def test_a_request_that_was_never_made_is_a_departure(autojump_clock: obje
             await session.run("hello")
             await session.run("hello")
 
-    with pytest.raises(Departed, match="session/prompt, which it did not say"):
+    with pytest.raises(ReplayMismatch, match="session/prompt, which it did not say"):
         await twice()
 
 
@@ -97,7 +97,7 @@ async def test_another_decision_is_a_departure(autojump_clock: object) -> None:
     ]
     async with Replay(records).open_session(permissions=agentrt.allow_all) as session:
         assert (await session.run("hello")).outcome == "completed"
-    with pytest.raises(Departed, match="the answer to request 0 otherwise"):
+    with pytest.raises(ReplayMismatch, match="the answer to request 0 otherwise"):
         async with Replay(records).open_session(permissions=agentrt.deny_all) as session:
             await session.run("hello")
 
@@ -106,7 +106,7 @@ async def test_a_host_that_does_not_go_on_is_a_departure_after_a_while(
     autojump_clock: object,
 ) -> None:
     records = [*OPENING, *TURN[:2], line(2.5, "sent", {"method": "session/cancel", "params": {}})]
-    with pytest.raises(Departed, match="has not said session/cancel for 60 s"):
+    with pytest.raises(ReplayMismatch, match="has not said session/cancel for 60 s"):
         async with Replay(records).open_session() as session:
             await session.run("hello")
 
@@ -117,13 +117,13 @@ async def test_what_a_host_has_left_out_and_what_it_has_cancelled_is_found_by_ch
     agent = Replay(OPENING + TURN)
     async with agent.open_session():
         pass
-    with pytest.raises(Departed, match="did not say session/prompt"):
+    with pytest.raises(ReplayMismatch, match="did not say session/prompt"):
         agent.check()
     agent = Replay(OPENING + TURN)
     async with agent.open_session() as session:
         with trio.move_on_after(1):
             await session.run("hello")
-    with pytest.raises(Departed, match="said session/cancel"):
+    with pytest.raises(ReplayMismatch, match="said session/cancel"):
         agent.check()
 
 
@@ -164,7 +164,7 @@ def test_a_replay_is_of_one_session(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(
         b"".join(msgspec.json.encode(each) + b"\n" for each in [header, *OPENING, *other])
     )
-    with pytest.raises(Departed, match="there are 2: s, other"):
+    with pytest.raises(ReplayMismatch, match="there are 2: s, other"):
         replay(tmp_path / "t")
     assert replay(tmp_path / "t", session="oth").protocol == "acp"
 

@@ -14,7 +14,7 @@ from agentrt._trace.assemble import Assembler
 from agentrt._trace.record import TraceRecord
 from agentrt._trace.redact import Redaction
 from agentrt._trace.tap import Piece
-from agentrt.testing import Departed, Replay, run_seeded
+from agentrt.testing import Replay, ReplayMismatch, run_seeded
 
 from .transcripts import ALL, converted
 
@@ -116,7 +116,7 @@ def played(name: str, seed: int) -> tuple[bytes, list[str], str | None]:
     try:
         run_seeded(play, recorded, events, seed=seed)
         recorded.check()
-    except Departed as error:
+    except ReplayMismatch as error:
         departed = str(error)
     turns = [event.outcome for event in events if isinstance(event, agentrt.TurnEnded)]
     return msgspec.json.encode(events), turns, departed
@@ -180,7 +180,7 @@ def test_a_program_that_prompts_in_the_running_turn_departs_where_its_prompt_is_
             session.submit("go [[sleep3]]")
             await session.run("second [[hello]]")
 
-    with pytest.raises(Departed, match=TWICE):
+    with pytest.raises(ReplayMismatch, match=TWICE):
         run_seeded(program, seed=0)
 
 

@@ -16,7 +16,7 @@ from .messages import (
     SessionCapabilities,
     SessionRequest,
 )
-from .settings import AcpSettings, Change, Unsupported
+from .settings import AcpSettingChange, AcpSettings, UnsupportedAcpSetting
 
 _OWN = {
     "initialize": "start",
@@ -37,11 +37,11 @@ _OWN = {
 
 def resolve(
     method: str, params: JsonObject, session: str, settings: AcpSettings, agent: AgentCapabilities
-) -> Change:
+) -> AcpSettingChange:
     """Return the request for a command.
 
-    Raises `Unsupported` if the agent did not advertise it, and `LocalProtocolError` if the command
-    itself is wrong.
+    Raises `UnsupportedAcpSetting` if the agent did not advertise it, and `LocalProtocolError` if
+    the command itself is wrong.
     """
     sessions = agent.session_capabilities or SessionCapabilities()
     auth = agent.auth or AgentAuthCapabilities()
@@ -54,7 +54,7 @@ def resolve(
         "logout": auth.logout,
     }
     if method in gate and gate[method] is None:
-        raise Unsupported(f"the agent does not offer {method}")
+        raise UnsupportedAcpSetting(f"the agent does not offer {method}")
     match method:
         case "set_mode":
             return settings.change_mode(session, _text(params, "mode"))
@@ -67,15 +67,15 @@ def resolve(
             return settings.change_option(session, _text(params, "option"), value)
         case "list_sessions":
             request: Struct = ListSessionsRequest(params.get("cwd"), params.get("cursor"))
-            return Change("session/list", request)
+            return AcpSettingChange("session/list", request)
         case "delete_session":
-            return Change("session/delete", SessionRequest(_text(params, "session")))
+            return AcpSettingChange("session/delete", SessionRequest(_text(params, "session")))
         case "logout":
-            return Change("logout", LogoutRequest())
+            return AcpSettingChange("logout", LogoutRequest())
         case _ if method in _OWN:
             raise LocalProtocolError(f"{method} is not to be called: it is done by {_OWN[method]}")
         case _:
-            return Change(method, params)
+            return AcpSettingChange(method, params)
 
 
 def _text(params: JsonObject, name: str) -> str:

@@ -49,11 +49,11 @@ from .messages import (
     SessionRequest,
     SteerRequest,
 )
-from .opening import Handshake
-from .requests import Requests
-from .services import ElicitationRequest, PermissionRequest
-from .settings import AcpSettings, Unsupported
-from .stream import Stream
+from .opening import AcpHandshake
+from .requests import AcpRequests
+from .services import ElicitationRequest, RequestPermissionRequest
+from .settings import AcpSettings, UnsupportedAcpSetting
+from .stream import AcpStream
 from .translate import OUTCOMES, error_of, quota, turn_usage
 from .updates import (
     AgentMessageChunk,
@@ -71,7 +71,7 @@ _answers: msgspec.json.Decoder[PromptAnswer] = msgspec.json.Decoder(PromptAnswer
 _ANSWER = b'"stopReason"'
 
 
-class _Prompt(Struct):
+class _SentPrompt(Struct):
     """The prompt in flight."""
 
     turn: str
@@ -81,7 +81,7 @@ class _Prompt(Struct):
     """Ids of the steered prompts that the agent has taken into it."""
 
 
-class Statistics(Struct, frozen=True):
+class AcpStatistics(Struct, frozen=True):
     """Counts of messages and notices so far. `notices` counts by code, also unreported ones."""
 
     messages: int
@@ -132,13 +132,13 @@ class AcpDriver:
         self._lines = Lines(line_limit, long_apart=True)
         self._channel = Channel()
         self._settings = AcpSettings(refused_modes)
-        self._requests = Requests(
+        self._requests = AcpRequests(
             self._channel, new_key, capabilities, held=line_limit, extensions=extensions
         )
-        self._stream = Stream(self._channel, self._settings)
-        self._handshake: Handshake | None = None
+        self._stream = AcpStream(self._channel, self._settings)
+        self._handshake: AcpHandshake | None = None
         self._ready = False
-        self._prompt: _Prompt | None = None
+        self._prompt: _SentPrompt | None = None
         self._calls: dict[str, int] = {}
         """Request ids of pending runtime calls, by call."""
         self._messages = 0
@@ -152,7 +152,7 @@ class AcpDriver:
     def start(self, opening: Opening) -> list[Effect]:
         if self._handshake is not None:
             raise LocalProtocolError("already started")
-        self._handshake = Handshake(
+        self._handshake = AcpHandshake(
             self._channel,
             opening,
             self._settings,
@@ -177,7 +177,7 @@ class AcpDriver:
         self._check_content(content)
         request = PromptRequest(session, list(content), meta=meta)
         id = self._channel.request("session/prompt", request, self._prompt_answered, urgent=False)
-        self._prompt = _Prompt(turn, id)
+        self._prompt = _SentPrompt(turn, id)
         self._stream.begin_turn()
         return self._channel.take()
 
@@ -234,7 +234,7 @@ class AcpDriver:
             return self._stop_task(call, params.get("task"))
         try:
             change = resolve(method, params, session, self._settings, self._handshake.agent)
-        except Unsupported as error:
+        except UnsupportedAcpSetting as error:
             self._channel.out.append(Returned(call, error=Error("unsupported", str(error))))
             return self._channel.take()
 
@@ -274,8 +274,8 @@ class AcpDriver:
     def idle(self) -> bool:
         return self._prompt is None
 
-    def statistics(self) -> Statistics:
-        return Statistics(self._messages, dict(self._channel.counts))
+    def statistics(self) -> AcpStatistics:
+        return AcpStatistics(self._messages, dict(self._channel.counts))
 
     # --- output of the agent
 
@@ -473,11 +473,11 @@ class AcpDriver:
         match params:
             case None:
                 pass
-            case PermissionRequest() | ElicitationRequest() if prompt and prompt.cancels:
-                if isinstance(params, PermissionRequest):
+            case RequestPermissionRequest() | ElicitationRequest() if prompt and prompt.cancels:
+                if isinstance(params, RequestPermissionRequest):
                     self._stream.about_permission(params)  # updates of the call may come later
                 self._requests.say_cancelled(request.id, request.method)
-            case PermissionRequest():
+            case RequestPermissionRequest():
                 asked = self._stream.about_permission(params)
                 self._requests.ask_permission(request, params, asked)
             case ElicitationRequest():
@@ -519,7 +519,7 @@ class AcpDriver:
             )
         self._end_turn(prompt, result)
 
-    def _end_turn(self, prompt: _Prompt, result: PromptResponse) -> None:
+    def _end_turn(self, prompt: _SentPrompt, result: PromptResponse) -> None:
         reason = result.stop_reason
         self._channel.out.append(
             TurnFinished(
@@ -531,7 +531,7 @@ class AcpDriver:
             )
         )
 
-    def _steer_answered(self, steered: str, prompt: _Prompt, response: Response) -> None:
+    def _steer_answered(self, steered: str, prompt: _SentPrompt, response: Response) -> None:
         """Take the response to a steering request. The turn may be over already."""
         raw = response.result if isinstance(response.result, dict) else {}
         if response.error is None and raw.get("outcome") == "injected":

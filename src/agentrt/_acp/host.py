@@ -23,7 +23,7 @@ from .._limits import Limits
 from .._model.content import JsonObject
 from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from .messages import NOT_FOUND
-from .roots import NotAllowed, Place, Roots
+from .roots import NotAllowed, RootedName, Roots
 from .services import ReadTextFileRequest, WriteTextFileRequest
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ async def _at_once() -> None:
     await trio.lowlevel.checkpoint()
 
 
-class Host:
+class FileService:
     """Serves an ACP agent's file requests.
 
     Only regular files with UTF-8 text of at most `limits.file` bytes inside the roots are read or
@@ -125,7 +125,7 @@ class Host:
                 os.close(fd)
 
 
-def _open_regular(place: Place, flags: int) -> int:
+def _open_regular(place: RootedName, flags: int) -> int:
     # Check before opening, because opening alone may wake a process that waits on a FIFO or a
     # device. Check again afterwards, because the file may have been replaced in between.
     _check_regular(place.stat())
@@ -146,14 +146,14 @@ def _check_regular(status: os.stat_result) -> None:
 
 
 def _replace(
-    place: Place, data: bytes, old: os.stat_result | None, attributes: Mapping[str, bytes] = {}
+    place: RootedName, data: bytes, old: os.stat_result | None, attributes: Mapping[str, bytes] = {}
 ) -> None:
     """Replace a file atomically, keeping the owner and mode of `old`: no reader sees a partial
     file.
 
     Raises `OSError` if that is not possible.
     """
-    new = Place(place.folder, f".agentrt-{secrets.token_hex(8)}")
+    new = RootedName(place.folder, f".agentrt-{secrets.token_hex(8)}")
     fd = new.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else 0o600)
     try:
         with open(fd, "wb") as file:

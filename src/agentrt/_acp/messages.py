@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from .._model.content import Block, JsonObject
-from .updates import ConfigOption, KnownUpdate, Message
+from .updates import AcpMessage, ConfigOption, KnownUpdate
 
 PROTOCOL_VERSION = 1
 
@@ -21,7 +21,7 @@ REQUEST_CANCELLED = -32800
 # --- initialize, authenticate
 
 
-class Implementation(Message):
+class Implementation(AcpMessage):
     """Name and version of a client or an agent."""
 
     name: str
@@ -29,24 +29,24 @@ class Implementation(Message):
     title: str | None = None
 
 
-class FileSystemCapabilities(Message):
+class FileSystemCapabilities(AcpMessage):
     """File methods that the client serves."""
 
     read_text_file: bool | None = None
     write_text_file: bool | None = None
 
 
-class Marker(Message):
+class Marker(AcpMessage):
     """`{}` if the capability exists; absent or null if it does not."""
 
 
-class ConfigOptionsCapabilities(Message):
+class ConfigOptionsCapabilities(AcpMessage):
     """Kinds of config options that the client supports, in addition to select."""
 
     boolean: Marker | None = None
 
 
-class ClientSessionCapabilities(Message):
+class ClientSessionCapabilities(AcpMessage):
     """Session features that the client supports."""
 
     config_options: ConfigOptionsCapabilities | None = None
@@ -54,20 +54,20 @@ class ClientSessionCapabilities(Message):
     compaction: Marker | None = None
 
 
-class ClientAuthCapabilities(Message):
+class ClientAuthCapabilities(AcpMessage):
     """Login methods that the client supports."""
 
     terminal: bool | None = None
 
 
-class ElicitationCapabilities(Message):
+class ElicitationCapabilities(AcpMessage):
     """Elicitation modes that the client supports."""
 
     form: Marker | None = None
     url: Marker | None = None
 
 
-class ClientCapabilities(Message):
+class ClientCapabilities(AcpMessage):
     """The capabilities of the client."""
 
     fs: FileSystemCapabilities | None = None
@@ -98,7 +98,7 @@ def client_capabilities(
     )
 
 
-class PromptCapabilities(Message):
+class PromptCapabilities(AcpMessage):
     """Content that the agent accepts in a prompt, in addition to text and links."""
 
     image: bool | None = None
@@ -106,14 +106,14 @@ class PromptCapabilities(Message):
     embedded_context: bool | None = None
 
 
-class McpCapabilities(Message):
+class McpCapabilities(AcpMessage):
     """MCP transports that the agent supports, in addition to stdio."""
 
     http: bool | None = None
     sse: bool | None = None
 
 
-class SessionCapabilities(Message):
+class SessionCapabilities(AcpMessage):
     """Session methods that the agent supports."""
 
     list: Marker | None = None
@@ -124,13 +124,13 @@ class SessionCapabilities(Message):
     fork: Marker | None = None
 
 
-class AgentAuthCapabilities(Message):
+class AgentAuthCapabilities(AcpMessage):
     """Authentication methods that the agent supports."""
 
     logout: Marker | None = None
 
 
-class AgentCapabilities(Message):
+class AgentCapabilities(AcpMessage):
     """The agent's capabilities beyond the baseline."""
 
     load_session: bool | None = None
@@ -140,7 +140,7 @@ class AgentCapabilities(Message):
     auth: AgentAuthCapabilities | None = None
 
 
-class AuthMethod(Message):
+class AuthMethod(AcpMessage):
     """A way to log in.
 
     `type` absent or `agent`: send `authenticate`. `terminal`: run the agent's own command with
@@ -155,7 +155,7 @@ class AuthMethod(Message):
     env: dict[str, str] | None = None
 
 
-class InitializeRequest(Message):
+class InitializeRequest(AcpMessage):
     """Parameters of `initialize`."""
 
     protocol_version: int
@@ -163,7 +163,7 @@ class InitializeRequest(Message):
     client_info: Implementation | None = None
 
 
-class InitializeResponse(Message):
+class InitializeResponse(AcpMessage):
     """Result of `initialize`."""
 
     protocol_version: int
@@ -172,31 +172,31 @@ class InitializeResponse(Message):
     agent_info: Implementation | None = None
 
 
-class AuthenticateRequest(Message):
+class AuthenticateRequest(AcpMessage):
     """Parameters of `authenticate`."""
 
     method_id: str
 
 
-class LogoutRequest(Message):
+class LogoutRequest(AcpMessage):
     pass
 
 
-class Empty(Message):
+class Empty(AcpMessage):
     """The result of a method without a value. Agents also send null."""
 
 
 # --- sessions
 
 
-class NameValue(Message):
+class NameValue(AcpMessage):
     """An environment variable or an HTTP header."""
 
     name: str
     value: str
 
 
-class McpServer(Message):
+class AcpMcpServer(AcpMessage):
     """An MCP server.
 
     Without a `type`: a program on stdio (`command`, `args`, `env`, all three required). `http` or
@@ -212,7 +212,7 @@ class McpServer(Message):
     headers: list[NameValue] | None = None
 
 
-class SessionMode(Message):
+class SessionMode(AcpMessage):
     """A mode that the agent offers."""
 
     id: str
@@ -220,14 +220,14 @@ class SessionMode(Message):
     description: str | None = None
 
 
-class SessionModeState(Message):
+class SessionModeState(AcpMessage):
     """The current mode and the offered ones."""
 
     current_mode_id: str
     available_modes: list[SessionMode]
 
 
-class SessionModel(Message):
+class SessionModel(AcpMessage):
     """A model that the agent offers."""
 
     model_id: str
@@ -235,7 +235,7 @@ class SessionModel(Message):
     description: str | None = None
 
 
-class SessionModelState(Message):
+class SessionModelState(AcpMessage):
     """The current model and the offered ones.
 
     Removed from the protocol in 2026; older agents still send it.
@@ -245,7 +245,7 @@ class SessionModelState(Message):
     available_models: list[SessionModel]
 
 
-class OfferedSettings(Message, kw_only=True):
+class OfferedSettings(AcpMessage, kw_only=True):
     """The settings of a session. A mode or model in `config_options` takes precedence."""
 
     modes: SessionModeState | None = None
@@ -253,11 +253,11 @@ class OfferedSettings(Message, kw_only=True):
     models: SessionModelState | None = None
 
 
-class NewSessionRequest(Message):
+class NewSessionRequest(AcpMessage):
     """Parameters of `session/new`."""
 
     cwd: str
-    mcp_servers: list[McpServer]
+    mcp_servers: list[AcpMcpServer]
     additional_directories: list[str] | None = None
 
 
@@ -267,12 +267,12 @@ class NewSessionResponse(OfferedSettings):
     session_id: str
 
 
-class LoadSessionRequest(Message):
+class LoadSessionRequest(AcpMessage):
     """Parameters of `session/load`."""
 
     session_id: str
     cwd: str
-    mcp_servers: list[McpServer]
+    mcp_servers: list[AcpMcpServer]
     additional_directories: list[str] | None = None
 
 
@@ -280,12 +280,12 @@ class LoadSessionResponse(OfferedSettings):
     pass
 
 
-class ResumeSessionRequest(Message):
+class ResumeSessionRequest(AcpMessage):
     """Parameters of `session/resume`."""
 
     session_id: str
     cwd: str
-    mcp_servers: list[McpServer] | None = None
+    mcp_servers: list[AcpMcpServer] | None = None
     additional_directories: list[str] | None = None
 
 
@@ -302,14 +302,14 @@ class ForkSessionResponse(NewSessionResponse):
     pass
 
 
-class ListSessionsRequest(Message):
+class ListSessionsRequest(AcpMessage):
     """Parameters of `session/list`."""
 
     cwd: str | None = None
     cursor: str | None = None
 
 
-class SessionInfo(Message):
+class AcpSessionInfo(AcpMessage):
     """A session in the result of `session/list`."""
 
     session_id: str
@@ -319,34 +319,34 @@ class SessionInfo(Message):
     additional_directories: list[str] | None = None
 
 
-class ListSessionsResponse(Message):
+class ListSessionsResponse(AcpMessage):
     """Result of `session/list`."""
 
-    sessions: list[SessionInfo]
+    sessions: list[AcpSessionInfo]
     next_cursor: str | None = None
 
 
-class SessionRequest(Message):
+class SessionRequest(AcpMessage):
     """The parameters of `session/delete`, `session/close` and `session/cancel`."""
 
     session_id: str
 
 
-class SetModeRequest(Message):
+class SetModeRequest(AcpMessage):
     """Parameters of `session/set_mode`."""
 
     session_id: str
     mode_id: str
 
 
-class SetModelRequest(Message):
+class SetModelRequest(AcpMessage):
     """Parameters of `session/set_model`. Removed from the protocol together with `models`."""
 
     session_id: str
     model_id: str
 
 
-class SetConfigOptionRequest(Message):
+class SetConfigOptionRequest(AcpMessage):
     """Parameters of `session/set_config_option`. `type` is `boolean` for a bool, and absent for a
     string."""
 
@@ -356,20 +356,20 @@ class SetConfigOptionRequest(Message):
     type: str | None = None
 
 
-class SetConfigOptionResponse(Message):
+class SetConfigOptionResponse(AcpMessage):
     """Result of `session/set_config_option`: the complete new list."""
 
     config_options: list[ConfigOption]
 
 
-class PromptRequest(Message):
+class PromptRequest(AcpMessage):
     """Parameters of `session/prompt`."""
 
     session_id: str
     prompt: list[Block]
 
 
-class SteerRequest(Message):
+class SteerRequest(AcpMessage):
     """Parameters of `_session/steering`, an extension that agents offer in the `_meta.steering` of
     their initialize response."""
 
@@ -382,7 +382,7 @@ ONLY_INTO_A_TURN: Final[JsonObject] = {"steering": {"idleBehavior": "promptRequi
 """The `_meta` of a steering request: without a running turn it must not begin one."""
 
 
-class TurnUsage(Message):
+class TurnUsage(AcpMessage):
     """A draft: the tokens of this turn."""
 
     input_tokens: int | None = None
@@ -393,7 +393,7 @@ class TurnUsage(Message):
     cached_write_tokens: int | None = None
 
 
-class PromptResponse(Message):
+class PromptResponse(AcpMessage):
     """The end of a turn.
 
     `stop_reason` is `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled`, or
@@ -413,13 +413,13 @@ class PromptAnswer(Struct, gc=False):
     method: None = None
 
 
-class CancelRequest(Message):
+class CancelRequest(AcpMessage):
     """Parameters of `$/cancel_request`, in either direction: gives up a request of the sender."""
 
     request_id: int | float | str | None
 
 
-class SessionNotification(Message):
+class SessionNotification(AcpMessage):
     """Parameters of `session/update`."""
 
     session_id: str

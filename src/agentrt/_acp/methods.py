@@ -43,17 +43,17 @@ from .services import (
     ElicitationRequest,
     ElicitationResponse,
     ExitStatus,
-    PermissionRequest,
-    PermissionResponse,
     ReadTextFileRequest,
     ReadTextFileResponse,
+    RequestPermissionRequest,
+    RequestPermissionResponse,
     TerminalOutputResponse,
     TerminalRequest,
     WriteTextFileRequest,
 )
 
 
-class Method(NamedTuple):
+class AcpMethod(NamedTuple):
     """The types of a method's parameters and result."""
 
     params: type[Struct]
@@ -61,37 +61,37 @@ class Method(NamedTuple):
 
 
 # Methods that a client may call.
-AGENT_METHODS: dict[str, Method] = {
-    "initialize": Method(InitializeRequest, InitializeResponse),
-    "authenticate": Method(AuthenticateRequest, Empty),
-    "logout": Method(LogoutRequest, Empty),
-    "session/new": Method(NewSessionRequest, NewSessionResponse),
-    "session/load": Method(LoadSessionRequest, LoadSessionResponse),
-    "session/resume": Method(ResumeSessionRequest, ResumeSessionResponse),
-    "session/fork": Method(ForkSessionRequest, ForkSessionResponse),
-    "session/list": Method(ListSessionsRequest, ListSessionsResponse),
-    "session/delete": Method(SessionRequest, Empty),
-    "session/close": Method(SessionRequest, Empty),
-    "session/set_mode": Method(SetModeRequest, Empty),
-    "session/set_model": Method(SetModelRequest, Empty),
-    "session/set_config_option": Method(SetConfigOptionRequest, SetConfigOptionResponse),
-    "session/prompt": Method(PromptRequest, PromptResponse),
-    "session/cancel": Method(SessionRequest),
-    "$/cancel_request": Method(CancelRequest),
+AGENT_METHODS: dict[str, AcpMethod] = {
+    "initialize": AcpMethod(InitializeRequest, InitializeResponse),
+    "authenticate": AcpMethod(AuthenticateRequest, Empty),
+    "logout": AcpMethod(LogoutRequest, Empty),
+    "session/new": AcpMethod(NewSessionRequest, NewSessionResponse),
+    "session/load": AcpMethod(LoadSessionRequest, LoadSessionResponse),
+    "session/resume": AcpMethod(ResumeSessionRequest, ResumeSessionResponse),
+    "session/fork": AcpMethod(ForkSessionRequest, ForkSessionResponse),
+    "session/list": AcpMethod(ListSessionsRequest, ListSessionsResponse),
+    "session/delete": AcpMethod(SessionRequest, Empty),
+    "session/close": AcpMethod(SessionRequest, Empty),
+    "session/set_mode": AcpMethod(SetModeRequest, Empty),
+    "session/set_model": AcpMethod(SetModelRequest, Empty),
+    "session/set_config_option": AcpMethod(SetConfigOptionRequest, SetConfigOptionResponse),
+    "session/prompt": AcpMethod(PromptRequest, PromptResponse),
+    "session/cancel": AcpMethod(SessionRequest),
+    "$/cancel_request": AcpMethod(CancelRequest),
 }
 
 # Methods that an agent may call.
-CLIENT_METHODS: dict[str, Method] = {
-    "session/update": Method(SessionNotification),
-    "session/request_permission": Method(PermissionRequest, PermissionResponse),
-    "fs/read_text_file": Method(ReadTextFileRequest, ReadTextFileResponse),
-    "fs/write_text_file": Method(WriteTextFileRequest, Empty),
-    "terminal/create": Method(CreateTerminalRequest, CreateTerminalResponse),
-    "terminal/output": Method(TerminalRequest, TerminalOutputResponse),
-    "terminal/wait_for_exit": Method(TerminalRequest, ExitStatus),
-    "terminal/kill": Method(TerminalRequest, Empty),
-    "terminal/release": Method(TerminalRequest, Empty),
-    "elicitation/create": Method(ElicitationRequest, ElicitationResponse),
-    "elicitation/complete": Method(ElicitationComplete),
-    "$/cancel_request": Method(CancelRequest),
+CLIENT_METHODS: dict[str, AcpMethod] = {
+    "session/update": AcpMethod(SessionNotification),
+    "session/request_permission": AcpMethod(RequestPermissionRequest, RequestPermissionResponse),
+    "fs/read_text_file": AcpMethod(ReadTextFileRequest, ReadTextFileResponse),
+    "fs/write_text_file": AcpMethod(WriteTextFileRequest, Empty),
+    "terminal/create": AcpMethod(CreateTerminalRequest, CreateTerminalResponse),
+    "terminal/output": AcpMethod(TerminalRequest, TerminalOutputResponse),
+    "terminal/wait_for_exit": AcpMethod(TerminalRequest, ExitStatus),
+    "terminal/kill": AcpMethod(TerminalRequest, Empty),
+    "terminal/release": AcpMethod(TerminalRequest, Empty),
+    "elicitation/create": AcpMethod(ElicitationRequest, ElicitationResponse),
+    "elicitation/complete": AcpMethod(ElicitationComplete),
+    "$/cancel_request": AcpMethod(CancelRequest),
 }

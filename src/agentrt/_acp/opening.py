@@ -24,6 +24,7 @@ from .messages import (
     AUTH_REQUIRED,
     NOT_FOUND,
     PROTOCOL_VERSION,
+    AcpMcpServer,
     AgentCapabilities,
     AuthenticateRequest,
     AuthMethod,
@@ -35,14 +36,13 @@ from .messages import (
     LoadSessionRequest,
     LoadSessionResponse,
     McpCapabilities,
-    McpServer,
     NewSessionRequest,
     PromptCapabilities,
     ResumeSessionRequest,
     SessionCapabilities,
 )
-from .settings import AcpSettings, Change, Unsupported
-from .stream import Stream
+from .settings import AcpSettingChange, AcpSettings, UnsupportedAcpSetting
+from .stream import AcpStream
 from .translate import error_of
 
 _NO_SESSION = re.compile(
@@ -58,7 +58,7 @@ ECHO = "_agentrt/echo"
 """A method that no agent implements."""
 
 
-class Handshake:
+class AcpHandshake:
     """Opens one session. Calls `started` after the effects that report that prompts may be sent."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Handshake:
         channel: Channel,
         opening: Opening,
         settings: AcpSettings,
-        stream: Stream,
+        stream: AcpStream,
         *,
         offered: ClientCapabilities,
         client: Implementation,
@@ -240,7 +240,7 @@ class Handshake:
         self._stream.expect(session, replay=False)
         self._apply(session, self._changes(session))
 
-    def _changes(self, session: str) -> Iterator[Change]:
+    def _changes(self, session: str) -> Iterator[AcpSettingChange]:
         """Yield the requested settings.
 
         Each is looked up after the one before it has been made, because another model may bring
@@ -254,7 +254,7 @@ class Handshake:
         for option, value in opening.options.get("config", {}).items():
             yield settings.change_option(session, option, value)
 
-    def _apply(self, session: str, changes: Iterator[Change]) -> None:
+    def _apply(self, session: str, changes: Iterator[AcpSettingChange]) -> None:
         """Make the changes one after the other.
 
         A change that cannot be made fails the start: a mode may be the only thing that keeps the
@@ -262,7 +262,7 @@ class Handshake:
         """
         try:
             change = next(changes, None)
-        except Unsupported as error:
+        except UnsupportedAcpSetting as error:
             self._fail("rejected", str(error))
             return
         if change is None:
@@ -309,7 +309,7 @@ class Handshake:
             "agent": self._raw_capabilities,
         }
 
-    def _reachable_servers(self) -> list[McpServer]:
+    def _reachable_servers(self) -> list[AcpMcpServer]:
         """Return the MCP servers that the agent can reach.
 
         Several entries with the same name are alternatives: the first whose transport the agent
@@ -317,7 +317,7 @@ class Handshake:
         """
         can = self.agent.mcp_capabilities or McpCapabilities()
         reachable = {None: True, "http": can.http, "sse": can.sse}
-        taken: dict[str, McpServer] = {}
+        taken: dict[str, AcpMcpServer] = {}
         for server in self._servers:
             if reachable.get(server.type) and server.name not in taken:
                 taken[server.name] = server
@@ -383,10 +383,10 @@ def _says(answer: JsonObject, extension: str, what: str) -> bool:
     return isinstance(offered, dict) and offered.get(what) is True
 
 
-def _server(entry: JsonObject) -> McpServer:
+def _server(entry: JsonObject) -> AcpMcpServer:
     """Convert an MCP server to its wire form, with the lists that agents require."""
     try:
-        server = convert(entry, McpServer)
+        server = convert(entry, AcpMcpServer)
     except ValidationError as error:
         raise LocalProtocolError(f"not an MCP server: {error}") from error
     if server.type in (None, "stdio"):

@@ -33,12 +33,12 @@ from .._wire.jsonrpc import (
 from .messages import REQUEST_CANCELLED, ClientCapabilities
 from .methods import CLIENT_METHODS
 from .services import (
-    Cancelled,
+    CancelledOutcome,
     ElicitationRequest,
     ElicitationResponse,
-    PermissionRequest,
-    PermissionResponse,
-    Selected,
+    RequestPermissionRequest,
+    RequestPermissionResponse,
+    SelectedOutcome,
 )
 
 ELICITATION_OPTIONS = [
@@ -54,7 +54,7 @@ _EACH: Final = 4096
 """Approximate cost of a request in bytes, in addition to its text."""
 
 
-class _Open(Struct):
+class _OpenAcpRequest(Struct):
     """A request that waits for an answer."""
 
     id: Id
@@ -65,7 +65,7 @@ class _Open(Struct):
     """Its part of the total size of pending requests."""
 
 
-class Requests:
+class AcpRequests:
     """The agent's open requests."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Requests:
         self._extensions = frozenset(extensions)
         self._most_held = held
         self._held = 0
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenAcpRequest] = {}
         self._keys: dict[tuple[type, Id], list[str]] = {}
         """Keys of the open requests by the agent's ids. The agent may use an id twice."""
         self._waiting: OrderedDict[str, Requested] = OrderedDict()
@@ -142,7 +142,7 @@ class Requests:
             self._refuse(request, INTERNAL_ERROR, "too much is asked for: wait for some answers")
             return None
         self._held += size
-        return self._add(_Open(request.id, request.method, size=size))
+        return self._add(_OpenAcpRequest(request.id, request.method, size=size))
 
     def _pass_on(self) -> None:
         while self._waiting and len(self._files) < FILES:
@@ -165,14 +165,16 @@ class Requests:
         requested = extended(self._new_key(), method, params, notification=True)
         self._channel.out.append(requested)
 
-    def ask_permission(self, request: Request, params: PermissionRequest, asked: Asked) -> None:
+    def ask_permission(
+        self, request: Request, params: RequestPermissionRequest, asked: Asked
+    ) -> None:
         """Ask about a permission request. `asked` describes its subject."""
         options = [
             PermissionOption(each.option_id, each.name or each.option_id, each.kind or "")
             for each in params.options
         ]
         ids = frozenset(option.id for option in options)
-        asked.key = self._add(_Open(request.id, request.method, ids))
+        asked.key = self._add(_OpenAcpRequest(request.id, request.method, ids))
         asked.options = options
         asked.raw = request.params
         self._channel.out.append(asked)
@@ -185,7 +187,7 @@ class Requests:
         if offered is None or not ((form and offered.form) or (url and offered.url)):
             self._refuse(request, INVALID_PARAMS, f"elicitation mode {params.mode} is not offered")
             return
-        key = self._add(_Open(request.id, request.method))
+        key = self._add(_OpenAcpRequest(request.id, request.method))
         self._channel.out.append(
             Asked(
                 key=key,
@@ -209,7 +211,7 @@ class Requests:
     def say_cancelled(self, id: Id, method: str) -> None:
         """Answer a request that will not be decided or served."""
         if method == "session/request_permission":
-            self._channel.write(result_line(id, PermissionResponse(Cancelled())))
+            self._channel.write(result_line(id, RequestPermissionResponse(CancelledOutcome())))
         elif method == "elicitation/create":
             self._channel.write(result_line(id, ElicitationResponse("cancel")))
         else:
@@ -233,9 +235,9 @@ class Requests:
         elif request.method != "session/request_permission":
             raise LocalProtocolError(f"{request.method} wants a reply, not a decision")
         elif answer.option is None:
-            result = PermissionResponse(Cancelled())
+            result = RequestPermissionResponse(CancelledOutcome())
         elif answer.option in request.options:
-            result = PermissionResponse(Selected(answer.option))
+            result = RequestPermissionResponse(SelectedOutcome(answer.option))
         else:  # agents fail their turn over an option that they did not offer
             raise LocalProtocolError(f"the request has no option {answer.option!r}")
         self._close(key, result_line(request.id, result))
@@ -257,13 +259,13 @@ class Requests:
         self._remove(key)
         self._channel.write(line)
 
-    def _add(self, request: _Open) -> str:
+    def _add(self, request: _OpenAcpRequest) -> str:
         key = self._new_key()
         self._open[key] = request
         self._keys.setdefault((type(request.id), request.id), []).append(key)
         return key
 
-    def _remove(self, key: str) -> _Open:
+    def _remove(self, key: str) -> _OpenAcpRequest:
         request = self._open.pop(key)
         named = type(request.id), request.id
         self._keys[named].remove(key)

@@ -33,7 +33,7 @@ class NotAllowed(Exception):
     """The path leads to a place that the agent may not access; the message tells why."""
 
 
-class Place:
+class RootedName:
     """A name in an open folder: the target of a path, which may not exist."""
 
     def __init__(self, folder: int, name: str) -> None:
@@ -71,7 +71,7 @@ class Roots:
         self._pseudo = _pseudo_systems()
 
     @contextmanager
-    def locate(self, path: str, *, writing: bool = False) -> Iterator[Place]:
+    def locate(self, path: str, *, writing: bool = False) -> Iterator[RootedName]:
         """Yield the place that an absolute path leads to, for the duration of the block.
 
         `writing`: create missing folders on the way, and refuse a protected file
@@ -79,7 +79,7 @@ class Roots:
 
         Raises `NotAllowed`, or `OSError` for a part that is missing or not a folder.
         """
-        walk = _Walk(writing=writing)
+        walk = _RootWalk(writing=writing)
         try:
             walk.restart(*self._root_of(path))
             while (target := walk.step()) is not None:
@@ -90,7 +90,7 @@ class Roots:
             for folder in walk.folders:
                 if os.fstat(folder).st_dev in self._pseudo:
                     raise NotAllowed("it is no file, but a view into the kernel")
-            yield Place(walk.folders[-1], walk.name)
+            yield RootedName(walk.folders[-1], walk.name)
         except BaseException:
             walk.unmake()
             raise
@@ -102,7 +102,7 @@ class Roots:
 
         Nothing is created, and a missing part is not an error.
         """
-        walk = _Walk(writing=writing, makes=False)
+        walk = _RootWalk(writing=writing, makes=False)
         try:
             walk.restart(*self._root_of(path))
             while (target := walk.step()) is not None:
@@ -134,7 +134,7 @@ class Roots:
         raise NotAllowed("it is outside the folders of this session")
 
 
-class _Walk:
+class _RootWalk:
     """A walk from a root to a place."""
 
     def __init__(self, *, writing: bool, makes: bool = True) -> None:

@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 from .._model.content import JsonObject
 from .messages import NameValue
-from .updates import Message, ToolFields
+from .updates import AcpMessage, ToolFields
 
 
-class PermissionChoice(Message):
+class PermissionChoice(AcpMessage):
     """An option of a permission request. Choose by `kind`: `allow_once`, `allow_always`,
     `reject_once` or `reject_always`."""
 
@@ -18,7 +18,7 @@ class PermissionChoice(Message):
     kind: str | None = None
 
 
-class PermissionRequest(Message):
+class RequestPermissionRequest(AcpMessage):
     """Parameters of `session/request_permission`."""
 
     session_id: str
@@ -26,26 +26,26 @@ class PermissionRequest(Message):
     options: list[PermissionChoice]
 
 
-class Selected(Message, tag_field="outcome", tag="selected"):
+class SelectedOutcome(AcpMessage, tag_field="outcome", tag="selected"):
     """The outcome of a permission request that was decided."""
 
     option_id: str
 
 
-class Cancelled(Message, tag_field="outcome", tag="cancelled"):
+class CancelledOutcome(AcpMessage, tag_field="outcome", tag="cancelled"):
     pass
 
 
-PermissionOutcome: TypeAlias = Selected | Cancelled
+PermissionOutcome: TypeAlias = SelectedOutcome | CancelledOutcome
 
 
-class PermissionResponse(Message):
+class RequestPermissionResponse(AcpMessage):
     """Result of `session/request_permission`."""
 
     outcome: PermissionOutcome
 
 
-class ReadTextFileRequest(Message):
+class ReadTextFileRequest(AcpMessage):
     """Parameters of `fs/read_text_file`. `line` counts from 1; `limit` is a number of lines."""
 
     session_id: str
@@ -54,13 +54,13 @@ class ReadTextFileRequest(Message):
     limit: int | None = None
 
 
-class ReadTextFileResponse(Message):
+class ReadTextFileResponse(AcpMessage):
     """Result of `fs/read_text_file`."""
 
     content: str
 
 
-class WriteTextFileRequest(Message):
+class WriteTextFileRequest(AcpMessage):
     """Parameters of `fs/write_text_file`."""
 
     session_id: str
@@ -68,7 +68,7 @@ class WriteTextFileRequest(Message):
     content: str
 
 
-class CreateTerminalRequest(Message):
+class CreateTerminalRequest(AcpMessage):
     """Parameters of `terminal/create`. At most the last `output_byte_limit` bytes of output are
     kept."""
 
@@ -80,27 +80,27 @@ class CreateTerminalRequest(Message):
     output_byte_limit: int | None = None
 
 
-class CreateTerminalResponse(Message):
+class CreateTerminalResponse(AcpMessage):
     """Result of `terminal/create`."""
 
     terminal_id: str
 
 
-class TerminalRequest(Message):
+class TerminalRequest(AcpMessage):
     """The parameters of the other four `terminal/*` methods."""
 
     session_id: str
     terminal_id: str
 
 
-class ExitStatus(Message):
+class ExitStatus(AcpMessage):
     """The end of a program: by itself (`exit_code`) or by a `signal`."""
 
     exit_code: int | None = None
     signal: str | None = None
 
 
-class TerminalOutputResponse(Message):
+class TerminalOutputResponse(AcpMessage):
     """Result of `terminal/output`."""
 
     output: str
@@ -108,7 +108,7 @@ class TerminalOutputResponse(Message):
     exit_status: ExitStatus | None = None
 
 
-class ElicitationRequest(Message):
+class ElicitationRequest(AcpMessage):
     """Parameters of `elicitation/create`.
 
     With `mode` `form`, fill in `requested_schema`; with `url`, visit `url`. The elicitation belongs
@@ -125,7 +125,7 @@ class ElicitationRequest(Message):
     url: str | None = None
 
 
-class ElicitationResponse(Message):
+class ElicitationResponse(AcpMessage):
     """Result of `elicitation/create`. `action` is `accept` (with `content`), `decline` or
     `cancel`."""
 
@@ -133,7 +133,7 @@ class ElicitationResponse(Message):
     content: JsonObject | None = None
 
 
-class ElicitationComplete(Message):
+class ElicitationComplete(AcpMessage):
     """Parameters of `elicitation/complete`."""
 
     elicitation_id: str

@@ -27,11 +27,11 @@ from .messages import (
 from .updates import ConfigOption
 
 
-class Unsupported(Exception):
+class UnsupportedAcpSetting(Exception):
     """The agent does not offer the requested setting; the text lists its offers."""
 
 
-class Change(NamedTuple):
+class AcpSettingChange(NamedTuple):
     """A request to the agent. If it changes a setting, `apply` takes its result."""
 
     method: str
@@ -104,23 +104,23 @@ class AcpSettings:
         if option is not None and any(choice.id == mode for choice in _choices(option)):
             option.current_value = mode
 
-    def change_mode(self, session: str, mode: str) -> Change:
+    def change_mode(self, session: str, mode: str) -> AcpSettingChange:
         """Return the request that changes the mode, given by id or name.
 
-        Raises `Unsupported` if there is no such mode, or if it is refused.
+        Raises `UnsupportedAcpSetting` if there is no such mode, or if it is refused.
         """
         view = self.view()
         mode = _pick("mode", mode, view.modes)
         self._check_mode(mode)
         if (option := self._option("mode")) is not None:
             return self._set(session, option, mode)
-        return Change(
+        return AcpSettingChange(
             "session/set_mode", SetModeRequest(session, mode), lambda result: self.mode_is(mode)
         )
 
-    def change_model(self, session: str, model: str) -> Change:
-        """Return the request that changes the model. Raises `Unsupported` if there is no such
-        model."""
+    def change_model(self, session: str, model: str) -> AcpSettingChange:
+        """Return the request that changes the model. Raises `UnsupportedAcpSetting` if there is no
+        such model."""
         view = self.view()
         if model != view.model:  # the current model need not be among those it offers
             model = _pick("model", model, view.models)
@@ -131,18 +131,20 @@ class AcpSettings:
             if self.models is not None:
                 self.models.current_model_id = model
 
-        return Change("session/set_model", SetModelRequest(session, model), apply)
+        return AcpSettingChange("session/set_model", SetModelRequest(session, model), apply)
 
-    def change_option(self, session: str, id: str, value: str | bool) -> Change:
-        """Return the request that changes an option. Raises `Unsupported` if there is no such
-        value."""
+    def change_option(self, session: str, id: str, value: str | bool) -> AcpSettingChange:
+        """Return the request that changes an option. Raises `UnsupportedAcpSetting` if there is no
+        such value."""
         option = next((each for each in self.options if each.id == id), None)
         if option is None:
             known = ", ".join(each.id for each in self.options) or "none"
-            raise Unsupported(f"the agent has no option {id!r}; it has: {known}")
+            raise UnsupportedAcpSetting(f"the agent has no option {id!r}; it has: {known}")
         if option.type == "boolean":
             if not isinstance(value, bool):
-                raise Unsupported(f"option {id!r} is a switch: true or false, not {value!r}")
+                raise UnsupportedAcpSetting(
+                    f"option {id!r} is a switch: true or false, not {value!r}"
+                )
         else:
             value = _pick(f"value of {id!r}", str(value), _choices(option))
         if option is self._option("mode"):
@@ -151,16 +153,16 @@ class AcpSettings:
 
     def _check_mode(self, mode: str) -> None:
         if mode in self._refused_modes:
-            raise Unsupported(self._refused_modes[mode])
+            raise UnsupportedAcpSetting(self._refused_modes[mode])
 
-    def _set(self, session: str, option: ConfigOption, value: str | bool) -> Change:
+    def _set(self, session: str, option: ConfigOption, value: str | bool) -> AcpSettingChange:
         def apply(result: Any) -> None:
             try:
                 self.options = lenient(result, SetConfigOptionResponse, []).config_options
             except ValidationError:  # the complete list is required, but some agents do not send it
                 option.current_value = value
 
-        return Change(
+        return AcpSettingChange(
             "session/set_config_option",
             SetConfigOptionRequest(
                 session, option.id, value, type="boolean" if isinstance(value, bool) else None
@@ -188,7 +190,8 @@ def _choices(option: ConfigOption) -> list[Choice]:
 
 
 def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
-    """Return the id of a choice given by id or name. Raises `Unsupported` if there is none."""
+    """Return the id of a choice given by id or name. Raises `UnsupportedAcpSetting` if there is
+    none."""
     for choice in offered:
         if choice.id == wanted:
             return wanted
@@ -196,4 +199,4 @@ def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
         if choice.name.casefold() == wanted.casefold():
             return choice.id
     known = ", ".join(choice.id for choice in offered) or "none"
-    raise Unsupported(f"the agent has no {what} {wanted!r}; it has: {known}")
+    raise UnsupportedAcpSetting(f"the agent has no {what} {wanted!r}; it has: {known}")

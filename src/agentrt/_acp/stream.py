@@ -15,10 +15,12 @@ from .._model.content import Block, Diff, Text, plain_text
 from .._model.driver import Asked, ModesSet, Said, Showed, Spoke, TaskSet, TitleSet, ToolCalled
 from .._model.events import ItemStatus, Task, Usage
 from .._wire.channel import Channel
-from .services import PermissionRequest
+from .services import RequestPermissionRequest
 from .settings import AcpSettings
 from .translate import commands_set, plan_set, tool_called, tool_name, usage_set, with_usage
 from .updates import (
+    AcpPlan,
+    AcpToolCall,
     AgentMessageChunk,
     AgentThoughtChunk,
     AvailableCommandsUpdate,
@@ -28,10 +30,8 @@ from .updates import (
     CurrentModeUpdate,
     KnownUpdate,
     NoticeUpdate,
-    Plan,
     SessionInfoUpdate,
     SubagentUpdate,
-    ToolCall,
     ToolCallUpdate,
     ToolFields,
     UnknownUpdate,
@@ -45,7 +45,7 @@ EARLY = 10_000
 three."""
 
 Content: TypeAlias = (
-    UserMessageChunk | AgentMessageChunk | AgentThoughtChunk | ToolCall | ToolCallUpdate
+    UserMessageChunk | AgentMessageChunk | AgentThoughtChunk | AcpToolCall | ToolCallUpdate
 )
 """The updates that make up the conversation; all others are about the session."""
 
@@ -63,14 +63,14 @@ OVER: dict[str, ItemStatus] = {
 """Status of a child session's card when it ends, by the status of its task."""
 
 
-class _Child(Struct):
+class _ChildSession(Struct):
     """A child session that the agent announced."""
 
     task: Task
     can_stop: bool = False
 
 
-class _Tool(Struct):
+class _OpenAcpTool(Struct):
     """The last reported state of a tool call: permission requests often contain only its id."""
 
     title: str | None = None
@@ -82,7 +82,7 @@ class _Tool(Struct):
     locations: list[str] = []
 
 
-class Stream:
+class AcpStream:
     """The updates of one session."""
 
     def __init__(self, channel: Channel, settings: AcpSettings) -> None:
@@ -100,8 +100,8 @@ class Stream:
         self._settings = settings
         self._phase: Literal["opening", "replay", "open"] = "opening"
         self._early: list[tuple[str, KnownUpdate | UnknownUpdate]] = []
-        self._children: dict[str, _Child] = {}
-        self._tools: dict[str, _Tool] = {}
+        self._children: dict[str, _ChildSession] = {}
+        self._tools: dict[str, _OpenAcpTool] = {}
         self._calls: set[str] = set()
         """Every tool call that has a card."""
         self._summaries: dict[str, list[str]] = {}
@@ -191,7 +191,7 @@ class Stream:
                 if update.meta is not None and not replay:
                     self.spent = with_usage(self.spent, update.meta.get("usage"))
                 out.append(_speech(update.content, thought, update.message_id, parent, replay))
-            case ToolCall() | ToolCallUpdate():
+            case AcpToolCall() | ToolCallUpdate():
                 self._remember(update)
                 out.append(tool_called(update, parent, replay))
 
@@ -218,8 +218,8 @@ class Stream:
             )
         return parent
 
-    def _remember(self, update: ToolFields) -> _Tool:
-        tool = self._tools.setdefault(update.tool_call_id, _Tool())
+    def _remember(self, update: ToolFields) -> _OpenAcpTool:
+        tool = self._tools.setdefault(update.tool_call_id, _OpenAcpTool())
         self._calls.add(update.tool_call_id)
         tool.title = update.title or tool.title
         tool.name = tool_name(update) or tool.name
@@ -233,7 +233,7 @@ class Stream:
             tool.locations = [each.path for each in update.locations]
         return tool
 
-    def about_permission(self, request: PermissionRequest) -> Asked:
+    def about_permission(self, request: RequestPermissionRequest) -> Asked:
         """Convert a permission request to a question; the caller adds the key and the options.
 
         The request's fields about its tool call are reported first, because no update may follow
@@ -268,7 +268,7 @@ class Stream:
     def _about_session(self, update: KnownUpdate | UnknownUpdate) -> None:
         out = self._channel.out
         match update:
-            case Plan():
+            case AcpPlan():
                 out.append(plan_set(update))
             case AvailableCommandsUpdate():
                 out.append(commands_set(update))
@@ -327,7 +327,7 @@ class Stream:
         child = self._children.get(update.session_id)
         if child is None:
             task = Task(id=update.session_id, title="Sub-agent", kind="subagent")
-            child = self._children[update.session_id] = _Child(task)
+            child = self._children[update.session_id] = _ChildSession(task)
         task = child.task = Task(
             id=update.session_id,
             title=update.title or child.task.title,

@@ -56,7 +56,7 @@ async def open_terminals(
     variables: Sequence[str] = (),
     on_left_out: OnLeftOut = lambda name: None,
     on_exit: Callable[[], None] = lambda: None,
-) -> AsyncIterator[Terminals]:
+) -> AsyncIterator[TerminalService]:
     """Serve the terminals of one session. Start tasks that use them inside the block.
 
     `env`: the programs' environment. The agent may add harmless variables and those that
@@ -72,7 +72,7 @@ async def open_terminals(
     `limits.terminate` and `limits.kill` seconds.
     """
     async with bare_errors(), trio.open_nursery() as nursery:
-        terminals = Terminals(
+        terminals = TerminalService(
             *(nursery, roots, cwd, env, limits or Limits()),
             *(on_output, variables, on_left_out, on_exit),
         )
@@ -82,7 +82,7 @@ async def open_terminals(
             terminals.release_all()
 
 
-class Terminals:
+class TerminalService:
     """Serves an ACP agent's terminal requests. Created by `open_terminals`."""
 
     def __init__(
@@ -108,7 +108,7 @@ class Terminals:
         self._on_exit = on_exit
         self._left_out: set[str] = set()
         """The names of variables that the session has reported."""
-        self._terminals: dict[str, _Terminal] = {}
+        self._terminals: dict[str, _RunningTerminal] = {}
         self._last = 0
         self._starting = 0
 
@@ -173,7 +173,7 @@ class Terminals:
         id = f"terminal-{self._last}"
         tree = ProcessTree(process.pid, marker)
         outputs = (self._on_output, self._on_exit)
-        terminal = _Terminal(id, process, tree, limit, self._limits, *outputs)
+        terminal = _RunningTerminal(id, process, tree, limit, self._limits, *outputs)
         self._terminals[id] = terminal
         with trio.CancelScope(shield=True):  # it starts immediately
             await self._nursery.start(terminal.serve)
@@ -215,7 +215,7 @@ def command_words(request: CreateTerminalRequest) -> list[str]:
     return [request.command, *(request.args or ())]
 
 
-class _Terminal:
+class _RunningTerminal:
     """A program in its own session and process group, and the end of its output.
 
     It is not reaped before it is released. Until then its pid and its group's id are not reused, so
@@ -236,7 +236,7 @@ class _Terminal:
         self._id = id
         self._process = process
         self._stdout = process.stdout
-        self._output = _Tail(limit)
+        self._output = _OutputTail(limit)
         self._limits = limits
         self._on_output = on_output
         self._on_exit = on_exit
@@ -353,7 +353,7 @@ class _Terminal:
         done.set()
 
 
-class _Tail:
+class _OutputTail:
     """The end of a program's output: at most `limit` bytes of UTF-8, cut between characters."""
 
     def __init__(self, limit: int) -> None:

@@ -12,7 +12,7 @@ from .._model.driver import CommandsSet, PlanSet, ToolCalled, UsageSet
 from .._model.events import Command, Error, ItemStatus, Outcome, PlanEntry, Usage
 from .._wire import jsonrpc
 from .messages import AUTH_REQUIRED, NOT_FOUND, REQUEST_CANCELLED, TurnUsage
-from .updates import AvailableCommandsUpdate, Plan, ToolCall, ToolFields, UsageUpdate
+from .updates import AcpPlan, AcpToolCall, AvailableCommandsUpdate, ToolFields, UsageUpdate
 
 TOOL_STATUS: Final[dict[str, ItemStatus]] = {
     "pending": "pending",
@@ -43,7 +43,7 @@ ERRORS: Final[dict[int, str]] = {
 
 def tool_called(tool: ToolFields, parent: str | None, replay: bool) -> ToolCalled:
     """Convert the announcement or the update of a tool call. An unknown status is ignored."""
-    opens = isinstance(tool, ToolCall)
+    opens = isinstance(tool, AcpToolCall)
     status = TOOL_STATUS.get(tool.status or ("pending" if opens else ""), UNSET)
     return ToolCalled(
         id=tool.tool_call_id,
@@ -79,7 +79,7 @@ def tool_name(tool: ToolFields) -> str | None:
     return None
 
 
-def plan_set(plan: Plan) -> PlanSet:
+def plan_set(plan: AcpPlan) -> PlanSet:
     """Convert a plan."""
     return PlanSet(
         [

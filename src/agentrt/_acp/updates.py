@@ -15,7 +15,7 @@ from .._model.content import Block, JsonObject, ToolContent
 from .._wire.lenient import lenient
 
 
-class Message(Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False):
+class AcpMessage(Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """The base of ACP's objects: each may carry `_meta`. Decoded trees have no cycles (`gc`)."""
 
     meta: JsonObject | None = field(default=None, name="_meta")
@@ -36,14 +36,14 @@ def sub_agent_of(meta: JsonObject | None) -> str | None:
 # --- shared shapes
 
 
-class ToolLocation(Message):
+class ToolLocation(AcpMessage):
     """A file that a tool call is about."""
 
     path: str
     line: int | None = None
 
 
-class PlanEntry(Message):
+class AcpPlanEntry(AcpMessage):
     """One entry of a plan."""
 
     content: str
@@ -51,13 +51,13 @@ class PlanEntry(Message):
     status: str | None = None
 
 
-class CommandInput(Message):
+class CommandInput(AcpMessage):
     """The input of a slash command."""
 
     hint: str | None = None
 
 
-class AvailableCommand(Message):
+class AvailableCommand(AcpMessage):
     """A slash command."""
 
     name: str
@@ -65,7 +65,7 @@ class AvailableCommand(Message):
     input: CommandInput | None = None
 
 
-class ConfigChoice(Message):
+class ConfigChoice(AcpMessage):
     """A value of a select option, or (`group`) a group of such values."""
 
     name: str | None = None
@@ -75,7 +75,7 @@ class ConfigChoice(Message):
     options: list[ConfigChoice] | None = None
 
 
-class ConfigOption(Message):
+class ConfigOption(AcpMessage):
     """A config option. `type` is `select` (with `options`) or `boolean`; others must be ignored."""
 
     id: str
@@ -87,7 +87,7 @@ class ConfigOption(Message):
     options: list[ConfigChoice] | None = None
 
 
-class Cost(Message):
+class Cost(AcpMessage):
     """A cost, in `currency`."""
 
     amount: float
@@ -97,7 +97,7 @@ class Cost(Message):
 # --- the variants
 
 
-class Update(Message, tag_field="sessionUpdate"):
+class Update(AcpMessage, tag_field="sessionUpdate"):
     """The base of all variants."""
 
 
@@ -120,7 +120,7 @@ class AgentThoughtChunk(Chunk, tag="agent_thought_chunk"):
     """A piece of the agent's thinking."""
 
 
-class ToolFields(Message):
+class ToolFields(AcpMessage):
     """Fields of a tool call, shared by both variants and permission requests.
 
     Arrays replace the previous ones; absent fields are unchanged.
@@ -137,7 +137,7 @@ class ToolFields(Message):
     raw_output: Any = None
 
 
-class ToolCall(ToolFields, tag_field="sessionUpdate", tag="tool_call"):
+class AcpToolCall(ToolFields, tag_field="sessionUpdate", tag="tool_call"):
     """A new tool call. (The schema requires `title`, but its absence is not worth losing the
     call.)"""
 
@@ -146,10 +146,10 @@ class ToolCallUpdate(ToolFields, tag_field="sessionUpdate", tag="tool_call_updat
     """A change of a tool call; agents also send it for calls that were never announced."""
 
 
-class Plan(Update, tag="plan"):
+class AcpPlan(Update, tag="plan"):
     """The agent's whole plan."""
 
-    entries: list[PlanEntry]
+    entries: list[AcpPlanEntry]
 
 
 class AvailableCommandsUpdate(Update, tag="available_commands_update"):
@@ -256,9 +256,9 @@ KnownUpdate: TypeAlias = (
     UserMessageChunk
     | AgentMessageChunk
     | AgentThoughtChunk
-    | ToolCall
+    | AcpToolCall
     | ToolCallUpdate
-    | Plan
+    | AcpPlan
     | AvailableCommandsUpdate
     | CurrentModeUpdate
     | ConfigOptionUpdate

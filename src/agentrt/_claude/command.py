@@ -16,7 +16,7 @@ from .._model.driver import Opening
 from .options import ClaudeOptions
 
 
-class Command(NamedTuple):
+class ClaudeCommand(NamedTuple):
     """The command line and environment of a process."""
 
     argv: list[str]
@@ -35,7 +35,9 @@ _MODE = re.compile(r"[a-zA-Z]+")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-def build_command(binary: str | Sequence[str], opening: Opening, options: ClaudeOptions) -> Command:
+def build_command(
+    binary: str | Sequence[str], opening: Opening, options: ClaudeOptions
+) -> ClaudeCommand:
     """Build the command that starts Claude Code for this session. `options` are the effective ones.
 
     Raises `ValueError` for values that the CLI could misinterpret.
@@ -48,7 +50,7 @@ def build_command(binary: str | Sequence[str], opening: Opening, options: Claude
     if any("\0" in argument for argument in argv):
         raise ValueError("an argument contains a NUL character")
     env = {} if options.legacy else _environment(opening, options)
-    return Command(argv, {**env, **options.env}, NESTED)
+    return ClaudeCommand(argv, {**env, **options.env}, NESTED)
 
 
 def _legacy_flags(options: ClaudeOptions) -> Iterator[str]:

@@ -37,7 +37,7 @@ from .questions import (
     elicitation_response,
     permission_response,
 )
-from .tasks import Tasks
+from .tasks import ClaudeTasks
 
 REMEMBERED: Final = 256
 """Number of answered requests whose repetition is still recognised: after a reattach, the CLI
@@ -49,7 +49,7 @@ SERVED: Final = frozenset({"can_use_tool", "elicitation", "hook_callback", "mcp_
 """Subtypes of the CLI's requests that the driver serves itself."""
 
 
-class _Asking(Struct):
+class _OpenClaudeRequest(Struct):
     """A request of the CLI that waits for an answer."""
 
     id: str
@@ -59,13 +59,13 @@ class _Asking(Struct):
     """For a request to an in-process MCP server: the server and the JSON-RPC id."""
 
 
-class Requests:
+class ClaudeRequests:
     """The CLI's requests."""
 
     def __init__(
         self,
         new_key: NewKey,
-        tasks: Tasks,
+        tasks: ClaudeTasks,
         background: set[str],
         denied: set[str],
         extensions: Collection[str] = (),
@@ -83,8 +83,8 @@ class Requests:
         self._background = background
         """The tool calls of background agents."""
         self._denied = denied
-        self._open: dict[str, _Asking] = {}  # by the CLI's id
-        self._keys: dict[str, _Asking] = {}  # the same requests, by our keys
+        self._open: dict[str, _OpenClaudeRequest] = {}  # by the CLI's id
+        self._keys: dict[str, _OpenClaudeRequest] = {}  # the same requests, by our keys
         self._answered: OrderedDict[str, None] = OrderedDict()  # the last ones
 
     def received(self, m: ControlRequest, out: list[Effect]) -> None:
@@ -92,7 +92,7 @@ class Requests:
         id, request = m.request_id, m.request
         if id in self._open or id in self._answered:
             return
-        asking = _Asking(id, self._new_key(), request)
+        asking = _OpenClaudeRequest(id, self._new_key(), request)
         match request.get("subtype"):
             case "can_use_tool":
                 self._add(asking)
@@ -139,10 +139,10 @@ class Requests:
         if len(self._answered) > REMEMBERED:
             self._answered.popitem(last=False)  # a plain dict is slow at finding its first key
 
-    def _add(self, asking: _Asking) -> None:
+    def _add(self, asking: _OpenClaudeRequest) -> None:
         self._open[asking.id] = self._keys[asking.key] = asking
 
-    def _mcp(self, asking: _Asking, message: JsonObject, out: list[Effect]) -> None:
+    def _mcp(self, asking: _OpenClaudeRequest, message: JsonObject, out: list[Effect]) -> None:
         """Take a message for an in-process server.
 
         Only a JSON-RPC request waits for an answer. A control request with any other message is
@@ -178,11 +178,11 @@ class Requests:
             self._drop(asking)
             out.append(Withdrawn(asking.key))
 
-    def _drop(self, asking: _Asking) -> None:
+    def _drop(self, asking: _OpenClaudeRequest) -> None:
         del self._open[asking.id], self._keys[asking.key]
         self._remember(asking.id)
 
-    def _take(self, key: str) -> _Asking | None:
+    def _take(self, key: str) -> _OpenClaudeRequest | None:
         asking = self._keys.get(key)
         if asking is not None:
             self._drop(asking)
@@ -236,7 +236,7 @@ class Requests:
         return [] if asking is None else self._refuse(asking, code, message, data)
 
     @staticmethod
-    def _refuse(asking: _Asking, code: int, message: str, data: Any) -> list[Effect]:
+    def _refuse(asking: _OpenClaudeRequest, code: int, message: str, data: Any) -> list[Effect]:
         if asking.rpc is None:
             return [_failure(asking.id, message or f"error {code}")]
         # An error of the control request itself would fail the whole MCP server.
@@ -270,25 +270,25 @@ def _rpc_error(id: Any, code: int, message: str, data: Any) -> JsonObject:
     return {"jsonrpc": "2.0", "id": id, "error": error}
 
 
-class Sent(Struct):
+class SentControl(Struct):
     """A request to the CLI that waits for a response. `call` is set if a caller waits for it."""
 
     request: JsonObject
     call: str | None = None
 
 
-class Calls:
+class ControlCalls:
     """The requests to the CLI."""
 
     def __init__(self) -> None:
-        self._sent: dict[str, Sent] = {}
+        self._sent: dict[str, SentControl] = {}
         self._count = 0
 
     def send(self, request: JsonObject, call: str | None = None) -> Write:
         """Return the write of a request, which goes before prompts that are still queued."""
         self._count += 1
         id = f"agentrt-{self._count}"  # the CLI echoes answers to its own ids, which are UUIDs
-        self._sent[id] = Sent(request, call)
+        self._sent[id] = SentControl(request, call)
         return Write(encode_line({"type": "control_request", "request_id": id, "request": request}))
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
@@ -308,7 +308,7 @@ class Calls:
                 return [Write(line)]
         return []
 
-    def answered(self, result: ControlResult) -> Sent | None:
+    def answered(self, result: ControlResult) -> SentControl | None:
         """Return the request for a response, or None if no request with its id is pending."""
         return self._sent.pop(result.request_id, None)
 

@@ -36,15 +36,15 @@ from . import notices
 from .blocks import to_claude
 from .coerce import objects, texts
 from .command import initialize_request
-from .control import Calls, Requests, Sent, error_of
-from .handshake import Handshake
+from .control import ClaudeRequests, ControlCalls, SentControl, error_of
+from .handshake import ClaudeHandshake
 from .mcp_servers import McpServerStates
 from .options import ClaudeOptions, effective
 from .outcome import judge, session_usage, total_cost, turn_usage
 from .settings import ClaudeSettings
-from .speech import Translator
-from .tasks import Tasks
-from .turns import Turns
+from .speech import ClaudeTranslator
+from .tasks import ClaudeTasks
+from .turns import ClaudeTurns
 
 INTERRUPT: Final = {"subtype": "interrupt", "cancel_queued": True}
 GOODBYE: Final = {"subtype": "end_session"}
@@ -85,19 +85,19 @@ class ClaudeDriver:
         """Counts of messages without effect, by reason: `late`, `stale`, `unknown`, `bad`."""
         self._new_uuid: Callable[[], str] = new_uuid or (lambda: str(uuid4()))
         self._lines = Lines(line_limit, long_apart=True)
-        self._reader = wire.Reader()
+        self._reader = wire.ClaudeReader()
         self._repeats = Repeats()
-        self._turns = Turns()
-        self._tasks = Tasks()
-        self._speech = Translator()
+        self._turns = ClaudeTurns()
+        self._tasks = ClaudeTasks()
+        self._speech = ClaudeTranslator()
         self._settings = ClaudeSettings()
         self._servers = McpServerStates()
-        self._calls = Calls()
-        self._requests = Requests(
+        self._calls = ControlCalls()
+        self._requests = ClaudeRequests(
             new_key, self._tasks, self._speech.background, self._speech.denied, extensions
         )
         self._opening = Opening(cwd="")
-        self._handshake = Handshake(files=files)
+        self._handshake = ClaudeHandshake(files=files)
         self._cost: float | None = 0.0
         """The session's cost at its last result. None: the session was resumed and has not reported
         it yet.
@@ -116,8 +116,8 @@ class ClaudeDriver:
             wire.RateLimit: self._mention,
             wire.AuthStatus: self._mention,
             wire.PromptSuggestion: self._mention,
-            wire.Bad: self._bad,
-            wire.Unknown: self._unknown,
+            wire.BadClaudeLine: self._bad,
+            wire.UnknownClaudeLine: self._unknown,
         }
 
     @property
@@ -382,11 +382,11 @@ class ClaudeDriver:
         if notice is not None:
             out.append(notice)
 
-    def _bad(self, m: wire.Bad, out: Out) -> None:
+    def _bad(self, m: wire.BadClaudeLine, out: Out) -> None:
         self.dropped["bad"] += 1
         out += self._repeats.rarer(notices.bad_line(m))
 
-    def _unknown(self, m: wire.Unknown, out: Out) -> None:
+    def _unknown(self, m: wire.UnknownClaudeLine, out: Out) -> None:
         self.dropped["unknown"] += 1
 
     def _system(self, m: wire.System, out: Out) -> None:
@@ -435,7 +435,7 @@ class ClaudeDriver:
         else:
             self._called(sent, m.response, out)
 
-    def _called(self, sent: Sent, result: wire.ControlResult, out: Out) -> None:
+    def _called(self, sent: SentControl, result: wire.ControlResult, out: Out) -> None:
         if result.subtype == "success":
             self._settings.answered(sent.request, out)
         if sent.call is None:

@@ -43,7 +43,7 @@ UNKNOWN_SESSION = ("No conversation found", "does not match any session")
 title."""
 
 
-class Handshake:
+class ClaudeHandshake:
     """The handshake of one session. It ends once, with `Started` or `StartFailed`.
 
     Afterwards it tracks the session's id. `files`: True if Claude's stored files can be read from

@@ -42,10 +42,10 @@ from . import messages as wire
 from . import notices
 from .driver import ClaudeDriver
 from .options import ClaudeOptions, effective
-from .outcome import Verdict, judge, total_cost, turn_usage
+from .outcome import ResultVerdict, judge, total_cost, turn_usage
 from .questions import ask_permission, permission_response
 from .settings import ClaudeSettings
-from .speech import CALLS, Translator
+from .speech import CALLS, ClaudeTranslator
 
 NOT_FOR_IT = (
     "this is Claude Code {}, which does not speak the older dialect and would ignore every answer:"
@@ -70,9 +70,9 @@ class LegacyDriver:
         self.dropped: Counter[str] = Counter()
         self._new_key = new_key
         self._lines = Lines(line_limit)
-        self._reader = wire.Reader()
+        self._reader = wire.ClaudeReader()
         self._repeats = Repeats()
-        self._speech = Translator()
+        self._speech = ClaudeTranslator()
         self._snapshots = _Snapshots(self._speech)
         self._settings = ClaudeSettings()
         self._turn: str | None = None
@@ -170,7 +170,7 @@ class LegacyDriver:
         if self.awaits_silence:
             self._snapshots.drop(out)
             self._owed = True
-            self._end(Verdict("cancelled"), None, out)
+            self._end(ResultVerdict("cancelled"), None, out)
         return out
 
     # --- bytes
@@ -199,7 +199,7 @@ class LegacyDriver:
                     self._result(_double_encoded(fields), out)
                 case wire.System(fields=fields):
                     out += filter(None, [notices.of_system(fields)])
-                case wire.Bad():
+                case wire.BadClaudeLine():
                     out += self._repeats.rarer(notices.bad_line(m))
                 case _:
                     out += filter(None, [notices.of_message(m)])
@@ -218,7 +218,7 @@ class LegacyDriver:
             error = Error("wrong_dialect", self._refused)
             out += [Signal("interrupt"), Notice("error", error.code, error.message)]
             if self._turn is not None:
-                self._end(Verdict("failed", error=error), None, out)
+                self._end(ResultVerdict("failed", error=error), None, out)
 
     def _assistant(self, m: wire.Assistant, out: list[Effect]) -> None:
         self._said = True
@@ -228,7 +228,7 @@ class LegacyDriver:
             if block.type in CALLS and block.id:
                 self._ask(block, block.id, out)
 
-    def _ask(self, block: wire.Block, call: str, out: list[Effect]) -> None:
+    def _ask(self, block: wire.ClaudeBlock, call: str, out: list[Effect]) -> None:
         """Ask about a tool call, unless none needs approval or its turn is over."""
         if self.options.permission_mode == "bypassPermissions":
             return
@@ -265,7 +265,7 @@ class LegacyDriver:
         out += [Withdrawn(key) for key in self._asked]
         self._asked.clear()
 
-    def _end(self, verdict: Verdict, usage: Usage | None, out: list[Effect]) -> None:
+    def _end(self, verdict: ResultVerdict, usage: Usage | None, out: list[Effect]) -> None:
         turn, self._turn = self._turn, None
         assert turn is not None
         self._speech.turn_ended()
@@ -309,7 +309,7 @@ def driver_for(
     return LegacyDriver(options, new_key=new_key, line_limit=line_limit)
 
 
-class _Seen(Struct):
+class _SeenBlock(Struct):
     """A block of the previous snapshot."""
 
     type: str
@@ -320,9 +320,9 @@ class _Seen(Struct):
 class _Snapshots:
     """Converts the new parts of each snapshot to pieces, as if they had been streamed."""
 
-    def __init__(self, speech: Translator) -> None:
+    def __init__(self, speech: ClaudeTranslator) -> None:
         self._speech = speech
-        self._seen: list[_Seen] = []
+        self._seen: list[_SeenBlock] = []
         self._message: str | None = None
         self._parent: str | None = None
         self._index = -1  # of the block that is being written
@@ -337,7 +337,7 @@ class _Snapshots:
         self._dropped = self._message
         self.end(out)
 
-    def new(self, m: wire.Assistant, out: list[Effect]) -> list[wire.Block]:
+    def new(self, m: wire.Assistant, out: list[Effect]) -> list[wire.ClaudeBlock]:
         """Report the new parts of a snapshot and return its new blocks."""
         if m.message.id is not None and m.message.id == self._dropped:
             return []
@@ -359,7 +359,7 @@ class _Snapshots:
                 self._speech.assistant(wire.Assistant(alone, m.parent_tool_use_id), out)
         return blocks[len(seen) :]
 
-    def _continues(self, m: wire.Assistant, now: list[_Seen]) -> bool:
+    def _continues(self, m: wire.Assistant, now: list[_SeenBlock]) -> bool:
         """Return True if this is another snapshot of the previous message."""
         before = self._seen
         return (
@@ -391,13 +391,13 @@ class _Snapshots:
         self._seen = []
 
 
-def _blocks(m: wire.Assistant) -> list[wire.Block]:
+def _blocks(m: wire.Assistant) -> list[wire.ClaudeBlock]:
     content = m.message.content
-    return [wire.Block(type="text", text=content)] if isinstance(content, str) else content
+    return [wire.ClaudeBlock(type="text", text=content)] if isinstance(content, str) else content
 
 
-def _seen_of(blocks: list[wire.Block]) -> list[_Seen]:
-    return [_Seen(b.type, b.thinking or b.text or "", b.id) for b in blocks]
+def _seen_of(blocks: list[wire.ClaudeBlock]) -> list[_SeenBlock]:
+    return [_SeenBlock(b.type, b.thinking or b.text or "", b.id) for b in blocks]
 
 
 def _double_encoded(fields: JsonObject) -> wire.Result:

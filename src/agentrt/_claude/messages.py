@@ -25,7 +25,7 @@ from .._wire.long_lines import LongLine
 # --- the parts of a conversation
 
 
-class Block(Struct, gc=False, omit_defaults=True):
+class ClaudeBlock(Struct, gc=False, omit_defaults=True):
     """A content block of any kind: text, thinking, tool_use, tool_result, image, …"""
 
     type: str = ""
@@ -43,7 +43,7 @@ class Block(Struct, gc=False, omit_defaults=True):
 class ApiMessage(Struct, gc=False):
     """A message of the Messages API."""
 
-    content: str | list[Block] = ""
+    content: str | list[ClaudeBlock] = ""
     id: str | None = None
     model: str | None = None
     usage: Any = None
@@ -94,7 +94,7 @@ class Event(Struct, gc=False):
     type: str
     index: int = 0
     delta: Delta | None = None
-    content_block: Block | None = None
+    content_block: ClaudeBlock | None = None
     message: ApiMessage | None = None
     usage: Any = None
 
@@ -256,14 +256,14 @@ class System(Struct, gc=False):
     fields: JsonObject
 
 
-class Unknown(Struct, gc=False):
+class UnknownClaudeLine(Struct, gc=False):
     """A line with an undeclared `type`; `fields` is the whole object."""
 
     type: str
     fields: JsonObject
 
 
-class Bad(Struct, gc=False):
+class BadClaudeLine(Struct, gc=False):
     """An invalid line: not JSON, not an object, or broken in a required field."""
 
     error: str
@@ -291,7 +291,7 @@ _Wire: TypeAlias = (
     | ActiveGoal
     | AutocompactState
 )
-Message: TypeAlias = _Wire | System | Unknown | Bad
+Message: TypeAlias = _Wire | System | UnknownClaudeLine | BadClaudeLine
 
 _decoder: Decoder[_Wire] = Decoder(_Wire)
 _objects: Decoder[JsonObject] = Decoder(JsonObject)
@@ -310,7 +310,7 @@ QUIET_SYSTEM = frozenset(
 """Subtypes of `system` without effect; their lines are not decoded a second time."""
 
 
-class Reader:
+class ClaudeReader:
     """Decodes whole lines into messages, all lines of a read in one call where possible."""
 
     def __init__(self) -> None:
@@ -320,7 +320,7 @@ class Reader:
 
     def read(self, lines: bytes | bytearray | LongLine) -> list[Message]:
         """Return the messages of some whole lines. Never raises: an undecodable line becomes
-        `Bad`."""
+        `BadClaudeLine`."""
         if isinstance(lines, LongLine):
             return [self._long(lines)]
         if not self._by_line:
@@ -344,16 +344,16 @@ class Reader:
         try:
             fields = decode(line, _objects)  # repairs lone surrogates
         except RemoteProtocolError as error:
-            return Bad(str(error), bytes(line[:200]))
+            return BadClaudeLine(str(error), bytes(line[:200]))
         return self._decoded(fields, bytes(line[:200]))
 
     def _long(self, line: LongLine) -> Message:
         try:
             fields = line.value()
         except RemoteProtocolError as error:
-            return Bad(str(error), line.head)
+            return BadClaudeLine(str(error), line.head)
         if not isinstance(fields, dict):
-            return Bad("not a message: no object", line.head)
+            return BadClaudeLine("not a message: no object", line.head)
         return self._decoded(fields, line.head)
 
     def _decoded(self, fields: JsonObject, head: bytes) -> Message:
@@ -363,8 +363,8 @@ class Reader:
         except ValidationError as error:
             if isinstance(tag, str) and tag not in DECLARED:
                 self._by_line = True
-                return Unknown(tag, fields)
-            return Bad(str(error), head)
+                return UnknownClaudeLine(tag, fields)
+            return BadClaudeLine(str(error), head)
         return System(message.subtype, fields) if _is_open(message) else message
 
 
@@ -384,7 +384,7 @@ def _whole(message: _Wire, line: bytes | bytearray) -> Message:
     try:
         return System(message.subtype, decode(line, _objects))
     except RemoteProtocolError as error:
-        return Bad(str(error), bytes(line[:200]))
+        return BadClaudeLine(str(error), bytes(line[:200]))
 
 
 DECLARED: frozenset[str] = frozenset(str(kind.__struct_config__.tag) for kind in _Wire.__args__)

@@ -39,7 +39,7 @@ def of_message(m: wire.Message) -> Notice | None:
             return None
 
 
-def bad_line(m: wire.Bad) -> Notice:
+def bad_line(m: wire.BadClaudeLine) -> Notice:
     """Return the notice of a line that is not a message."""
     shown = m.line.decode("utf-8", "replace")
     return Notice("warning", "bad_line", f"the agent wrote what is {m.error}", shown)

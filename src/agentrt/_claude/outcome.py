@@ -23,7 +23,7 @@ DIAGNOSTIC = "[ede_diagnostic]"
 """Prefix of texts that the CLI writes for its own developers."""
 
 
-class Verdict(Struct):
+class ResultVerdict(Struct):
     """The end of a turn, with neutral names."""
 
     outcome: Outcome
@@ -39,7 +39,7 @@ def judge(
     structured: bool = False,
     api_error: ApiError | None = None,
     blocked: str | None = None,
-) -> Verdict:
+) -> ResultVerdict:
     """Return the outcome of a result's turn.
 
     `interrupted`: an interrupt was sent. `structured`: a structured answer was requested.
@@ -49,21 +49,21 @@ def judge(
     subtype = text(result.subtype)
     said = stop if reason in (None, "completed") else reason
     if reason in ABORTED or (reason is None and interrupted and result.is_error):
-        return Verdict("cancelled", said)
+        return ResultVerdict("cancelled", said)
     if reason in LIMITS or subtype in LIMIT_SUBTYPES:
-        return Verdict("limit", said or subtype)
+        return ResultVerdict("limit", said or subtype)
     if result.is_error:
-        return Verdict("failed", said, _error(result, reason, api_error))
+        return ResultVerdict("failed", said, _error(result, reason, api_error))
     if stop == "refusal":
-        return Verdict("refused", stop)
+        return ResultVerdict("refused", stop)
     if stop == "max_tokens":
-        return Verdict("limit", stop)
+        return ResultVerdict("limit", stop)
     if blocked is not None and result.num_turns == 0:
-        return Verdict("refused", "hook_blocked", Error("hook_blocked", blocked))
+        return ResultVerdict("refused", "hook_blocked", Error("hook_blocked", blocked))
     if structured and result.structured_output is None and result.num_turns != 0:
         missing = "the agent ended its turn without the structured output that was asked for"
-        return Verdict("failed", said, Error("structured_output_missing", missing))
-    return Verdict("completed", said, structured_output=result.structured_output)
+        return ResultVerdict("failed", said, Error("structured_output_missing", missing))
+    return ResultVerdict("completed", said, structured_output=result.structured_output)
 
 
 def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Error:

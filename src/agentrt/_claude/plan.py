@@ -12,7 +12,7 @@ from .._model.content import JsonObject
 from .._model.events import PlanEntry
 
 
-class Plan:
+class ClaudePlan:
     """The entries, by id. Each method returns the new plan, or None if nothing changed."""
 
     def __init__(self) -> None:

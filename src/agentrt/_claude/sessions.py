@@ -23,7 +23,7 @@ from .._model.driver import Effect, Said, Showed, SpeechEnded, Spoke, ToolCalled
 from .._wire.json import decode
 from . import messages as wire
 from .blocks import from_claude
-from .speech import Translator
+from .speech import ClaudeTranslator
 
 GLANCE: Final = 64 * 1024
 """Bytes read from each end of a transcript to list it; the whole file may be hundreds of
@@ -82,7 +82,7 @@ def history(transcript: Path, *, up_to: str | None = None) -> list[Effect]:
 
     `up_to`: uuid of the last entry to include. An unknown uuid is ignored.
     """
-    translator = Translator()
+    translator = ClaudeTranslator()
     out: list[Effect] = []
     entries = read_messages(transcript)
     uuids = [entry["uuid"] for entry in entries]

@@ -35,7 +35,7 @@ from .._model.driver import (
 from .._model.events import ItemStatus, Notice
 from . import messages as wire
 from .blocks import from_claude, tool_content
-from .plan import Plan
+from .plan import ClaudePlan
 from .toolkit import content_of, is_edit, kind_of, locations_of, title_of
 
 CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
@@ -51,7 +51,7 @@ SYNTHETIC = "<synthetic>"
 """The model's name in messages that the CLI wrote itself."""
 
 
-class _Speech(Struct):
+class _OpenSpeech(Struct):
     """A text or thinking block that arrives in pieces."""
 
     thought: bool
@@ -62,14 +62,14 @@ class _Speech(Struct):
     ended: bool = False
 
 
-class _Stream(Struct):
+class _StreamedMessage(Struct):
     """The message that one agent (the main one or a sub-agent) is writing."""
 
     message: str | None = None
-    blocks: dict[int, _Speech] = field(default_factory=dict)
-    unconfirmed: list[_Speech] = field(default_factory=list)
+    blocks: dict[int, _OpenSpeech] = field(default_factory=dict)
+    unconfirmed: list[_OpenSpeech] = field(default_factory=list)
     """Blocks whose `assistant` message has not come."""
-    unstreamed: list[_Speech] = field(default_factory=list)
+    unstreamed: list[_OpenSpeech] = field(default_factory=list)
     """Blocks that were shown whole; their pieces may follow."""
 
 
@@ -81,7 +81,7 @@ class ApiError(Struct):
     status: int | None = None
 
 
-class Translator:
+class ClaudeTranslator:
     """Converts the conversation's messages to effects, appended to `out`."""
 
     def __init__(self) -> None:
@@ -96,12 +96,12 @@ class Translator:
         """Tokens in the main agent's context, by the API's names."""
         self.stop_reason: str | None = None
         """Stop reason of the main agent's last message, once it is complete."""
-        self._streams: dict[str | None, _Stream] = {}
+        self._streams: dict[str | None, _StreamedMessage] = {}
         self._wholes: OrderedDict[str, str | None] = OrderedDict()
         """The last whole messages: their uuids, with the API's ids of their messages."""
         self._names: dict[str, str] = {}
         """Tool names of the calls that have no result yet."""
-        self._plan = Plan()
+        self._plan = ClaudePlan()
 
     def turn_ended(self) -> None:
         """Forget the state of the turn, except for calls of background agents."""
@@ -119,7 +119,7 @@ class Translator:
         """Take text of one block, perhaps from many deltas."""
         stream = self._streams.get(parent)
         if stream is None:
-            stream = self._streams[parent] = _Stream()
+            stream = self._streams[parent] = _StreamedMessage()
         speech = stream.blocks.get(index)
         if speech is None:  # its start was lost
             speech = self._begin(stream, index, thought)
@@ -157,7 +157,7 @@ class Translator:
         """Note that a message begins to stream."""
         self._break_off(parent, out)
         before = self._streams.get(parent)
-        stream = self._streams[parent] = _Stream(message)
+        stream = self._streams[parent] = _StreamedMessage(message)
         if before is not None and message is not None and before.message == message:
             stream.unstreamed = before.unstreamed
 
@@ -171,9 +171,9 @@ class Translator:
         stream.unconfirmed.clear()
         stream.blocks.clear()
 
-    def _begin(self, stream: _Stream, index: int, thought: bool) -> _Speech:
+    def _begin(self, stream: _StreamedMessage, index: int, thought: bool) -> _OpenSpeech:
         shown = next((s for s in stream.unstreamed if s.thought is thought), None)
-        speech = stream.blocks[index] = _Speech(thought)
+        speech = stream.blocks[index] = _OpenSpeech(thought)
         if shown is None:
             stream.unconfirmed.append(speech)
         else:
@@ -182,10 +182,12 @@ class Translator:
         return speech
 
     def _block_start(
-        self, index: int, block: wire.Block, parent: str | None, out: list[Effect]
+        self, index: int, block: wire.ClaudeBlock, parent: str | None, out: list[Effect]
     ) -> None:
         if block.type in ("text", "thinking"):
-            self._begin(self._streams.setdefault(parent, _Stream()), index, block.type != "text")
+            self._begin(
+                self._streams.setdefault(parent, _StreamedMessage()), index, block.type != "text"
+            )
             if text := _text_of(block):
                 self.pieces(parent, index, block.type != "text", text, out)
         elif block.type in CALLS and block.id:
@@ -248,20 +250,20 @@ class Translator:
                 out += [Showed(block=b, message=message.id, parent=parent) for b in _shown(block)]
 
     def _confirm(
-        self, block: wire.Block, message: str | None, parent: str | None, out: list[Effect]
+        self, block: wire.ClaudeBlock, message: str | None, parent: str | None, out: list[Effect]
     ) -> None:
         """Take a whole text and show the part that its pieces lacked."""
         text, thought = _text_of(block), block.type != "text"
         stream = self._streams.get(parent)
-        speech: _Speech | None = None
+        speech: _OpenSpeech | None = None
         if stream is not None and stream.message == message:
             speech = next((s for s in stream.unconfirmed if s.thought is thought), None)
             if speech is not None:
                 stream.unconfirmed.remove(speech)
         elif message is not None and (stream is None or not stream.unconfirmed):
-            stream = self._streams[parent] = _Stream(message)
+            stream = self._streams[parent] = _StreamedMessage(message)
         if speech is None and stream is not None and stream.message == message is not None:
-            stream.unstreamed.append(_Speech(thought, ahead=text))
+            stream.unstreamed.append(_OpenSpeech(thought, ahead=text))
         rest = text[speech.said :] if speech is not None else text
         if rest:
             out.append(Spoke(rest, thought, message, parent))
@@ -270,7 +272,9 @@ class Translator:
         if rest and (speech is None or speech.ended):
             out.append(SpeechEnded(parent=parent))
 
-    def _call(self, block: wire.Block, id: str, parent: str | None, out: list[Effect]) -> None:
+    def _call(
+        self, block: wire.ClaudeBlock, id: str, parent: str | None, out: list[Effect]
+    ) -> None:
         name = block.name or ""
         opens = id not in self._names
         self._name(id, name, parent)
@@ -312,7 +316,7 @@ class Translator:
         if messages:
             out.append(Retracted(messages))
 
-    def _api_failed(self, m: wire.Assistant, blocks: list[wire.Block]) -> None:
+    def _api_failed(self, m: wire.Assistant, blocks: list[wire.ClaudeBlock]) -> None:
         """Keep the CLI's message about a failed request for the error of the turn's result."""
         status = m.api_error_status
         self.api_error = ApiError(
@@ -355,7 +359,7 @@ class Translator:
 
     def _result(
         self,
-        block: wire.Block,
+        block: wire.ClaudeBlock,
         id: str,
         parent: str | None,
         meta: dict[str, Any],
@@ -392,19 +396,19 @@ class Translator:
         return "completed"
 
 
-def _blocks(message: wire.ApiMessage) -> list[wire.Block]:
+def _blocks(message: wire.ApiMessage) -> list[wire.ClaudeBlock]:
     if isinstance(message.content, str):
-        return [wire.Block(type="text", text=message.content)]
+        return [wire.ClaudeBlock(type="text", text=message.content)]
     return message.content
 
 
-def _text_of(block: wire.Block) -> str:
+def _text_of(block: wire.ClaudeBlock) -> str:
     if block.type == "thinking":
         return block.thinking or block.text or ""
     return block.text or ""
 
 
-def _shown(block: wire.Block) -> list[Block]:
+def _shown(block: wire.ClaudeBlock) -> list[Block]:
     return from_claude([to_builtins(block)])
 
 

@@ -38,7 +38,7 @@ AGENTS = frozenset({"local_agent", "local_workflow"})
 """Kinds that work in Claude's own process and make it continue by itself when they are done."""
 
 
-class _Known(Struct):
+class _KnownTask(Struct):
     task: Task
     background: bool
     call: str | None = None
@@ -51,12 +51,12 @@ class _Known(Struct):
     """True if the task is over but how it ended was not reported."""
 
 
-class Tasks:
+class ClaudeTasks:
     """The tasks of one process. Changes are appended to `out` as `TaskSet`."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, _Known] = {}
-        self.unplaced: dict[str, _Known] = {}
+        self._tasks: dict[str, _KnownTask] = {}
+        self.unplaced: dict[str, _KnownTask] = {}
         """Tasks, by tool call, that may run in the foreground or the background."""
 
     def _live(self) -> list[Task]:
@@ -130,7 +130,7 @@ class Tasks:
             unplaced = unplaced and not known.background
         background = m.get("is_backgrounded") is not False and not quiet and not unplaced
         shown, shown_call = (None, None) if known is None else (known.shown, known.shown_call)
-        new = self._tasks[id] = _Known(task, background, call, shown, shown_call)
+        new = self._tasks[id] = _KnownTask(task, background, call, shown, shown_call)
         if unplaced and not quiet:
             assert call is not None
             self.unplaced[call] = new
@@ -195,7 +195,7 @@ class Tasks:
                 ended |= self._report(known, background, out)
         return ended
 
-    def _report(self, known: _Known, background: set[str], out: list[Effect]) -> bool:
+    def _report(self, known: _KnownTask, background: set[str], out: list[Effect]) -> bool:
         """Report a background task if it has changed. Returns True if this report ended it."""
         if not known.background:
             return False

@@ -14,7 +14,7 @@ TITLE = 200
 """Maximum characters of a title; a heredoc in a shell command makes a bad headline."""
 
 
-class Tool(NamedTuple):
+class ToolDisplay(NamedTuple):
     """The display of one of Claude's tools."""
 
     kind: str
@@ -24,39 +24,39 @@ class Tool(NamedTuple):
     """Format of the title, with fields of the input in braces."""
 
 
-TOOLS: dict[str, Tool] = {
-    "Bash": Tool("execute", "{command}"),
-    "PowerShell": Tool("execute", "{command}"),
-    "BashOutput": Tool("read", "Read the output of {bash_id}"),
-    "TaskOutput": Tool("read", "Read the output of {task_id}"),
-    "KillShell": Tool("execute", "Stop {shell_id}"),
-    "TaskStop": Tool("execute", "Stop {task_id}"),
-    "Monitor": Tool("execute", "{command}"),
-    "Read": Tool("read", "Read {file_path}"),
-    "Write": Tool("edit", "Write {file_path}"),
-    "Edit": Tool("edit", "Edit {file_path}"),
-    "MultiEdit": Tool("edit", "Edit {file_path}"),
-    "NotebookEdit": Tool("edit", "Edit {notebook_path}"),
-    "NotebookRead": Tool("read", "Read {notebook_path}"),
-    "Glob": Tool("search", "Find {pattern}"),
-    "Grep": Tool("search", "Search {pattern}"),
-    "LS": Tool("search", "List {path}"),
-    "ToolSearch": Tool("search", "Search tools: {query}"),
-    "WebFetch": Tool("fetch", "Fetch {url}"),
-    "WebSearch": Tool("fetch", "Search the web: {query}"),
-    "Task": Tool("think", "{description}"),
-    "Agent": Tool("think", "{description}"),
-    "Workflow": Tool("think", "{description}"),
-    "TodoWrite": Tool("think", "Update the plan"),
-    "TaskCreate": Tool("think", "Plan: {subject}"),
-    "TaskUpdate": Tool("think", "Update the plan"),
-    "TaskList": Tool("think", "Read the plan"),
-    "TaskGet": Tool("think", "Read the plan"),
-    "AskUserQuestion": Tool("other", "Ask a question"),
-    "EnterPlanMode": Tool("switch_mode", "Enter plan mode"),
-    "ExitPlanMode": Tool("switch_mode", "Ready to code?"),
-    "Skill": Tool("other", "Use the skill {skill}"),
-    "SendMessage": Tool("other", "Send a message to {to}"),
+TOOLS: dict[str, ToolDisplay] = {
+    "Bash": ToolDisplay("execute", "{command}"),
+    "PowerShell": ToolDisplay("execute", "{command}"),
+    "BashOutput": ToolDisplay("read", "Read the output of {bash_id}"),
+    "TaskOutput": ToolDisplay("read", "Read the output of {task_id}"),
+    "KillShell": ToolDisplay("execute", "Stop {shell_id}"),
+    "TaskStop": ToolDisplay("execute", "Stop {task_id}"),
+    "Monitor": ToolDisplay("execute", "{command}"),
+    "Read": ToolDisplay("read", "Read {file_path}"),
+    "Write": ToolDisplay("edit", "Write {file_path}"),
+    "Edit": ToolDisplay("edit", "Edit {file_path}"),
+    "MultiEdit": ToolDisplay("edit", "Edit {file_path}"),
+    "NotebookEdit": ToolDisplay("edit", "Edit {notebook_path}"),
+    "NotebookRead": ToolDisplay("read", "Read {notebook_path}"),
+    "Glob": ToolDisplay("search", "Find {pattern}"),
+    "Grep": ToolDisplay("search", "Search {pattern}"),
+    "LS": ToolDisplay("search", "List {path}"),
+    "ToolSearch": ToolDisplay("search", "Search tools: {query}"),
+    "WebFetch": ToolDisplay("fetch", "Fetch {url}"),
+    "WebSearch": ToolDisplay("fetch", "Search the web: {query}"),
+    "Task": ToolDisplay("think", "{description}"),
+    "Agent": ToolDisplay("think", "{description}"),
+    "Workflow": ToolDisplay("think", "{description}"),
+    "TodoWrite": ToolDisplay("think", "Update the plan"),
+    "TaskCreate": ToolDisplay("think", "Plan: {subject}"),
+    "TaskUpdate": ToolDisplay("think", "Update the plan"),
+    "TaskList": ToolDisplay("think", "Read the plan"),
+    "TaskGet": ToolDisplay("think", "Read the plan"),
+    "AskUserQuestion": ToolDisplay("other", "Ask a question"),
+    "EnterPlanMode": ToolDisplay("switch_mode", "Enter plan mode"),
+    "ExitPlanMode": ToolDisplay("switch_mode", "Ready to code?"),
+    "Skill": ToolDisplay("other", "Use the skill {skill}"),
+    "SendMessage": ToolDisplay("other", "Send a message to {to}"),
 }
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from .._model.driver import TurnFinished
 from .._model.events import Error, Usage
-from .outcome import Verdict
+from .outcome import ResultVerdict
 
 
 class Progress(enum.Enum):
@@ -187,11 +187,11 @@ OWED: Final[dict[Owed, dict[OwedInput, Owed]]] = {
     },
 }
 
-CANCELLED: Final = Verdict("cancelled")
-LOST: Final = Verdict(
+CANCELLED: Final = ResultVerdict("cancelled")
+LOST: Final = ResultVerdict(
     "failed", error=Error("no_result", "the agent went to rest without a result for the prompt")
 )
-NO_WORD: Final = Verdict("completed")
+NO_WORD: Final = ResultVerdict("completed")
 PRESUMED: Final = {"completed": NO_WORD, "cancelled": CANCELLED}
 """Outcome of a prompt without a result, by its lifecycle."""
 
@@ -204,7 +204,7 @@ class ClaudeTurn(Struct):
     uuid: str | None = None
     lifecycle: str | None = None
     """The last `command_lifecycle` state of the prompt: `queued`, `started`, …"""
-    verdict: Verdict | None = None
+    verdict: ResultVerdict | None = None
     """Its outcome, unless Claude continues it."""
     usage: Usage | None = None
     folded: tuple[str, ...] = ()
@@ -226,7 +226,7 @@ class ClaudeTurn(Struct):
         """True if some of Claude's output is known to belong to it."""
         return self.progress is not Progress.SENT and self.progress is not Progress.GUESSED
 
-    def presumed(self, *, reports_states: bool) -> Verdict | None:
+    def presumed(self, *, reports_states: bool) -> ResultVerdict | None:
         """Return the outcome if nothing more comes, or None if more must come.
 
         `reports_states`: this CLI reports when it becomes idle, so that the turn waits for that.
@@ -243,7 +243,7 @@ class ClaudeTurn(Struct):
             case _:
                 return self.verdict
 
-    def decide(self, verdict: Verdict) -> None:
+    def decide(self, verdict: ResultVerdict) -> None:
         """End the turn with this outcome, by its result or without waiting for one."""
         self.apply(Sign.RESULT)
         self.verdict = verdict

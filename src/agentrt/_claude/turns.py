@@ -33,11 +33,11 @@ from __future__ import annotations
 
 from .._model.driver import Effect, TurnBegan, TurnFinished
 from .._model.events import Usage
-from .outcome import Verdict
+from .outcome import ResultVerdict
 from .turn import CANCELLED, NO_WORD, OWED, ClaudeTurn, Owed, OwedInput, Progress, Sign
 
 
-class Turns:
+class ClaudeTurns:
     """The turns of one process. Methods append begins and ends of turns to `out`."""
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class Turns:
         self,
         uuids: list[str],
         unsolicited: bool,
-        verdict: Verdict,
+        verdict: ResultVerdict,
         usage: Usage | None,
         resting: bool,
         out: list[Effect],

@@ -41,13 +41,13 @@ from .._wire.lines import Lines
 from .._wire.long_lines import LongLine
 from .._wire.mcp import ToolInfo
 from . import messages as wire
-from .notices import Notices
-from .opening import Handshake, Nothing
-from .outcome import Spent, error_of, finished, session_usage
-from .requests import Requests
-from .settings import CodexSettings, Unsupported
-from .speech import Speech, user_input
-from .turn import CodexTurn, TurnInput, Turns
+from .notices import CodexNotices
+from .opening import CodexHandshake, NoParams
+from .outcome import CodexTurnUsage, error_of, finished, session_usage
+from .requests import CodexRequests
+from .settings import CodexSettings, UnsupportedCodexSetting
+from .speech import CodexTranslator, user_input
+from .turn import CodexTurn, CodexTurnInput, CodexTurns
 
 PLAN: Final = {"inProgress": "in_progress"}
 """Codex's names for the state of a step, where they differ from the neutral ones."""
@@ -65,7 +65,7 @@ OWN: Final = {
 """Methods whose state the driver tracks; each has its own command, named here."""
 
 
-class Frame(Struct):
+class CodexFrame(Struct):
     """A message whose contents are not decoded yet."""
 
     method: str | UnsetType = UNSET
@@ -75,7 +75,7 @@ class Frame(Struct):
     error: Raw | UnsetType = UNSET
 
 
-_frames: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)
+_frames: msgspec.json.Decoder[CodexFrame] = msgspec.json.Decoder(CodexFrame)
 
 
 class CodexDriver:
@@ -107,15 +107,15 @@ class CodexDriver:
         self._config = config or {}
         self._lines = Lines(line_limit, long_apart=True)
         self._channel = Channel()
-        self._turns = Turns()
+        self._turns = CodexTurns()
         self._settings = CodexSettings()
-        self._speech = Speech(self._channel)
-        self._notices = Notices(self._channel)
-        self._requests = Requests(self._channel, new_key, self._speech, extensions)
-        self._spent = Spent()
+        self._speech = CodexTranslator(self._channel)
+        self._notices = CodexNotices(self._channel)
+        self._requests = CodexRequests(self._channel, new_key, self._speech, extensions)
+        self._spent = CodexTurnUsage()
         self._opening = Opening(cwd="")
         self._thread: str | None = None
-        self._handshake: Handshake | None = None
+        self._handshake: CodexHandshake | None = None
         self._calls: dict[str, int] = {}
         self._take = _table(self)
         for method in self._take.keys() & extensions:
@@ -127,7 +127,7 @@ class CodexDriver:
         if self._handshake is not None:
             raise LocalProtocolError("already started")
         self._opening = opening
-        self._handshake = Handshake(
+        self._handshake = CodexHandshake(
             self._channel,
             opening,
             self._settings,
@@ -177,7 +177,7 @@ class CodexDriver:
 
     def cancel(self) -> list[Effect]:
         turn = self._turns.current
-        if turn is not None and turn.apply(TurnInput.CANCEL):
+        if turn is not None and turn.apply(CodexTurnInput.CANCEL):
             self._interrupt(turn)
         return self._channel.take()
 
@@ -199,7 +199,7 @@ class CodexDriver:
             raise LocalProtocolError(f"{method} is not to be called: it is done by {OWN[method]}")
         try:
             sent, request, made = self._resolve(thread, method, params)
-        except Unsupported as error:
+        except UnsupportedCodexSetting as error:
             self._channel.out.append(Returned(call, error=Error("unsupported", str(error))))
             return self._channel.take()
 
@@ -243,9 +243,11 @@ class CodexDriver:
                 gone = wire.ThreadDeleteParams(thread_id=_text(params, "session"))
                 return "thread/delete", gone, None
             case "logout":
-                return "account/logout", Nothing(), None
+                return "account/logout", NoParams(), None
             case "stop_task":
-                raise Unsupported(f"codex has no task {params.get('task')!r} that can be stopped")
+                raise UnsupportedCodexSetting(
+                    f"codex has no task {params.get('task')!r} that can be stopped"
+                )
             case _:
                 return method, params, None
 
@@ -295,7 +297,7 @@ class CodexDriver:
             return
         self._receive_frames(frames)
 
-    def _receive_frames(self, frames: list[Frame]) -> None:
+    def _receive_frames(self, frames: list[CodexFrame]) -> None:
         """Take frames and merge adjacent pieces of one message into one effect. This is the hot
         path.
         """
@@ -331,7 +333,7 @@ class CodexDriver:
             self._speech.pieces(item, text, thought=thought)
         pieces.clear()
 
-    def _receive_frame(self, frame: Frame) -> None:
+    def _receive_frame(self, frame: CodexFrame) -> None:
         method, params = frame.method, frame.params
         if frame.id is UNSET and isinstance(method, str) and isinstance(params, Raw):
             known = self._take.get(method)
@@ -582,7 +584,7 @@ class CodexDriver:
         self._requests.resolved(message.request_id)
 
 
-class _Piece(Struct, rename="camel", gc=False):
+class _DeltaParams(Struct, rename="camel", gc=False):
     """The common fields of all pieces of text."""
 
     thread_id: str
@@ -591,7 +593,7 @@ class _Piece(Struct, rename="camel", gc=False):
     delta: str
 
 
-_piece: msgspec.json.Decoder[_Piece] = msgspec.json.Decoder(_Piece)
+_piece: msgspec.json.Decoder[_DeltaParams] = msgspec.json.Decoder(_DeltaParams)
 
 _PIECES: Final = {
     "item/agentMessage/delta": False,

@@ -14,24 +14,24 @@ VERSION = "0.169.0"
 """Of the program that the schema is from."""
 
 
-class Message(Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False):
+class CodexMessage(Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """The base of all: None is what was left out. Enumerations are plain strings, for every program
     may be newer."""
 
 
-class TextUserInput(Message, tag_field="type", tag="text"):
+class TextUserInput(CodexMessage, tag_field="type", tag="text"):
     text: str
 
 
-class ImageUserInput(Message, tag_field="type", tag="image"):
+class ImageUserInput(CodexMessage, tag_field="type", tag="image"):
     url: str
 
 
-class AudioUserInput(Message, tag_field="type", tag="audio"):
+class AudioUserInput(CodexMessage, tag_field="type", tag="audio"):
     url: str
 
 
-class MentionUserInput(Message, tag_field="type", tag="mention"):
+class MentionUserInput(CodexMessage, tag_field="type", tag="mention"):
     name: str
     path: str
 
@@ -39,32 +39,32 @@ class MentionUserInput(Message, tag_field="type", tag="mention"):
 UserInput: TypeAlias = TextUserInput | ImageUserInput | AudioUserInput | MentionUserInput
 
 
-class AddPatchChangeKind(Message, tag_field="type", tag="add"):
+class AddPatchChangeKind(CodexMessage, tag_field="type", tag="add"):
     pass
 
 
-class DeletePatchChangeKind(Message, tag_field="type", tag="delete"):
+class DeletePatchChangeKind(CodexMessage, tag_field="type", tag="delete"):
     pass
 
 
-class UpdatePatchChangeKind(Message, tag_field="type", tag="update"):
+class UpdatePatchChangeKind(CodexMessage, tag_field="type", tag="update"):
     move_path: str | None = field(default=None, name="move_path")
 
 
 PatchChangeKind: TypeAlias = AddPatchChangeKind | DeletePatchChangeKind | UpdatePatchChangeKind
 
 
-class FileUpdateChange(Message):
+class FileUpdateChange(CodexMessage):
     path: str
     kind: PatchChangeKind
     diff: str
 
 
-class InputTextDynamicToolCallOutputContentItem(Message, tag_field="type", tag="inputText"):
+class InputTextDynamicToolCallOutputContentItem(CodexMessage, tag_field="type", tag="inputText"):
     text: str
 
 
-class InputImageDynamicToolCallOutputContentItem(Message, tag_field="type", tag="inputImage"):
+class InputImageDynamicToolCallOutputContentItem(CodexMessage, tag_field="type", tag="inputImage"):
     image_url: str
 
 
@@ -73,37 +73,37 @@ DynamicToolCallOutputContentItem: TypeAlias = (
 )
 
 
-class McpToolCallResult(Message):
+class McpToolCallResult(CodexMessage):
     content: list[Any]
 
 
-class McpToolCallError(Message):
+class McpToolCallError(CodexMessage):
     message: str
 
 
-class UserMessageThreadItem(Message, tag_field="type", tag="userMessage"):
+class UserMessageThreadItem(CodexMessage, tag_field="type", tag="userMessage"):
     id: str
     content: list[UserInput]
     client_id: str | None = None
 
 
-class AgentMessageThreadItem(Message, tag_field="type", tag="agentMessage"):
+class AgentMessageThreadItem(CodexMessage, tag_field="type", tag="agentMessage"):
     id: str
     text: str
 
 
-class PlanThreadItem(Message, tag_field="type", tag="plan"):
+class PlanThreadItem(CodexMessage, tag_field="type", tag="plan"):
     id: str
     text: str
 
 
-class ReasoningThreadItem(Message, tag_field="type", tag="reasoning"):
+class ReasoningThreadItem(CodexMessage, tag_field="type", tag="reasoning"):
     id: str
     summary: list[str] | None = None
     content: list[str] | None = None
 
 
-class CommandExecutionThreadItem(Message, tag_field="type", tag="commandExecution"):
+class CommandExecutionThreadItem(CodexMessage, tag_field="type", tag="commandExecution"):
     id: str
     command: str
     cwd: str
@@ -112,13 +112,13 @@ class CommandExecutionThreadItem(Message, tag_field="type", tag="commandExecutio
     exit_code: int | None = None
 
 
-class FileChangeThreadItem(Message, tag_field="type", tag="fileChange"):
+class FileChangeThreadItem(CodexMessage, tag_field="type", tag="fileChange"):
     id: str
     changes: list[FileUpdateChange]
     status: str
 
 
-class McpToolCallThreadItem(Message, tag_field="type", tag="mcpToolCall"):
+class McpToolCallThreadItem(CodexMessage, tag_field="type", tag="mcpToolCall"):
     id: str
     server: str
     tool: str
@@ -128,7 +128,7 @@ class McpToolCallThreadItem(Message, tag_field="type", tag="mcpToolCall"):
     error: McpToolCallError | None = None
 
 
-class DynamicToolCallThreadItem(Message, tag_field="type", tag="dynamicToolCall"):
+class DynamicToolCallThreadItem(CodexMessage, tag_field="type", tag="dynamicToolCall"):
     id: str
     tool: str
     arguments: Any
@@ -136,24 +136,24 @@ class DynamicToolCallThreadItem(Message, tag_field="type", tag="dynamicToolCall"
     content_items: list[DynamicToolCallOutputContentItem] | None = None
 
 
-class CollabAgentToolCallThreadItem(Message, tag_field="type", tag="collabAgentToolCall"):
+class CollabAgentToolCallThreadItem(CodexMessage, tag_field="type", tag="collabAgentToolCall"):
     id: str
     tool: str
     status: str
     prompt: str | None = None
 
 
-class WebSearchThreadItem(Message, tag_field="type", tag="webSearch"):
+class WebSearchThreadItem(CodexMessage, tag_field="type", tag="webSearch"):
     id: str
     query: str
 
 
-class ImageViewThreadItem(Message, tag_field="type", tag="imageView"):
+class ImageViewThreadItem(CodexMessage, tag_field="type", tag="imageView"):
     id: str
     path: str
 
 
-class ContextCompactionThreadItem(Message, tag_field="type", tag="contextCompaction"):
+class ContextCompactionThreadItem(CodexMessage, tag_field="type", tag="contextCompaction"):
     id: str
 
 
@@ -173,20 +173,20 @@ ThreadItem: TypeAlias = (
 )
 
 
-class TurnError(Message):
+class TurnError(CodexMessage):
     message: str
     codex_error_info: Any = None
     additional_details: str | None = None
 
 
-class Turn(Message):
+class Turn(CodexMessage):
     id: str
     status: str
     items: list[ThreadItem]
     error: TurnError | None = None
 
 
-class Thread(Message):
+class Thread(CodexMessage):
     id: str
     preview: str
     cwd: str
@@ -194,20 +194,20 @@ class Thread(Message):
     name: str | None = None
 
 
-class ReadOnlySandboxPolicy(Message, tag_field="type", tag="readOnly"):
+class ReadOnlySandboxPolicy(CodexMessage, tag_field="type", tag="readOnly"):
     pass
 
 
-class WorkspaceWriteSandboxPolicy(Message, tag_field="type", tag="workspaceWrite"):
+class WorkspaceWriteSandboxPolicy(CodexMessage, tag_field="type", tag="workspaceWrite"):
     writable_roots: list[str] | None = None
     network_access: bool | None = None
 
 
-class DangerFullAccessSandboxPolicy(Message, tag_field="type", tag="dangerFullAccess"):
+class DangerFullAccessSandboxPolicy(CodexMessage, tag_field="type", tag="dangerFullAccess"):
     pass
 
 
-class ExternalSandboxSandboxPolicy(Message, tag_field="type", tag="externalSandbox"):
+class ExternalSandboxSandboxPolicy(CodexMessage, tag_field="type", tag="externalSandbox"):
     pass
 
 
@@ -219,37 +219,37 @@ SandboxPolicy: TypeAlias = (
 )
 
 
-class ClientInfo(Message):
+class ClientInfo(CodexMessage):
     name: str
     version: str
     title: str | None = None
 
 
-class InitializeCapabilities(Message):
+class InitializeCapabilities(CodexMessage):
     experimental_api: bool | None = None
     request_attestation: bool | None = None
 
 
-class InitializeParams(Message):
+class InitializeParams(CodexMessage):
     client_info: ClientInfo
     capabilities: InitializeCapabilities | None = None
 
 
-class InitializeResponse(Message):
+class InitializeResponse(CodexMessage):
     user_agent: str
 
 
-class GetAccountResponse(Message):
+class GetAccountResponse(CodexMessage):
     requires_openai_auth: bool
     account: Any = None
 
 
-class ReasoningEffortOption(Message):
+class ReasoningEffortOption(CodexMessage):
     reasoning_effort: str
     description: str
 
 
-class Model(Message):
+class Model(CodexMessage):
     model: str
     display_name: str
     description: str
@@ -257,11 +257,11 @@ class Model(Message):
     supported_reasoning_efforts: list[ReasoningEffortOption]
 
 
-class ModelListResponse(Message):
+class ModelListResponse(CodexMessage):
     data: list[Model]
 
 
-class FunctionDynamicToolSpec(Message, tag_field="type", tag="function"):
+class FunctionDynamicToolSpec(CodexMessage, tag_field="type", tag="function"):
     name: str
     description: str
     input_schema: Any
@@ -270,7 +270,7 @@ class FunctionDynamicToolSpec(Message, tag_field="type", tag="function"):
 DynamicToolSpec: TypeAlias = FunctionDynamicToolSpec
 
 
-class ThreadStartParams(Message):
+class ThreadStartParams(CodexMessage):
     cwd: str | None = None
     runtime_workspace_roots: list[str] | None = None
     approval_policy: Any = None
@@ -281,7 +281,7 @@ class ThreadStartParams(Message):
     dynamic_tools: list[DynamicToolSpec] | None = None
 
 
-class ThreadResumeParams(Message):
+class ThreadResumeParams(CodexMessage):
     thread_id: str
     cwd: str | None = None
     runtime_workspace_roots: list[str] | None = None
@@ -293,7 +293,7 @@ class ThreadResumeParams(Message):
     exclude_turns: bool | None = None
 
 
-class ThreadForkParams(Message):
+class ThreadForkParams(CodexMessage):
     thread_id: str
     cwd: str | None = None
     runtime_workspace_roots: list[str] | None = None
@@ -306,7 +306,7 @@ class ThreadForkParams(Message):
     last_turn_id: str | None = None
 
 
-class ThreadStartResponse(Message):
+class ThreadStartResponse(CodexMessage):
     thread: Thread
     model: str
     approval_policy: Any
@@ -314,33 +314,33 @@ class ThreadStartResponse(Message):
     reasoning_effort: str | None = None
 
 
-class ThreadTurnsListParams(Message):
+class ThreadTurnsListParams(CodexMessage):
     thread_id: str
     cursor: str | None = None
     sort_direction: str | None = None
     items_view: Any = None
 
 
-class ThreadTurnsListResponse(Message):
+class ThreadTurnsListResponse(CodexMessage):
     data: list[Turn]
     next_cursor: str | None = None
 
 
-class ThreadListParams(Message):
+class ThreadListParams(CodexMessage):
     cursor: str | None = None
     cwd: Any = None
 
 
-class ThreadListResponse(Message):
+class ThreadListResponse(CodexMessage):
     data: list[Thread]
     next_cursor: str | None = None
 
 
-class ThreadDeleteParams(Message):
+class ThreadDeleteParams(CodexMessage):
     thread_id: str
 
 
-class ThreadSettingsUpdateParams(Message):
+class ThreadSettingsUpdateParams(CodexMessage):
     thread_id: str
     approval_policy: Any = None
     approvals_reviewer: str | None = None
@@ -349,143 +349,143 @@ class ThreadSettingsUpdateParams(Message):
     effort: str | None = None
 
 
-class ThreadSettings(Message):
+class ThreadSettings(CodexMessage):
     approval_policy: Any
     sandbox_policy: SandboxPolicy
     model: str
     effort: str | None = None
 
 
-class ThreadBackgroundTerminalsListParams(Message):
+class ThreadBackgroundTerminalsListParams(CodexMessage):
     thread_id: str
 
 
-class ThreadBackgroundTerminal(Message):
+class ThreadBackgroundTerminal(CodexMessage):
     item_id: str
     process_id: str
 
 
-class ThreadBackgroundTerminalsListResponse(Message):
+class ThreadBackgroundTerminalsListResponse(CodexMessage):
     data: list[ThreadBackgroundTerminal]
 
 
-class ThreadBackgroundTerminalsTerminateParams(Message):
+class ThreadBackgroundTerminalsTerminateParams(CodexMessage):
     thread_id: str
     process_id: str
 
 
-class TurnStartParams(Message):
+class TurnStartParams(CodexMessage):
     thread_id: str
     input: list[UserInput]
     output_schema: Any = None
 
 
-class TurnStartResponse(Message):
+class TurnStartResponse(CodexMessage):
     turn: Turn
 
 
-class TurnSteerParams(Message):
+class TurnSteerParams(CodexMessage):
     thread_id: str
     expected_turn_id: str
     input: list[UserInput]
     client_user_message_id: str | None = None
 
 
-class TurnInterruptParams(Message):
+class TurnInterruptParams(CodexMessage):
     thread_id: str
     turn_id: str
 
 
-class AgentMessageDeltaNotification(Message):
-    thread_id: str
-    turn_id: str
-    item_id: str
-    delta: str
-
-
-class ReasoningSummaryTextDeltaNotification(Message):
+class AgentMessageDeltaNotification(CodexMessage):
     thread_id: str
     turn_id: str
     item_id: str
     delta: str
 
 
-class ReasoningTextDeltaNotification(Message):
+class ReasoningSummaryTextDeltaNotification(CodexMessage):
     thread_id: str
     turn_id: str
     item_id: str
     delta: str
 
 
-class ReasoningSummaryPartAddedNotification(Message):
+class ReasoningTextDeltaNotification(CodexMessage):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+
+
+class ReasoningSummaryPartAddedNotification(CodexMessage):
     thread_id: str
     turn_id: str
     item_id: str
     summary_index: int
 
 
-class PlanDeltaNotification(Message):
+class PlanDeltaNotification(CodexMessage):
     thread_id: str
     turn_id: str
     item_id: str
     delta: str
 
 
-class CommandExecutionOutputDeltaNotification(Message):
+class CommandExecutionOutputDeltaNotification(CodexMessage):
     thread_id: str
     turn_id: str
     item_id: str
     delta: str
 
 
-class FileChangePatchUpdatedNotification(Message):
+class FileChangePatchUpdatedNotification(CodexMessage):
     thread_id: str
     turn_id: str
     item_id: str
     changes: list[FileUpdateChange]
 
 
-class McpToolCallProgressNotification(Message):
+class McpToolCallProgressNotification(CodexMessage):
     thread_id: str
     turn_id: str
     item_id: str
     message: str
 
 
-class ItemStartedNotification(Message):
+class ItemStartedNotification(CodexMessage):
     thread_id: str
     turn_id: str
     item: ThreadItem
 
 
-class ItemCompletedNotification(Message):
+class ItemCompletedNotification(CodexMessage):
     thread_id: str
     turn_id: str
     item: ThreadItem
 
 
-class TurnStartedNotification(Message):
+class TurnStartedNotification(CodexMessage):
     thread_id: str
     turn: Turn
 
 
-class TurnCompletedNotification(Message):
+class TurnCompletedNotification(CodexMessage):
     thread_id: str
     turn: Turn
 
 
-class TurnPlanStep(Message):
+class TurnPlanStep(CodexMessage):
     step: str
     status: str
 
 
-class TurnPlanUpdatedNotification(Message):
+class TurnPlanUpdatedNotification(CodexMessage):
     thread_id: str
     turn_id: str
     plan: list[TurnPlanStep]
 
 
-class TokenUsageBreakdown(Message):
+class TokenUsageBreakdown(CodexMessage):
     total_tokens: int
     input_tokens: int
     cached_input_tokens: int
@@ -494,89 +494,89 @@ class TokenUsageBreakdown(Message):
     cache_write_input_tokens: int | None = None
 
 
-class ThreadTokenUsage(Message):
+class ThreadTokenUsage(CodexMessage):
     total: TokenUsageBreakdown
     last: TokenUsageBreakdown
     model_context_window: int | None = None
 
 
-class ThreadTokenUsageUpdatedNotification(Message):
+class ThreadTokenUsageUpdatedNotification(CodexMessage):
     thread_id: str
     token_usage: ThreadTokenUsage
 
 
-class RateLimitWindow(Message):
+class RateLimitWindow(CodexMessage):
     used_percent: int
     window_duration_mins: int | None = None
     resets_at: int | None = None
 
 
-class RateLimitSnapshot(Message):
+class RateLimitSnapshot(CodexMessage):
     limit_id: str | None = None
     primary: RateLimitWindow | None = None
     secondary: RateLimitWindow | None = None
     rate_limit_reached_type: str | None = None
 
 
-class AccountRateLimitsUpdatedNotification(Message):
+class AccountRateLimitsUpdatedNotification(CodexMessage):
     rate_limits: RateLimitSnapshot
 
 
-class ThreadSettingsUpdatedNotification(Message):
+class ThreadSettingsUpdatedNotification(CodexMessage):
     thread_id: str
     thread_settings: ThreadSettings
 
 
-class ThreadNameUpdatedNotification(Message):
+class ThreadNameUpdatedNotification(CodexMessage):
     thread_id: str
     thread_name: str | None = None
 
 
-class ErrorNotification(Message):
+class ErrorNotification(CodexMessage):
     thread_id: str
     turn_id: str
     error: TurnError
     will_retry: bool
 
 
-class WarningNotification(Message):
+class WarningNotification(CodexMessage):
     message: str
     thread_id: str | None = None
 
 
-class ConfigWarningNotification(Message):
+class ConfigWarningNotification(CodexMessage):
     summary: str
     details: str | None = None
 
 
-class DeprecationNoticeNotification(Message):
+class DeprecationNoticeNotification(CodexMessage):
     summary: str
     details: str | None = None
 
 
-class ModelReroutedNotification(Message):
+class ModelReroutedNotification(CodexMessage):
     thread_id: str
     from_model: str
     to_model: str
 
 
-class McpServerStatusUpdatedNotification(Message):
+class McpServerStatusUpdatedNotification(CodexMessage):
     name: str
     status: str
     error: str | None = None
 
 
-class ServerRequestResolvedNotification(Message):
+class ServerRequestResolvedNotification(CodexMessage):
     thread_id: str
     request_id: Any
 
 
-class NetworkApprovalContext(Message):
+class NetworkApprovalContext(CodexMessage):
     host: str
     protocol: str
 
 
-class CommandExecutionRequestApprovalParams(Message):
+class CommandExecutionRequestApprovalParams(CodexMessage):
     thread_id: str
     item_id: str
     kind: Any = None
@@ -587,29 +587,29 @@ class CommandExecutionRequestApprovalParams(Message):
     available_decisions: list[Any] | None = None
 
 
-class FileChangeRequestApprovalParams(Message):
+class FileChangeRequestApprovalParams(CodexMessage):
     thread_id: str
     item_id: str
     reason: str | None = None
     grant_root: str | None = None
 
 
-class AdditionalNetworkPermissions(Message):
+class AdditionalNetworkPermissions(CodexMessage):
     enabled: bool | None = None
 
 
-class AdditionalFileSystemPermissions(Message):
+class AdditionalFileSystemPermissions(CodexMessage):
     read: list[str] | None = None
     write: list[str] | None = None
     entries: list[dict[str, Any]] | None = None
 
 
-class RequestPermissionProfile(Message):
+class RequestPermissionProfile(CodexMessage):
     network: AdditionalNetworkPermissions | None = None
     file_system: AdditionalFileSystemPermissions | None = None
 
 
-class PermissionsRequestApprovalParams(Message):
+class PermissionsRequestApprovalParams(CodexMessage):
     thread_id: str
     item_id: str
     cwd: str
@@ -617,12 +617,12 @@ class PermissionsRequestApprovalParams(Message):
     reason: str | None = None
 
 
-class ToolRequestUserInputOption(Message):
+class ToolRequestUserInputOption(CodexMessage):
     label: str
     description: str
 
 
-class ToolRequestUserInputQuestion(Message):
+class ToolRequestUserInputQuestion(CodexMessage):
     id: str
     header: str
     question: str
@@ -631,13 +631,13 @@ class ToolRequestUserInputQuestion(Message):
     options: list[ToolRequestUserInputOption] | None = None
 
 
-class ToolRequestUserInputParams(Message):
+class ToolRequestUserInputParams(CodexMessage):
     thread_id: str
     item_id: str
     questions: list[ToolRequestUserInputQuestion]
 
 
-class FormMcpServerElicitationRequest(Message, tag_field="mode", tag="form"):
+class FormMcpServerElicitationRequest(CodexMessage, tag_field="mode", tag="form"):
     thread_id: str
     server_name: str
     message: str
@@ -645,7 +645,7 @@ class FormMcpServerElicitationRequest(Message, tag_field="mode", tag="form"):
     meta: Any = field(default=None, name="_meta")
 
 
-class UrlMcpServerElicitationRequest(Message, tag_field="mode", tag="url"):
+class UrlMcpServerElicitationRequest(CodexMessage, tag_field="mode", tag="url"):
     thread_id: str
     server_name: str
     message: str
@@ -658,19 +658,19 @@ McpServerElicitationRequestParams: TypeAlias = (
 )
 
 
-class DynamicToolCallParams(Message):
+class DynamicToolCallParams(CodexMessage):
     thread_id: str
     call_id: str
     tool: str
     arguments: Any
 
 
-class McpServerElicitationRequestResponse(Message):
+class McpServerElicitationRequestResponse(CodexMessage):
     action: str
     content: Any = None
     meta: Any = field(default=None, name="_meta")
 
 
-class DynamicToolCallResponse(Message):
+class DynamicToolCallResponse(CodexMessage):
     content_items: list[DynamicToolCallOutputContentItem]
     success: bool

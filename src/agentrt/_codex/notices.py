@@ -15,7 +15,7 @@ STEPS: Final = (100, 95, 80)
 """Percentages of a rate limit that are reported, once each."""
 
 
-class Notices:
+class CodexNotices:
     """Converts messages for people to notices."""
 
     def __init__(self, channel: Channel) -> None:

@@ -19,8 +19,8 @@ from .._wire.jsonrpc import Response, RpcError
 from .._wire.lenient import lenient
 from .._wire.mcp import ToolInfo
 from . import messages as wire
-from .settings import EFFORT, REVIEWER, CodexSettings, Unsupported, mode_of
-from .speech import Speech
+from .settings import EFFORT, REVIEWER, CodexSettings, UnsupportedCodexSetting, mode_of
+from .speech import CodexTranslator
 
 PAGES = 1000
 """Limit of history pages that are read, for a program that never marks a page as the last."""
@@ -28,7 +28,7 @@ PAGES = 1000
 _VERSION = re.compile(r"/(\S+)")
 
 
-class Handshake:
+class CodexHandshake:
     """Opens one thread. Calls `started` with its id, after the effects that report that prompts may
     be sent."""
 
@@ -37,7 +37,7 @@ class Handshake:
         channel: Channel,
         opening: Opening,
         settings: CodexSettings,
-        speech: Speech,
+        speech: CodexTranslator,
         *,
         client: wire.ClientInfo,
         tools: Sequence[ToolInfo],
@@ -69,8 +69,8 @@ class Handshake:
     def _initialized(self, answer: wire.InitializeResponse) -> None:
         found = _VERSION.search(answer.user_agent)
         self._version = found[1] if found else None
-        self._channel.notify("initialized", Nothing())
-        self._ask("account/read", Nothing(), wire.GetAccountResponse, self._account)
+        self._channel.notify("initialized", NoParams())
+        self._ask("account/read", NoParams(), wire.GetAccountResponse, self._account)
 
     def _account(self, answer: wire.GetAccountResponse) -> None:
         if answer.requires_openai_auth and answer.account is None:
@@ -78,7 +78,7 @@ class Handshake:
         elif self._opening.options.get("session") is False:
             self._finish()  # for requests to the agent itself, without a session
         else:
-            self._ask("model/list", Nothing(), wire.ModelListResponse, self._modelled)
+            self._ask("model/list", NoParams(), wire.ModelListResponse, self._modelled)
 
     def _modelled(self, answer: wire.ModelListResponse) -> None:
         self._settings.models = [model for model in answer.data if not model.hidden]
@@ -93,7 +93,7 @@ class Handshake:
         opening = self._opening
         try:
             given = self._given()
-        except (Unsupported, LocalProtocolError) as error:
+        except (UnsupportedCodexSetting, LocalProtocolError) as error:
             self._fail("rejected", str(error))
             return
         request: Struct
@@ -166,7 +166,7 @@ class Handshake:
         config = dict(self._config)
         options = opening.options.get("config", {})
         if unknown := [name for name in options if name != EFFORT]:
-            raise Unsupported(f"codex has no option {unknown[0]!r}; it has: {EFFORT}")
+            raise UnsupportedCodexSetting(f"codex has no option {unknown[0]!r}; it has: {EFFORT}")
         if EFFORT in options:
             effort = self._settings.first_effort(options[EFFORT], opening.model)
             config["model_reasoning_effort"] = effort
@@ -270,7 +270,7 @@ class Handshake:
         self._channel.out.append(StartFailed(Error(code, why)))
 
 
-class Nothing(Struct):
+class NoParams(Struct):
     """Parameters of a method that takes none."""
 
 

@@ -68,7 +68,7 @@ def _kind(info: Any) -> str:
     return info if isinstance(info, str) else ""
 
 
-class Spent:
+class CodexTurnUsage:
     """The usage of a turn, from codex's totals for the whole thread."""
 
     def __init__(self) -> None:

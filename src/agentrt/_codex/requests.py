@@ -27,7 +27,7 @@ from .._wire.jsonrpc import (
     result_line,
 )
 from . import messages as wire
-from .speech import Speech, changed_files, command_input, edit_title, title_of
+from .speech import CodexTranslator, changed_files, command_input, edit_title, title_of
 
 ONCE: Final = PermissionOption("accept", "Allow", "allow_once")
 FOR_SESSION: Final = "acceptForSession"
@@ -49,7 +49,7 @@ Make: TypeAlias = Callable[[Answer], Any]
 """Makes the result of a request from its answer."""
 
 
-class _Open(Struct):
+class _OpenCodexRequest(Struct):
     """A request that waits for an answer."""
 
     id: Id
@@ -59,14 +59,14 @@ class _Open(Struct):
     """None for a service request, which gets a reply."""
 
 
-class Requests:
+class CodexRequests:
     """Codex's open requests."""
 
     def __init__(
         self,
         channel: Channel,
         new_key: NewKey,
-        speech: Speech,
+        speech: CodexTranslator,
         extensions: Collection[str] = (),
     ) -> None:
         """Create an empty set of requests.
@@ -78,7 +78,7 @@ class Requests:
         self._channel = channel
         self._new_key = new_key
         self._speech = speech
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenCodexRequest] = {}
         self._keys: dict[tuple[type, Id], str] = {}
         self._take: dict[str, tuple[type[Struct] | Any, Callable[[Request, Any], None]]] = {
             "item/commandExecution/requestApproval": (
@@ -106,7 +106,7 @@ class Requests:
         """
         method = request.method
         if method in self._extensions:
-            key = self._add(_Open(request.id, method))
+            key = self._add(_OpenCodexRequest(request.id, method))
             self._channel.out.append(extended(key, method, request.params))
             return
         if method == ELICITATION:
@@ -272,7 +272,9 @@ class Requests:
         asked.options = options
         asked.raw = request.params
         asked.key = self._add(
-            _Open(request.id, request.method, frozenset(each.id for each in options), make)
+            _OpenCodexRequest(
+                request.id, request.method, frozenset(each.id for each in options), make
+            )
         )
         self._channel.out.append(asked)
 
@@ -364,7 +366,7 @@ class Requests:
     # --- tools
 
     def _tool(self, request: Request, params: wire.DynamicToolCallParams) -> None:
-        key = self._add(_Open(request.id, request.method))
+        key = self._add(_OpenCodexRequest(request.id, request.method))
         given = {"tool": params.tool, "arguments": params.arguments, "call": params.call_id}
         self._channel.out.append(Requested(key=key, method="tool", params=given))
 
@@ -413,7 +415,7 @@ class Requests:
             self._remove(key)
             self._channel.out.append(Withdrawn(key))
 
-    def _add(self, request: _Open) -> str:
+    def _add(self, request: _OpenCodexRequest) -> str:
         key = self._new_key()
         named = type(request.id), request.id
         if named in self._keys:  # codex reused an id: the first request must still be answered

@@ -22,7 +22,7 @@ REVIEWER: Final = "user"
 """The reviewer of codex's approval requests: never a model."""
 
 
-class Mode(NamedTuple):
+class CodexMode(NamedTuple):
     """A sandbox and an approval policy, as one choice."""
 
     name: str
@@ -32,20 +32,20 @@ class Mode(NamedTuple):
 
 
 MODES: Final = {
-    "untrusted": Mode("Ask", "Asks before each command and edit", "untrusted", "read-only"),
-    "read-only": Mode(
+    "untrusted": CodexMode("Ask", "Asks before each command and edit", "untrusted", "read-only"),
+    "read-only": CodexMode(
         "Read only",
         "Reads by itself, in a sandbox; asks before it changes anything",
         "on-request",
         "read-only",
     ),
-    "workspace-write": Mode(
+    "workspace-write": CodexMode(
         "Workspace",
         "Edits and runs commands in its folders by itself, in a sandbox; asks to leave it",
         "on-request",
         "workspace-write",
     ),
-    "danger-full-access": Mode(
+    "danger-full-access": CodexMode(
         "Full access", "Never asks, and has no sandbox", "never", "danger-full-access"
     ),
 }
@@ -57,7 +57,7 @@ _SANDBOXES: Final[dict[type, str]] = {
 EFFORT: Final = "effort"
 
 
-class Unsupported(Exception):
+class UnsupportedCodexSetting(Exception):
     """Codex does not offer the requested setting; the text lists its offers."""
 
 
@@ -122,10 +122,10 @@ class CodexSettings:
         """Return the effort with which a thread begins.
 
         It must be one of its model's, or any model's if codex chooses the model. Raises
-        `Unsupported`.
+        `UnsupportedCodexSetting`.
         """
         if not isinstance(wanted, str):
-            raise Unsupported(f"the {EFFORT} is one of its choices, not {wanted!r}")
+            raise UnsupportedCodexSetting(f"the {EFFORT} is one of its choices, not {wanted!r}")
         known = [m for m in self.models if model in (None, m.model, m.display_name)]
         choices = {
             each.reasoning_effort: Choice(each.reasoning_effort, each.reasoning_effort)
@@ -134,7 +134,7 @@ class CodexSettings:
         }
         return _pick(f"value of {EFFORT!r}", wanted, [*choices.values()]) if choices else wanted
 
-    # --- changes; each raises `Unsupported` if there is no such choice
+    # --- changes; each raises `UnsupportedCodexSetting` if there is no such choice
 
     def change_mode(self, thread: str, wanted: str, roots: list[str]) -> ThreadSettingsUpdateParams:
         """Return the request that changes the mode."""
@@ -156,9 +156,9 @@ class CodexSettings:
     ) -> ThreadSettingsUpdateParams:
         """Return the request that changes an option."""
         if option != EFFORT:
-            raise Unsupported(f"codex has no option {option!r}; it has: {EFFORT}")
+            raise UnsupportedCodexSetting(f"codex has no option {option!r}; it has: {EFFORT}")
         if not isinstance(value, str):
-            raise Unsupported(f"the {EFFORT} is one of its choices, not {value!r}")
+            raise UnsupportedCodexSetting(f"the {EFFORT} is one of its choices, not {value!r}")
         choices = self._efforts()
         effort = _pick(f"value of {EFFORT!r}", value, choices) if choices else value
         return ThreadSettingsUpdateParams(thread_id=thread, effort=effort)
@@ -170,13 +170,13 @@ def _mode_with(approval: object, sandbox: SandboxPolicy) -> str | None:
     return next(known, None)
 
 
-def mode_of(wanted: str) -> Mode:
-    """Return a mode given by id or name. Raises `Unsupported` if there is none."""
+def mode_of(wanted: str) -> CodexMode:
+    """Return a mode given by id or name. Raises `UnsupportedCodexSetting` if there is none."""
     choices = [Choice(id, mode.name) for id, mode in MODES.items()]
     return MODES[_pick("mode", wanted, choices)]
 
 
-def _policy(mode: Mode, roots: list[str]) -> SandboxPolicy:
+def _policy(mode: CodexMode, roots: list[str]) -> SandboxPolicy:
     match mode.sandbox:
         case "workspace-write":
             return WorkspaceWriteSandboxPolicy(writable_roots=roots)
@@ -187,7 +187,8 @@ def _policy(mode: Mode, roots: list[str]) -> SandboxPolicy:
 
 
 def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
-    """Return the id of a choice given by id or name. Raises `Unsupported` if there is none."""
+    """Return the id of a choice given by id or name. Raises `UnsupportedCodexSetting` if there is
+    none."""
     for choice in offered:
         if choice.id == wanted:
             return wanted
@@ -195,4 +196,4 @@ def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
         if choice.name.casefold() == wanted.casefold():
             return choice.id
     known = ", ".join(choice.id for choice in offered) or "none"
-    raise Unsupported(f"codex has no {what} {wanted!r}; it has: {known}")
+    raise UnsupportedCodexSetting(f"codex has no {what} {wanted!r}; it has: {known}")

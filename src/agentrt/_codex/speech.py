@@ -37,7 +37,7 @@ _HUNK = re.compile(r"^@@ .*\n?", re.MULTILINE)
 Item: TypeAlias = wire.ThreadItem
 
 
-class Speech:
+class CodexTranslator:
     """The items of one thread."""
 
     def __init__(self, channel: Channel) -> None:

@@ -16,7 +16,7 @@ REMEMBERED: Final = 64
 """Number of ended turns whose late messages are still recognised."""
 
 
-class TurnState(enum.Enum):
+class CodexTurnState(enum.Enum):
     """The state of a turn."""
 
     SENT = "sent"
@@ -30,7 +30,7 @@ class TurnState(enum.Enum):
     """It was interrupted."""
 
 
-class TurnInput(enum.Enum):
+class CodexTurnInput(enum.Enum):
     """An event that changes the state of a turn."""
 
     NAMED = "named"
@@ -41,39 +41,39 @@ class TurnInput(enum.Enum):
     """A request to stop it."""
 
 
-TABLE: Final[dict[TurnState, dict[TurnInput, TurnState]]] = {
-    TurnState.SENT: {
-        TurnInput.NAMED: TurnState.TAKEN,
-        TurnInput.BEGAN: TurnState.RUNNING,
-        TurnInput.CANCEL: TurnState.CANCELLED,
+TABLE: Final[dict[CodexTurnState, dict[CodexTurnInput, CodexTurnState]]] = {
+    CodexTurnState.SENT: {
+        CodexTurnInput.NAMED: CodexTurnState.TAKEN,
+        CodexTurnInput.BEGAN: CodexTurnState.RUNNING,
+        CodexTurnInput.CANCEL: CodexTurnState.CANCELLED,
     },
-    TurnState.TAKEN: {
-        TurnInput.NAMED: TurnState.TAKEN,
-        TurnInput.BEGAN: TurnState.RUNNING,
-        TurnInput.CANCEL: TurnState.CANCELLED,
+    CodexTurnState.TAKEN: {
+        CodexTurnInput.NAMED: CodexTurnState.TAKEN,
+        CodexTurnInput.BEGAN: CodexTurnState.RUNNING,
+        CodexTurnInput.CANCEL: CodexTurnState.CANCELLED,
     },
-    TurnState.RUNNING: {
-        TurnInput.NAMED: TurnState.RUNNING,
-        TurnInput.BEGAN: TurnState.RUNNING,
-        TurnInput.CANCEL: TurnState.STOPPING,
+    CodexTurnState.RUNNING: {
+        CodexTurnInput.NAMED: CodexTurnState.RUNNING,
+        CodexTurnInput.BEGAN: CodexTurnState.RUNNING,
+        CodexTurnInput.CANCEL: CodexTurnState.STOPPING,
     },
-    TurnState.CANCELLED: {
-        TurnInput.NAMED: TurnState.CANCELLED,
-        TurnInput.BEGAN: TurnState.STOPPING,
-        TurnInput.CANCEL: TurnState.CANCELLED,
+    CodexTurnState.CANCELLED: {
+        CodexTurnInput.NAMED: CodexTurnState.CANCELLED,
+        CodexTurnInput.BEGAN: CodexTurnState.STOPPING,
+        CodexTurnInput.CANCEL: CodexTurnState.CANCELLED,
     },
-    TurnState.STOPPING: {
-        TurnInput.NAMED: TurnState.STOPPING,
-        TurnInput.BEGAN: TurnState.STOPPING,
-        TurnInput.CANCEL: TurnState.STOPPING,
+    CodexTurnState.STOPPING: {
+        CodexTurnInput.NAMED: CodexTurnState.STOPPING,
+        CodexTurnInput.BEGAN: CodexTurnState.STOPPING,
+        CodexTurnInput.CANCEL: CodexTurnState.STOPPING,
     },
 }
 
 INTERRUPTS: Final = frozenset(
     {
-        (TurnState.RUNNING, TurnInput.CANCEL),
-        (TurnState.CANCELLED, TurnInput.BEGAN),
-        (TurnState.STOPPING, TurnInput.CANCEL),
+        (CodexTurnState.RUNNING, CodexTurnInput.CANCEL),
+        (CodexTurnState.CANCELLED, CodexTurnInput.BEGAN),
+        (CodexTurnState.STOPPING, CodexTurnInput.CANCEL),
     }
 )
 """Transitions at which `turn/interrupt` must be sent."""
@@ -85,11 +85,11 @@ class CodexTurn(Struct):
     prompt: str | None
     id: str | None = None
     """Codex's id of the turn."""
-    state: TurnState = TurnState.SENT
+    state: CodexTurnState = CodexTurnState.SENT
     steered: list[str] = field(default_factory=list)
     """Prompts that it has taken in addition to its own."""
 
-    def apply(self, input: TurnInput) -> bool:
+    def apply(self, input: CodexTurnInput) -> bool:
         """Change the state. Returns True if the turn must be interrupted now."""
         before = self.state
         self.state = TABLE[before][input]
@@ -98,15 +98,15 @@ class CodexTurn(Struct):
     @property
     def runs(self) -> bool:
         """True if the turn runs, also if it was interrupted."""
-        return self.state in (TurnState.RUNNING, TurnState.STOPPING)
+        return self.state in (CodexTurnState.RUNNING, CodexTurnState.STOPPING)
 
     @property
     def cancelled(self) -> bool:
         """True if a cancel was requested."""
-        return self.state in (TurnState.CANCELLED, TurnState.STOPPING)
+        return self.state in (CodexTurnState.CANCELLED, CodexTurnState.STOPPING)
 
 
-class Turns:
+class CodexTurns:
     """The prompt's turn, codex's own turn, and those that are over."""
 
     def __init__(self) -> None:
@@ -135,11 +135,11 @@ class Turns:
         if (
             turn.id is not None and turn.id != id
         ):  # the turn that began in the meantime was codex's own
-            self.own = CodexTurn(None, turn.id, TurnState.RUNNING)
+            self.own = CodexTurn(None, turn.id, CodexTurnState.RUNNING)
             self.reported_own = False
-            turn.state = TurnState.CANCELLED if turn.cancelled else TurnState.TAKEN
+            turn.state = CodexTurnState.CANCELLED if turn.cancelled else CodexTurnState.TAKEN
         turn.id = id
-        return turn.apply(TurnInput.NAMED)
+        return turn.apply(CodexTurnInput.NAMED)
 
     def began(self, id: str) -> tuple[CodexTurn, bool] | None:
         """Note that a turn runs.
@@ -151,9 +151,9 @@ class Turns:
         turn = self.prompt
         if turn is not None and turn.id in (None, id):
             turn.id = id
-            return turn, turn.apply(TurnInput.BEGAN)
+            return turn, turn.apply(CodexTurnInput.BEGAN)
         if self.own is None or self.own.id != id:
-            self.own = CodexTurn(None, id, TurnState.RUNNING)
+            self.own = CodexTurn(None, id, CodexTurnState.RUNNING)
             self.reported_own = False
         return self.own, False
 

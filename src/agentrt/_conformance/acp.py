@@ -142,7 +142,7 @@ class AcpPeer(RpcPeer):
         return isinstance(offered, dict) and offered.get(what) not in (None, False)
 
     def need(self, what: str) -> None:
-        """Raise `Ended` if the agent does not announce this session capability."""
+        """Raise `CheckEnded` if the agent does not announce this session capability."""
         if not self.sessions_can(what):
             raise not_offered(f"no sessionCapabilities.{what}")
 
@@ -162,7 +162,8 @@ class AcpPeer(RpcPeer):
         return await self.end(self.prompt(session, text))
 
     async def first_word(self, session: str, id: Id, after: int = 0) -> None:
-        """Wait for the first update of a running turn. Raises `Ended` if the turn ends before."""
+        """Wait for the first update of a running turn. Raises `CheckEnded` if the turn ends
+        before."""
 
         def look() -> bool | None:
             return True if id in self._answers or self.said(session, after) else None
@@ -212,7 +213,7 @@ class AcpPeer(RpcPeer):
         return None
 
     def chosen(self, ask: Request, kind: OptionKind) -> str:
-        """Return the id of an option of this kind. Raises `Ended` if there is none."""
+        """Return the id of an option of this kind. Raises `CheckEnded` if there is none."""
         option = self.option(ask, kind)
         if option is None:
             raise not_provoked(f"it offers no option of the kind {kind}")
@@ -258,7 +259,7 @@ class AcpPeer(RpcPeer):
 
 
 def stop_reason(response: Response) -> str:
-    """Return the stop reason in an answer. Raises `Ended` if ACP does not define it."""
+    """Return the stop reason in an answer. Raises `CheckEnded` if ACP does not define it."""
     reason = result_of(response, "session/prompt").get("stopReason")
     if reason not in STOP_REASONS:
         raise fails(f"the stop reason is {reason!r}", "must")

@@ -67,7 +67,7 @@ class ConformanceFinding(Struct, frozen=True, kw_only=True):
         return self.verdict == "fails" and self.level == "must"
 
 
-class Ended(Exception):
+class CheckEnded(Exception):
     """Raised when a check has its verdict. `level` is set if it differs from the check's."""
 
     def __init__(self, verdict: Verdict, words: str, level: Level | None = None) -> None:
@@ -77,9 +77,9 @@ class Ended(Exception):
         self.level: Level | None = level
 
 
-class Check(Struct, frozen=True, kw_only=True):
+class ConformanceCheck(Struct, frozen=True, kw_only=True):
     """One check. `run` gets a peer of its protocol. If the check passes, it returns a description
-    of the agent's behaviour; otherwise it raises `Ended`."""
+    of the agent's behaviour; otherwise it raises `CheckEnded`."""
 
     name: str
     title: str
@@ -90,11 +90,11 @@ class Check(Struct, frozen=True, kw_only=True):
     """True if it needs the duration of the undisturbed long turn."""
 
 
-class Checks:
+class CheckRegistry:
     """A list of checks, of one protocol or about one subject."""
 
     def __init__(self) -> None:
-        self.all: list[Check] = []
+        self.all: list[ConformanceCheck] = []
 
     def __call__(
         self, name: str, title: str, level: Level, where: str, *, in_turn: bool = False
@@ -103,31 +103,33 @@ class Checks:
 
         def add(run: Callable[[Any], Awaitable[str]]) -> Callable[[Any], Awaitable[str]]:
             self.all.append(
-                Check(name=name, title=title, level=level, where=where, run=run, in_turn=in_turn)
+                ConformanceCheck(
+                    name=name, title=title, level=level, where=where, run=run, in_turn=in_turn
+                )
             )
             return run
 
         return add
 
 
-def fails(words: str, level: Level | None = None) -> Ended:
+def fails(words: str, level: Level | None = None) -> CheckEnded:
     """Return the error that ends a check as failed."""
-    return Ended("fails", words, level)
+    return CheckEnded("fails", words, level)
 
 
-def own_way(words: str) -> Ended:
+def own_way(words: str) -> CheckEnded:
     """Return the error that ends a check as `own way`."""
-    return Ended("own way", words)
+    return CheckEnded("own way", words)
 
 
-def not_offered(words: str) -> Ended:
+def not_offered(words: str) -> CheckEnded:
     """Return the error that ends a check as `not offered`."""
-    return Ended("not offered", words)
+    return CheckEnded("not offered", words)
 
 
-def not_provoked(words: str) -> Ended:
+def not_provoked(words: str) -> CheckEnded:
     """Return the error that ends a check as `not provoked`."""
-    return Ended("not provoked", words)
+    return CheckEnded("not provoked", words)
 
 
 def shown(value: object, width: int = 100) -> str:

@@ -18,10 +18,10 @@ from . import (
     turn_checks,
     wire_checks,
 )
-from .check import ACP, Check
+from .check import ACP, ConformanceCheck
 
 
-def _elsewhere(checks: list[Check], where: str) -> list[Check]:
+def _elsewhere(checks: list[ConformanceCheck], where: str) -> list[ConformanceCheck]:
     """Return checks from ACP's specification for a protocol documented at `where`."""
     return [
         structs.replace(check, where=where) if check.where.startswith(ACP) else check
@@ -29,7 +29,7 @@ def _elsewhere(checks: list[Check], where: str) -> list[Check]:
     ]
 
 
-CHECKS: Final[dict[ProtocolName, list[Check]]] = {
+CHECKS: Final[dict[ProtocolName, list[ConformanceCheck]]] = {
     "acp": [
         *wire_checks.check.all,
         *rpc_checks.check.all,

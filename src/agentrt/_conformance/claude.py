@@ -9,16 +9,16 @@ import trio
 
 from .._model.content import JsonObject
 from .._wire.json import encode_line
-from .check import TOUCHED, Checks, fails, not_provoked, own_way, shown
-from .peer import MEASURED, Peer
+from .check import TOUCHED, CheckRegistry, fails, not_provoked, own_way, shown
+from .peer import MEASURED, ConformancePeer
 
-check = Checks()
+check = CheckRegistry()
 
 WHERE: Final = "https://code.claude.com/docs/en/agent-sdk/streaming-vs-single-mode"
 LONG: Final = 8 * 1024 * 1024
 
 
-class ClaudePeer(Peer):
+class ClaudePeer(ConformancePeer):
     """The host of one Claude Code process."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -120,7 +120,7 @@ class ClaudePeer(Peer):
         return await self.end(self.prompt(text))
 
     async def first_word(self, before: int, words: int) -> None:
-        """Wait for the first output of a running turn. Raises `Ended` if it ends before."""
+        """Wait for the first output of a running turn. Raises `CheckEnded` if it ends before."""
 
         def look() -> bool | None:
             return True if self.words > words or len(self.results) > before else None

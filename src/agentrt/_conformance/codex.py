@@ -29,7 +29,7 @@ APPROVALS: Final = frozenset(
 STATUSES: Final = ("completed", "interrupted", "failed")
 
 
-class CodexTurn:
+class ObservedCodexTurn:
     """The state of one turn, as far as it is known."""
 
     def __init__(self, thread: str) -> None:
@@ -52,7 +52,7 @@ class CodexPeer(RpcPeer):
         """Approval requests without an answer."""
         self.answers_asks = True
         """True if approval requests are declined immediately; if false, the check answers them."""
-        self.turns: dict[str, CodexTurn] = {}
+        self.turns: dict[str, ObservedCodexTurn] = {}
         self.resolved: set[Id] = set()
         """Requests of the agent that it reports as resolved."""
 
@@ -86,8 +86,8 @@ class CodexPeer(RpcPeer):
                 turn.said += 1
                 turn.late += turn.status is not None
 
-    def _turn(self, thread: str, id: Any) -> CodexTurn | None:
-        return self.turns.setdefault(id, CodexTurn(thread)) if isinstance(id, str) else None
+    def _turn(self, thread: str, id: Any) -> ObservedCodexTurn | None:
+        return self.turns.setdefault(id, ObservedCodexTurn(thread)) if isinstance(id, str) else None
 
     # --- opening a thread
 
@@ -252,7 +252,7 @@ class CodexPeer(RpcPeer):
 
 
 def refused(response: Response, what: str) -> str:
-    """Describe a refusal. Raises `Ended` if the request was not refused."""
+    """Describe a refusal. Raises `CheckEnded` if the request was not refused."""
     if response.error is None:
         raise fails(f"{what}: {shown(response.result)}")
     return f"refused: {described(response.error)}"

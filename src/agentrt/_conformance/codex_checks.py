@@ -9,11 +9,11 @@ from typing import Final
 import trio
 
 from .._wire.jsonrpc import METHOD_NOT_FOUND, RpcError, error_line
-from .check import TOUCHED, Checks, fails, own_way, shown
+from .check import TOUCHED, CheckRegistry, fails, own_way, shown
 from .codex import WHERE, CodexPeer, refused
 from .rpc import described, result_of
 
-check = Checks()
+check = CheckRegistry()
 
 HANDSHAKE: Final = f"{WHERE}#initialization"
 THREADS: Final = f"{WHERE}#threads"

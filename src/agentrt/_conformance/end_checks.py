@@ -7,17 +7,17 @@ from typing import Final
 import trio
 
 from .acp import at
-from .check import Checks, fails
-from .peer import Peer
+from .check import CheckRegistry, fails
+from .peer import ConformancePeer
 
-check = Checks()
+check = CheckRegistry()
 
 SHUTDOWN: Final = at("transports#stdio")
 PATIENCE: Final = 10.0
 """Seconds to wait for an exit. The specification names no limit."""
 
 
-async def _leaves(peer: Peer, what: str) -> str:
+async def _leaves(peer: ConformancePeer, what: str) -> str:
     words = None
     with trio.move_on_after(PATIENCE):
         words = await peer.leaves(what)
@@ -34,14 +34,14 @@ async def _leaves(peer: Peer, what: str) -> str:
 
 
 @check("eof", "exits when its standard input is closed", "should", SHUTDOWN)
-async def eof(peer: Peer) -> str:
+async def eof(peer: ConformancePeer) -> str:
     await peer.ready()
     peer.close_stdin()
     return await _leaves(peer, "after the end of its input")
 
 
 @check("eof-at-once", "exits when there is no input at all", "should", SHUTDOWN)
-async def eof_at_once(peer: Peer) -> str:
+async def eof_at_once(peer: ConformancePeer) -> str:
     peer.close_stdin()
     return await _leaves(peer, "after the end of its input")
 
@@ -53,28 +53,28 @@ async def eof_at_once(peer: Peer) -> str:
     SHUTDOWN,
     in_turn=True,
 )
-async def eof_in_turn(peer: Peer) -> str:
+async def eof_in_turn(peer: ConformancePeer) -> str:
     await peer.run_long()
     peer.close_stdin()
     return await _leaves(peer, "after the end of its input")
 
 
 @check("eof-at-question", "and while it waits for an answer", "should", SHUTDOWN)
-async def eof_at_question(peer: Peer) -> str:
+async def eof_at_question(peer: ConformancePeer) -> str:
     await peer.run_question()
     peer.close_stdin()
     return await _leaves(peer, "after the end of its input")
 
 
 @check("sigterm", "exits on SIGTERM", "should", SHUTDOWN)
-async def sigterm(peer: Peer) -> str:
+async def sigterm(peer: ConformancePeer) -> str:
     await peer.ready()
     peer.transport.terminate()
     return await _leaves(peer, "after SIGTERM")
 
 
 @check("sigterm-in-turn", "exits on SIGTERM during a turn", "should", SHUTDOWN, in_turn=True)
-async def sigterm_in_turn(peer: Peer) -> str:
+async def sigterm_in_turn(peer: ConformancePeer) -> str:
     await peer.run_long()
     peer.transport.terminate()
     return await _leaves(peer, "after SIGTERM")

@@ -21,7 +21,7 @@ from .._nesting import bare_errors
 from .._process.pipes import Transport, Writer, read_loop
 from .._trace.tap import ProcessTap
 from .._wire.lines import Lines
-from .check import ConformancePrompts, Ended, fails, not_provoked, shown
+from .check import CheckEnded, ConformancePrompts, fails, not_provoked, shown
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ NOISE: Final = 20
 """Lines without a message that are kept."""
 
 
-class Peer(ABC):
+class ConformancePeer(ABC):
     """The host of one process. `cwd` is an empty folder used only by it."""
 
     def __init__(
@@ -157,8 +157,8 @@ class Peer(ABC):
     # --- waiting
 
     async def until(self, what: str, look: Callable[[], T | None]) -> T:
-        """Wait until `look` returns a value other than None, and return it. Raises `Ended` if the
-        agent's output ends before."""
+        """Wait until `look` returns a value other than None, and return it. Raises `CheckEnded` if
+        the agent's output ends before."""
         self.waits_for = what
         while (found := look()) is None:
             if self.ended:
@@ -204,7 +204,7 @@ class Peer(ABC):
         before, self.prepared = self.prepared, False
         try:
             yield
-        except Ended as ended:
+        except CheckEnded as ended:
             if ended.verdict == "fails":
                 raise not_provoked(ended.words) from ended
             raise
@@ -212,8 +212,8 @@ class Peer(ABC):
 
     @property
     def long_turn(self) -> float:
-        """The duration of the undisturbed long turn, in seconds. Raises `Ended` if it is too short
-        to act in the middle of it."""
+        """The duration of the undisturbed long turn, in seconds. Raises `CheckEnded` if it is too
+        short to act in the middle of it."""
         if self._long_turn is None or self._long_turn < SHORT:
             how = "could not be run" if self._long_turn is None else "is over"
             after = "" if self._long_turn is None else f" after {self._long_turn:.1f} s"

@@ -8,10 +8,10 @@ import trio
 
 from .._wire.jsonrpc import METHOD_NOT_FOUND, RpcError, error_line
 from .acp import AcpPeer, at
-from .check import TOUCHED, Checks, fails, own_way, shown
+from .check import TOUCHED, CheckRegistry, fails, own_way, shown
 from .rpc import described
 
-check = Checks()
+check = CheckRegistry()
 
 ASKING: Final = at("tool-calls#requesting-permission")
 CANCEL: Final = at("prompt-turn#cancellation")

@@ -21,7 +21,7 @@ from .._wire.jsonrpc import (
     request_line,
 )
 from .check import fails, shown
-from .peer import Peer
+from .peer import ConformancePeer
 
 UNKNOWN: Final = "_agentrt/unknown"
 """A method that no agent has."""
@@ -29,7 +29,7 @@ PATIENCE: Final = 2.0
 """Seconds to wait for the answer that shows that earlier messages have arrived."""
 
 
-class Heard(Struct, frozen=True):
+class ReceivedRequest(Struct, frozen=True):
     """A message of the agent: its place among all messages, and the time of its arrival."""
 
     at: int
@@ -37,14 +37,14 @@ class Heard(Struct, frozen=True):
     message: Any
 
 
-class RpcPeer(Peer):
+class RpcPeer(ConformancePeer):
     """The client of one agent process."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.unknown_answers: list[Response] = []
         """Answers that belong to no request."""
-        self._answers: dict[Id, Heard] = {}
+        self._answers: dict[Id, ReceivedRequest] = {}
         self._next = 0
         self._sent: set[Id] = set()
 
@@ -54,7 +54,7 @@ class RpcPeer(Peer):
         match parse(message):
             case Response(id=id) as response:
                 if id in self._sent and id not in self._answers and type(id) is not float:
-                    here = Heard(len(self.heard), trio.current_time(), response)
+                    here = ReceivedRequest(len(self.heard), trio.current_time(), response)
                     self._answers[id] = here
                 else:
                     self.unknown_answers.append(response)
@@ -88,7 +88,7 @@ class RpcPeer(Peer):
         """Send a notification."""
         self.send(notification_line(method, params))
 
-    async def heard_answer(self, id: Id, what: str) -> Heard:
+    async def heard_answer(self, id: Id, what: str) -> ReceivedRequest:
         """Wait for the answer to a request; returns it with its place and time."""
         return await self.until(f"the answer to {what}", lambda: self._answers.get(id))
 
@@ -103,7 +103,7 @@ class RpcPeer(Peer):
         return await self.answered(self.call(method, params), method)
 
     async def result(self, method: str, params: Any) -> JsonObject:
-        """Send a request and return its result. Raises `Ended` if the answer is an error."""
+        """Send a request and return its result. Raises `CheckEnded` if the answer is an error."""
         return result_of(await self.ask(method, params), method)
 
     # --- liveness
@@ -124,7 +124,7 @@ class RpcPeer(Peer):
 
 
 def result_of(response: Response, what: str) -> JsonObject:
-    """Return the result in an answer. Raises `Ended` if the answer is an error."""
+    """Return the result in an answer. Raises `CheckEnded` if the answer is an error."""
     if response.error is not None:
         raise fails(f"{what} was refused: {described(response.error)}")
     return response.result if isinstance(response.result, dict) else {}

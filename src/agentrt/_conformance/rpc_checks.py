@@ -7,10 +7,10 @@ from typing import Final
 from .._wire.json import encode_line
 from .._wire.jsonrpc import METHOD_NOT_FOUND, PARSE_ERROR, Response
 from .acp import at
-from .check import JSON_RPC, Checks, fails, own_way, shown
+from .check import JSON_RPC, CheckRegistry, fails, own_way, shown
 from .rpc import UNKNOWN, RpcPeer, described, raw_request
 
-check = Checks()
+check = CheckRegistry()
 
 LONG: Final = 8 * 1024 * 1024
 """Bytes of a long line."""

@@ -23,10 +23,10 @@ from .._trace.tap import ProcessTap, Tap
 from .._trace.trace import Trace, open_trace
 from .acp import AcpPeer, at
 from .check import (
-    Check,
+    CheckEnded,
+    ConformanceCheck,
     ConformanceFinding,
     ConformancePrompts,
-    Ended,
     Level,
     fails,
     not_provoked,
@@ -37,7 +37,7 @@ from .claude import WHERE as CLAUDE
 from .claude import ClaudePeer
 from .codex import WHERE as CODEX
 from .codex import CodexPeer
-from .peer import Peer
+from .peer import ConformancePeer
 from .rpc import RpcPeer
 
 AT_ONCE: Final = 2
@@ -45,7 +45,7 @@ AT_ONCE: Final = 2
 LIMITS: Final = Limits(stdin_close=1.0, terminate=1.0, kill=1.0)
 """Only the checks about the end of a process use its time limits."""
 
-KINDS: Final[dict[ProtocolName, type[Peer]]] = {
+KINDS: Final[dict[ProtocolName, type[ConformancePeer]]] = {
     "acp": AcpPeer,
     "claude": ClaudePeer,
     "codex": CodexPeer,
@@ -61,7 +61,7 @@ Connect: TypeAlias = Callable[[Path, ProcessTap], AbstractAsyncContextManager[Tr
 """Starts the agent in a folder, and lets the tap observe its process."""
 
 
-class Subject(Struct, frozen=True, kw_only=True):
+class CheckedAgent(Struct, frozen=True, kw_only=True):
     """The checked agent. `mode`, `auth_method`: as in `Quirks`."""
 
     connect: Connect
@@ -86,12 +86,12 @@ class Conformance(Struct, kw_only=True):
         return any(finding.broken for finding in self.findings)
 
 
-class Run:
+class ConformanceRun:
     """The checks of one agent. `report` is called with each finding, in the order of the checks."""
 
     def __init__(
         self,
-        subject: Subject,
+        subject: CheckedAgent,
         *,
         prompts: ConformancePrompts | None = None,
         timeout: float = 60.0,
@@ -123,7 +123,7 @@ class Run:
         self.result = Conformance(agent=subject.name, protocol=subject.protocol)
 
     @property
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[ConformanceCheck]:
         """The checks to run."""
         known = CHECKS[self._subject.protocol]
         return [check for check in known if not self._only or check.name in self._only]
@@ -137,7 +137,7 @@ class Run:
         limit = trio.CapacityLimiter(AT_ONCE)
         shown = 0
 
-        async def one(check: Check) -> None:
+        async def one(check: ConformanceCheck) -> None:
             nonlocal shown
             async with limit:
                 findings[check.name] = await self._check(check)
@@ -155,15 +155,15 @@ class Run:
                 self._report(finding)
         return self.result
 
-    async def _check(self, check: Check) -> ConformanceFinding:
+    async def _check(self, check: ConformanceCheck) -> ConformanceFinding:
         began = trio.current_time()
-        ended: Ended | None = None
+        ended: CheckEnded | None = None
         trace = None if self._traces is None else self._traces / f"{check.name}.ndjson"
         async with self._peer(check.name, trace) as peer:
             with trio.move_on_after(self._timeout):
                 try:
-                    ended = Ended("passes", await check.run(peer))
-                except Ended as came:
+                    ended = CheckEnded("passes", await check.run(peer))
+                except CheckEnded as came:
                     ended = came
             if ended is None:
                 ended = self._timed_out(peer)
@@ -179,7 +179,7 @@ class Run:
             trace="" if trace is None else str(trace),
         )
 
-    def _timed_out(self, peer: Peer) -> Ended:
+    def _timed_out(self, peer: ConformancePeer) -> CheckEnded:
         words = f"{peer.waits_for or 'the check'} did not come in {self._timeout:g} s"
         if isinstance(peer, RpcPeer) and peer.unknown_answers:
             words += f", but one to no request: {shown(peer.unknown_answers[0])}"
@@ -196,7 +196,7 @@ class Run:
             with trio.move_on_after(self._timeout):
                 try:
                     return await peer.measure()
-                except Ended:
+                except CheckEnded:
                     return None
             if not peer.heard:
                 raise AgentStartError(
@@ -206,7 +206,7 @@ class Run:
         return None
 
     @asynccontextmanager
-    async def _peer(self, name: str, trace: Path | None) -> AsyncIterator[Peer]:
+    async def _peer(self, name: str, trace: Path | None) -> AsyncIterator[ConformancePeer]:
         """Start a process and yield its client."""
         subject, tap = self._subject, Tap()
         tap.agent, tap.protocol = subject.name, subject.protocol
@@ -229,7 +229,7 @@ class Run:
                         yield peer
                     self._look_back(name, peer)
 
-    def _look_back(self, name: str, peer: Peer) -> None:
+    def _look_back(self, name: str, peer: ConformancePeer) -> None:
         """Collect observations that are not about the check itself."""
         self._noise += [f"{name}: {line}" for line in peer.noise]
         info = peer.info
@@ -289,9 +289,9 @@ async def _traced(tap: Tap, file: Path | None) -> AsyncIterator[None]:
         tap.close()
 
 
-def subject_of(agent: Agent, connect: Connect) -> Subject:
+def subject_of(agent: Agent, connect: Connect) -> CheckedAgent:
     """Return an agent of the catalogue, or of a command, as a subject."""
-    return Subject(
+    return CheckedAgent(
         connect=connect,
         protocol=agent.protocol,
         name=agent.name,

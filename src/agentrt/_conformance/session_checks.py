@@ -6,10 +6,10 @@ import os
 from typing import Any, Final
 
 from .acp import AcpPeer, at
-from .check import JSON_RPC, Checks, fails, not_offered, not_provoked, own_way, shown
+from .check import JSON_RPC, CheckRegistry, fails, not_offered, not_provoked, own_way, shown
 from .rpc import described, result_of
 
-check = Checks()
+check = CheckRegistry()
 
 NOBODY: Final = "00000000-0000-4000-8000-000000000000"
 """An id that belongs to no session."""

@@ -8,10 +8,10 @@ import trio
 
 from .._wire.jsonrpc import Id
 from .acp import AcpPeer, at
-from .check import JSON_RPC, Checks, Ended, fails, not_provoked, own_way
+from .check import JSON_RPC, CheckEnded, CheckRegistry, fails, not_provoked, own_way
 from .rpc import described
 
-check = Checks()
+check = CheckRegistry()
 
 CANCEL: Final = at("prompt-turn#cancellation")
 
@@ -204,7 +204,7 @@ async def two_sessions(peer: AcpPeer) -> str:
     with trio.move_on_after(0.3 * peer.long_turn):
         try:
             cancelled = await peer.end(id, "the prompt of another session") == "cancelled"
-        except Ended as ended:
+        except CheckEnded as ended:
             raise fails(f"the turn of another session ended: {ended.words}") from ended
     peer.waits_for = ""
     if cancelled:

@@ -6,11 +6,11 @@ from typing import Final
 
 from .._wire.jsonrpc import INVALID_PARAMS
 from .acp import VERSION, AcpPeer, at
-from .check import JSON_RPC, Checks, fails, own_way, shown
+from .check import JSON_RPC, CheckRegistry, fails, own_way, shown
 from .rpc import described, result_of
 from .rpc_checks import refused_unknown
 
-check = Checks()
+check = CheckRegistry()
 
 NEGOTIATION: Final = at("initialization#version-negotiation")
 NEWEST: Final = 65535

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from .._acp.driver import AcpDriver
-from .._acp.host import Host as Files
+from .._acp.host import FileService as Files
 from .._acp.messages import Implementation, client_capabilities
 from .._acp.roots import Roots
-from .._acp.terminals import Terminals, open_terminals
+from .._acp.terminals import TerminalService, open_terminals
 from .._agents import Agent
 from .._errors import LocalProtocolError
 from .._model.content import JsonObject
@@ -180,7 +180,9 @@ async def _serve_file(files: Files, asked: Requested) -> JsonObject:
     return await files.handle(asked.method, asked.params)
 
 
-async def _serve_terminal(host: SessionHost, terminals: Terminals, asked: Requested) -> JsonObject:
+async def _serve_terminal(
+    host: SessionHost, terminals: TerminalService, asked: Requested
+) -> JsonObject:
     if asked.method == "terminal/output":
         await host.wait_read()
     return await terminals.handle(asked.method, asked.params)

@@ -29,7 +29,7 @@ from .._runtime.query import query as _query
 from .._runtime.runtime import open_runtime as _open_runtime
 from .._trace.trace import open_trace as _open_trace
 from .._web.server import serve as _serve
-from .block import Block
+from .block import TrioBlock
 from .guest import guest
 from .views import carried
 
@@ -52,7 +52,7 @@ def _block(
 
     @functools.wraps(function)
     def open(*args: P.args, **named: P.kwargs) -> AbstractAsyncContextManager[T]:
-        return Block(function, args, named)
+        return TrioBlock(function, args, named)
 
     return open
 
@@ -127,7 +127,7 @@ def serve(
         ssl_context=ssl_context,
         metrics=metrics,
     )
-    return Block(_serving, (job,), {})
+    return TrioBlock(_serving, (job,), {})
 
 
 @asynccontextmanager

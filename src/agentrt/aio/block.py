@@ -18,7 +18,7 @@ from .views import view
 T = TypeVar("T")
 
 
-class Block(AbstractAsyncContextManager[T], Generic[T]):
+class TrioBlock(AbstractAsyncContextManager[T], Generic[T]):
     """A Trio block for asyncio: a Trio task enters it, and stays in it until asyncio's task leaves.
 
     If Trio ends the block first (the session broke), asyncio's task is cancelled, as by a

@@ -21,11 +21,11 @@ from .._nesting import bare_errors, only_cancelled
 T = TypeVar("T")
 
 
-class _Here(threading.local):
+class _ThreadGuest(threading.local):
     guest: Guest | None = None
 
 
-_here = _Here()
+_here = _ThreadGuest()
 
 
 class Waiter:
@@ -101,7 +101,7 @@ class Guest:
 
     async def call(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> T:
         """Await a Trio function. Cancelling this cancels the function, and waits for its end."""
-        call = _Call(self, lambda: function(*args, **named))
+        call = _GuestCall(self, lambda: function(*args, **named))
         self.nursery.start_soon(call.run)
         cancelled = await call.over.wait(call.scope.cancel)
         if call.error is not None:
@@ -137,7 +137,7 @@ async def _as_coroutine(function: Callable[..., Awaitable[T]], args: tuple[Any, 
     return await function(*args)
 
 
-class _Call:
+class _GuestCall:
     """One call into Trio."""
 
     def __init__(self, guest: Guest, function: Callable[[], Awaitable[Any]]) -> None:

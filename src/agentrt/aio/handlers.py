@@ -38,7 +38,7 @@ def lent(guest: Guest, named: dict[str, Any], view: View) -> dict[str, Any]:
         changed["extensions"] = [
             _extension(guest, each, view) for each in checked_extensions(extensions)
         ]
-    for name, kind in (("files", _Files), ("terminals", _Terminals)):
+    for name, kind in (("files", _FilesAdapter), ("terminals", _TerminalsAdapter)):
         if (given := named.get(name)) is not None and not isinstance(given, bool):
             changed[name] = kind(guest, checked_service(name, given))
     return changed
@@ -49,7 +49,7 @@ def lend_tools(guest: Guest, tools: Iterable[object], view: View) -> list[Tool]:
     return [_tool(guest, each, view) for each in checked_tools(tools)]
 
 
-class _Later:
+class _AwaitableAnswer:
     """The awaitable that a policy returned. Asyncio awaits it, and only if this is awaited."""
 
     def __init__(self, guest: Guest, pending: Awaitable[Decision]) -> None:
@@ -72,7 +72,7 @@ def _policy(guest: Guest, policy: Policy) -> Policy:
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
         decision = policy(request)
-        return _Later(guest, decision) if inspect.isawaitable(decision) else decision
+        return _AwaitableAnswer(guest, decision) if inspect.isawaitable(decision) else decision
 
     wrapped = later if _is_async(policy) else decide
     wrapped.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
@@ -117,7 +117,7 @@ def _extension(guest: Guest, extension: Extension, view: View) -> Extension:
     return structs.replace(extension, serve=serve)
 
 
-class _Files:
+class _FilesAdapter:
     """A program's `Files` service, awaited by asyncio."""
 
     def __init__(self, guest: Guest, files: Files) -> None:
@@ -131,7 +131,7 @@ class _Files:
         await self._guest.call_back(self._files.write_text_file, path, content)
 
 
-class _Terminals:
+class _TerminalsAdapter:
     """A program's `Terminals` service, awaited by asyncio."""
 
     def __init__(self, guest: Guest, terminals: Terminals) -> None:
@@ -142,10 +142,10 @@ class _Terminals:
         self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], output_limit: int
     ) -> Terminal:
         start = partial(self._terminals.create, cwd=cwd, env=env, output_limit=output_limit)
-        return _Terminal(self._guest, await self._guest.call_back(start, command))
+        return _TerminalAdapter(self._guest, await self._guest.call_back(start, command))
 
 
-class _Terminal:
+class _TerminalAdapter:
     """A program's `Terminal`, awaited by asyncio."""
 
     def __init__(self, guest: Guest, terminal: Terminal) -> None:

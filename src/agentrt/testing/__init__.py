@@ -26,8 +26,8 @@ from .memory import MemoryAgent as MemoryAgent
 from .mutations import Mutation as Mutation
 from .mutations import MutationKind as MutationKind
 from .mutations import mutations as mutations
-from .replay import Departed as Departed
 from .replay import Replay as Replay
+from .replay import ReplayMismatch as ReplayMismatch
 from .replay import replay as replay
 from .scripted import FakeAgent as FakeAgent
 from .scripted import Question as Question

@@ -195,12 +195,12 @@ def _saying(seed: int, changes: Mapping[str, Mutation]) -> Iterator[None]:
         raise
 
 
-class _Turn(Struct, frozen=True):
+class _ChaosTurn(Struct, frozen=True):
     asked: str
     said: str
     outcome: str
 
-    def begins(self, other: _Turn) -> bool:
+    def begins(self, other: _ChaosTurn) -> bool:
         """True if this turn's text is the beginning of the other's, for the same prompt. The amount
         of text before a cancel is a matter of chance."""
         if self.asked != other.asked:
@@ -208,12 +208,12 @@ class _Turn(Struct, frozen=True):
         cut_off = other.outcome == "cancelled" and self.said.startswith(other.said)
         return cut_off or other.said.startswith(self.said)
 
-    def equals(self, other: _Turn) -> bool:
+    def equals(self, other: _ChaosTurn) -> bool:
         cancelled = self.outcome == other.outcome == "cancelled"
         return self == other or (cancelled and self.begins(other))
 
 
-_Turns = list[_Turn]
+_Turns = list[_ChaosTurn]
 
 
 def _turns(scripted: ScriptedAgents) -> dict[str, _Turns]:
@@ -222,13 +222,13 @@ def _turns(scripted: ScriptedAgents) -> dict[str, _Turns]:
     for session in scripted.sessions:
         turns = zip(session.turns, [*session.outcomes, ""], strict=False)  # the last may still run
         found.setdefault(session.agent.name, []).extend(
-            _Turn(asked, said, outcome) for (asked, said), outcome in turns
+            _ChaosTurn(asked, said, outcome) for (asked, said), outcome in turns
         )
     return found
 
 
 def _compare(now: _Turns, then: _Turns, *, whole: bool) -> None:
-    same = len(now) == len(then) and all(map(_Turn.equals, now, then))
+    same = len(now) == len(then) and all(map(_ChaosTurn.equals, now, then))
     if whole and not same:
         raise LogBroken(f"what a host may not notice has changed its turns: {now}, not {then}")
     for turn in now:

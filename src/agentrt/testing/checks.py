@@ -35,7 +35,7 @@ def check_log(events: Iterable[Event], *, whole: bool = True) -> None:
     `whole`: the session is over, so nothing may be open at the end. Raises `LogBroken` (an
     `AssertionError`), which names the event.
     """
-    check = _Check()
+    check = _LogCheck()
     for number, event in enumerate(events, 1):
         try:
             check.take(event)
@@ -48,7 +48,7 @@ def check_log(events: Iterable[Event], *, whole: bool = True) -> None:
         raise LogBroken(f"the log ends, and open are: {left}")
 
 
-class _Check:
+class _LogCheck:
     def __init__(self) -> None:
         self.turn: str | None = None
         self.turns: set[str] = set()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .._agents import ProtocolName
 from .._conformance.check import ConformancePrompts
-from .._conformance.run import Conformance, Run, Subject
+from .._conformance.run import CheckedAgent, Conformance, ConformanceRun
 from .._process.pipes import Transport
 from .._trace.tap import ProcessTap
 from .memory import MemoryAgent
@@ -39,6 +39,6 @@ async def check_agent(
     def connect(cwd: Path, tap: ProcessTap) -> AbstractAsyncContextManager[Transport]:
         return start().connect()
 
-    subject = Subject(connect=connect, protocol=protocol)
-    run = Run(subject, prompts=prompts, timeout=timeout, only=only, traces=traces)
+    subject = CheckedAgent(connect=connect, protocol=protocol)
+    run = ConformanceRun(subject, prompts=prompts, timeout=timeout, only=only, traces=traces)
     return await run.run()

@@ -21,7 +21,7 @@ from .._trace.record import TraceRecord
 _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 
-class Recording(Protocol):
+class RecordedSource(Protocol):
     """One process of a recording, while it is played."""
 
     records: list[TraceRecord]
@@ -36,7 +36,7 @@ class Recording(Protocol):
     def is_due(self, number: int) -> bool: ...
 
 
-class Enacting:
+class RecordedAgent:
     """The host of one recorded session."""
 
     def __init__(self, session: Session, nursery: trio.Nursery) -> None:
@@ -53,7 +53,7 @@ class Enacting:
                 self._session.submit(prompt)
                 return
 
-    async def run(self, recording: Recording) -> None:
+    async def run(self, recording: RecordedSource) -> None:
         """Repeat the host's actions on one process."""
         number: int | None = None
         while (number := await recording.due(after=number)) is not None:
@@ -63,7 +63,7 @@ class Enacting:
                 await self._do(recording, number)
         await wait_all_tasks_blocked()
 
-    async def _do(self, recording: Recording, number: int) -> None:
+    async def _do(self, recording: RecordedSource, number: int) -> None:
         body, session = _decoded(recording.records[number]), self._session
         if (prompt := _prompt(body)) is not None:
             steers = body.get("type") == "user" or body.get("method") == "turn/steer"

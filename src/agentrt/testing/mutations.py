@@ -81,7 +81,7 @@ def mutations(
     - `step`: bytes between two places in a line at which it is cut or the agent is killed; 1 tries
       every place.
 
-    Raises `TraceError` and `Departed` like `replay`, and `ValueError` for an invalid `step`.
+    Raises `TraceError` and `ReplayMismatch` like `replay`, and `ValueError` for an invalid `step`.
     """
     if step < 1:
         raise ValueError(f"step is a number of bytes from 1 on, not {step!r}")

@@ -25,11 +25,11 @@ LATE: Final = 1.0
 """Delay of a late answer, in seconds."""
 
 
-class End(Exception):
+class InputEnded(Exception):
     """The input has ended."""
 
 
-class Odd(ABC):
+class MisbehavingAgent(ABC):
     """One process. Subclasses add the messages of a protocol."""
 
     def __init__(self, shape: str, report: str | None) -> None:
@@ -42,16 +42,16 @@ class Odd(ABC):
         try:
             while True:
                 self.take(self.read())
-        except End:
+        except InputEnded:
             pass
 
     def read(self) -> Any:
-        """Read a message and report it. Raises `End` at the end of the input."""
+        """Read a message and report it. Raises `InputEnded` at the end of the input."""
         line = sys.stdin.buffer.readline()
         message = json.loads(line) if line else None
         self.note({"heard": message} if line else {"input": "ended"})
         if not line:
-            raise End
+            raise InputEnded
         return message
 
     def note(self, what: dict[str, Any]) -> None:
@@ -174,25 +174,25 @@ class Odd(ABC):
         self.until(lambda message: False)
 
 
-SHAPES: Final[dict[str, Callable[[Odd], None]]] = {
+SHAPES: Final[dict[str, Callable[[MisbehavingAgent], None]]] = {
     shape.__name__.replace("_", "-"): shape
     for shape in (
-        Odd.plain,
-        Odd.unknown_update,
-        Odd.answered_twice,
-        Odd.late_answer,
-        Odd.permission_in_cancel,
-        Odd.dies,
-        Odd.closes_output,
-        Odd.long_line,
-        Odd.noise,
-        Odd.silent,
+        MisbehavingAgent.plain,
+        MisbehavingAgent.unknown_update,
+        MisbehavingAgent.answered_twice,
+        MisbehavingAgent.late_answer,
+        MisbehavingAgent.permission_in_cancel,
+        MisbehavingAgent.dies,
+        MisbehavingAgent.closes_output,
+        MisbehavingAgent.long_line,
+        MisbehavingAgent.noise,
+        MisbehavingAgent.silent,
     )
 }
 """The shapes, by name."""
 
 
-class OddAcp(Odd):
+class MisbehavingAcpAgent(MisbehavingAgent):
     """The ACP agent: one session."""
 
     prompt: Any = None
@@ -248,7 +248,7 @@ class OddAcp(Odd):
         self.send({"jsonrpc": "2.0", "method": "_agentrt/unknown", "params": {}})
 
 
-class OddClaude(Odd):
+class MisbehavingClaudeAgent(MisbehavingAgent):
     """Claude Code: one session."""
 
     def take(self, message: Any) -> None:
@@ -318,7 +318,7 @@ class OddClaude(Odd):
         self.send({"type": "system", "subtype": "agentrt_unknown", "session_id": "s1"})
 
 
-class OddCodex(Odd):
+class MisbehavingCodexAgent(MisbehavingAgent):
     """`codex app-server` with one thread."""
 
     turn_id = 0
@@ -416,7 +416,11 @@ class OddCodex(Odd):
         self.tell("agentrt/unknown", turnId=turn, anything=[1, 2])
 
 
-KINDS: Final[dict[str, type[Odd]]] = {"acp": OddAcp, "claude": OddClaude, "codex": OddCodex}
+KINDS: Final[dict[str, type[MisbehavingAgent]]] = {
+    "acp": MisbehavingAcpAgent,
+    "claude": MisbehavingClaudeAgent,
+    "codex": MisbehavingCodexAgent,
+}
 
 
 def main(arguments: list[str] | None = None) -> None:

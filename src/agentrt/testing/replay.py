@@ -29,7 +29,7 @@ from .._session.host import Service
 from .._session.session import Session
 from .._trace.record import TraceRecord, read_trace
 from .._wire.jsonrpc import INTERNAL_ERROR
-from .enacting import Enacting
+from .enacting import RecordedAgent
 from .memory import MemoryAgent
 from .sessions import open_fake_session
 
@@ -48,7 +48,7 @@ _SERVICES: Final = ("fs", "terminal")
 _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 
-class Departed(AgentrtError):
+class ReplayMismatch(AgentrtError):
     """The host did not do the same as in the recording.
 
     `number` is the record's place in the recording of its process, starting at 1, and `record` is
@@ -61,7 +61,7 @@ class Departed(AgentrtError):
         self.record = record
 
 
-class _Said(Struct, kw_only=True):
+class _RecordedMessage(Struct, kw_only=True):
     """A message of the recorded host, or of the current one."""
 
     what: str
@@ -74,7 +74,7 @@ class _Said(Struct, kw_only=True):
     uncompared: bool = False
     """True if part of it was redacted, so only `what` is compared."""
 
-    def fits(self, other: _Said) -> bool:
+    def fits(self, other: _RecordedMessage) -> bool:
         if self.what != other.what or self.answers != other.answers:
             return False
         return self.uncompared or self.key == other.key
@@ -111,21 +111,21 @@ class Replay:
         self._patience = patience
         self._stop = stop
         self._session: Session | None = None
-        self._started: list[_Player] = []
+        self._started: list[_ReplayPlayer] = []
         self._starts = trio.lowlevel.ParkingLot()
 
     def start(self) -> MemoryAgent:
         """Return the next recorded process, for `open_fake_session`.
 
-        Raises `Departed` if the recording has no further process.
+        Raises `ReplayMismatch` if the recording has no further process.
         """
         number = len(self._started)
         if number == len(self._processes):
-            raise Departed(
+            raise ReplayMismatch(
                 f"the agent was started {number} time(s), and is to be started once more", 0, None
             )
         records = self._processes[number]
-        player = _Player(records, self._speed, self._patience)
+        player = _ReplayPlayer(records, self._speed, self._patience)
         if self._stop is not None:
             player.cancels_at(self._stop, self._cancel)
         self._started.append(player)
@@ -138,8 +138,8 @@ class Replay:
         """Open a session with the recorded agent.
 
         Its times begin with the recording's; `options` are those of `open_fake_session`. Raises
-        `Departed` without the errors that follow from it, such as the agent's exit. Yields the
-        `Session`.
+        `ReplayMismatch` without the errors that follow from it, such as the agent's exit. Yields
+        the `Session`.
         """
         began = self._began - trio.current_time()
         now = partial(_later, began)
@@ -177,7 +177,7 @@ class Replay:
         `open_session`, with `permissions=agentrt.ask`.
         """
         async with bare_errors(), trio.open_nursery() as nursery:
-            host = Enacting(session, nursery)
+            host = RecordedAgent(session, nursery)
             for number, records in enumerate(self._processes):
                 if number >= len(self._started):
                     host.begin(records)
@@ -187,11 +187,11 @@ class Replay:
             nursery.cancel_scope.cancel()
 
     def check(self) -> None:
-        """Raise `Departed` if the host left out something that was done in the recording."""
+        """Raise `ReplayMismatch` if the host left out something that was done in the recording."""
         for player in self._started:
             player.check()
         if len(self._started) < len(self._processes):
-            raise Departed(
+            raise ReplayMismatch(
                 f"the agent was started {len(self._processes)} time(s), and now"
                 f" {len(self._started)}",
                 0,
@@ -212,8 +212,8 @@ def replay(
       take no time.
     - `patience`: seconds, by Trio's clock, to wait for the host's next recorded action.
 
-    If the host sends a message that was not recorded, the session ends with `Departed`. If it has
-    cancelled, has answered a request that was left open in the recording, or has left something
+    If the host sends a message that was not recorded, the session ends with `ReplayMismatch`. If it
+    has cancelled, has answered a request that was left open in the recording, or has left something
     out, `Replay.check` raises it. Raises `TraceError`.
     """
     return Replay(records_of(file, session), speed=speed, patience=patience)
@@ -221,19 +221,19 @@ def replay(
 
 def records_of(file: str | Path, session: str) -> list[TraceRecord]:
     """Return the records of the only session whose id has this prefix. Raises `TraceError`,
-    `Departed`."""
+    `ReplayMismatch`."""
     records = [record for record in read_trace(file) if record.session.startswith(session)]
     sessions = list(dict.fromkeys(record.session for record in records if record.session))
     if len(sessions) != 1:
         found = f"{len(sessions)}: {', '.join(sessions)}" if sessions else "none"
-        raise Departed(f"{file}: a replay is of one session, and there are {found}", 0, None)
+        raise ReplayMismatch(f"{file}: a replay is of one session, and there are {found}", 0, None)
     return [record for record in records if record.session]
 
 
-def _departed_in(errors: BaseExceptionGroup[BaseException]) -> Departed | None:
+def _departed_in(errors: BaseExceptionGroup[BaseException]) -> ReplayMismatch | None:
     for error in errors.exceptions:
         found = _departed_in(error) if isinstance(error, BaseExceptionGroup) else error
-        if isinstance(found, Departed):
+        if isinstance(found, ReplayMismatch):
             return found
     return None
 
@@ -246,7 +246,7 @@ def _process_of(record: TraceRecord) -> int:
     return record.process
 
 
-class _Player:
+class _ReplayPlayer:
     """One process."""
 
     def __init__(self, records: list[TraceRecord], speed: float, patience: float) -> None:
@@ -262,7 +262,7 @@ class _Player:
         self._served = list(_served(self.records))
         self._ids: dict[str | int, str | int] = {}
         """Ids of the recorded host, and the ids that replace them now."""
-        self._let_wait: dict[int, _Said] = {}
+        self._let_wait: dict[int, _RecordedMessage] = {}
         """Prompts that were sent while a turn ran."""
         self._news = trio.lowlevel.ParkingLot()
         self._left = False
@@ -270,7 +270,7 @@ class _Player:
         self._over = False
         self._cancelled: set[str] = set()
         self._stop: tuple[TraceRecord, Callable[[], None]] | None = None
-        self._surprise: Departed | None = None
+        self._surprise: ReplayMismatch | None = None
         """A cancel that was not recorded, an answer that the recorded host left out, or a prompt
         that agentrt queues. `check` raises it."""
 
@@ -309,9 +309,11 @@ class _Player:
     def is_due(self, number: int) -> bool:
         return number in self._expected
 
-    def _departed(self, message: str, number: int) -> Departed:
+    def _departed(self, message: str, number: int) -> ReplayMismatch:
         record = self.records[number]
-        return Departed(f"{message} (record {number + 1}: {record.text:.200})", number + 1, record)
+        return ReplayMismatch(
+            f"{message} (record {number + 1}: {record.text:.200})", number + 1, record
+        )
 
     async def play(self, process: MemoryAgent) -> None:
         try:
@@ -417,7 +419,7 @@ class _Player:
             if prompt.fits(said):
                 raise self._departed(_IN_A_TURN, number)
         message = f"the host said {said.what}, which it did not say in the recording: {words}"
-        departed = Departed(message, 0, None)
+        departed = ReplayMismatch(message, 0, None)
         if said.what not in _CANCELS and not (said.answers and said.key[0] in self._left_open):
             raise departed
         # An agent may well ignore it and continue as recorded.
@@ -441,7 +443,7 @@ class _Player:
         return msgspec.json.encode(body) + end
 
 
-def _expected(records: list[TraceRecord]) -> Iterator[tuple[int, _Said]]:
+def _expected(records: list[TraceRecord]) -> Iterator[tuple[int, _RecordedMessage]]:
     withdrawn = set()
     for number, record in enumerate(records):
         if record.kind == "received":
@@ -535,7 +537,7 @@ def _withdrawn(line: bytes) -> Any:
     return None
 
 
-def _said(line: bytes, *, uncompared: bool = False) -> _Said | None:
+def _said(line: bytes, *, uncompared: bool = False) -> _RecordedMessage | None:
     """Parse a message of a host; None if the line is not a message."""
     try:
         body = _json.decode(line)
@@ -546,27 +548,33 @@ def _said(line: bytes, *, uncompared: bool = False) -> _Said | None:
         case {"method": str(method)}:
             params = body.get("params") or {}
             ids = [body["id"]] if "id" in body else []
-            return _Said(what=method, key=_matters(params), ids=ids, uncompared=uncompared)
+            return _RecordedMessage(
+                what=method, key=_matters(params), ids=ids, uncompared=uncompared
+            )
         case {"jsonrpc": _, "id": id}:
             key = (id, "error" if "error" in body else _decision(body.get("result")))
-            return _Said(
+            return _RecordedMessage(
                 what=f"the answer to request {id!r}", key=key, answers=True, uncompared=uncompared
             )
         case {"type": "control_request", "request_id": id, "request": {"subtype": what, **more}}:
-            return _Said(what=str(what), key=_matters(more), ids=[id], uncompared=uncompared)
+            return _RecordedMessage(
+                what=str(what), key=_matters(more), ids=[id], uncompared=uncompared
+            )
         case {"type": "control_response", "response": {"request_id": id, **more}}:
             inner = more.get("response")
             decision = inner.get("behavior") if isinstance(inner, dict) else None
             key = (id, more.get("subtype"), decision)
-            return _Said(
+            return _RecordedMessage(
                 what=f"the answer to request {id!r}", key=key, answers=True, uncompared=uncompared
             )
         case {"type": "user", "message": {"content": content}}:
             uuid = body.get("uuid")
             ids = [uuid] if isinstance(uuid, str | int) else []
-            return _Said(what="a prompt", key=_plain(content), ids=ids, uncompared=uncompared)
+            return _RecordedMessage(
+                what="a prompt", key=_plain(content), ids=ids, uncompared=uncompared
+            )
         case {"type": str(kind)}:
-            return _Said(what=kind, key=None, uncompared=True)
+            return _RecordedMessage(what=kind, key=None, uncompared=True)
     return None
 
 

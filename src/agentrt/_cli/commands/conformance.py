@@ -18,7 +18,7 @@ from ..._claude.options import ClaudeOptions, effective
 from ..._config import Config
 from ..._conformance.check import ConformanceFinding, ConformancePrompts, Verdict
 from ..._conformance.checks import CHECKS
-from ..._conformance.run import LIMITS, Conformance, Run, subject_of
+from ..._conformance.run import LIMITS, Conformance, ConformanceRun, subject_of
 from ..._errors import AgentrtError
 from ..._model.driver import Opening
 from ..._process.pipes import Transport
@@ -101,7 +101,7 @@ async def check_agent(agent: Agent, request: Request) -> int:
 
     try:
         async with command_trace(request.config) as trace:
-            run = Run(
+            run = ConformanceRun(
                 subject_of(agent, connect),
                 prompts=request.prompts,
                 timeout=request.timeout,

@@ -17,7 +17,7 @@ from ..._runtime.runtime import open_runtime
 from ..._web.security import Security
 from ..._web.server import serve
 from ..._web.site import Site
-from ...testing.replay import Departed, Replay, replay
+from ...testing.replay import Replay, ReplayMismatch, replay
 from ..text import plain
 
 PATIENT = Limits(hard=None)
@@ -33,11 +33,11 @@ async def replay_on_page(file: str, *, session: str, speed: float, port: int) ->
     try:
         read = partial(replay, file, session=session, speed=speed, patience=math.inf)
         recorded = await trio.to_thread.run_sync(read)
-    except (TraceError, Departed) as error:
+    except (TraceError, ReplayMismatch) as error:
         return _failed(str(error), 2)
     try:
         await _serve(recorded, port)
-    except Departed as error:
+    except ReplayMismatch as error:
         return _failed(str(error), 1)
     except OSError as error:
         return _failed(f"cannot serve on port {port}: {error}", 1)
