@@ -17,6 +17,7 @@ pytestmark = pytest.mark.real_agent
 FORKING = ["claude", "claude-2.1.165", "claude-agent-acp", "codex", "codex-acp"]
 """Those that fork at a turn."""
 PATIENCE = 120.0
+STEPS = 20
 
 
 def remembered(lab: Lab) -> list[str]:
@@ -117,7 +118,8 @@ async def test_an_agent_that_does_not_fork_at_a_turn_says_so(lab: Lab) -> None:
 
 @pytest.mark.parametrize("agent", ["claude-agent-acp", "codex", "codex-acp"])
 async def test_words_are_taken_into_the_running_turn(lab: Lab) -> None:
-    prompt = prompt_for([[Shell(GATE)], [Text("The gate is open.")]])
+    """Between two of its steps: there are as many as an agent may need to read the prompt."""
+    prompt = prompt_for([[Shell(GATE)], *([Shell("true")] for _ in range(STEPS)), [Text("Done.")]])
     with trio.fail_after(PATIENCE):
         async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
             assert session.capabilities["steer"]
@@ -126,7 +128,6 @@ async def test_words_are_taken_into_the_running_turn(lab: Lab) -> None:
                     if isinstance(event, agentrt.ItemOpened) and event.item.type == "tool":
                         break
                 session.steer("And [[again]]")
-                await trio.sleep(1)
                 open_gate(lab)
             assert turn.result.outcome == "completed"
             assert "Another answer." in turn.result.text
