@@ -54,12 +54,12 @@ def serve(agent: str) -> None:
 
     async def main() -> None:
         config = Config(agents={"fake": agentrt.Agent(name="fake", command=(agent,))})
-        security = agentrt.Security(token=TOKEN)
+        security = agentrt.web.Security(token=TOKEN)
         async with (
             agentrt.open_runtime(config=config) as runtime,
             trio.open_nursery() as nursery,
         ):
-            site = await nursery.start(partial(agentrt.serve, runtime, security=security))
+            site = await nursery.start(partial(agentrt.web.serve, runtime, security=security))
             session = await runtime.create("fake", cwd="/")
             say(port=site.port, session=session.id)
             lines = trio.wrap_file(sys.stdin)

@@ -58,13 +58,13 @@ def serve(agent: str) -> None:
 
     async def main() -> None:
         config = Config(agents={"fake": agentrt.Agent(name="fake", command=(agent,))})
-        security = agentrt.Security(token=TOKEN)
+        security = agentrt.web.Security(token=TOKEN)
         limits = agentrt.Limits(ws_clients=2000, ping=600)
         async with (
             agentrt.open_runtime(config=config, limits=limits) as runtime,
             trio.open_nursery() as nursery,
         ):
-            site = await nursery.start(partial(agentrt.serve, runtime, security=security))
+            site = await nursery.start(partial(agentrt.web.serve, runtime, security=security))
             busy, idle = [await runtime.create("fake", cwd="/") for _ in range(2)]
             say(port=site.port, busy=busy.id, idle=idle.id)
             lines = trio.wrap_file(sys.stdin)

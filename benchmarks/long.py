@@ -21,7 +21,7 @@ from agentrt._model.events import (
     ItemClosed,
     ItemOpened,
     TextDelta,
-    Tool,
+    ToolCall,
     TurnEnded,
     TurnStarted,
 )
@@ -42,7 +42,7 @@ def turn(number: int) -> list[Event]:
     prompt = [Text(f"prompt {number}")]
     shown = Item(id=user, type="user", turn=id, status="completed", content=list(prompt))
     call = Item(
-        id=tool, type="tool", turn=id, tool=Tool(call=tool, title="ls", input={"path": "."})
+        id=tool, type="tool", turn=id, tool=ToolCall(call=tool, title="ls", input={"path": "."})
     )
     return [
         TurnStarted(id, "user", list(prompt)),

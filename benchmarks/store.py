@@ -114,7 +114,7 @@ class Child:
         import agentrt
 
         if self.url is not None:
-            async with agentrt.open_store(self.url) as store:
+            async with agentrt.store.open_store(self.url) as store:
                 yield store
             return
         from agentrt._journal.sqlite import SqliteBackend
@@ -126,7 +126,7 @@ class Child:
             commit(backend, flush)
 
         SqliteBackend.commit = slow  # type: ignore[method-assign,assignment]  # a disk that stalls
-        async with agentrt.open_store(self.folder / "store.db") as store:
+        async with agentrt.store.open_store(self.folder / "store.db") as store:
             try:
                 yield store
             finally:
@@ -355,7 +355,7 @@ def turns_of(count: int) -> Iterator[list[Any]]:
         PermissionOption,
         TextDelta,
         ThoughtDelta,
-        Tool,
+        ToolCall,
         TurnEnded,
         TurnStarted,
         Usage,
@@ -386,7 +386,7 @@ def turns_of(count: int) -> Iterator[list[Any]]:
             ItemClosed(ids[1], "completed"),
         ]
         for call, id in enumerate(ids[2:5]):
-            tool = Tool(
+            tool = ToolCall(
                 call=f"toolu_{chance.getrandbits(80):x}",
                 name="Bash",
                 kind="execute",
@@ -452,7 +452,7 @@ class Build(NamedTuple):
     def stores(self) -> bool:
         """Whether it has stores at all."""
         asked = subprocess.run(
-            [self.python, "-c", "import agentrt; agentrt.open_store"],
+            [self.python, "-c", "import agentrt; agentrt.store.open_store"],
             env=self.environment(),
             capture_output=True,
         )

@@ -48,11 +48,11 @@ def telemetry(mode: str) -> dict[str, Any]:
 
     found: list[Any] = []
     if mode == "api":
-        found.append(agentrt.OpenTelemetry())
+        found.append(agentrt.telemetry.OpenTelemetry())
     if mode in ("spans", "both"):
-        found.append(agentrt.OpenTelemetry(tracer_provider=dropping()))
+        found.append(agentrt.telemetry.OpenTelemetry(tracer_provider=dropping()))
     if mode in ("metrics", "both"):
-        found.append(agentrt.Metrics())
+        found.append(agentrt.telemetry.Metrics())
     return {"telemetry": found} if found else {}
 
 

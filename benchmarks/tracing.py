@@ -37,7 +37,7 @@ async def work(protocol: str, name: str, size: int, file: str) -> None:
     if name != "flood":
         prompts = ["BENCH turn" if name == "turns" else ANSWER] * size
 
-    async def run(trace: agentrt.Trace | None) -> None:
+    async def run(trace: agentrt.tracing.Trace | None) -> None:
         async with agentrt.open_session(program, cwd="/", trace=trace) as session:
             for number, prompt in enumerate(["BENCH turn"] * 50 + prompts):
                 if number == 50:
@@ -53,7 +53,7 @@ async def work(protocol: str, name: str, size: int, file: str) -> None:
 
     begun: list[float] = []
     if file:
-        async with agentrt.open_trace(file, max_bytes=2**30) as trace:
+        async with agentrt.tracing.open_trace(file, max_bytes=2**30) as trace:
             await run(trace)
     else:
         await run(None)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import trio
 
-from agentrt import AgentNotFound
 from agentrt._agents import (
     BUILT_IN,
     Agent,
@@ -24,6 +23,7 @@ from agentrt._agents import (
     resolve_agent,
 )
 from agentrt._config import Config
+from agentrt.errors import AgentNotFound
 
 
 @pytest.fixture(autouse=True)

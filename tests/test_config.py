@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agentrt import Limits, Tenant
+from agentrt import Limits
 from agentrt._agents import BUILT_IN
 from agentrt._claude.options import ClaudeOptions
 from agentrt._config import Config, ConfigError, TenantTable, load_config
+from agentrt.web import Tenant
 
 
 class Place:

@@ -7,26 +7,70 @@ import re
 import subprocess
 import sys
 import traceback
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
+
+import pytest
 
 import agentrt
 import agentrt.testing
 from agentrt import _public
+from public import HOMES, MODULES
 
 REFERENCE = (Path(__file__).parents[1] / "docs/reference/python.md").read_text()
 
 
-def test_every_public_name_is_in_the_reference_and_nothing_else_is() -> None:
-    public = {
-        name
-        for package in (agentrt, agentrt.testing)
-        for name in dir(package)
-        if not name.startswith("_") and not isinstance(getattr(package, name), ModuleType)
-    }
-    documented = re.findall(r"^\.\. auto\w+:: (\w+)(?:\(\))?$", REFERENCE, re.MULTILINE)
-    assert len(documented) == len(set(documented))
-    assert public == set(documented)
+def documented() -> dict[str, list[str]]:
+    """The names in the reference, by module."""
+    names: dict[str, list[str]] = {}
+    module = ""
+    for kind, word in re.findall(r"^\.\. (\w+):: ([\w.]+)(?:\(.*\))?$", REFERENCE, re.MULTILINE):
+        if kind == "currentmodule":
+            module = word
+        elif kind != "automodule":
+            names.setdefault(module, []).append(word)
+    return names
+
+
+def test_the_reference_has_a_section_per_module_with_all_names_of_it() -> None:
+    found = documented()
+    for name, module in {"": agentrt, "testing": agentrt.testing, **MODULES}.items():
+        public = set(module.__all__)
+        if not name:  # the names of the top that have another home are documented there
+            public -= set(HOMES)
+        place = f"agentrt.{name}" if name else "agentrt"
+        assert len(found[place]) == len(set(found[place])), place
+        assert set(found.pop(place)) == public, place
+    assert not found
+
+
+def test_the_top_has_what_most_programs_need() -> None:
+    assert len(agentrt.__all__) <= 48
+    assert len(set(agentrt.__all__)) == len(agentrt.__all__)
+
+
+def test_a_name_has_one_home_and_may_be_at_the_top_too() -> None:
+    names = Counter(name for module in MODULES.values() for name in module.__all__)
+    assert [name for name, count in names.items() if count > 1] == []
+    for name in set(agentrt.__all__) & set(HOMES):
+        assert getattr(agentrt, name) is getattr(MODULES[HOMES[name]], name)
+
+
+@pytest.mark.parametrize("module", MODULES.values(), ids=lambda module: module.__name__)
+def test_all_names_every_name_of_a_module(module: ModuleType) -> None:
+    names = {name for name, value in vars(module).items() if not name.startswith(("_", "@"))}
+    assert names == set(module.__all__)
+
+
+@pytest.mark.parametrize("name", ["", *MODULES])
+def test_the_names_of_a_module_are_listed_by_purpose(name: str) -> None:
+    file = SRC / (f"{name}.py" if name else "__init__.py")
+    begin, end = ("__all__ = [", "]") if name else ("_HOMES = {", "}")
+    text = file.read_text().split(begin, 1)[1].split(end, 1)[0]
+    groups = [line.strip() for line in text.strip().splitlines() if line.strip().startswith("#")]
+    assert text.strip().startswith("#")
+    assert len(groups) == len(set(groups))
 
 
 def test_a_star_import_gives_what_is_public_also_as_the_first_import() -> None:
@@ -36,15 +80,22 @@ def test_a_star_import_gives_what_is_public_also_as_the_first_import() -> None:
         " print(*agentrt.__all__)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    public = {name for name in dir(agentrt) if not name.startswith("_")}
-    public -= {name for name in public if isinstance(getattr(agentrt, name), ModuleType)}
-    assert done.stdout.split() == sorted(public)
+    assert done.stdout.split() == agentrt.__all__
+
+
+def test_a_module_is_imported_on_first_use() -> None:
+    code = (
+        "import sys, agentrt\n"
+        "assert 'agentrt.web' not in sys.modules and 'trio' not in sys.modules\n"
+        "assert 'agentrt.web' in sys.modules if agentrt.web.serve else False\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_public_name_is_the_same_for_a_program_and_for_those_who_read_types() -> None:
     # What begins with "@" is pytest's: it rewrites the assertions of a package with a plugin.
     typed = {name: value for name, value in vars(_public).items() if name[0] not in "_@"}
-    assert sorted(typed) == agentrt.__all__
+    assert sorted(typed) == sorted(agentrt.__all__)
     assert all(getattr(agentrt, name) is value for name, value in typed.items())
 
 
@@ -53,7 +104,7 @@ def test_a_session_imports_what_it_needs(tmp_path: Path) -> None:
     code = (
         "import sys, agentrt, trio\n"
         "async def main():\n"
-        f"    async with agentrt.open_session(agentrt.acp({agent!r})): pass\n"
+        f"    async with agentrt.open_session(agentrt.agents.acp({agent!r})): pass\n"
         "try: trio.run(main)\n"
         "except agentrt.AgentStartError: print(*sys.modules)"
     )
@@ -74,28 +125,24 @@ def test_a_session_imports_what_it_needs(tmp_path: Path) -> None:
     assert not modules & {"h11", "difflib", *(f"agentrt.{name}" for name in unused)}
 
 
-ERRORS = [
-    value
-    for value in (getattr(agentrt, name) for name in dir(agentrt))
-    if isinstance(value, type) and issubclass(value, agentrt.AgentrtError)
-]
+ERRORS = [getattr(agentrt.errors, name) for name in agentrt.errors.__all__]
 
 
 def test_an_error_prints_by_the_name_that_a_program_imports() -> None:
     assert len(ERRORS) > 10
     for error in ERRORS:
         line = traceback.format_exception_only(error.__new__(error, "why"))[0]
-        assert line.startswith(f"agentrt.{error.__name__}")
+        assert line.startswith(f"agentrt.errors.{error.__name__}")
         assert pickle.loads(pickle.dumps(error)) is error
 
 
 def test_an_error_can_be_pickled() -> None:
     result = agentrt.TurnResult(turn="t1", outcome="failed")
     for error in (
-        agentrt.AgentDied("died", result),
+        agentrt.errors.AgentDied("died", result),
         agentrt.AgentStartError("no", returncode=3, stderr="why"),
-        agentrt.RequestError(-1, "refused", {"a": 1}),
-        agentrt.RemoteProtocolError("what", b"line"),
+        agentrt.errors.RequestError(-1, "refused", {"a": 1}),
+        agentrt.errors.RemoteProtocolError("what", b"line"),
         agentrt.Busy("now"),
     ):
         again = pickle.loads(pickle.dumps(error))

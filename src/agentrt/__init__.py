@@ -1,11 +1,11 @@
 """agentrt runs an agent's conversation as a tree of Trio tasks and gives every viewer the same
 numbered event log.
 
-Each layer imports only those below it: the terminal and the web frontends; the runtime (sessions,
-turns, processes, tools); the drivers `_acp`, `_claude` and `_codex`, which are independent of each
-other; the wire and the model, which contain no processes and no clocks.
+This module has the names that most programs need. The others are in modules by purpose: `agents`,
+`errors`, `events`, `permissions`, `tools`, `claude`, `codex`, `store`, `web`, `tracing`,
+`telemetry`, `lowlevel`, `testing`, `aio` and `asgi`.
 
-Importing this package is cheap: each public name is imported on first use.
+Importing this package is cheap: each name, and each of these modules, is imported on first use.
 """
 
 import importlib as _importlib
@@ -15,81 +15,102 @@ import typing as _typing
 from ._version import __version__ as __version__
 
 if _typing.TYPE_CHECKING:
+    from . import agents as agents
+    from . import aio as aio
+    from . import asgi as asgi
+    from . import claude as claude
+    from . import codex as codex
+    from . import errors as errors
+    from . import events as events
+    from . import permissions as permissions
+    from . import store as store
+    from . import telemetry as telemetry
+    from . import testing as testing
+    from . import tools as tools
+    from . import tracing as tracing
+    from . import web as web
     from ._public import *  # noqa: F403 - its imports are the public names
 
-_PUBLIC = {
-    "_agents": "Agent FoundAgent Quirks acp agent_version claude find_agents",
-    "_claude.options": "ClaudeOptions",
-    "_claude.sessions": "StoredSession",
-    "_errors": (
-        "AgentNotFound AgentrtError AgentStartError Busy FolderNotTrusted LimitExceeded "
-        "LocalProtocolError ProtocolError RemoteProtocolError RequestError SessionClosed "
-        "SessionElsewhere SessionMoved SessionNotFound StoreError StoreDamaged StoreInUse "
-        "StoreUnavailable TraceError"
-    ),
-    "_journal.base": "StoreEntry StoreHit StoreStatistics StoreStatus",
-    "_journal.store": "Store open_store",
-    "_limits": "Limits Tenant",
-    "_logging": "LogContext log_context",
-    "_model.content": "Audio Diff Image Resource ResourceLink Text",
-    "_model.events": (
-        "CommandsChanged Error Event Item ItemClosed ItemDelta ItemOpened ItemUpdated Modes "
-        "ModesChanged Notice PermissionClosed PermissionOpened PermissionOption PlanChanged "
-        "PlanEntry QueueChanged State StateChanged Task TaskChanged TextDelta ThoughtDelta "
-        "TitleChanged TurnEnded TurnStarted Usage UsageChanged"
-    ),
-    "_model.fork_point": "ForkPoint",
-    "_model.log": "Overrun",
-    "_model.result": "AgentDied AgentFailed Denial Failure TurnFailed TurnResult TurnTimedOut",
-    "_model.state": "Snapshot",
-    "_permissions.policies": (
-        "Allow Ask Decision Deny PermissionRequest Policy allow_all ask deny_all rules"
-    ),
-    "_runtime.agent_sessions": "delete_session list_sessions",
-    "_runtime.claude_control": (
-        "ClaudeControl ContextUsage McpServersChanged McpServerState RewoundFiles TaskOutput"
-    ),
-    "_runtime.claude_sessions": "ClaudeSessions",
-    "_runtime.connect": "connect",
-    "_runtime.open": "open_session reopen_session",
-    "_runtime.options": "SessionOptions",
-    "_runtime.own_services": "Files Terminal TerminalExit TerminalOutput Terminals",
-    "_runtime.query": "Query query",
-    "_runtime.register": "SessionInfo",
-    "_runtime.runtime": "AgentInfo Runtime open_runtime",
-    "_session.agent_sessions": "AgentSession",
-    "_session.session": "Session",
-    "_session.subscription": "Subscription",
-    "_session.turn": "Turn",
-    "_runtime.websocket": "websocket",
-    "_telemetry.metrics": "Metrics",
-    "_telemetry.otel": "OpenTelemetry",
-    "_trace.record": "TraceRecord",
-    "_trace.subscription": "TraceSubscription",
-    "_trace.trace": "Trace open_trace",
-    "_tools.extensions": "Extension ExtensionContext extension",
-    "_tools.hooks": "Hook HookContext hook",
-    "_tools.tools": "Tool ToolContext ToolError tool",
-    "_web.security": "Security",
-    "_web.server": "serve",
-    "_web.site": "Site SiteStatistics",
+_HOMES = {
+    # conversations
+    "open_session": "_runtime.open",
+    "query": "_runtime.query",
+    "Query": "_runtime.query",
+    "Session": "_session.session",
+    "Turn": "_session.turn",
+    "TurnResult": "_model.result",
+    "Prompt": "_model.content",
+    "When": "_session.core",
+    "SessionOptions": "_runtime.options",
+    "Limits": "_limits",
+    # many sessions
+    "open_runtime": "_runtime.runtime",
+    "Runtime": "_runtime.runtime",
+    "SessionInfo": "_runtime.register",
+    # agents
+    "Agent": "_agents",
+    "find_agents": "_agents",
+    # tools and hooks
+    "tool": "_tools.tools",
+    "Tool": "_tools.tools",
+    "ToolContext": "_tools.tools",
+    "ToolError": "_tools.tools",
+    "hook": "_tools.hooks",
+    # permission policies
+    "rules": "_permissions.policies",
+    "allow_all": "_permissions.policies",
+    "deny_all": "_permissions.policies",
+    "ask": "_permissions.policies",
+    "Policy": "_permissions.policies",
+    "PermissionRequest": "_permissions.policies",
+    "Allow": "_permissions.policies",
+    "Deny": "_permissions.policies",
+    # common events and content
+    "Event": "_model.events",
+    "TurnStarted": "_model.events",
+    "TurnEnded": "_model.events",
+    "ItemOpened": "_model.events",
+    "ItemUpdated": "_model.events",
+    "ItemClosed": "_model.events",
+    "TextDelta": "_model.events",
+    "ThoughtDelta": "_model.events",
+    "ToolCall": "_model.events",
+    "PermissionOpened": "_model.events",
+    "Notice": "_model.events",
+    "Image": "_model.content",
+    # common errors
+    "AgentrtError": "_errors",
+    "AgentStartError": "_errors",
+    "LocalProtocolError": "_errors",
+    "Busy": "_errors",
+    "SessionClosed": "_errors",
+    "TurnFailed": "_model.result",
 }
-"""The public names by module, matching the imports in `_public` for type checkers."""
+"""The names of this module, by purpose, and the modules that define them.
 
-_PLACES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
+`_public` imports them for type checkers.
+"""
+
+__all__ = [*_HOMES]
+
+_MODULES = (
+    *("agents", "aio", "asgi", "claude", "codex", "errors", "events", "permissions", "store"),
+    *("telemetry", "testing", "tools", "tracing", "web"),
+)
+"""The public modules."""
 
 
 def __getattr__(name: str) -> object:
-    if name == "__all__":
-        return sorted(_PLACES)
-    if name not in _PLACES:
+    if name in _MODULES:
+        return _importlib.import_module(f".{name}", __name__)
+    if name not in _HOMES:
         # Passing the module lets a traceback suggest a name.
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=_sys.modules[__name__])
-    module = _importlib.import_module(f".{_PLACES[name]}", __name__)
+    module = _importlib.import_module(f".{_HOMES[name]}", __name__)
     value = globals()[name] = getattr(module, name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PLACES})
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -173,4 +173,4 @@ class LimitExceeded(AgentrtError):
 
 for _each in tuple(globals().values()):
     if isinstance(_each, type) and issubclass(_each, AgentrtError):
-        _each.__module__ = "agentrt"  # the public import path, also shown in tracebacks
+        _each.__module__ = "agentrt.errors"  # the public import path, also shown in tracebacks

@@ -24,8 +24,8 @@ def check_trio(function: str) -> None:
     """
     if not trio.lowlevel.in_trio_task():
         raise LocalProtocolError(
-            f"agentrt.{function} was called outside Trio. In a program on asyncio use"
-            f" agentrt.aio.{function}, which is the same; or run yours with trio.run(main)"
+            f"{function} must be called in a Trio task; in an asyncio program, use"
+            f" agentrt.aio.{function} instead, or run the program with trio.run(main)"
         )
 
 

@@ -1,4 +1,4 @@
-"""`agentrt.serve` as an ASGI application, for use in an existing server.
+"""`agentrt.web.serve` as an ASGI application, for use in an existing server.
 
 The page, the WebSockets of all dialects, `/metrics` and `/healthz` are the same as with `serve`:
 the same code with a different transport. Under a Trio server (Hypercorn's worker) it runs directly;
@@ -51,7 +51,7 @@ class Application:
       controlled by the token and the host names.
     - `url`: the public URL. Its host and the `allow_hosts` of `security` are the accepted host
       names; its path is the mount point.
-    - `agent`, `cwd`, `roots`, `metrics`: as in `agentrt.serve`.
+    - `agent`, `cwd`, `roots`, `metrics`: as in `agentrt.web.serve`.
 
     Raises `ValueError` for a value that `serve` would refuse, `TypeError` for a wrong type.
     """

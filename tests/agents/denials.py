@@ -139,7 +139,7 @@ async def in_modes(lab: Lab) -> dict[str, str]:
                 await session.set_mode(choice.id)
             except agentrt.LocalProtocolError:
                 found[choice.id] = "refused"
-            except agentrt.RequestError:
+            except agentrt.errors.RequestError:
                 found[choice.id] = "not offered"
             else:
                 found[choice.id] = worst((await attempt(session, lab)).values())

@@ -12,7 +12,8 @@ import trio
 from msgspec import structs
 
 import agentrt
-from agentrt import Agent, Event, Item, Policy, Session, Tool
+from agentrt import Agent, Event, Policy, Session, Tool
+from agentrt.events import Item
 
 from .lab import Lab
 from .recipes import CLAUDES
@@ -86,7 +87,7 @@ class Story:
                         yield f"{item.id} was opened in {item.turn}, which was over"
                     whole = item.status in TERMINAL  # such as the prompt itself
                     (closed if whole else items)[item.id] = item.turn
-                case agentrt.ItemDelta(item=key):
+                case agentrt.events.ItemDelta(item=key):
                     if key not in items:
                         yield f"{key} grew while it was not open"
                 case agentrt.ItemUpdated(item=key, patch=patch):
@@ -101,7 +102,7 @@ class Story:
                     closed[key] = items.pop(key, None)
                 case agentrt.PermissionOpened(request=key, background=background):
                     questions[key] = background
-                case agentrt.PermissionClosed(request=key):
+                case agentrt.events.PermissionClosed(request=key):
                     if questions.pop(key, None) is None:
                         yield f"{key} was closed while it was not open"
                 case _:
@@ -116,7 +117,7 @@ def agent_of(lab: Lab) -> Agent:
     for found in agentrt.find_agents():
         if found.agent.name == name:
             return structs.replace(found.agent, command=lab.argv, installed_as=None)
-    return agentrt.acp(lab.argv, name=lab.agent)
+    return agentrt.agents.acp(lab.argv, name=lab.agent)
 
 
 @asynccontextmanager

@@ -20,11 +20,11 @@ PATIENCE = 180.0
 
 TOLD_APART = (
     agentrt.ItemUpdated,
-    agentrt.QueueChanged,
-    agentrt.UsageChanged,
-    agentrt.ModesChanged,
-    agentrt.CommandsChanged,
-    agentrt.TitleChanged,
+    agentrt.events.QueueChanged,
+    agentrt.events.UsageChanged,
+    agentrt.events.ModesChanged,
+    agentrt.events.CommandsChanged,
+    agentrt.events.TitleChanged,
     agentrt.Notice,
 )
 """How often, and when, an agent mentions these is its own affair; and a prompt may wait a moment
@@ -82,9 +82,9 @@ def story(events: list[agentrt.Event]) -> list[str]:
                 kind = f"{item.type} opened"
             case agentrt.ItemClosed(item=key, status=status):
                 kind = f"{types[key]} {status}"
-            case agentrt.PermissionClosed(request=key, option=str(option)):
+            case agentrt.events.PermissionClosed(request=key, option=str(option)):
                 kind = f"permission {options[key, option]}"
-            case agentrt.StateChanged(state=state):
+            case agentrt.events.StateChanged(state=state):
                 kind = f"state {state.phase}"
             case agentrt.TurnEnded(outcome=outcome, by=by):
                 kind = f"turn {outcome} by {by}"

@@ -39,7 +39,7 @@ async def test_an_error_of_the_api_is_a_failed_turn(
     with trio.fail_after(PATIENCE):
         async with session_with(lab) as (session, story):
             with pytest.raises(
-                agentrt.AgentFailed, match=str(status) if status != 404 else "model"
+                agentrt.errors.AgentFailed, match=str(status) if status != 404 else "model"
             ):
                 await session.run(f"Please [[error-{status}]]")
             again = await session.run("Please [[again]]")

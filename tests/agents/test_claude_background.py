@@ -62,7 +62,7 @@ async def test_the_steps_of_a_sub_agent_are_shown_below_its_call(lab: Lab) -> No
         ("text", True),
         ("text", False),
     ]
-    assert story.all(agentrt.TaskChanged) == []
+    assert story.all(agentrt.events.TaskChanged) == []
     assert (lab.work / "sub.txt").exists()
 
 
@@ -160,7 +160,7 @@ async def test_a_background_agent_may_ask_and_call_outside_turns(lab: Lab) -> No
         contexts.append(context)
         return "recorded"
 
-    def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         asked.append(request.tool)
         return agentrt.Allow()
 
@@ -221,4 +221,4 @@ async def test_a_long_command_in_the_foreground_is_no_background_task(lab: Lab) 
         async with session_with(lab) as (session, story):
             await session.run(prompt_for(script))
             assert session.tasks == {}
-    assert story.all(agentrt.TaskChanged) == []
+    assert story.all(agentrt.events.TaskChanged) == []

@@ -152,7 +152,9 @@ async def test_a_cancel_takes_back_an_open_permission(lab: Lab) -> None:
                         turn.cancel()
             again = await session.run("Please [[again]]")
     assert turn.result.outcome == "cancelled"
-    assert [closed.outcome for closed in story.all(agentrt.PermissionClosed)] == ["cancelled"]
+    assert [closed.outcome for closed in story.all(agentrt.events.PermissionClosed)] == [
+        "cancelled"
+    ]
     assert [status for _, status in story.tools()] == ["cancelled"]
     assert again.text == "Another answer."
     assert not (lab.work / "ran.txt").exists()

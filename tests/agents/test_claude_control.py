@@ -98,7 +98,7 @@ async def test_mcp_servers_are_added_switched_connected_anew_and_removed(lab: La
 
     with trio.fail_after(PATIENCE):
         async with session_with(lab) as (session, _):
-            claude = agentrt.ClaudeControl(session)
+            claude = agentrt.claude.ClaudeControl(session)
             added = await claude.set_mcp_servers(
                 {"shop": {**described, "type": "stdio", "env": {}}}
             )
@@ -130,7 +130,7 @@ async def test_mcp_servers_are_added_switched_connected_anew_and_removed(lab: La
             removed = await claude.set_mcp_servers({})
             assert removed.removed == ["shop"]
             await becomes(None)
-            with pytest.raises(agentrt.RequestError, match="not found"):
+            with pytest.raises(agentrt.errors.RequestError, match="not found"):
                 await claude.reconnect_mcp_server("nobody")
     assert turn.result.text == "Ordered."
 
@@ -148,12 +148,12 @@ async def test_a_running_command_can_be_sent_to_the_background(lab: Lab) -> None
             async with session.prompt(prompt_for(script)) as turn:
                 await until(lambda: story_tools(session))
                 while not session.tasks:
-                    await agentrt.ClaudeControl(session).send_to_background()
+                    await agentrt.claude.ClaudeControl(session).send_to_background()
                     await trio.sleep(0.1)
             assert turn.result.text == "Left it."
             [task] = session.tasks.values()
             assert task.status == "running"
-            output = await agentrt.ClaudeControl(session).task_output(task.id)
+            output = await agentrt.claude.ClaudeControl(session).task_output(task.id)
             open_gate(lab)
             await session.drained()
             assert session.tasks[task.id].status == "completed"
@@ -161,7 +161,7 @@ async def test_a_running_command_can_be_sent_to_the_background(lab: Lab) -> None
     assert turns(story) == [("user", "completed"), ("agent", "completed")]
 
 
-def story_tools(session: agentrt.Session) -> list[agentrt.Item]:
+def story_tools(session: agentrt.Session) -> list[agentrt.events.Item]:
     return [item for item in session.snapshot().items if item.type == "tool"]
 
 

@@ -54,7 +54,7 @@ async def test_it_answers_asks_calls_tools_and_is_cancelled_over_a_socket(lab: L
         return f"recorded: {summary}"
 
     with trio.fail_after(PATIENCE):
-        async with agentrt.connect(
+        async with agentrt.agents.connect(
             lambda: claude(lab),
             protocol="claude",
             name="far",

@@ -109,7 +109,7 @@ async def test_the_last_words_are_stored_before_the_end(lab: Lab) -> None:
             await session.run("Please [[text]]")
             stored = session.agent_session
         assert stored is not None
-        entries = await agentrt.ClaudeSessions(lab.home / ".claude").read(stored)
+        entries = await agentrt.claude.ClaudeSessions(lab.home / ".claude").read(stored)
     assert entries[-1]["type"] in ("assistant", "system")
     assert "Hello from the scripted model." in str(entries)
 
@@ -178,7 +178,7 @@ HOST = """
 import sys, trio, agentrt
 
 async def main():
-    agent = agentrt.claude([sys.argv[1]])
+    agent = agentrt.agents.claude([sys.argv[1]])
     async with agentrt.open_session(agent, permissions=agentrt.allow_all) as session:
         await session.run(sys.argv[2])
 
@@ -385,7 +385,7 @@ async def in_a_tool(visit: Visit) -> None:
 
 
 async def in_a_permission(visit: Visit) -> None:
-    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         await visit.now()
         return agentrt.Allow()
 

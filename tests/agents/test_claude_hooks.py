@@ -23,7 +23,7 @@ PATIENCE = 120.0
 Answer = dict[str, Any]
 
 
-def hook(event: str, answer: Answer | None = None, **options: Any) -> agentrt.Hook:
+def hook(event: str, answer: Answer | None = None, **options: Any) -> agentrt.tools.Hook:
     """A hook that always answers the same."""
 
     @agentrt.hook(event, **options)
@@ -38,7 +38,7 @@ def decides(event: str, **output: Any) -> Answer:
     return {"hookSpecificOutput": {"hookEventName": event, **output}}
 
 
-def shown(session: agentrt.Session, tool: agentrt.Item) -> str:
+def shown(session: agentrt.Session, tool: agentrt.events.Item) -> str:
     """What a tool call shows in the end."""
     [item] = [item for item in session.snapshot().items if item.id == tool.id]
     assert item.tool is not None
@@ -79,9 +79,9 @@ MOMENTS: dict[str, set[str]] = {
 async def test_hooks_are_asked_at_their_moments(lab: Lab) -> None:
     asked: list[str] = []
 
-    def watch(event: str) -> agentrt.Hook:
+    def watch(event: str) -> agentrt.tools.Hook:
         @agentrt.hook(event)
-        async def note(input: dict[str, Any], context: agentrt.HookContext) -> None:
+        async def note(input: dict[str, Any], context: agentrt.tools.HookContext) -> None:
             await trio.lowlevel.checkpoint()
             assert input["hook_event_name"] == event == context.event
             asked.append(event)
@@ -114,7 +114,7 @@ async def test_every_event_may_be_hooked_and_the_rarer_ones_have_their_moments(l
     (lab.work / "part").mkdir()
     (tree := lab.home / "tree").mkdir()
 
-    def watch(event: str) -> agentrt.Hook:
+    def watch(event: str) -> agentrt.tools.Hook:
         @agentrt.hook(event)
         async def note(input: dict[str, Any]) -> Answer | None:
             await trio.lowlevel.checkpoint()
@@ -160,10 +160,10 @@ async def test_every_event_may_be_hooked_and_the_rarer_ones_have_their_moments(l
 
 
 async def test_a_hook_knows_its_turn_and_its_tool_call(lab: Lab) -> None:
-    contexts: list[agentrt.HookContext] = []
+    contexts: list[agentrt.tools.HookContext] = []
 
     @agentrt.hook("PreToolUse", matcher="Bash")
-    async def note(input: dict[str, Any], context: agentrt.HookContext) -> None:
+    async def note(input: dict[str, Any], context: agentrt.tools.HookContext) -> None:
         await trio.lowlevel.checkpoint()
         contexts.append(context)
 
@@ -237,13 +237,13 @@ async def test_a_hook_has_the_host_asked(lab: Lab) -> None:
             story,
         ):
             await session.run(prompt_for(script))
-    assert [closed.by for closed in story.all(agentrt.PermissionClosed)] == ["policy"]
+    assert [closed.by for closed in story.all(agentrt.events.PermissionClosed)] == ["policy"]
 
 
 async def test_every_hook_of_a_moment_is_asked_at_once(lab: Lab) -> None:
     met = [trio.Event(), trio.Event()]
 
-    def meeting(mine: int) -> agentrt.Hook:
+    def meeting(mine: int) -> agentrt.tools.Hook:
         @agentrt.hook("PreToolUse")
         async def meet(input: dict[str, Any]) -> None:
             met[mine].set()
@@ -376,7 +376,7 @@ async def test_a_hook_may_answer_a_permission_before_the_host_does(lab: Lab) -> 
             result = await session.run("Please [[shell]]")
     assert result.outcome == "completed"
     assert (lab.work / "ran.txt").exists()
-    assert [closed.by for closed in story.all(agentrt.PermissionClosed)] == ["agent"]
+    assert [closed.by for closed in story.all(agentrt.events.PermissionClosed)] == ["agent"]
 
 
 # --- elicitations of MCP servers

@@ -115,7 +115,7 @@ async def test_what_is_allowed_beforehand_is_shown_but_not_asked(lab: Lab) -> No
     """No policy hears of it: whoever wants to be asked must not allow it here."""
     asked: list[agentrt.PermissionRequest] = []
 
-    def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         asked.append(request)
         return agentrt.Deny()
 
@@ -137,5 +137,5 @@ async def test_the_log_is_complete_behind_the_end_of_the_session(lab: Lab) -> No
         events = [event async for event in told]  # not one was read before
     text = "".join(event.text for event in events if isinstance(event, agentrt.TextDelta))
     assert text == "word " * 500
-    assert isinstance(events[-1], agentrt.StateChanged)
+    assert isinstance(events[-1], agentrt.events.StateChanged)
     assert events[-1].state.phase == "closed"

@@ -32,7 +32,7 @@ import agentrt
 
 handler_invocations = 0
 stream_closed_errors = 0
-agent = agentrt.claude([sys.argv[1]])
+agent = agentrt.agents.claude([sys.argv[1]])
 asks = sys.argv[2:]
 
 @agentrt.tool
@@ -88,7 +88,7 @@ async def ask_somebody(request):
 async def prompts():
     for ask in asks:
         await trio.sleep(0.3)
-        yield [agentrt.Text(ask)]
+        yield [agentrt.events.Text(ask)]
     await trio.sleep(0.3)
 
 async def main():

@@ -70,7 +70,7 @@ def said(events: list[agentrt.Event]) -> str:
     return "".join(event.text for event in events if isinstance(event, agentrt.TextDelta))
 
 
-def stream_closed_errors(query: agentrt.Query) -> list[agentrt.Item]:
+def stream_closed_errors(query: agentrt.Query) -> list[agentrt.events.Item]:
     """Tool calls that failed although the tool here did not."""
     items = query.session.snapshot().items
     return [item for item in items if item.type == "tool" and item.status != "completed"]

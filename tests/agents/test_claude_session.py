@@ -30,14 +30,14 @@ async def test_the_model_can_be_changed_between_turns(lab: Lab) -> None:
             assert session.modes.model == "haiku"
             await session.run("Please [[again]]")
             assert session.modes.model == "haiku"  # still, by the turn's own word
-    first, *_ = story.all(agentrt.ModesChanged)
+    first, *_ = story.all(agentrt.events.ModesChanged)
     assert first.modes.model != "haiku"
 
 
 async def test_the_permission_mode_decides_what_is_asked(lab: Lab) -> None:
     asked: list[agentrt.PermissionRequest] = []
 
-    def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         asked.append(request)
         return agentrt.Deny()
 
@@ -58,7 +58,7 @@ async def test_the_permission_mode_decides_what_is_asked(lab: Lab) -> None:
 async def test_a_mode_that_cannot_be_had_is_refused(lab: Lab, mode: str) -> None:
     with trio.fail_after(PATIENCE):
         async with session_with(lab) as (session, _):
-            with pytest.raises(agentrt.RequestError, match="permission mode"):
+            with pytest.raises(agentrt.errors.RequestError, match="permission mode"):
                 await session.set_mode(mode)
             assert session.modes is not None
             assert session.modes.mode == "default"
@@ -86,14 +86,14 @@ async def test_claudes_own_requests_can_be_made_by_their_names(lab: Lab) -> None
     with trio.fail_after(PATIENCE):
         async with session_with(lab, tools=[record_result]) as (session, _):
             await session.run("Please [[text]]")
-            claude = agentrt.ClaudeControl(session)
+            claude = agentrt.claude.ClaudeControl(session)
             status = await claude.mcp_servers()
             usage = await claude.context_usage()
             await claude.set_max_thinking_tokens(2048)
             await session.call("stop_task", task="nobody")
-            with pytest.raises(agentrt.RequestError, match="Unsupported"):
+            with pytest.raises(agentrt.errors.RequestError, match="Unsupported"):
                 await session.call("make_coffee")
-            with pytest.raises(agentrt.RequestError, match="no set_option"):
+            with pytest.raises(agentrt.errors.RequestError, match="no set_option"):
                 await session.set_option("colour", "blue")
     assert [(s.name, s.status) for s in status] == [("agentrt", "connected")]
     assert usage.max_tokens > usage.total_tokens > 0
@@ -113,11 +113,11 @@ async def test_files_are_rewound_to_a_turn(lab: Lab) -> None:
         ) as (session, _):
             result = await session.run(prompt_for(script))
             assert note.read_text() == "after\n"
-            claude = agentrt.ClaudeControl(session)
+            claude = agentrt.claude.ClaudeControl(session)
             tried = await claude.rewind_files(result.turn, dry_run=True)
             assert note.read_text() == "after\n"
             rewound = await claude.rewind_files(result.turn)
-            with pytest.raises(agentrt.RequestError, match="no prompt began"):
+            with pytest.raises(agentrt.errors.RequestError, match="no prompt began"):
                 await claude.rewind_files("t99")
     assert tried.can_rewind
     assert rewound.can_rewind
@@ -157,7 +157,7 @@ async def test_an_image_can_be_sent_beside_the_text(lab: Lab) -> None:
         "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     )
     content: list[Any] = [
-        agentrt.Text("Please [[again]]"),
+        agentrt.events.Text("Please [[again]]"),
         agentrt.Image(data=pixel, mime_type="image/png"),
     ]
     with trio.fail_after(PATIENCE):
@@ -169,7 +169,7 @@ async def test_an_image_can_be_sent_beside_the_text(lab: Lab) -> None:
 async def test_a_prompt_can_be_steered_into_a_running_turn(lab: Lab) -> None:
     """Claude takes it in behind the running tool, and one result answers both."""
 
-    async def slowly(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def slowly(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         session.steer("And one more thing.")
         await trio.sleep(0.2)
         return agentrt.Allow()

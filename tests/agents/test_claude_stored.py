@@ -25,8 +25,8 @@ async def first_session(lab: Lab, *prompts: str) -> str:
         return session.agent_session
 
 
-def stored(lab: Lab) -> agentrt.ClaudeSessions:
-    return agentrt.ClaudeSessions(lab.home / ".claude")
+def stored(lab: Lab) -> agentrt.claude.ClaudeSessions:
+    return agentrt.claude.ClaudeSessions(lab.home / ".claude")
 
 
 def remembered(lab: Lab) -> list[str]:
@@ -103,10 +103,10 @@ async def test_a_session_may_be_given_its_id(lab: Lab) -> None:
 )
 async def test_a_session_that_does_not_exist_is_not_found(lab: Lab, session: str) -> None:
     with trio.fail_after(PATIENCE):
-        with pytest.raises(agentrt.SessionNotFound):
+        with pytest.raises(agentrt.errors.SessionNotFound):
             async with session_with(lab, resume=session):
                 pytest.fail("there is none")
-        with pytest.raises(agentrt.SessionNotFound):
+        with pytest.raises(agentrt.errors.SessionNotFound):
             await stored(lab).read(session)
 
 
@@ -154,6 +154,6 @@ async def test_a_stored_session_is_deleted(lab: Lab) -> None:
         session_id = await first_session(lab, "Please [[text]]")
         await store.delete(session_id)
         assert await store.list() == []
-        with pytest.raises(agentrt.SessionNotFound):
+        with pytest.raises(agentrt.errors.SessionNotFound):
             async with session_with(lab, resume=session_id):
                 pytest.fail("there is none")

@@ -36,7 +36,7 @@ async def test_thinking_is_distinguished_from_the_answer(lab: Lab) -> None:
 
 
 async def test_a_permission_can_be_given_for_another_input(lab: Lab) -> None:
-    def quieter(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def quieter(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         command = request.input["command"].replace("marker-42", "marker-43")
         return agentrt.Allow(updated_input={**request.input, "command": command})
 
@@ -48,7 +48,7 @@ async def test_a_permission_can_be_given_for_another_input(lab: Lab) -> None:
 
 
 async def test_a_denial_gives_the_model_its_reason(lab: Lab) -> None:
-    def not_today(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def not_today(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         return agentrt.Deny("Not on a Sunday.")
 
     with trio.fail_after(PATIENCE):
@@ -60,7 +60,7 @@ async def test_a_denial_gives_the_model_its_reason(lab: Lab) -> None:
 
 
 async def test_a_denial_can_end_the_turn(lab: Lab) -> None:
-    def stop(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def stop(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         return agentrt.Deny("Stop.", interrupt=True)
 
     with trio.fail_after(PATIENCE):
@@ -78,7 +78,7 @@ async def test_a_denial_can_end_the_turn(lab: Lab) -> None:
 async def test_what_is_always_allowed_is_asked_once(lab: Lab) -> None:
     asked: list[agentrt.PermissionRequest] = []
 
-    def always(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def always(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         asked.append(request)
         return agentrt.Allow(remember=True)
 
@@ -138,7 +138,7 @@ async def test_a_plan_is_approved_or_not(lab: Lab, option: str, mode: str, statu
 # --- in-process tools
 
 
-def output_of(session: agentrt.Session, tool: agentrt.Item) -> str:
+def output_of(session: agentrt.Session, tool: agentrt.events.Item) -> str:
     """What a tool call shows in the end."""
     [item] = [item for item in session.snapshot().items if item.id == tool.id]
     assert item.tool is not None
@@ -312,7 +312,7 @@ async def test_structured_output_that_is_missing_is_a_failure_with_a_reason(lab:
     with trio.fail_after(PATIENCE):
         async with session_with(lab, options={"json_schema": SCHEMA}) as (session, _):
             result = await session.run("Please [[text]]", check=False)
-            with pytest.raises(agentrt.AgentFailed, match="structured output"):
+            with pytest.raises(agentrt.errors.AgentFailed, match="structured output"):
                 await session.run("Please [[text]]")
     assert result.outcome == "failed"
     assert result.error is not None

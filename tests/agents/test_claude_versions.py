@@ -33,7 +33,7 @@ async def test_a_supported_version_is_known_and_not_warned_of(lab: Lab) -> None:
 
 async def test_claude_code_is_refused_where_the_older_dialect_is_spoken(lab: Lab) -> None:
     """It would ignore every answer."""
-    agent = agentrt.claude(lab.argv, legacy=True)
+    agent = agentrt.agents.claude(lab.argv, legacy=True)
     opening = agentrt.open_session(agent, cwd=lab.work, env=lab.env, permissions=agentrt.allow_all)
     with trio.fail_after(PATIENCE):
         async with opening as session:

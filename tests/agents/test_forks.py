@@ -108,7 +108,7 @@ async def test_an_agent_that_does_not_fork_at_a_turn_says_so(lab: Lab) -> None:
         async with session_with(lab) as (session, _):
             result = await session.run("Please [[text]]")
             assert not session.capabilities["fork_at"]
-            point = agentrt.ForkPoint(messages=("m",))
+            point = agentrt.events.ForkPoint(messages=("m",))
             first, turn = session.agent_session, result.turn
             assert turn
         with pytest.raises(agentrt.AgentStartError, match=r"cannot fork|forks a session at"):

@@ -29,7 +29,7 @@ async def save_note(text: str) -> str:
 notes: list[str] = []
 
 
-def only_pytest(request: agentrt.PermissionRequest) -> agentrt.Decision:
+def only_pytest(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
     if request.command is not None and request.command.startswith("pytest"):
         return agentrt.Allow()
     return agentrt.Deny("only tests are run")
@@ -95,7 +95,7 @@ async def test_and_so_it_does_in_the_test_kit(agent: str, policy: str) -> None:
 async def test_and_on_the_demo_agent(policy: str) -> None:
     command = (sys.executable, "-m", "agentrt.demo")
     async with agentrt.open_session(
-        agentrt.acp(command), tools=[save_note], permissions=POLICIES[policy]
+        agentrt.agents.acp(command), tools=[save_note], permissions=POLICIES[policy]
     ) as session:
         await session.run('/tool save_note {"text": "milk"}', check=False)
     assert notes == KEPT[policy]

@@ -88,7 +88,7 @@ async def test_what_is_allowed_happens(lab: Lab) -> None:
 async def test_the_documentation_says_what_its_requests_answer(lab: Lab) -> None:
     told: dict[str, agentrt.PermissionRequest] = {}
 
-    def listen(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def listen(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         told[request.kind] = request
         return agentrt.Allow()
 

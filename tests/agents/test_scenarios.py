@@ -42,7 +42,7 @@ async def test_an_allowed_command_is_run(lab: Lab) -> None:
     assert "The command is finished." in result.text
     assert (lab.work / "ran.txt").read_text() == "marker-42\n"
     assert [status for _, status in story.tools()] == ["completed"]
-    asked = story.all(agentrt.PermissionClosed)
+    asked = story.all(agentrt.events.PermissionClosed)
     assert [question.by for question in asked] == ["policy"]
 
 
@@ -113,7 +113,7 @@ async def test_a_cancel_at_an_open_permission_ends_the_turn(lab: Lab) -> None:
                         turn.cancel()
             result = await session.run("Please [[text]]")
     assert turn.result.outcome == "cancelled"
-    [question] = story.all(agentrt.PermissionClosed)
+    [question] = story.all(agentrt.events.PermissionClosed)
     assert (question.outcome, question.by) == ("cancelled", "turn")
     assert not (lab.work / "ran.txt").exists()
     assert HELLO in result.text

@@ -91,6 +91,6 @@ def _told(events: list[Any]) -> list[Any]:
                 said[id] += text
             case agentrt.ItemClosed(item=id, status=status):
                 told.append((status, said[id]))
-            case agentrt.PermissionClosed(outcome=outcome):
+            case agentrt.events.PermissionClosed(outcome=outcome):
                 told.append(outcome)
     return told

@@ -73,7 +73,7 @@ async def test_it_would_run_if_the_folder_were_trusted(lab: Lab) -> None:
 @pytest.mark.parametrize("agent", NEVER_IGNORED)
 async def test_what_an_agent_cannot_ignore_keeps_it_from_being_started(lab: Lab) -> None:
     put(lab, NEVER_IGNORED[lab.agent])
-    with pytest.raises(agentrt.FolderNotTrusted, match=f"^{lab.agent} is not started"):
+    with pytest.raises(agentrt.errors.FolderNotTrusted, match=f"^{lab.agent} is not started"):
         await open_and_try(lab)
     assert ran(lab) == []
 
@@ -120,7 +120,7 @@ async def test_the_agent_s_own_trust_does_not_count(lab: Lab) -> None:
     put(lab, own_trust(lab), lab.home)
     try:
         await open_and_try(lab)
-    except agentrt.FolderNotTrusted:
+    except agentrt.errors.FolderNotTrusted:
         assert lab.agent in ASLEEP
     assert ran(lab) == []
 

@@ -27,6 +27,7 @@ from agentrt.aio.handlers import lent
 from agentrt.aio.views import _VIEWS, view
 from agentrt.testing import FakeAcpAgent
 from aio.kit import fake_session, run
+from public import PUBLIC
 from runtime.fakes import Incarnations, asking, echo, obedient
 
 
@@ -99,11 +100,11 @@ def test_errors_come_through_with_their_types() -> None:
             agent.process.exit(9)
 
     async def main() -> None:
-        with pytest.raises(agentrt.AgentNotFound):
+        with pytest.raises(agentrt.errors.AgentNotFound):
             async with aio.open_session("nobody"):
                 pass
         async with fake_session(Incarnations(dies).start) as session:
-            with pytest.raises(agentrt.AgentDied) as caught:
+            with pytest.raises(agentrt.errors.AgentDied) as caught:
                 await session.run("hello")
             assert caught.value.result.outcome == "agent_died"
         with pytest.raises(ZeroDivisionError):
@@ -140,7 +141,7 @@ def test_a_session_that_breaks_cancels_the_task_that_is_in_its_block(
 def test_policies_tools_and_hooks_may_be_coroutines_of_asyncio() -> None:
     asked: list[str] = []
 
-    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         await asyncio.sleep(0.001)
         asked.append(request.title)
         return agentrt.Allow()
@@ -177,7 +178,7 @@ def test_a_tool_runs_in_asyncio_and_sees_its_session_so(tmp_path: Path) -> None:
 
 def test_a_hook_is_asked_in_asyncio() -> None:
     @agentrt.hook("PreToolUse")
-    async def look(given: dict[str, str], context: agentrt.HookContext) -> None:
+    async def look(given: dict[str, str], context: agentrt.tools.HookContext) -> None:
         await asyncio.sleep(0.001)
         assert (given, context.turn) == ({"tool": "x"}, None)
 
@@ -185,7 +186,7 @@ def test_a_hook_is_asked_in_asyncio() -> None:
         async with guest() as trios:
             [hook] = lent(trios, {"hooks": [look]}, view)["hooks"]
             assert hook.takes_context
-            context = agentrt.HookContext("PreToolUse", None, None)
+            context = agentrt.tools.HookContext("PreToolUse", None, None)
             assert await trios.call(hook.function, {"tool": "x"}, context) is None
 
     run(main)
@@ -199,8 +200,8 @@ def test_an_extension_is_served_in_asyncio() -> None:
             answers.append((await agent.request("_acme.dev/double", {"n": 21}))["result"])
             prompt.end()
 
-    @agentrt.extension("_acme.dev/double")
-    async def double(given: dict[str, object], context: agentrt.ExtensionContext) -> object:
+    @agentrt.tools.extension("_acme.dev/double")
+    async def double(given: dict[str, object], context: agentrt.tools.ExtensionContext) -> object:
         await asyncio.sleep(0.001)
         assert isinstance(context.turn, agentrt.Turn)
         return [context.session.state.phase, given["n"]]
@@ -243,13 +244,13 @@ def test_files_and_terminals_of_a_program_are_served_in_asyncio() -> None:
             await asyncio.sleep(0.001)
             return Own()
 
-        async def output(self) -> agentrt.TerminalOutput:
+        async def output(self) -> agentrt.tools.TerminalOutput:
             await asyncio.sleep(0.001)
-            return agentrt.TerminalOutput("hello")
+            return agentrt.tools.TerminalOutput("hello")
 
-        async def wait(self) -> agentrt.TerminalExit:
+        async def wait(self) -> agentrt.tools.TerminalExit:
             await asyncio.sleep(0.001)
-            return agentrt.TerminalExit(0)
+            return agentrt.tools.TerminalExit(0)
 
         async def kill(self) -> None:
             await asyncio.sleep(0.001)
@@ -271,7 +272,7 @@ def test_files_and_terminals_of_a_program_are_served_in_asyncio() -> None:
 def test_a_handler_of_asyncio_is_cancelled_with_its_turn() -> None:
     ended: list[str] = []
 
-    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         try:
             await asyncio.sleep(60)
         finally:
@@ -357,18 +358,18 @@ def test_what_is_called_where_trio_does_not_run_names_what_to_use() -> None:
         for block in (
             agentrt.open_session("demo"),
             agentrt.open_runtime(),
-            agentrt.open_store("/nowhere/x"),
+            agentrt.store.open_store("/nowhere/x"),
             agentrt.query("hello", agent="demo"),
-            agentrt.open_trace("/nowhere/x"),
+            agentrt.tracing.open_trace("/nowhere/x"),
         ):
             with pytest.raises(agentrt.LocalProtocolError, match=r"agentrt\.aio\.open_"):
                 await block.__aenter__()
         with pytest.raises(agentrt.LocalProtocolError, match=r"agentrt\.aio\.connect"):
-            await agentrt.connect(agentrt.websocket("ws://HOST/")).__aenter__()
+            await agentrt.agents.connect(agentrt.agents.websocket("ws://HOST/")).__aenter__()
         with pytest.raises(agentrt.LocalProtocolError, match=r"agentrt\.aio\.ClaudeSessions"):
-            await agentrt.ClaudeSessions("/nowhere").list()
+            await agentrt.claude.ClaudeSessions("/nowhere").list()
         with pytest.raises(agentrt.LocalProtocolError, match=r"agentrt\.aio\.agent_version"):
-            await agentrt.agent_version(agentrt.acp("x"))
+            await agentrt.agents.agent_version(agentrt.agents.acp("x"))
 
     asyncio.run(main())
 
@@ -402,11 +403,11 @@ def test_claude_s_own_requests_are_awaited_from_asyncio(tmp_path: Path) -> None:
     fake = Path(__file__).parents[1] / "claude" / "fakecli.py"
 
     async def main() -> None:
-        agent = agentrt.claude([sys.executable, str(fake), "plain"])
+        agent = agentrt.agents.claude([sys.executable, str(fake), "plain"])
         async with aio.open_session(agent, cwd=tmp_path) as session:
-            await agentrt.ClaudeControl(session).rename("New")
-            with pytest.raises(agentrt.RemoteProtocolError):
-                await agentrt.ClaudeControl(session).mcp_servers()
+            await agentrt.claude.ClaudeControl(session).rename("New")
+            with pytest.raises(agentrt.errors.RemoteProtocolError):
+                await agentrt.claude.ClaudeControl(session).mcp_servers()
 
     run(main)
 
@@ -443,7 +444,7 @@ def test_claude_s_stored_sessions_are_listed_read_and_deleted_from_asyncio(tmp_p
 
     async def main() -> None:
         kept = aio.ClaudeSessions(tmp_path)
-        assert isinstance(kept, agentrt.ClaudeSessions)
+        assert isinstance(kept, agentrt.claude.ClaudeSessions)
         [session] = await kept.list()
         assert len(await kept.read(session.id)) == 1
         await kept.delete(session.id)
@@ -455,7 +456,7 @@ def test_claude_s_stored_sessions_are_listed_read_and_deleted_from_asyncio(tmp_p
 def test_every_public_asynchronous_method_is_carried_over() -> None:
     classes = {
         value
-        for value in (getattr(agentrt, name) for name in dir(agentrt))
+        for value in PUBLIC.values()
         if isinstance(value, type)
         and any(
             inspect.iscoroutinefunction(member)
@@ -463,9 +464,16 @@ def test_every_public_asynchronous_method_is_carried_over() -> None:
             if not name.startswith("_") or name in ("__anext__", "__aenter__")
         )
     }
-    lent = {agentrt.Files, agentrt.Terminal, agentrt.Terminals}  # the program's: asyncio's anyway
-    made_of_views = {agentrt.Query, agentrt.ClaudeControl}  # of a subscription, and of a session
-    without_a_block = {agentrt.ClaudeSessions}
+    lent = {
+        agentrt.tools.Files,
+        agentrt.tools.Terminal,
+        agentrt.tools.Terminals,
+    }  # the program's: asyncio's anyway
+    made_of_views = {
+        agentrt.Query,
+        agentrt.claude.ClaudeControl,
+    }  # of a subscription, and of a session
+    without_a_block = {agentrt.claude.ClaudeSessions}
     assert classes - made_of_views - lent - without_a_block == set(_VIEWS)
     for kind in without_a_block:
         for name, member in inspect.getmembers(kind, inspect.iscoroutinefunction):
@@ -477,15 +485,15 @@ def test_every_public_asynchronous_method_is_carried_over() -> None:
                 assert getattr(shown, name) is not member
     functions = {
         name
-        for name in dir(agentrt)
-        if inspect.iscoroutinefunction(inspect.unwrap(getattr(agentrt, name)))
-        or inspect.isasyncgenfunction(inspect.unwrap(getattr(agentrt, name)))
+        for name, value in PUBLIC.items()
+        if inspect.iscoroutinefunction(inspect.unwrap(value))
+        or inspect.isasyncgenfunction(inspect.unwrap(value))
     }
     assert functions | {"connect"} | {kind.__name__ for kind in without_a_block} == set(aio.__all__)
 
 
 def test_serving_takes_what_it_takes_under_trio() -> None:
-    under_trio = dict(inspect.signature(agentrt.serve).parameters)
+    under_trio = dict(inspect.signature(agentrt.web.serve).parameters)
     del under_trio["task_status"]
     assert list(inspect.signature(aio.serve).parameters.values()) == list(under_trio.values())
 

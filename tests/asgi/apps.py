@@ -18,7 +18,7 @@ from .kit import METRICS, TOKEN
 
 URL = os.environ.get("AGENTRT_URL", "http://127.0.0.1:8000/")
 
-metrics = agentrt.Metrics()
+metrics = agentrt.telemetry.Metrics()
 measured = Application(
     partial(
         agentrt.open_runtime,
@@ -26,7 +26,7 @@ measured = Application(
         permissions=agentrt.ask,
         limits=agentrt.Limits(ws_write=0.2, viewer_outbox=65536),
     ),
-    security=agentrt.Security(token=TOKEN, metrics_token=METRICS),
+    security=agentrt.web.Security(token=TOKEN, metrics_token=METRICS),
     url=URL,
     agent="demo",
     metrics=metrics,
@@ -34,7 +34,7 @@ measured = Application(
 
 inner = Application(
     partial(agentrt.open_runtime, permissions=agentrt.ask),
-    security=agentrt.Security(token=TOKEN),
+    security=agentrt.web.Security(token=TOKEN),
     url=f"{URL}agents/",
     agent="demo",
 )
@@ -53,7 +53,7 @@ forgotten = Starlette()  # whose lifespan does not enter the block
 forgotten.mount("/agents", inner)
 
 
-async def decide(request: agentrt.PermissionRequest) -> agentrt.Decision:
+async def decide(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
     import asyncio
 
     await asyncio.sleep(0)
@@ -62,12 +62,12 @@ async def decide(request: agentrt.PermissionRequest) -> agentrt.Decision:
 
 own_handlers = Application(
     partial(aio.open_runtime, permissions=decide),
-    security=agentrt.Security(token=TOKEN),
+    security=agentrt.web.Security(token=TOKEN),
     url=URL,
     agent="demo",
 )
 
 broken = Application(
     partial(agentrt.open_runtime, store="/dev/null/none"),
-    security=agentrt.Security(token=TOKEN),
+    security=agentrt.web.Security(token=TOKEN),
 )

@@ -16,7 +16,7 @@ from agentrt.asgi import Application
 from agentrt.testing import open_fake_runtime
 from asgi.kit import TOKEN, Wire, ask, native, offers, served
 
-SECURITY = agentrt.Security(token=TOKEN)
+SECURITY = agentrt.web.Security(token=TOKEN)
 
 
 def fake(**limits: Any) -> Any:
@@ -183,9 +183,9 @@ def test_what_cannot_be_meant_is_refused(given: Any, error: type[Exception], why
 
 def test_what_would_be_no_protection_is_refused() -> None:
     with pytest.raises(ValueError, match="a token of your own"):
-        Application(fake(), security=agentrt.Security())
+        Application(fake(), security=agentrt.web.Security())
     with pytest.raises(ValueError, match="metrics need a token"):
-        Application(fake(), security=SECURITY, metrics=agentrt.Metrics())
+        Application(fake(), security=SECURITY, metrics=agentrt.telemetry.Metrics())
     with pytest.raises(ValueError, match="no URL of a site"):
         Application(fake(), security=SECURITY, url="example.org")
 

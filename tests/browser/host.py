@@ -22,19 +22,21 @@ import agentrt  # noqa: E402 - behind what it is to find
 TOKEN = _token()
 
 
-async def print_links(site: agentrt.Site) -> None:
+async def print_links(site: agentrt.web.Site) -> None:
     while True:
         print(f"open {site.link()}", flush=True)
         await site.link_used()
 
 
 async def main() -> None:
-    security = agentrt.Security(token=TOKEN, allow_hosts=[sys.argv[2]])
+    security = agentrt.web.Security(token=TOKEN, allow_hosts=[sys.argv[2]])
     async with agentrt.open_runtime() as runtime, trio.open_nursery() as nursery:
         _known.append("the-only-session")
-        await runtime.create(agentrt.acp(sys.argv[3:]))
+        await runtime.create(agentrt.agents.acp(sys.argv[3:]))
         port = int(sys.argv[1])
-        site = await nursery.start(partial(agentrt.serve, runtime, port=port, security=security))
+        site = await nursery.start(
+            partial(agentrt.web.serve, runtime, port=port, security=security)
+        )
         nursery.start_soon(print_links, site)
         async for line in trio.lowlevel.FdStream(0):
             assert line == b"revoke\n"

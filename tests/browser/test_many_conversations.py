@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from agentrt import open_store
+from agentrt.store import open_store
 from browser.kit import scripted, serving
 from browser.pages import NewPage, Page, Shoot, expect
 from journal.kit import kept

@@ -23,7 +23,7 @@ async def test_no_turn_s_end_touches_what_an_agent_in_the_background_asks_and_ca
         await go_on.wait()
         return "recorded"
 
-    agent = agentrt.claude([sys.executable, FAKE, "asking_agent"])
+    agent = agentrt.agents.claude([sys.executable, FAKE, "asking_agent"])
     opening = agentrt.open_session(agent, limits=NEVER, tools=[record], permissions=agentrt.ask)
     with trio.fail_after(20):
         async with opening as session:
@@ -44,7 +44,7 @@ async def test_no_turn_s_end_touches_what_an_agent_in_the_background_asks_and_ca
     last = [item.text for item in session.snapshot().items if item.type == "text"][-1]
     assert '"behavior": "allow"' in last
     assert "recorded" in last
-    closed = [event async for event in told if isinstance(event, agentrt.PermissionClosed)]
+    closed = [event async for event in told if isinstance(event, agentrt.events.PermissionClosed)]
     assert [(event.outcome, event.by) for event in closed] == [("selected", "user")]
 
 
@@ -55,7 +55,7 @@ async def test_a_question_of_the_background_ends_with_the_session() -> None:
         await trio.sleep_forever()
         return ""
 
-    agent = agentrt.claude([sys.executable, FAKE, "asking_agent"])
+    agent = agentrt.agents.claude([sys.executable, FAKE, "asking_agent"])
     opening = agentrt.open_session(agent, limits=NEVER, tools=[record], permissions=agentrt.ask)
     with trio.fail_after(20):
         async with opening as session:
@@ -73,7 +73,9 @@ class Reporter:
         self.reported: list[agentrt.Turn | None] = []
 
         @agentrt.hook("StopFailure")
-        async def report(input: dict[str, Any], context: agentrt.HookContext) -> dict[str, Any]:
+        async def report(
+            input: dict[str, Any], context: agentrt.tools.HookContext
+        ) -> dict[str, Any]:
             await self.go_on.wait()
             self.reported.append(context.turn)
             return {"systemMessage": "reported"}

@@ -8,7 +8,7 @@ import pytest
 
 from agentrt._model.content import Text
 from agentrt._model.driver import Answer, Asked, Requested, Returned, TaskSet, ToolCalled, Withdrawn
-from agentrt._model.events import Error
+from agentrt._model.events import ErrorInfo
 
 from .rig import (
     Json,
@@ -396,7 +396,7 @@ def test_a_refused_call_returns_its_error(rig: Rig) -> None:
         "error_code": "unsupported_request",
     }
     told = rig.feed({"type": "control_response", "response": body})
-    assert only(told, Returned).error == Error("unsupported", body["error"])
+    assert only(told, Returned).error == ErrorInfo("unsupported", body["error"])
 
 
 def test_a_call_that_nobody_waits_for_is_withdrawn_and_its_answer_dropped(rig: Rig) -> None:

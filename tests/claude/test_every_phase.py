@@ -66,7 +66,7 @@ class Visit:
             self.scope.cancel()
 
     async def run(self, scenario: str, block: Block, **options: Any) -> None:
-        agent = agentrt.claude(
+        agent = agentrt.agents.claude(
             [sys.executable, FAKE, scenario], env={"FAKECLI_STUBBORN": "1"} if self.stubborn else {}
         )
         limits = SHORT if self.stubborn else NO_LIMIT
@@ -135,7 +135,7 @@ async def in_a_tool(visit: Visit) -> None:
 
 
 async def in_a_permission(visit: Visit) -> None:
-    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         await visit.now()
         return agentrt.Allow()
 
@@ -219,7 +219,7 @@ async def test_a_session_that_is_cancelled_leaves_nothing(
 
 async def test_a_session_that_is_cancelled_while_it_starts_leaves_nothing() -> None:
     """At any time: the guard program's start, the CLI's, the handshake."""
-    agent = agentrt.claude([sys.executable, FAKE, "plain"])
+    agent = agentrt.agents.claude([sys.executable, FAKE, "plain"])
     with trio.fail_after(PATIENCE):
         for delay in (0.0, 0.001, 0.003, 0.006, 0.01, 0.02, 0.04, 0.08):
             with trio.move_on_after(delay):

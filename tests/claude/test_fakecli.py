@@ -34,14 +34,16 @@ async def session(scenario: str, **options: Any) -> AsyncIterator[agentrt.Sessio
     """A session with one scenario, and 20 s for all of it."""
     env = {"FAKECLI_LOG": str(options.pop("log"))} if "log" in options else {}
     env |= options.pop("agent_env", {})
-    agent = agentrt.claude([sys.executable, FAKE, scenario], env=env, **options.pop("claude", {}))
+    agent = agentrt.agents.claude(
+        [sys.executable, FAKE, scenario], env=env, **options.pop("claude", {})
+    )
     with trio.fail_after(20):
         limits = options.pop("limits", QUICK)
         async with agentrt.open_session(agent, limits=limits, **options) as session:
             yield session
 
 
-def items(session: agentrt.Session, kind: str) -> list[agentrt.Item]:
+def items(session: agentrt.Session, kind: str) -> list[agentrt.events.Item]:
     return [item for item in session.snapshot().items if item.type == kind]
 
 
@@ -181,7 +183,7 @@ async def test_prompts_that_came_too_late_run_together_as_the_next_turn() -> Non
 
 
 async def test_a_permission_is_granted_with_another_input() -> None:
-    def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         return agentrt.Allow(updated_input={"command": "ls"})
 
     async with session("permission", permissions=policy) as s:
@@ -193,7 +195,7 @@ async def test_a_permission_is_granted_with_another_input() -> None:
 
 
 async def test_a_permission_is_denied_with_a_reason() -> None:
-    def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         return agentrt.Deny("not on Sundays")
 
     async with session("permission", permissions=policy) as s:
@@ -213,7 +215,7 @@ async def test_the_reader_of_a_turn_may_answer() -> None:
 async def test_a_withdrawn_request_stops_its_handler_and_is_not_answered(tmp_path: Path) -> None:
     stopped = []
 
-    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         try:
             await trio.sleep_forever()
         finally:
@@ -365,7 +367,7 @@ async def test_a_cli_that_dies_in_a_turn_ends_it(scenario: str) -> None:
 
 async def test_what_a_dying_cli_wrote_to_stderr_is_quoted() -> None:
     async with session("eof_mid_turn") as s:
-        with pytest.raises(agentrt.AgentDied) as caught:
+        with pytest.raises(agentrt.errors.AgentDied) as caught:
             await s.run("go")
         assert caught.value.result.error is not None
         assert "segmentation fault" in caught.value.result.error.data["stderr"]
@@ -392,7 +394,7 @@ async def test_an_exit_before_the_handshake_quotes_stderr() -> None:
 
 
 async def test_a_refusal_to_start_says_why() -> None:
-    with pytest.raises(agentrt.SessionNotFound, match="No conversation found"):
+    with pytest.raises(agentrt.errors.SessionNotFound, match="No conversation found"):
         async with session("refuses_to_start"):
             pytest.fail("there is no session")
 

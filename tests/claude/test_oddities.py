@@ -6,7 +6,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt import ModesChanged
+from agentrt.events import ModesChanged
 
 from .test_fakecli import items, session, texts, told, turns
 from .test_query import NEVER, ask

@@ -22,7 +22,7 @@ async def ask(
     scenario: str, prompts: Any = "go", *, limits: agentrt.Limits = NEVER, **options: Any
 ) -> agentrt.Query:
     """A query that was read to its end."""
-    agent = agentrt.claude([sys.executable, FAKE, scenario])
+    agent = agentrt.agents.claude([sys.executable, FAKE, scenario])
     with trio.fail_after(20):
         opening = agentrt.query(prompts, agent=agent, limits=limits, **options)
         async with opening as query:
@@ -116,7 +116,7 @@ async def test_leaving_a_session_waits_for_a_shell_no_longer_than_the_limit() ->
 
 
 async def test_leaving_the_block_early_ends_the_session_now() -> None:
-    agent = agentrt.claude([sys.executable, FAKE, "endless_shell"])
+    agent = agentrt.agents.claude([sys.executable, FAKE, "endless_shell"])
     with trio.fail_after(20):
         async with agentrt.query("go", agent=agent, limits=NEVER) as query:
             async for event in query:
@@ -136,14 +136,14 @@ async def test_a_query_whose_prompts_fail_raises_that_and_ends() -> None:
 
 @pytest.mark.parametrize("answer", ["allow_once", None])
 async def test_the_reader_of_a_query_is_asked_where_there_is_no_policy(answer: str | None) -> None:
-    agent = agentrt.claude([sys.executable, FAKE, "permission"])
+    agent = agentrt.agents.claude([sys.executable, FAKE, "permission"])
     closed = []
     with trio.fail_after(20):
         async with agentrt.query("go", agent=agent, limits=NEVER) as query:
             async for event in query:
                 if isinstance(event, agentrt.PermissionOpened) and answer is not None:
                     query.session.answer(event, answer)
-                elif isinstance(event, agentrt.PermissionClosed):
+                elif isinstance(event, agentrt.events.PermissionClosed):
                     closed.append((event.outcome, event.by))
     assert closed == [("selected", "unattended" if answer is None else "user")]
     assert len(query.results[0].denials) == (answer is None)

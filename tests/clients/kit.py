@@ -197,4 +197,4 @@ async def node(script: str) -> AsyncIterator[Node]:
 def fake_claude(scenario: str) -> Agent:
     """A scripted Claude Code CLI."""
     script = HERE.parent / "claude" / "fakecli.py"
-    return agentrt.claude([sys.executable, str(script), scenario], name="fake")
+    return agentrt.agents.claude([sys.executable, str(script), scenario], name="fake")

@@ -15,7 +15,7 @@ from agentrt._model.content import Image, ResourceLink, Text
 from agentrt._model.events import (
     TERMINAL,
     AgentState,
-    Error,
+    ErrorInfo,
     Event,
     Item,
     ItemClosed,
@@ -27,14 +27,14 @@ from agentrt._model.events import (
     PermissionOption,
     PlanChanged,
     PlanEntry,
+    RunningTurn,
     State,
     StateChanged,
     TextDelta,
     ThoughtDelta,
-    Tool,
+    ToolCall,
     TurnEnded,
     TurnStarted,
-    TurnState,
 )
 from agentrt._model.log import Log
 from agentrt._model.state import SessionState
@@ -57,7 +57,7 @@ class Story:
         """The tools that wait for the client."""
         self._count = 0
         self._speech: str | None = None
-        running = State("running", TurnState(TURN, "user", 0.0), AGENT)
+        running = State("running", RunningTurn(TURN, "user", 0.0), AGENT)
         self._append(TurnStarted(TURN, "user", [Text("go")]), StateChanged(running))
         self._show("user", status="completed", content=[Text("go")])
 
@@ -102,7 +102,7 @@ class Story:
                 self._append(ItemClosed(item.id, self.random.choice(("cancelled", "orphaned"))))
         self.own.clear()
         outcome: Any = self.random.choice(OUTCOMES)
-        error = Error("e", "words") if outcome == "failed" else None
+        error = ErrorInfo("e", "words") if outcome == "failed" else None
         self._append(
             TurnEnded(turn=TURN, outcome=outcome, error=error),
             StateChanged(State("idle", None, AGENT)),
@@ -174,7 +174,7 @@ class Story:
         self._end_speech()
         own = self.random.random() < 0.2
         status = "waiting" if own else self.random.choice(("pending", "running"))
-        tool = Tool(call="c", name="tool", owner="client" if own else "agent")
+        tool = ToolCall(call="c", name="tool", owner="client" if own else "agent")
         id = self._show("tool", status=status, tool=tool)
         if own and self.state.items[id].turn == TURN:
             self.own.add(id)

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._model.events import Item, ItemDelta, ItemOpened, Tool, TurnEnded, TurnStarted
+from agentrt._model.events import Item, ItemDelta, ItemOpened, ToolCall, TurnEnded, TurnStarted
 from agentrt._web.acp import ACP
 from agentrt._web.aisdk import AI_SDK
 from agentrt._web.hub import Dialect, Hub
@@ -30,7 +30,7 @@ async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
         hub, log = Hub(runtime), session.log
         log.append(TurnStarted("long", "user"))
         for number in range(ITEMS):
-            shown = {"text": "w" * SIZE} if number % 2 else {"tool": Tool(output="o" * SIZE)}
+            shown = {"text": "w" * SIZE} if number % 2 else {"tool": ToolCall(output="o" * SIZE)}
             kind = "text" if number % 2 else "tool"
             item = Item(id=f"x{number}", type=kind, turn="long", status="completed", **shown)  # type: ignore[arg-type]
             log.append(ItemOpened(item))

@@ -47,7 +47,7 @@ async def met(shape: str) -> list[tuple[str, str]]:
     ) as session:
         for _ in range(2):
             turn = session.prompt("go")
-            with suppress(agentrt.AgentDied, agentrt.TurnTimedOut):
+            with suppress(agentrt.errors.AgentDied, agentrt.errors.TurnTimedOut):
                 async with turn:
                     async for event in turn:
                         if cancels and not ends and isinstance(event, agentrt.TextDelta):

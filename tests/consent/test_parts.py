@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._model.events import Item, PermissionOpened, Tool
+from agentrt._model.events import Item, PermissionOpened, ToolCall
 from agentrt._model.request_parts import RequestPart, form_parts, request_parts
 from agentrt._model.reveal import reveal
 from consent.requests import Generator, Request, recorded
@@ -125,7 +125,7 @@ def test_every_string_of_a_request_is_in_a_part(request_: Request) -> None:
 def test_a_string_that_is_shown_already_is_named_and_not_repeated() -> None:
     plan = "# Plan\n\n1. drop the table users"
     content = [{"type": "content", "content": {"type": "text", "text": plan}}]
-    tool = msgspec.convert({"input": {"plan": plan, "then": plan}, "content": content}, Tool)
+    tool = msgspec.convert({"input": {"plan": plan, "then": plan}, "content": content}, ToolCall)
     request = PermissionOpened(request="r", title="Ready?", detail=content)
     parts = request_parts(request, Item(id="i", type="tool", tool=tool))
     assert [(part.label, part.kind) for part in parts] == [

@@ -18,9 +18,10 @@ import pytest
 import trio
 
 import agentrt
-from agentrt import Limits, Store
+from agentrt import Limits
 from agentrt._journal import libraries, reader, sqlite, writer
 from agentrt._journal.libraries import Database, Library
+from agentrt.store import Store
 from journal.kit import RESUMES, again, checked, kept
 from runtime.fakes import Incarnations, echo
 
@@ -180,7 +181,7 @@ class StoreLife:
         """All of it, as far as it gets."""
         for name, act in (("begins", self._begin), ("goes on", self._go_on), ("finds", self._find)):
             try:
-                async with agentrt.open_store(
+                async with agentrt.store.open_store(
                     self.path, limits=LIMITS, library=self.library
                 ) as store:
                     await act(store)
@@ -244,7 +245,7 @@ class StoreLife:
 
     async def check(self) -> None:
         """J3, J4, J7: what was seen is there, once and in its order; and it goes on."""
-        async with agentrt.open_store(self.path, library=self.library) as store:
+        async with agentrt.store.open_store(self.path, library=self.library) as store:
             for id, seen in self.shown.items():
                 snapshot = await store.snapshot(id)
                 assert snapshot.seq >= seen, f"{id}: {seen} was seen"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import agentrt
-from agentrt import Event, ItemClosed, ItemOpened, PermissionClosed, PermissionOpened
+from agentrt import Event, ItemClosed, ItemOpened, PermissionOpened
 from agentrt._model.events import TERMINAL, ItemDelta, ItemUpdated
+from agentrt.events import PermissionClosed
 
 
 def check_log(events: Sequence[Event]) -> None:

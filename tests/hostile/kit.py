@@ -59,7 +59,7 @@ def bad_agent(
         },
     }
     command = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(order)]
-    return agentrt.acp(command, name="bad")
+    return agentrt.agents.acp(command, name="bad")
 
 
 @asynccontextmanager

@@ -75,7 +75,7 @@ async def test_error_is_a_string_or_null(error: str | None, message: str) -> Non
         agent.send({"id": prompt["id"], "error": agent.arg})
 
     async with bad_session(misbehave=misbehave, arg=error) as session:
-        with pytest.raises(agentrt.AgentFailed, match=message):
+        with pytest.raises(agentrt.errors.AgentFailed, match=message):
             await session.run("misbehave")
         await works(session)
 
@@ -86,7 +86,7 @@ async def test_result_and_error_both() -> None:
         agent.send({"id": prompt["id"], "result": {"stopReason": "end_turn"}, "error": error})
 
     async with bad_session(misbehave=misbehave) as session:
-        with pytest.raises(agentrt.AgentFailed, match="it broke"):
+        with pytest.raises(agentrt.errors.AgentFailed, match="it broke"):
             await session.run("misbehave")
         await works(session)
 
@@ -259,7 +259,7 @@ async def test_exit_or_sigkill_mid_turn(how: str, status: int, words: str) -> No
         sys.exit(agent.arg)
 
     async with bad_session(misbehave=misbehave, arg=status) as session:
-        with pytest.raises(agentrt.AgentDied, match=words) as caught:
+        with pytest.raises(agentrt.errors.AgentDied, match=words) as caught:
             await session.run("misbehave")
         result = caught.value.result
         assert result.text == "so far"

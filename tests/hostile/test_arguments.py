@@ -34,7 +34,7 @@ async def arguments(tmp_path: Path, **settings: Any) -> list[str]:
     record = tmp_path / "arguments"
     program = "import json, sys; json.dump(sys.argv[2:], open(sys.argv[1], 'w')); sys.exit(3)"
     options = settings.pop("claude", {})
-    agent = agentrt.claude([sys.executable, "-c", program, str(record)], **options)
+    agent = agentrt.agents.claude([sys.executable, "-c", program, str(record)], **options)
     with trio.fail_after(BOUND), pytest.raises(agentrt.AgentStartError, match="exit status 3"):
         async with agentrt.open_session(agent, limits=SHORT, **settings):
             pass
@@ -65,7 +65,7 @@ async def test_an_id_is_tied_to_its_flag(tmp_path: Path, id: str) -> None:
 async def test_what_no_program_can_be_given_is_an_error_and_starts_none(
     what: str, value: str
 ) -> None:
-    agent = agentrt.claude([sys.executable, "-c", "raise SystemExit('it was started')"])
+    agent = agentrt.agents.claude([sys.executable, "-c", "raise SystemExit('it was started')"])
     with pytest.raises((ValueError, agentrt.AgentStartError)) as error:
         async with agentrt.open_session(agent, **{what: value}, limits=SHORT):  # type: ignore[arg-type]
             pass
@@ -75,7 +75,7 @@ async def test_what_no_program_can_be_given_is_an_error_and_starts_none(
 
 @pytest.mark.parametrize("mode", ["bypassPermissions --x", "-p", "default\n", ""])
 async def test_a_mode_is_a_word(mode: str) -> None:
-    agent = agentrt.claude([sys.executable, "-c", "raise SystemExit('it was started')"])
+    agent = agentrt.agents.claude([sys.executable, "-c", "raise SystemExit('it was started')"])
     with pytest.raises(ValueError, match="mode"):
         async with agentrt.open_session(agent, mode=mode, limits=SHORT):
             pass

@@ -53,7 +53,7 @@ async def test_an_agent_that_asks_without_end_and_reads_no_answer_is_ended() -> 
 
     limits = structs.replace(SHORT, outbox=100_000, write=60)
     async with bad_session(misbehave=misbehave, limits=limits) as session:
-        with pytest.raises(agentrt.AgentDied, match=r"unread \(limits.outbox\)"):
+        with pytest.raises(agentrt.errors.AgentDied, match=r"unread \(limits.outbox\)"):
             await session.run("misbehave")
         await works(session)
 
@@ -258,7 +258,7 @@ async def test_a_death_at_an_open_question_closes_it_and_stops_its_handler() -> 
 
     stopped = []
 
-    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         try:
             await trio.sleep_forever()
         finally:

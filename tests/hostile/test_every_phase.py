@@ -192,7 +192,7 @@ async def test_in_a_permission_policy(how: str, stubborn: bool) -> None:
 
     stopped = []
 
-    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         try:
             visit.now()
             await trio.sleep_forever()

@@ -284,7 +284,7 @@ async def test_f40_an_agent_that_is_not_ready_yet_fails_the_prompt_with_its_word
 
     async with bad_session(misbehave=misbehave) as session:
         await session.run("misbehave")
-        with pytest.raises(agentrt.AgentFailed, match="a prompt is running"):
+        with pytest.raises(agentrt.errors.AgentFailed, match="a prompt is running"):
             await session.run("hello")
         await works(session)
         heard = (await session.run("report")).text.split()

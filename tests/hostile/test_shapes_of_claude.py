@@ -21,7 +21,7 @@ PROGRAM = str(Path(__file__).with_name("odd_claude.py"))
 
 @asynccontextmanager
 async def odd_claude(scenario: str, **options: Any) -> AsyncIterator[agentrt.Session]:
-    agent = agentrt.claude([sys.executable, PROGRAM, scenario])
+    agent = agentrt.agents.claude([sys.executable, PROGRAM, scenario])
     limits = options.pop("limits", PATIENT)
     with trio.fail_after(2 * BOUND):
         async with agentrt.open_session(agent, limits=limits, **options) as session:

@@ -77,7 +77,7 @@ async def test_32_a_cancel_answers_a_thousand_open_questions() -> None:
 
 
 async def test_32_a_turn_may_end_under_a_thousand_policies_that_have_hardly_begun() -> None:
-    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         await trio.sleep_forever()
         return agentrt.Allow()
 
@@ -190,7 +190,7 @@ async def test_46_a_failed_turn_says_all_that_the_error_said() -> None:
         agent.refuse(prompt, -32603, "Internal error", {"details": "402 quota", "retry": False})
 
     async with bad_session(misbehave=misbehave) as session:
-        with pytest.raises(agentrt.AgentFailed, match="Internal error: 402 quota") as caught:
+        with pytest.raises(agentrt.errors.AgentFailed, match="Internal error: 402 quota") as caught:
             await session.run("misbehave")
         error = caught.value.result.error
         assert error is not None
@@ -227,7 +227,7 @@ async def test_40_an_unknown_session_is_not_found_whatever_the_code(
     def load_session(agent: Agent, request: Message) -> None:
         agent.refuse(request, *agent.arg)
 
-    with pytest.raises(agentrt.SessionNotFound, match=message):
+    with pytest.raises(agentrt.errors.SessionNotFound, match=message):
         async with bad_session(
             load_session=load_session, capabilities=LOADS, resume="gone", arg=[code, message]
         ):
@@ -315,6 +315,6 @@ async def test_44_an_agent_that_leaves_in_the_middle_of_its_work_is_not_taken_fo
         sys.exit(0)
 
     async with bad_session(misbehave=misbehave) as session:
-        with pytest.raises(agentrt.AgentDied, match="exit status 0"):
+        with pytest.raises(agentrt.errors.AgentDied, match="exit status 0"):
             await session.run("misbehave")
         await works(session)

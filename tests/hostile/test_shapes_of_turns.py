@@ -77,7 +77,7 @@ async def test_8_and_9_a_prompt_that_is_never_answered_meets_a_limit(chatty: boo
 
     limits = replace(SHORT, idle=0.4, hard=0.8)
     async with bad_session(misbehave=misbehave, arg=chatty, limits=limits) as session:
-        with pytest.raises(agentrt.TurnTimedOut) as caught:
+        with pytest.raises(agentrt.errors.TurnTimedOut) as caught:
             await session.run("misbehave")
         result = caught.value.result
         assert result.text == "all that there is to say"
@@ -136,7 +136,7 @@ async def test_12_a_request_that_waits_when_the_agent_dies_fails_at_once() -> No
         sys.exit(0)
 
     async with bad_session(other=other) as session:
-        with trio.fail_after(2), pytest.raises(agentrt.RequestError, match="has ended"):
+        with trio.fail_after(2), pytest.raises(agentrt.errors.RequestError, match="has ended"):
             await session.call("_vendor/question")
         await works(session)
 

@@ -10,7 +10,8 @@ from typing import Any
 import trio
 import trio.lowlevel
 
-from agentrt import SessionNotFound, Store, open_store
+from agentrt.errors import SessionNotFound
+from agentrt.store import Store, open_store
 from runtime.fakes import Incarnations
 
 from .kit import again, kept

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 import agentrt
-from agentrt import Limits, Store
+from agentrt import Limits
 from agentrt._agents import Agent
 from agentrt._model.driver import Opening
 from agentrt._permissions.policies import Policy
@@ -21,6 +21,7 @@ from agentrt._runtime.assembly import assemble
 from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
 from agentrt._runtime.stored import Again
+from agentrt.store import Store
 from runtime.fakes import Incarnations
 
 RESUMES: dict[str, Any] = {"capabilities": {"loadSession": True}}
@@ -88,7 +89,7 @@ async def gone_on_with(
         yield session
 
 
-def whole(snapshot: agentrt.Snapshot) -> Any:
+def whole(snapshot: agentrt.events.Snapshot) -> Any:
     """All that a snapshot shows, as viewers get it."""
     return msgspec.to_builtins(snapshot)
 
@@ -156,6 +157,6 @@ def prompts(agents: Incarnations) -> list[str]:
     return [m["params"]["prompt"][0]["text"] for m in agents.sent("session/prompt")]
 
 
-def left(request: agentrt.PermissionRequest) -> agentrt.Ask:
+def left(request: agentrt.PermissionRequest) -> agentrt.permissions.Ask:
     """A policy that leaves the answer to people."""
-    return agentrt.Ask()
+    return agentrt.permissions.Ask()

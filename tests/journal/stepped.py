@@ -15,7 +15,7 @@ import trio
 import trio.lowlevel
 
 import agentrt
-from agentrt import Agent, Limits, Store
+from agentrt import Agent, Limits
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
 from agentrt._journal.writer import Batch, Call, gathered
@@ -25,6 +25,7 @@ from agentrt._runtime.assembly import assemble
 from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
 from agentrt._runtime.stored import Again
+from agentrt.store import Store
 from agentrt.testing import MemoryAgent
 
 T = TypeVar("T")
@@ -243,7 +244,7 @@ async def kept(
     permissions: Policy | None = None,
     limits: Limits | None = None,
     again: Again | None = None,
-    hooks: tuple[agentrt.Hook, ...] = (),
+    hooks: tuple[agentrt.tools.Hook, ...] = (),
     first: int = 1,
 ) -> AsyncIterator[agentrt.Session]:
     """A session on a puppet, which the store keeps. `first`: the number of its id."""

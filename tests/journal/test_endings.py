@@ -10,7 +10,8 @@ import pytest
 import trio
 
 import agentrt
-from agentrt import Limits, open_store
+from agentrt import Limits
+from agentrt.store import open_store
 from agentrt.testing import MemoryAgent, open_fake_runtime
 from runtime.fakes import Incarnations, asking, echo, obedient
 
@@ -45,7 +46,7 @@ async def submit_all(session: agentrt.Session) -> None:
     for text in WAITING:
         session.submit(text)
     async for event in session.subscribe(after=0):
-        if isinstance(event, agentrt.QueueChanged) and len(event.queue) == len(WAITING):
+        if isinstance(event, agentrt.events.QueueChanged) and len(event.queue) == len(WAITING):
             break
 
 
@@ -113,7 +114,10 @@ async def test_a_prompt_that_waits_for_its_agent_to_be_started_again_is_kept(
             async with kept(store, agents, limits=QUICK) as session:
                 await session.run("running")
                 async for event in session.subscribe(after=0):
-                    if isinstance(event, agentrt.StateChanged) and event.state.phase == "dead":
+                    if (
+                        isinstance(event, agentrt.events.StateChanged)
+                        and event.state.phase == "dead"
+                    ):
                         break
                 turns = [session.submit(text) for text in WAITING]
                 scope.cancel()
@@ -188,7 +192,10 @@ async def test_a_session_whose_first_prompt_waits_is_kept_and_listed(
             async with kept(store, agents, limits=QUICK) as session:
                 agents.processes[0].exit(1)
                 async for event in session.subscribe(after=0):
-                    if isinstance(event, agentrt.StateChanged) and event.state.phase == "dead":
+                    if (
+                        isinstance(event, agentrt.events.StateChanged)
+                        and event.state.phase == "dead"
+                    ):
                         break
                 session.submit("first")
                 scope.cancel()
@@ -208,7 +215,7 @@ async def test_a_session_whose_first_prompt_was_taken_back_is_forgotten(
         async with kept(store, agents, limits=QUICK) as session:
             agents.processes[0].exit(1)
             async for event in session.subscribe(after=0):
-                if isinstance(event, agentrt.StateChanged) and event.state.phase == "dead":
+                if isinstance(event, agentrt.events.StateChanged) and event.state.phase == "dead":
                     break
             turn = session.submit("first")
             session.unqueue(turn.entry)

@@ -18,9 +18,11 @@ import trio
 import trio.testing
 
 import agentrt
-from agentrt import Limits, StoreDamaged, StoreUnavailable, open_store
+from agentrt import Limits
 from agentrt._journal import sqlite
 from agentrt._journal.store import Store
+from agentrt.errors import StoreDamaged, StoreUnavailable
+from agentrt.store import open_store
 from runtime.fakes import Incarnations, echo, obedient
 
 from .disks import Lock, locks_of
@@ -89,7 +91,7 @@ async def test_while_nothing_can_be_stored_a_cancel_reaches_the_agent_and_a_prom
         async with kept(store, agents) as session:
             session.submit("hello")
             async for event in session.subscribe(after=0):
-                if isinstance(event, agentrt.ItemDelta):
+                if isinstance(event, agentrt.events.ItemDelta):
                     break
             await until_stored(session)
             holder = locked()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentrt import Limits, open_store
+from agentrt import Limits
 from agentrt._journal.address import address_of
 from agentrt._journal.base import About, Flush, Part, Row
 from agentrt._journal.opening import backend_of
@@ -22,6 +22,7 @@ from agentrt._model.events import (
     TurnStarted,
 )
 from agentrt._runtime.resting import log_of, resting_log, rests
+from agentrt.store import open_store
 
 ABOUT = About(agent="fake", protocol="acp", cwd="/")
 DEAD = State("dead", None, AgentState("fake", "acp"))

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentrt import SessionNotFound, open_store
 from agentrt._journal.sqlite import SqliteBackend, writing
+from agentrt.errors import SessionNotFound
+from agentrt.store import open_store
 from runtime.fakes import Incarnations, echo
 
 from .kit import again, checked, kept, whole

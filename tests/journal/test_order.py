@@ -13,15 +13,17 @@ import trio.testing
 from trio.testing import wait_all_tasks_blocked
 
 import agentrt
-from agentrt import Limits, PermissionRequest, StoreUnavailable, open_store
+from agentrt import Limits, PermissionRequest
 from agentrt._runtime.runtime import Source, serve_runtime
+from agentrt.errors import StoreUnavailable
+from agentrt.store import open_store
 
 from .disks import stalled_commits
 from .stepped import Puppet, SteppedStore, kept, stepped
 
 
-def leave_open(request: PermissionRequest) -> agentrt.Ask:
-    return agentrt.Ask()
+def leave_open(request: PermissionRequest) -> agentrt.permissions.Ask:
+    return agentrt.permissions.Ask()
 
 
 def allow(request: PermissionRequest) -> agentrt.Allow:
@@ -384,7 +386,7 @@ LET = {"hookSpecificOutput": {"hookEventName": REQUEST, "decision": {"behavior":
 GO_ON = {"decision": "block", "reason": "the tests have not run"}
 
 
-def hook(event: str, answer: dict[str, Any] | None) -> agentrt.Hook:
+def hook(event: str, answer: dict[str, Any] | None) -> agentrt.tools.Hook:
     @agentrt.hook(event)
     async def always(input: dict[str, Any]) -> dict[str, Any] | None:
         return answer

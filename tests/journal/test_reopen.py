@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt import open_store
+from agentrt.store import open_store
 from runtime.fakes import SETTABLE, Incarnations, asking, echo, settable, unresponsive
 
 from .kit import RESUMES, abandoned, again, done_by_another, kept, left, prompts, whole
@@ -174,7 +174,9 @@ async def test_a_turn_that_was_interrupted_is_closed_with_a_word(
             assert turn_record.error is not None
             assert turn_record.error.code == "interrupted"
             assert shown.permissions == []
-            [closed] = [e for e in log_of_shown(session) if type(e) is agentrt.PermissionClosed]
+            [closed] = [
+                e for e in log_of_shown(session) if type(e) is agentrt.events.PermissionClosed
+            ]
             assert closed.outcome == "cancelled"
             assert "cannot take its conversation up again" in closed.reason
             assert [item.status for item in shown.items] == ["completed", "orphaned"]
@@ -272,7 +274,7 @@ async def test_prompts_that_waited_wait_on_until_they_are_let_go(
         for text in ("first", "second", "third"):
             session.submit(text)
         async for event in session.subscribe(after=0):
-            if type(event) is agentrt.QueueChanged and len(event.queue) == 2:
+            if type(event) is agentrt.events.QueueChanged and len(event.queue) == 2:
                 break
         abandoned(path, copy)
         await session.aclose()

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from agentrt import StoreDamaged, StoreError, StoreInUse, open_store
 from agentrt._journal.base import Answer
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.repair import repair
+from agentrt.errors import StoreDamaged, StoreError, StoreInUse
+from agentrt.store import open_store
 from runtime.fakes import Incarnations, echo
 
 from .kit import again, checked, kept

@@ -11,7 +11,6 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt import StoreError, open_store
 from agentrt._journal import schema, sqlite, writer
 from agentrt._journal import store as store_module
 from agentrt._journal.address import address_of
@@ -19,6 +18,8 @@ from agentrt._journal.opening import reader_of
 from agentrt._journal.search import excerpt, words_of
 from agentrt._journal.sqlite import SqliteBackend
 from agentrt._journal.writer import Call
+from agentrt.errors import StoreError
+from agentrt.store import open_store
 from runtime.fakes import Incarnations, echo
 
 from .kit import kept

@@ -13,13 +13,14 @@ import pytest
 import trio
 
 import agentrt
-from agentrt import StoreError, StoreInUse, open_store
 from agentrt._journal import schema
 from agentrt._journal.base import Answer, decode_record, encode_record
 from agentrt._model.checkpoint import Record
 from agentrt._model.events import Item
 from agentrt._model.state import TurnRecord
 from agentrt._runtime.open import new_id
+from agentrt.errors import StoreError, StoreInUse
+from agentrt.store import open_store
 from runtime.fakes import Incarnations, asking, echo, every, kinds, obedient
 
 from .kit import again, checked, kept, whole
@@ -119,7 +120,7 @@ async def test_the_turns_of_a_session_are_read_from_the_end(path: Path, library:
         ]
         assert [text for texts in said for text in texts] == [f"prompt {n}" for n in range(5)]
         assert [turn for record in last for turn in record.turns] == session.snapshot().turns[-2:]
-        with pytest.raises(agentrt.SessionNotFound):
+        with pytest.raises(agentrt.errors.SessionNotFound):
             await store.records("two", count=1)
 
 
@@ -169,7 +170,7 @@ async def test_a_subscription_ends_behind_the_last_event(path: Path, library: An
             nursery.start_soon(follow, session)  # noqa: ASYNC111 - it ends with the session
             await session.run("hello")
     assert len(got) == session.log.seq
-    assert got[-1] == agentrt.StateChanged(session.state)
+    assert got[-1] == agentrt.events.StateChanged(session.state)
 
 
 @pytest.mark.every_store
@@ -192,7 +193,7 @@ async def test_a_deleted_session_is_forgotten(path: Path, library: Any) -> None:
         await store.delete("one")
         assert await store.sessions() == []
         for call in (store.delete, store.snapshot, store.events, store.claim):
-            with pytest.raises(agentrt.SessionNotFound):
+            with pytest.raises(agentrt.errors.SessionNotFound):
                 await call("one")
 
 
@@ -258,9 +259,9 @@ async def test_a_second_writer_is_refused_with_the_pid_of_the_first(
     other = (
         "import sys, trio, agentrt\n"
         "async def main():\n"
-        "    async with agentrt.open_store(sys.argv[1]): pass\n"
+        "    async with agentrt.store.open_store(sys.argv[1]): pass\n"
         "try: trio.run(main)\n"
-        "except agentrt.StoreInUse as error: print(error.pid, error)\n"
+        "except agentrt.errors.StoreInUse as error: print(error.pid, error)\n"
     )
     async with open_store(path, library=library):
         with pytest.raises(StoreInUse) as refused:
@@ -279,9 +280,9 @@ async def test_a_file_that_is_written_under_another_name_is_not_written_twice(
     other = (
         "import sys, trio, agentrt\n"
         "async def main():\n"
-        "    async with agentrt.open_store(sys.argv[1]): pass\n"
+        "    async with agentrt.store.open_store(sys.argv[1]): pass\n"
         "try: trio.run(main)\n"
-        "except agentrt.StoreInUse as error: print(error)\n"
+        "except agentrt.errors.StoreInUse as error: print(error)\n"
     )
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -21,7 +21,7 @@ from agentrt._model.driver import (
 from agentrt._model.events import (
     Choice,
     Command,
-    Error,
+    ErrorInfo,
     Modes,
     Notice,
     Option,
@@ -79,7 +79,7 @@ def tools(talk: Talk) -> None:
     talk.tell(call("c4", opens=True, name="Task", status="running"), Spoke("Sub", parent="c4"))
     talk.tell(call("c5", opens=True, parent="c4"), call("c5", status="completed"))
     talk.tell(call("c4", status="completed"), Spoke("Done."))
-    talk.conversation.end("failed", error=Error("agent_error", "no more", {"code": -32603}))
+    talk.conversation.end("failed", error=ErrorInfo("agent_error", "no more", {"code": -32603}))
     talk.step()
 
 
@@ -123,7 +123,9 @@ def cancel(talk: Talk) -> None:
     talk.tell(call("c1", status="failed"), call("c3", status="failed"), Spoke("Then this."))
     talk.step()
     talk.conversation.cancel(None, 1020.0)
-    talk.conversation.end("timed_out", error=Error("timed_out", "hard limit", {"limit": "hard"}))
+    talk.conversation.end(
+        "timed_out", error=ErrorInfo("timed_out", "hard limit", {"limit": "hard"})
+    )
     talk.step()
 
 
@@ -149,7 +151,7 @@ def background(talk: Talk) -> None:
     talk.step()
     talk.set_agent(alive=False, pid=None)
     talk.conversation.live(LifeInput.END)
-    talk.conversation.error = Error("agent_failed", "it cannot be started")
+    talk.conversation.error = ErrorInfo("agent_failed", "it cannot be started")
     talk.step()
 
 
@@ -174,7 +176,7 @@ def restart(talk: Talk) -> Talk:
     talk.step()
     talk.begin([Text("Again.")])
     talk.tell(Spoke("Again."))
-    talk.conversation.end("agent_died", error=Error("agent_died", "signal SIGKILL"))
+    talk.conversation.end("agent_died", error=ErrorInfo("agent_died", "signal SIGKILL"))
     talk.step()
     return talk
 

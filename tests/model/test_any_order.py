@@ -42,7 +42,7 @@ from agentrt._model.events import (
     Usage,
 )
 from agentrt._model.life import TABLE, Life, LifeInput
-from agentrt._model.log import Cursor, Overrun
+from agentrt._model.log import Cursor, EventsExpired
 from agentrt._model.state import SessionState, Snapshot
 from agentrt._model.turn import TurnState
 from simulation.fold import Fold
@@ -118,7 +118,7 @@ class Viewer:
                 if event is None:
                     return
                 self._show(event)
-        except Overrun:
+        except EventsExpired:
             assert not self._lossless
             snapshot = self._log.snapshot()
             self.texts = {item.id: item.text for item in snapshot.items}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._model.causes import CODES, CONNECTIONS, OURS, Cause, cause_of
-from agentrt._model.events import Error
+from agentrt._model.events import ErrorInfo
 
 RECORDED: list[tuple[Cause | None, str, str, Any]] = [
     # Claude Code
@@ -60,7 +60,7 @@ RECORDED: list[tuple[Cause | None, str, str, Any]] = [
 def test_what_agents_report_has_a_cause(
     cause: Cause | None, code: str, message: str, data: Any
 ) -> None:
-    assert Error(code, message, data).cause == cause
+    assert ErrorInfo(code, message, data).cause == cause
 
 
 @pytest.mark.parametrize("message", ["line 401 of the file", "took 429 ms", "1500 errors", "4010"])
@@ -84,9 +84,9 @@ json_values = st.recursive(
 def test_an_error_of_any_shape_has_one_cause_that_json_keeps(
     code: str, message: str, data: Any
 ) -> None:
-    error = Error(code, message, data)
+    error = ErrorInfo(code, message, data)
     assert error.cause == cause_of(code, message, data)
-    read = msgspec.json.decode(msgspec.json.encode(error), type=Error)
+    read = msgspec.json.decode(msgspec.json.encode(error), type=ErrorInfo)
     assert read.cause == error.cause
 
 

@@ -23,7 +23,7 @@ from agentrt._model.driver import (
 from agentrt._model.events import (
     Command,
     CommandsChanged,
-    Error,
+    ErrorInfo,
     Modes,
     ModesChanged,
     Notice,
@@ -32,12 +32,12 @@ from agentrt._model.events import (
     PlanChanged,
     PlanEntry,
     QueueEntry,
+    RunningTurn,
     StateChanged,
     Task,
     TitleChanged,
     TurnEnded,
     TurnStarted,
-    TurnState,
     Usage,
     UsageChanged,
 )
@@ -92,7 +92,7 @@ def test_the_end_says_all_that_is_known_of_it(talk: Talk) -> None:
         "failed",
         stop_reason="error",
         usage=Usage(total_tokens=3),
-        error=Error("agent_error", "no"),
+        error=ErrorInfo("agent_error", "no"),
         structured_output={"a": 1},
     )
     assert ended == TurnEnded(
@@ -100,7 +100,7 @@ def test_the_end_says_all_that_is_known_of_it(talk: Talk) -> None:
         outcome="failed",
         stop_reason="error",
         usage=Usage(total_tokens=3),
-        error=Error("agent_error", "no"),
+        error=ErrorInfo("agent_error", "no"),
         structured_output={"a": 1},
     )
     assert talk.events()[-1] == ended
@@ -186,7 +186,7 @@ def test_a_second_cancel_changes_nothing(talk: Talk) -> None:
     ended = talk.conversation.end("cancelled")
     assert ended.by == "user"
     state = talk.state.state
-    assert state.turn == TurnState("t1", "user", 1000.0, None, cancel_deadline=1010.0)
+    assert state.turn == RunningTurn("t1", "user", 1000.0, None, cancel_deadline=1010.0)
 
 
 def test_a_turn_that_nobody_cancelled_was_cancelled_by_the_agent(talk: Talk) -> None:
@@ -289,17 +289,17 @@ def test_the_state_follows_the_agent_and_the_error(talk: Talk) -> None:
     talk.set_agent(pid=42, version="1.2")
     talk.step()
     talk.set_agent(alive=False)
-    talk.conversation.error = Error("agent_failed", "gone")
+    talk.conversation.error = ErrorInfo("agent_failed", "gone")
     talk.step()
     first, second = (e.state for e in talk.events() if isinstance(e, StateChanged))
     assert (first.agent.pid, first.agent.version, first.agent.alive) == (42, "1.2", True)
-    assert (second.agent.alive, second.error) == (False, Error("agent_failed", "gone"))
+    assert (second.agent.alive, second.error) == (False, ErrorInfo("agent_failed", "gone"))
 
 
 def test_the_session_is_busy_exactly_while_a_turn_runs(talk: Talk) -> None:
     talk.begin([], hard=60.0)
     talk.step()
-    assert talk.state.state.turn == TurnState("t1", "user", 1000.0, 1060.0)
+    assert talk.state.state.turn == RunningTurn("t1", "user", 1000.0, 1060.0)
     talk.conversation.end("completed")
     talk.step()
     assert talk.state.state.turn is None

@@ -14,7 +14,7 @@ from agentrt._model import events as e
     ("struct", "written"),
     [
         (e.Item(id="i1", type="text"), {"id": "i1", "type": "text"}),
-        (e.Tool(), {}),
+        (e.ToolCall(), {}),
         (e.Task(id="b1"), {"id": "b1"}),
         (e.Usage(), {}),
         (e.Usage(steps=0), {"steps": 0}),

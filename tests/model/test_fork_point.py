@@ -7,7 +7,7 @@ import pytest
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Text
 from agentrt._model.driver import Effect, Said, SpeechEnded, Spoke, ToolCalled
-from agentrt._model.events import Item, ItemOpened, Tool, TurnEnded, TurnStarted
+from agentrt._model.events import Item, ItemOpened, ToolCall, TurnEnded, TurnStarted
 from agentrt._model.fork_point import ForkPoint, fork_point, shown_until
 from agentrt._model.repeated import repeated
 from agentrt._model.state import SessionState
@@ -45,7 +45,7 @@ def prompt(id: str, turn: str | None = "t1") -> Item:
 
 
 def call(id: str, turn: str = "t1", parent: str | None = None) -> Item:
-    tool = Tool(call=f"call-{id}", title="Run it")
+    tool = ToolCall(call=f"call-{id}", title="Run it")
     return Item(id=id, type="tool", tool=tool, turn=turn, parent=parent, status="completed")
 
 

@@ -13,7 +13,7 @@ from agentrt._model.events import (
     Notice,
     Outcome,
     ThoughtDelta,
-    Tool,
+    ToolCall,
 )
 from agentrt._model.items import UNPLACED
 
@@ -212,7 +212,7 @@ def test_an_update_of_a_tool_call_does_not_cut_the_text_behind_it(talk: Talk) ->
 def test_an_update_of_an_unknown_tool_call_opens_it(talk: Talk) -> None:
     talk.tell(call("c1", status="running", title="List files"))
     assert talk.told() == ["i2 tool running in t1"]
-    assert talk.state.items["i2"].tool == Tool(call="c1", title="List files")
+    assert talk.state.items["i2"].tool == ToolCall(call="c1", title="List files")
 
 
 def test_a_tool_call_that_is_first_heard_of_at_its_end_is_opened_and_closed(talk: Talk) -> None:
@@ -229,7 +229,7 @@ def test_a_terminal_status_closes_the_call(talk: Talk, status: ItemStatus) -> No
 def test_an_update_names_only_what_it_carries(talk: Talk) -> None:
     talk.tell(call("c1", opens=True, title="Edit", kind="edit", input={"path": "a"}))
     talk.tell(call("c1", content=[Diff("a", "new", "old")]))
-    assert talk.state.items["i2"].tool == Tool(
+    assert talk.state.items["i2"].tool == ToolCall(
         call="c1", title="Edit", kind="edit", input={"path": "a"}, content=[Diff("a", "new", "old")]
     )
 

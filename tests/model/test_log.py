@@ -28,7 +28,7 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.log import JOIN, Cursor, Log, Overrun, joined
+from agentrt._model.log import JOIN, Cursor, EventsExpired, Log, joined
 from agentrt._model.state import SessionState
 
 from .talk import shown
@@ -106,9 +106,9 @@ def test_since_gives_exactly_what_follows() -> None:
 def test_a_number_that_the_log_never_gave_is_an_overrun(seq: int) -> None:
     log = make_log()
     fill(log, *titles(5))
-    with pytest.raises(Overrun):
+    with pytest.raises(EventsExpired):
         log.since(seq)
-    with pytest.raises(Overrun):
+    with pytest.raises(EventsExpired):
         log.cursor(after=seq)
 
 
@@ -137,7 +137,7 @@ def test_the_ring_is_bounded_by_the_number_of_events() -> None:
     fill(log, *titles(1000))
     kept = log.since(log.seq - 75)
     assert kept == titles(75, first=926)
-    with pytest.raises(Overrun):
+    with pytest.raises(EventsExpired):
         log.since(log.seq - 101)
 
 
@@ -148,7 +148,7 @@ def test_the_ring_is_bounded_by_the_bytes_that_the_events_came_from() -> None:
         log.append(event)
         log.publish()
     assert log.since(log.seq - 6)
-    with pytest.raises(Overrun):
+    with pytest.raises(EventsExpired):
         log.since(log.seq - 11)
 
 
@@ -169,7 +169,7 @@ def test_the_newest_batch_stays_however_big_it_is() -> None:
     fill(log, *titles(500), batch=500)
     assert len(log.since(0)) == 500
     fill(log, *titles(1, first=501))
-    with pytest.raises(Overrun):
+    with pytest.raises(EventsExpired):
         log.since(499)
     assert log.since(500) == titles(1, first=501)
 
@@ -178,7 +178,7 @@ def test_a_cursor_that_fell_behind_the_ring_raises() -> None:
     log = make_log(events=10)
     cursor = log.cursor()
     fill(log, *titles(100))
-    with pytest.raises(Overrun):
+    with pytest.raises(EventsExpired):
         cursor.pop()
 
 
@@ -417,7 +417,7 @@ def test_a_closed_lossless_cursor_keeps_nothing_more() -> None:
     fill(log, *notices(100))
     cursor.close()
     fill(log, *notices(100))
-    with pytest.raises(Overrun):
+    with pytest.raises(EventsExpired):
         cursor.pop()
 
 

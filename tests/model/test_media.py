@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from agentrt import Audio, Image, LocalProtocolError, Resource, ResourceLink
+from agentrt import Image, LocalProtocolError
 from agentrt._model.content import blocks
 from agentrt._model.media import media_type
+from agentrt.events import Audio, Resource, ResourceLink
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 WAV = b"RIFF\x24\0\0\0WAVEfmt "

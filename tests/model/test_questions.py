@@ -6,7 +6,7 @@ import pytest
 
 from agentrt._model.content import Text
 from agentrt._model.driver import Spoke
-from agentrt._model.events import PermissionOpened, StateChanged, Tool
+from agentrt._model.events import PermissionOpened, StateChanged, ToolCall
 from agentrt._model.life import LifeInput
 from agentrt._model.turn import TurnState
 
@@ -79,7 +79,7 @@ def test_a_question_carries_all_that_a_viewer_needs(talk: Talk) -> None:
 def test_a_question_before_any_word_of_its_call_opens_the_call(talk: Talk) -> None:
     talk.tell(ask("r1", "c1", name="Bash", tool_kind="execute", input={"command": "ls"}))
     assert talk.told() == ["i2 tool pending in t1", "i2 status=waiting", "r1 asks about i2"]
-    assert talk.state.items["i2"].tool == Tool(
+    assert talk.state.items["i2"].tool == ToolCall(
         call="c1", name="Bash", kind="execute", title="May I?", input={"command": "ls"}
     )
 

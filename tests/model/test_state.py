@@ -11,7 +11,7 @@ from agentrt._model.events import (
     Choice,
     Command,
     CommandsChanged,
-    Error,
+    ErrorInfo,
     Event,
     Item,
     ItemClosed,
@@ -34,7 +34,7 @@ from agentrt._model.events import (
     TextDelta,
     ThoughtDelta,
     TitleChanged,
-    Tool,
+    ToolCall,
     TurnEnded,
     TurnStarted,
     Usage,
@@ -58,7 +58,7 @@ def text_item(id: str = "i1") -> ItemOpened:
 
 
 def tool_item(id: str = "i1", **fields: object) -> ItemOpened:
-    return ItemOpened(Item(id=id, type="tool", turn="t1", tool=Tool(**fields)))
+    return ItemOpened(Item(id=id, type="tool", turn="t1", tool=ToolCall(**fields)))
 
 
 # --- the session and its turns
@@ -86,7 +86,7 @@ def test_a_session_begins_without_anything() -> None:
 
 
 def test_a_state_replaces_the_state() -> None:
-    dead = State("dead", None, AgentState("demo", "acp"), Error("agent_failed", "gone"))
+    dead = State("dead", None, AgentState("demo", "acp"), ErrorInfo("agent_failed", "gone"))
     assert fold(StateChanged(dead)).state == dead
 
 
@@ -100,7 +100,7 @@ def test_a_started_turn_has_no_outcome_and_an_ended_one_has_all_of_its_end() -> 
             by="user",
             stop_reason="end_turn",
             usage=Usage(total_tokens=3),
-            error=Error("e", "m"),
+            error=ErrorInfo("e", "m"),
             structured_output={"a": 1},
         )
     )
@@ -111,7 +111,7 @@ def test_a_started_turn_has_no_outcome_and_an_ended_one_has_all_of_its_end() -> 
         "user",
         "end_turn",
         Usage(total_tokens=3),
-        Error("e", "m"),
+        ErrorInfo("e", "m"),
     )
     assert turn.structured_output == {"a": 1}
 
@@ -154,7 +154,7 @@ def test_an_update_of_the_tool_keeps_what_it_does_not_name() -> None:
         tool_item(call="c1", title="a", kind="edit", content=[ToolText(Text("old"))]),
         ItemUpdated("i1", {"tool": {"title": "b", "content": [Diff("p", "new")]}}),
     )
-    assert state.items["i1"].tool == Tool(
+    assert state.items["i1"].tool == ToolCall(
         call="c1", title="b", kind="edit", content=[Diff("p", "new")]
     )
 
@@ -163,7 +163,7 @@ def test_an_update_from_json_gives_the_same_structs() -> None:
     content = [ToolText(Text("x")), Diff("p", "new", "old"), Diff("q", "new")]
     events = [tool_item(call="c1"), ItemUpdated("i1", {"tool": {"content": content}})]
     state = fold(*through_json(events))
-    assert state.items["i1"].tool == Tool(call="c1", content=content)
+    assert state.items["i1"].tool == ToolCall(call="c1", content=content)
     assert shown(state, 2) == shown(fold(*events), 2)
 
 

@@ -79,7 +79,7 @@ async def a_turn(url: str) -> tuple[str, str]:
 
 async def read(url: str, id: str) -> tuple[int, str]:
     """Its turns, and the epoch of its log."""
-    async with agentrt.open_store(url) as store, agentrt.open_runtime(store=store) as runtime:
+    async with agentrt.store.open_store(url) as store, agentrt.open_runtime(store=store) as runtime:
         log = await runtime.read(id)
         return len(log.state.turns), log.epoch
 

@@ -22,7 +22,7 @@ from unittest import mock
 
 import trio
 
-from agentrt import Limits, StoreUnavailable
+from agentrt import Limits
 from agentrt._journal import membership
 from agentrt._journal.base import Fenced, Process, decode_events
 from agentrt._journal.membership import Membership
@@ -34,6 +34,7 @@ from agentrt._model import events as e
 from agentrt._nesting import bare_errors
 from agentrt._web.forwarded import serve_forwarded
 from agentrt._web.hub import Hub
+from agentrt.errors import StoreUnavailable
 from agentrt.testing import FakeAcpAgent, open_fake_runtime, run_seeded
 from runtime.fakes import Incarnations
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from agentrt import SessionElsewhere, StoreUnavailable
 from agentrt._journal.base import (
     About,
     Answer,
@@ -40,6 +39,7 @@ from agentrt._journal.base import (
 from agentrt._model.checkpoint import Record
 from agentrt._model.events import Event, TurnStarted
 from agentrt._model.state import Ahead
+from agentrt.errors import SessionElsewhere, StoreUnavailable
 
 FRAMES = 2000
 SHORT = 2000

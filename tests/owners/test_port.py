@@ -9,10 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt import StoreUnavailable
 from agentrt._journal.base import About, Command, Process
 from agentrt._journal.port import PATIENCE, Port
 from agentrt._nesting import bare_errors
+from agentrt.errors import StoreUnavailable
 
 from .tables import Backend, Leases, Rows, Tables
 

@@ -18,7 +18,7 @@ from agentrt._model.events import (
     Choice,
     Command,
     CommandsChanged,
-    Error,
+    ErrorInfo,
     Event,
     Item,
     ItemClosed,
@@ -35,15 +35,15 @@ from agentrt._model.events import (
     PlanEntry,
     QueueChanged,
     QueueEntry,
+    RunningTurn,
     State,
     StateChanged,
     Task,
     TaskChanged,
     TitleChanged,
-    Tool,
+    ToolCall,
     TurnEnded,
     TurnStarted,
-    TurnState,
     Usage,
     UsageChanged,
 )
@@ -138,7 +138,9 @@ ids = st.sampled_from(["a", "b", "c"])
 words = st.text(st.characters(codec="utf-8"), max_size=6)
 maybe = st.none() | words
 blocks = st.lists(st.builds(Text, words), max_size=2)
-tools = st.builds(Tool, title=words, input=st.none() | st.dictionaries(words, words, max_size=1))
+tools = st.builds(
+    ToolCall, title=words, input=st.none() | st.dictionaries(words, words, max_size=1)
+)
 patches = st.fixed_dictionaries(
     {},
     optional={
@@ -156,9 +158,9 @@ patches = st.fixed_dictionaries(
         ),
     },
 )
-errors = st.none() | st.builds(Error, words, words)
+errors = st.none() | st.builds(ErrorInfo, words, words)
 usages = st.builds(Usage, used=st.integers(0, 9), cost=st.none() | st.floats(0, 1))
-turn_states = st.builds(TurnState, ids, st.just("user"), st.floats(0, 1e9))
+turn_states = st.builds(RunningTurn, ids, st.just("user"), st.floats(0, 1e9))
 agents = st.builds(AgentState, words, st.just("acp"), pid=st.none() | st.integers(1, 9))
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(

@@ -78,7 +78,7 @@ def test_a_rule_denies_an_own_tool_for_every_agent(agent: str, rule: Any) -> Non
 def test_a_rule_has_an_own_tool_asked_and_the_call_runs_after_the_answer(agent: str) -> None:
     tools = own(agentrt.rules(ask=[greet]))
     assert "did not ask" in str(tools.refusal("greet", ARGUMENTS))
-    assert tools.decide(asked(**REQUESTS[agent])) == agentrt.Ask()
+    assert tools.decide(asked(**REQUESTS[agent])) == agentrt.permissions.Ask()
     assert tools.refusal("greet", ARGUMENTS) is None
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from agentrt import StoreError, StoreInUse
 from agentrt._journal.address import Server as Address
 from agentrt._journal.address import server_of
 from agentrt._journal.base import Fenced, Flush, Place, Unusable
 from agentrt._journal.postgres import connection as connections
 from agentrt._journal.postgres.backend import PostgresBackend
 from agentrt._journal.postgres.connection import Connection
+from agentrt.errors import StoreError, StoreInUse
 
 from .kit import ABOUT, Proxy, backend_pid, flush, frames, proxy, rows
 from .server import Server

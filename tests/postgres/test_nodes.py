@@ -17,13 +17,15 @@ import pytest
 import trio
 
 import agentrt
-from agentrt import Limits, SessionElsewhere, SessionMoved, StoreInUse, open_store
+from agentrt import Limits
 from agentrt._journal.address import server_of
 from agentrt._journal.base import Fenced, Place, Process
 from agentrt._journal.postgres.backend import PostgresBackend
 from agentrt._journal.postgres.leases import PostgresLeases
 from agentrt._runtime.stored import Again
 from agentrt._session.session import host_of
+from agentrt.errors import SessionElsewhere, SessionMoved, StoreInUse
+from agentrt.store import open_store
 from journal.kit import again, checked, gone_on_with, kept
 from runtime.fakes import Incarnations, echo
 
@@ -106,7 +108,7 @@ def test_who_has_no_lease_begins_nothing(url: str) -> None:
         a.create("one", "e", ABOUT)
         a.lease = lambda: None
         for job in (lambda: a.create("two", "e", ABOUT), lambda: a.claim("one")):
-            with pytest.raises(agentrt.StoreUnavailable, match="not been reached"):
+            with pytest.raises(agentrt.errors.StoreUnavailable, match="not been reached"):
                 job()
 
 
@@ -224,7 +226,7 @@ async def test_no_agent_is_started_under_a_lease_that_is_over(url: str) -> None:
     ):
         nursery.start_soon(end_the_lease)
         with trio.fail_after(PATIENCE), pytest.raises((SessionMoved, agentrt.AgentStartError)):
-            async with agentrt.connect(slow, cwd="/", journal=store):
+            async with agentrt.agents.connect(slow, cwd="/", journal=store):
                 pass
         assert ended.is_set()
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentrt import StoreError, open_store
 from agentrt._journal.address import Server as Address
 from agentrt._journal.address import server_of
 from agentrt._journal.base import Answer, Flush, Head, Outdated, Part, Row
@@ -16,6 +15,8 @@ from agentrt._journal.postgres.backend import PostgresBackend, writing
 from agentrt._journal.postgres.connection import connect
 from agentrt._journal.postgres.reader import PostgresReader
 from agentrt._journal.postgres.schema import Migration
+from agentrt.errors import StoreError
+from agentrt.store import open_store
 from journal.kit import again, checked, kept
 from runtime.fakes import Incarnations, echo
 

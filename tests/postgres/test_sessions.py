@@ -14,10 +14,11 @@ import trio
 import trio.lowlevel
 
 import agentrt
-from agentrt import SessionMoved, Store, StoreUnavailable, open_store
 from agentrt._journal.address import server_of
 from agentrt._journal.postgres.backend import PostgresBackend
 from agentrt._session.session import host_of
+from agentrt.errors import SessionMoved, StoreUnavailable
+from agentrt.store import Store, open_store
 from journal.kit import checked, kept
 from journal.test_failures import until_well
 from runtime.fakes import Incarnations, echo
@@ -93,7 +94,7 @@ async def test_a_session_that_another_process_took_over_ends_and_the_others_go_o
     assert [turn.outcome for turn in (await stored(url, "two")).turns] == ["completed"] * 2
 
 
-async def stored(url: str, id: str) -> agentrt.Snapshot:
+async def stored(url: str, id: str) -> agentrt.events.Snapshot:
     async with open_store(url) as store:
         return await store.snapshot(id)
 

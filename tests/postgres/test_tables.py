@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from agentrt import SessionElsewhere
 from agentrt._journal.address import server_of
 from agentrt._journal.base import Answer, Command, Fenced, Flush, Part, Place, Tail
 from agentrt._journal.postgres.backend import PostgresBackend
@@ -22,6 +21,7 @@ from agentrt._journal.postgres.connection import connect
 from agentrt._journal.postgres.leases import PostgresLeases
 from agentrt._journal.postgres.reader import PostgresReader
 from agentrt._journal.postgres.statements import CHANNEL
+from agentrt.errors import SessionElsewhere
 from owners import tables
 
 from .kit import ABOUT, events

@@ -22,7 +22,7 @@ SESSIONS = 3
 async def main(url: str, name: str, lease: float) -> None:
     limits = Limits(store_lease=lease, cancel_grace=1, stdin_close=1, terminate=0.5, drain=5)
     async with (
-        agentrt.open_store(url, limits=limits, node=name, home="here") as store,
+        agentrt.store.open_store(url, limits=limits, node=name, home="here") as store,
         agentrt.open_runtime(store=store, limits=limits) as runtime,
         trio.open_nursery() as nursery,
     ):

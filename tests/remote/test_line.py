@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import trio
 
-from agentrt import Limits, open_store
+from agentrt import Limits
 from agentrt._errors import (
     AgentrtError,
     LocalProtocolError,
@@ -28,6 +28,7 @@ from agentrt._remote.session import RemoteSession
 from agentrt._web import commands as c
 from agentrt._web.address import Address
 from agentrt._web.hub import Hub
+from agentrt.store import open_store
 
 from .cutting import Stage, stage
 

@@ -121,7 +121,7 @@ async def test_what_cannot_be_adopted_is_refused(autojump_clock: MockClock, tmp_
         with pytest.raises(agentrt.LocalProtocolError, match="already"):
             runtime.adopt(session)
         async with session_with(echo, id="other") as (other, _):
-            with pytest.raises(agentrt.LimitExceeded):
+            with pytest.raises(agentrt.errors.LimitExceeded):
                 runtime.adopt(other)
         release()
         with pytest.raises(agentrt.SessionClosed):
@@ -129,7 +129,7 @@ async def test_what_cannot_be_adopted_is_refused(autojump_clock: MockClock, tmp_
         with pytest.raises(TypeError, match="not str"):
             runtime.adopt(session.id)  # type: ignore[arg-type]
         async with (
-            agentrt.open_store(tmp_path / "other.db") as store,
+            agentrt.store.open_store(tmp_path / "other.db") as store,
             session_with(echo, id="kept", store=store) as (kept, _),
         ):
             with pytest.raises(agentrt.LocalProtocolError, match="another store"):
@@ -139,7 +139,7 @@ async def test_what_cannot_be_adopted_is_refused(autojump_clock: MockClock, tmp_
 async def test_an_adopted_session_that_is_stored_can_be_opened_again(tmp_path: Path) -> None:
     agents = Incarnations(echo, **RESUMES)
     async with (
-        agentrt.open_store(tmp_path / "sessions.db") as store,
+        agentrt.store.open_store(tmp_path / "sessions.db") as store,
         open_fake_runtime({"fake": agents.start}, store=store) as runtime,
     ):
         async with session_with(echo, id="own", fake=RESUMES, store=store) as (session, _):
@@ -156,14 +156,14 @@ async def test_an_adopted_session_that_is_stored_can_be_opened_again(tmp_path: P
 
 def demo(name: str) -> agentrt.Agent:
     """The built-in agent by another name; two may have the same one."""
-    return agentrt.acp([sys.executable, "-m", "agentrt.demo"], name=name)
+    return agentrt.agents.acp([sys.executable, "-m", "agentrt.demo"], name=name)
 
 
 @pytest.mark.slow
 async def test_a_copy_is_made_by_the_agent_of_its_session_and_not_by_one_of_the_same_name(
     tmp_path: Path,
 ) -> None:
-    broken = agentrt.acp("/nowhere/at-all", name="mine")
+    broken = agentrt.agents.acp("/nowhere/at-all", name="mine")
     async with agentrt.open_runtime(config=Config(agents={"mine": broken})) as runtime:
         for agent in (demo("mine"), demo("in-no-catalogue")):
             session = await runtime.create(agent, cwd=tmp_path)
@@ -187,7 +187,7 @@ async def test_a_copy_of_a_program_s_own_session_has_what_that_was_opened_with(
         called.append(summary)
         return "recorded"
 
-    def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         asked.append(request)
         return agentrt.Allow()
 
@@ -215,20 +215,20 @@ async def test_a_copy_of_a_tenant_s_session_is_the_tenant_s_and_counts_as_one(
     tmp_path: Path,
 ) -> None:
     async with agentrt.open_runtime() as runtime:
-        acme = runtime.of(agentrt.Tenant(name="acme", sessions=2))
+        acme = runtime.of(agentrt.web.Tenant(name="acme", sessions=2))
         session = await acme.create("demo", cwd=tmp_path)
         await session.run("/title one")
         fork = await acme.fork(session.id)
         assert [info.session for info in acme.list()] == [session.id, fork.id]
         assert {info.tenant for info in runtime.list()} == {"acme"}
         for of in (acme, runtime):  # whoever makes it
-            with pytest.raises(agentrt.LimitExceeded, match="acme"):
+            with pytest.raises(agentrt.errors.LimitExceeded, match="acme"):
                 await of.fork(session.id)
 
 
 async def test_a_tenant_is_shown_no_session_that_is_not_its_own(autojump_clock: MockClock) -> None:
     async with open_fake_runtime({}) as runtime, session_with(echo) as (session, _):
-        acme = runtime.of(agentrt.Tenant(name="acme"))
+        acme = runtime.of(agentrt.web.Tenant(name="acme"))
         with pytest.raises(agentrt.LocalProtocolError, match="open it with tenant='acme'"):
             acme.adopt(session)
         assert runtime.list() == []

@@ -33,7 +33,7 @@ for line in sys.stdin:
 
 
 async def test_a_login_that_expires_in_a_session_lists_the_ways_to_log_in(tmp_path: Path) -> None:
-    agent = agentrt.acp([sys.executable, "-c", AGENT])
+    agent = agentrt.agents.acp([sys.executable, "-c", AGENT])
     with trio.fail_after(20):
         async with agentrt.open_session(agent, cwd=tmp_path) as session:
             result = await session.run("go", check=False)
@@ -49,14 +49,17 @@ async def test_an_agent_that_cannot_be_started_again_is_a_result_of_an_unchecked
 ) -> None:
     program = tmp_path / "agent.py"
     program.write_text(AGENT)
-    agent = agentrt.acp([sys.executable, str(program)])
+    agent = agentrt.agents.acp([sys.executable, str(program)])
     with trio.fail_after(20):
         async with agentrt.open_session(agent, cwd=tmp_path) as session:
             await session.run("leave", check=False)
             program.unlink()
             with session.subscribe(after=0) as events:
                 async for event in events:
-                    if isinstance(event, agentrt.StateChanged) and event.state.phase == "dead":
+                    if (
+                        isinstance(event, agentrt.events.StateChanged)
+                        and event.state.phase == "dead"
+                    ):
                         break
             result = await session.run("go", check=False)
             assert (result.outcome, result.turn) == ("agent_died", "")

@@ -12,7 +12,8 @@ import pytest
 from fakes import Script, session_with
 
 import agentrt
-from agentrt import LocalProtocolError, RemoteProtocolError, RequestError, SessionNotFound
+from agentrt import LocalProtocolError
+from agentrt.errors import RemoteProtocolError, RequestError, SessionNotFound
 from agentrt.testing import FakeAcpAgent
 
 ALL: dict[str, Any] = {"sessionCapabilities": {"list": {}, "delete": {}}}
@@ -33,7 +34,7 @@ def page(*ids: str, **more: Any) -> dict[str, Any]:
     return {"result": {"sessions": [{"sessionId": id, "cwd": "/work"} for id in ids], **more}}
 
 
-async def listed(answer: Answer, cwd: str | None = None) -> list[agentrt.AgentSession]:
+async def listed(answer: Answer, cwd: str | None = None) -> list[agentrt.agents.AgentSession]:
     async with session_with(keeps(answer), fake={"capabilities": ALL}) as (session, _):
         return await session.list_sessions(cwd)
 
@@ -112,18 +113,18 @@ async def test_a_session_is_deleted_by_the_agent_but_not_the_one_that_is_open() 
 @pytest.mark.slow
 async def test_an_agent_that_does_not_run_is_started_to_be_asked(tmp_path: Path) -> None:
     env = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
-    demo = agentrt.acp([sys.executable, "-m", "agentrt.demo"], name="demo", env=env)
+    demo = agentrt.agents.acp([sys.executable, "-m", "agentrt.demo"], name="demo", env=env)
     async with agentrt.open_session(demo, cwd=tmp_path) as session:
         await session.run("list the files")
         id = session.agent_session
     assert id is not None
-    [one] = await agentrt.list_sessions(demo, cwd=tmp_path)
+    [one] = await agentrt.agents.list_sessions(demo, cwd=tmp_path)
     assert (one.id, one.title, one.cwd) == (id, "list the files", str(tmp_path))
-    assert await agentrt.list_sessions(demo, cwd="/") == []
+    assert await agentrt.agents.list_sessions(demo, cwd="/") == []
     with pytest.raises(SessionNotFound, match="lists no session"):
-        await agentrt.delete_session(demo, "other")
-    await agentrt.delete_session(demo, id)
-    assert await agentrt.list_sessions(demo) == []
+        await agentrt.agents.delete_session(demo, "other")
+    await agentrt.agents.delete_session(demo, id)
+    assert await agentrt.agents.list_sessions(demo) == []
 
 
 async def test_claude_code_s_are_found_by_the_same_names(tmp_path: Path) -> None:
@@ -133,10 +134,10 @@ async def test_claude_code_s_are_found_by_the_same_names(tmp_path: Path) -> None
     said = {"type": "user", "uuid": "u", "parentUuid": None, "sessionId": id, "cwd": "/work"}
     entry = {**said, "message": {"role": "user", "content": "hello"}, "timestamp": ""}
     (project / f"{id}.jsonl").write_text(json.dumps(entry) + "\n")
-    claude = agentrt.claude([sys.executable], env={"CLAUDE_CONFIG_DIR": str(tmp_path)})
-    [one] = await agentrt.list_sessions(claude)
+    claude = agentrt.agents.claude([sys.executable], env={"CLAUDE_CONFIG_DIR": str(tmp_path)})
+    [one] = await agentrt.agents.list_sessions(claude)
     assert (one.agent, one.id, one.title, one.cwd) == ("claude", id, "hello", "/work")
-    await agentrt.delete_session(claude, id)
-    assert await agentrt.list_sessions(claude) == []
+    await agentrt.agents.delete_session(claude, id)
+    assert await agentrt.agents.list_sessions(claude) == []
     with pytest.raises(SessionNotFound):
-        await agentrt.delete_session(claude, id)
+        await agentrt.agents.delete_session(claude, id)

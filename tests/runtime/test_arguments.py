@@ -54,7 +54,7 @@ class Ours:
         ({"limits": 30}, TypeError, r"limits are agentrt.Limits\(…\), not int"),
         ({"tools": 5}, TypeError, "tools are a list of such, not int"),
         ({"extensions": 5}, TypeError, "extensions are a list of such, not int"),
-        ({"extensions": [plain]}, TypeError, "an extension is what agentrt.extension"),
+        ({"extensions": [plain]}, TypeError, "an extension is what agentrt.tools.extension"),
         ({"roots": 5}, agentrt.LocalProtocolError, "roots are a list of folders, not int"),
         ({"mcp_servers": {"name": "x"}}, TypeError, r"several: give \[\{'name'"),
         ({"mcp_servers": 5}, TypeError, "mcp_servers: a list of dicts, not int"),
@@ -62,7 +62,7 @@ class Ours:
         ({"env": {"A": 1}}, TypeError, "env: a variable's name and value are strings: 'A'"),
         ({"env": {"A": "\0"}}, ValueError, "env: there can be no such variable: 'A'"),
         ({"on_stderr": 5}, TypeError, "on_stderr: a function of bytes, not int"),
-        ({"journal": "x.db"}, TypeError, "journal: what agentrt.open_store gives, not str"),
+        ({"journal": "x.db"}, TypeError, "journal: what agentrt.store.open_store gives, not str"),
         ({"trace": 5}, TypeError, "trace: the name of a file.*not int"),
         ({"tenant": 5}, TypeError, "tenant: a name, not int"),
         ({"options": 5}, TypeError, "options: a dict, not int"),
@@ -70,7 +70,11 @@ class Ours:
         ({"options": {"meta": "x"}}, TypeError, "options: 'meta' of demo is a dict, not str"),
         ({"fork": "yes"}, TypeError, "fork: True or False, not str"),
         ({"fork_at": "t1"}, TypeError, "fork_at: what Session.fork_point gives, not str"),
-        ({"files": agentrt.Files}, TypeError, "files is an object: give one of Files, not the"),
+        (
+            {"files": agentrt.tools.Files},
+            TypeError,
+            "files is an object: give one of Files, not the",
+        ),
     ],
 )
 async def test_a_session_is_not_opened_with_it(
@@ -88,9 +92,9 @@ async def test_a_session_is_not_opened_with_it(
     ("wrong", "why"),
     [
         ({"limits": 5}, "limits are agentrt.Limits"),
-        ({"store": 5}, "store: a file, a URL, or what agentrt.open_store gives, not int"),
+        ({"store": 5}, "store: a file, a URL, or what agentrt.store.open_store gives, not int"),
         ({"env": 5}, "env: a mapping of names to values"),
-        ({"telemetry": 5}, "telemetry is agentrt.OpenTelemetry"),
+        ({"telemetry": 5}, "telemetry must be an OpenTelemetry or Metrics"),
         ({"trace": 5}, "trace: the name of a file"),
         ({"tools": 5}, "tools are a list of such"),
     ],
@@ -129,13 +133,13 @@ async def test_nothing_is_asked_of_an_agent_that_has_no_name() -> None:
         with pytest.raises(agentrt.LocalProtocolError, match="a folder is a string or a path"):
             await session.list_sessions(5)  # type: ignore[arg-type]
     with pytest.raises(agentrt.LocalProtocolError, match="a folder is a string or a path"):
-        await agentrt.list_sessions("demo", cwd=5)  # type: ignore[arg-type]
+        await agentrt.agents.list_sessions("demo", cwd=5)  # type: ignore[arg-type]
     with pytest.raises(agentrt.LocalProtocolError, match="session must be given as text"):
-        await agentrt.delete_session("demo", None)  # type: ignore[arg-type]
+        await agentrt.agents.delete_session("demo", None)  # type: ignore[arg-type]
     with pytest.raises(agentrt.LocalProtocolError, match="session must be given as text"):
-        await agentrt.ClaudeSessions("/nowhere").read(5)  # type: ignore[arg-type]
+        await agentrt.claude.ClaudeSessions("/nowhere").read(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="takes a Session, not int"):
-        agentrt.ClaudeControl(5)  # type: ignore[arg-type]
+        agentrt.claude.ClaudeControl(5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["codex", "config", "json_schema"])
@@ -148,7 +152,7 @@ async def test_codex_gets_no_option_of_another_kind(name: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("wrong", [["gemini", "--acp"], None, 5, Path("/x")])
 async def test_only_a_name_or_an_agent_is_an_agent(wrong: Any) -> None:
-    why = r"or what agentrt.acp\(\[…\]\) or agentrt.claude\(\) makes, not "
+    why = r"or what agentrt.agents.acp\(\[…\]\) or agentrt.agents.claude\(\) makes, not "
     with pytest.raises(TypeError, match=why):
         async with agentrt.open_session(wrong):
             pass
@@ -199,8 +203,8 @@ async def test_claude_code_gets_nothing_that_it_does_not_know(
     tmp_path: Path, wrong: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(ValueError, match=why):
-        agentrt.claude(**wrong)
-    agent = agentrt.claude("/bin/true")
+        agentrt.agents.claude(**wrong)
+    agent = agentrt.agents.claude("/bin/true")
     with pytest.raises(ValueError, match=why):
         async with agentrt.open_session(agent, cwd=tmp_path, options=wrong):
             pass
@@ -209,14 +213,14 @@ async def test_claude_code_gets_nothing_that_it_does_not_know(
 @pytest.mark.parametrize("wrong", [5, None, b"x", ["x", 5], [None]])
 def test_a_command_is_words(wrong: Any) -> None:
     with pytest.raises(TypeError, match="a string or a list of words"):
-        agentrt.acp(wrong)
+        agentrt.agents.acp(wrong)
 
 
 def test_a_command_may_be_a_path() -> None:
-    assert agentrt.acp(Path("/opt/my agent")).command == ("/opt/my agent",)
-    assert agentrt.acp([Path("/opt/agent"), "--acp"]).command == ("/opt/agent", "--acp")
+    assert agentrt.agents.acp(Path("/opt/my agent")).command == ("/opt/my agent",)
+    assert agentrt.agents.acp([Path("/opt/agent"), "--acp"]).command == ("/opt/agent", "--acp")
     with pytest.raises(ValueError, match=r"'agent \"x' cannot be read: No closing quotation"):
-        agentrt.acp('agent "x')
+        agentrt.agents.acp('agent "x')
 
 
 async def test_a_program_that_is_there_is_not_called_missing(
@@ -230,8 +234,8 @@ async def test_a_program_that_is_there_is_not_called_missing(
         ("agent", "is not executable"),
         (str(tmp_path), "is a folder"),
     ):
-        with pytest.raises(agentrt.AgentNotFound, match=why):
-            async with agentrt.open_session(agentrt.acp([command]), cwd=tmp_path):
+        with pytest.raises(agentrt.errors.AgentNotFound, match=why):
+            async with agentrt.open_session(agentrt.agents.acp([command]), cwd=tmp_path):
                 pass
 
 

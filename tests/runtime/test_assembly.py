@@ -10,7 +10,7 @@ from agentrt._model.driver import Opening
 from agentrt._runtime.assembly import assemble, limits_for
 from agentrt._runtime.offer import Offer
 
-SLOW = agentrt.acp(["slow"], quirks=Quirks(stdin_close=8.0, resend_cancel=True))
+SLOW = agentrt.agents.acp(["slow"], quirks=Quirks(stdin_close=8.0, resend_cancel=True))
 
 
 def test_an_agent_s_peculiarities_change_the_usual_bounds() -> None:
@@ -24,7 +24,7 @@ def test_what_the_caller_chose_is_left_alone() -> None:
 
 
 def test_an_agent_that_does_not_leave_at_the_end_of_its_input_is_not_waited_for() -> None:
-    unresponsive = agentrt.acp(["unresponsive"], quirks=Quirks(eof_exits=False))
+    unresponsive = agentrt.agents.acp(["unresponsive"], quirks=Quirks(eof_exits=False))
     assert limits_for(unresponsive).stdin_close < agentrt.Limits().stdin_close
 
 
@@ -39,4 +39,4 @@ def test_hooks_for_an_agent_that_has_none_are_refused() -> None:
 
 def test_an_option_that_claude_does_not_have_is_refused_before_anything_is_started() -> None:
     with pytest.raises(ValueError, match="not an option of Claude Code"):
-        assemble(agentrt.claude(), Opening(cwd="/", options={"colour": "red"}), Offer())
+        assemble(agentrt.agents.claude(), Opening(cwd="/", options={"colour": "red"}), Offer())

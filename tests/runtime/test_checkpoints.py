@@ -29,6 +29,7 @@ from agentrt._agents import BUILT_IN
 from agentrt._journal.base import About
 from agentrt._journal.sqlite import SqliteBackend
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from public import PUBLIC
 
 Call: TypeAlias = Callable[[Path], Awaitable[None]]
 CALLS: list[tuple[str, Call]] = []
@@ -45,10 +46,7 @@ def calls(function: str) -> Callable[[Call], Call]:
 
 def found() -> Iterator[str]:
     """The names of all public async functions."""
-    for name in dir(agentrt):
-        value = getattr(agentrt, name)
-        if name.startswith("_"):
-            continue
+    for name, value in PUBLIC.items():
         if isinstance(value, type) and not getattr(value, "_is_protocol", False):
             for part, method in inspect.getmembers(value):
                 whole = part in ("__aenter__", "__aexit__", "__anext__")
@@ -81,19 +79,19 @@ async def block_is_checkpoint(block: AbstractAsyncContextManager[object]) -> Non
 @calls("agent_version")
 async def a_version(_: Path) -> None:
     with assert_checkpoints():
-        assert await agentrt.agent_version(BUILT_IN["demo"]) is not None
+        assert await agentrt.agents.agent_version(BUILT_IN["demo"]) is not None
 
 
 @calls("agent_version")
 async def a_version_that_no_program_tells(_: Path) -> None:
     with assert_checkpoints():
-        await agentrt.agent_version(agentrt.Agent(name="x", command=("x",), version_args=()))
+        await agentrt.agents.agent_version(agentrt.Agent(name="x", command=("x",), version_args=()))
 
 
 @calls("agent_version")
 async def a_version_of_a_program_that_is_not_there(_: Path) -> None:
     with assert_checkpoints():
-        await agentrt.agent_version(agentrt.acp("/nowhere/x"))
+        await agentrt.agents.agent_version(agentrt.agents.acp("/nowhere/x"))
 
 
 @calls("open_session")
@@ -113,12 +111,12 @@ async def opening_a_runtime(_: Path) -> None:
 
 @calls("open_trace")
 async def opening_a_trace(folder: Path) -> None:
-    await block_is_checkpoint(agentrt.open_trace(folder / "t"))
+    await block_is_checkpoint(agentrt.tracing.open_trace(folder / "t"))
 
 
 @calls("Trace.flush")
 async def having_a_trace_written(folder: Path) -> None:
-    async with agentrt.open_trace(folder / "t") as trace:
+    async with agentrt.tracing.open_trace(folder / "t") as trace:
         with assert_checkpoints():
             await trace.flush()
 
@@ -143,10 +141,10 @@ async def serving(_: Path) -> None:
     async with open_fake_runtime({}) as runtime, trio.open_nursery() as nursery:
 
         async def serve(  # noqa: ASYNC128 - what it calls does
-            task_status: trio.TaskStatus[agentrt.Site],
+            task_status: trio.TaskStatus[agentrt.web.Site],
         ) -> None:
             with assert_checkpoints():
-                await agentrt.serve(runtime, task_status=task_status)
+                await agentrt.web.serve(runtime, task_status=task_status)
 
         await nursery.start(serve)
         nursery.cancel_scope.cancel()
@@ -155,7 +153,7 @@ async def serving(_: Path) -> None:
 @calls("Site.link_used")
 async def waiting_for_a_browser(_: Path) -> None:
     async with open_fake_runtime({}) as runtime, trio.open_nursery() as nursery:
-        site = await nursery.start(agentrt.serve, runtime)
+        site = await nursery.start(agentrt.web.serve, runtime)
         with assert_checkpoints(), trio.move_on_after(0.01):
             await site.link_used()
         nursery.cancel_scope.cancel()
@@ -167,19 +165,19 @@ async def waiting_for_a_browser(_: Path) -> None:
 @calls("ClaudeSessions.list")
 async def listing_what_is_stored(folder: Path) -> None:
     with assert_checkpoints():
-        assert await agentrt.ClaudeSessions(folder).list() == []
+        assert await agentrt.claude.ClaudeSessions(folder).list() == []
 
 
 @calls("ClaudeSessions.read")
 async def reading_what_is_stored(folder: Path) -> None:
-    with assert_checkpoints(), pytest.raises(agentrt.SessionNotFound):
-        await agentrt.ClaudeSessions(folder).read("x")
+    with assert_checkpoints(), pytest.raises(agentrt.errors.SessionNotFound):
+        await agentrt.claude.ClaudeSessions(folder).read("x")
 
 
 @calls("ClaudeSessions.delete")
 async def deleting_what_is_stored(folder: Path) -> None:
-    with assert_checkpoints(), pytest.raises(agentrt.SessionNotFound):
-        await agentrt.ClaudeSessions(folder).delete("x")
+    with assert_checkpoints(), pytest.raises(agentrt.errors.SessionNotFound):
+        await agentrt.claude.ClaudeSessions(folder).delete("x")
 
 
 # --- a runtime
@@ -231,7 +229,7 @@ async def loading_one_that_is_not_there_and_one_that_is(_: Path) -> None:
 
 @calls("open_store")
 async def opening_a_store(tmp_path: Path) -> None:
-    await block_is_checkpoint(agentrt.open_store(tmp_path / "sessions.db"))
+    await block_is_checkpoint(agentrt.store.open_store(tmp_path / "sessions.db"))
 
 
 @calls("Store.create")
@@ -251,7 +249,7 @@ async def opening_a_store(tmp_path: Path) -> None:
 @calls("Store.keep_answer")
 @calls("Store.delete")
 async def a_stored_session(tmp_path: Path) -> None:
-    async with agentrt.open_store(tmp_path / "sessions.db") as store:
+    async with agentrt.store.open_store(tmp_path / "sessions.db") as store:
         with assert_checkpoints():
             await store.create("s", "e", About(agent="demo", protocol="acp", cwd="/"))
         with assert_checkpoints():
@@ -294,7 +292,7 @@ async def taking_a_session_over(tmp_path: Path) -> None:
     packed = backend.pack("s")
     backend.close()
     assert packed is not None
-    async with agentrt.open_store(tmp_path / "sessions.db") as store:
+    async with agentrt.store.open_store(tmp_path / "sessions.db") as store:
         with assert_checkpoints():
             await store.put(packed)
 
@@ -306,7 +304,7 @@ async def taking_a_session_over(tmp_path: Path) -> None:
 @calls("Runtime.delete")
 async def a_stored_session_of_a_runtime(tmp_path: Path) -> None:
     async with (
-        agentrt.open_store(tmp_path / "sessions.db") as store,
+        agentrt.store.open_store(tmp_path / "sessions.db") as store,
         open_fake_runtime({"fake": Incarnations(echo).start}, store=store) as runtime,
     ):
         session = await runtime.create("fake")
@@ -332,14 +330,14 @@ async def a_stored_session_of_a_runtime(tmp_path: Path) -> None:
 @calls("Store.keeping")
 @calls("reopen_session")
 async def going_on_with_a_session(tmp_path: Path) -> None:
-    async with agentrt.open_store(tmp_path / "sessions.db") as store:
+    async with agentrt.store.open_store(tmp_path / "sessions.db") as store:
         opened = agentrt.open_session("demo", cwd=tmp_path, journal=store)
         with assert_checkpoints():
             session = await opened.__aenter__()
         await session.run("hello")
         with assert_checkpoints():
             await opened.__aexit__(None, None, None)
-        await block_is_checkpoint(agentrt.reopen_session(session.id, store))
+        await block_is_checkpoint(agentrt.store.reopen_session(session.id, store))
 
 
 # --- a session
@@ -424,7 +422,7 @@ async def asking_the_agent(_: Path) -> None:
 @calls("Session.logout")
 async def forgetting_who_is_logged_in(_: Path) -> None:
     async with session_with(echo) as (session, _incarnations):
-        with assert_checkpoints(), pytest.raises(agentrt.RequestError):
+        with assert_checkpoints(), pytest.raises(agentrt.errors.RequestError):
             await session.logout()
 
 
@@ -455,7 +453,7 @@ async def asking_claude(folder: Path) -> None:
             with assert_checkpoints():
                 await answered
         for refused in (claude.reconnect_mcp_server("x"), claude.rewind_files("x")):
-            with assert_checkpoints(), pytest.raises(agentrt.RequestError):
+            with assert_checkpoints(), pytest.raises(agentrt.errors.RequestError):
                 await refused
 
 
@@ -487,11 +485,11 @@ async def keeping(agent: FakeAcpAgent) -> None:
 @calls("delete_session")
 async def asking_for_what_an_agent_keeps(folder: Path) -> None:
     command = [sys.executable, "-m", "agentrt.demo"]
-    demo = agentrt.acp(command, env={"XDG_STATE_HOME": str(folder)})
+    demo = agentrt.agents.acp(command, env={"XDG_STATE_HOME": str(folder)})
     with assert_checkpoints():
-        assert await agentrt.list_sessions(demo) == []
-    with assert_checkpoints(), pytest.raises(agentrt.SessionNotFound):
-        await agentrt.delete_session(demo, "nobody's")
+        assert await agentrt.agents.list_sessions(demo) == []
+    with assert_checkpoints(), pytest.raises(agentrt.errors.SessionNotFound):
+        await agentrt.agents.delete_session(demo, "nobody's")
 
 
 @calls("Session.drained")

@@ -15,7 +15,7 @@ from fakes import session_with
 from trio.testing import MockClock
 
 import agentrt
-from agentrt import ClaudeControl
+from agentrt.claude import ClaudeControl
 from agentrt.testing import FakeAcpAgent
 
 PATIENCE = 60
@@ -63,7 +63,7 @@ async def controlled(
     asked: Asked = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(claude, theirs, asked, answers)
-        async with agentrt.connect(ours, protocol="claude", cwd=folder) as session:
+        async with agentrt.agents.connect(ours, protocol="claude", cwd=folder) as session:
             asked.clear()
             yield ClaudeControl(session), asked
         nursery.cancel_scope.cancel()
@@ -91,7 +91,7 @@ Does = Callable[[ClaudeControl], Awaitable[Any]]
                 "subtype": "mcp_set_servers",
                 "servers": {"shop": {"type": "stdio", "command": "shop"}},
             },
-            agentrt.McpServersChanged(added=["shop"], errors={"old": "gone"}),
+            agentrt.claude.McpServersChanged(added=["shop"], errors={"old": "gone"}),
         ),
         (
             lambda c: c.toggle_mcp_server("shop", enabled=False),
@@ -101,7 +101,7 @@ Does = Callable[[ClaudeControl], Awaitable[Any]]
         (
             lambda c: c.context_usage(),
             {"subtype": "get_context_usage"},
-            agentrt.ContextUsage(total_tokens=5, max_tokens=10, percentage=50),
+            agentrt.claude.ContextUsage(total_tokens=5, max_tokens=10, percentage=50),
         ),
         (
             lambda c: c.set_max_thinking_tokens(2048),
@@ -118,7 +118,7 @@ Does = Callable[[ClaudeControl], Awaitable[Any]]
         (
             lambda c: c.task_output("b1"),
             {"subtype": "get_task_output", "task_id": "b1"},
-            agentrt.TaskOutput(output="one\n", total_bytes=4),
+            agentrt.claude.TaskOutput(output="one\n", total_bytes=4),
         ),
         (
             lambda c: c.add_folder(Path("/srv/part")),
@@ -137,13 +137,13 @@ async def test_a_method_is_a_request_and_gives_its_answer(
 
 async def test_a_refusal_and_an_answer_that_makes_no_sense_are_errors(tmp_path: Path) -> None:
     async with controlled(tmp_path) as (control, _):
-        with pytest.raises(agentrt.RequestError, match="no server of that name"):
+        with pytest.raises(agentrt.errors.RequestError, match="no server of that name"):
             await control.reconnect_mcp_server("nobody")
-        with pytest.raises(agentrt.RequestError, match="no prompt began"):
+        with pytest.raises(agentrt.errors.RequestError, match="no prompt began"):
             await control.rewind_files("t99")
     for odd in (None, {"mcpServers": [{"status": "connected"}]}):
         async with controlled(tmp_path, {"mcp_status": odd}) as (control, _):
-            with pytest.raises(agentrt.RemoteProtocolError, match="makes no sense"):
+            with pytest.raises(agentrt.errors.RemoteProtocolError, match="makes no sense"):
                 await control.mcp_servers()
 
 
@@ -173,6 +173,6 @@ async def test_who_is_logged_in_is_forgotten_by_the_agents_that_offer_it(
         ):
             await session.logout()
         async with session_with(script) as (session, _):
-            with pytest.raises(agentrt.RequestError, match="does not offer logout"):
+            with pytest.raises(agentrt.errors.RequestError, match="does not offer logout"):
                 await session.logout()
     assert asked == ["logout"]

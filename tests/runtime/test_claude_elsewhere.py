@@ -45,7 +45,7 @@ def at(where: str) -> Any:
 
 async def test_turns_over_a_socket_are_those_of_a_process(tmp_path: Path) -> None:
     with trio.fail_after(PATIENCE):
-        async with agentrt.connect(at("plain"), protocol="claude", cwd=tmp_path) as session:
+        async with agentrt.agents.connect(at("plain"), protocol="claude", cwd=tmp_path) as session:
             first = await session.run("one")
             second = await session.run("two")
     assert (first.outcome, first.text.strip()) == ("completed", "You said: one")
@@ -55,24 +55,24 @@ async def test_turns_over_a_socket_are_those_of_a_process(tmp_path: Path) -> Non
 async def test_turns_over_a_websocket_are_those_of_a_process(tmp_path: Path) -> None:
     with trio.fail_after(PATIENCE):
         async with bridge((sys.executable, str(FAKE), "plain")) as there:
-            far = agentrt.websocket(there.url)
-            async with agentrt.connect(far, protocol="claude", cwd=tmp_path) as session:
+            far = agentrt.agents.websocket(there.url)
+            async with agentrt.agents.connect(far, protocol="claude", cwd=tmp_path) as session:
                 assert (await session.run("one")).text.strip() == "You said: one"
 
 
 async def test_its_sessions_are_where_it_is_and_cannot_be_listed_from_here(tmp_path: Path) -> None:
     with trio.fail_after(PATIENCE):
-        async with agentrt.connect(
+        async with agentrt.agents.connect(
             at("plain"), name="far", protocol="claude", cwd=tmp_path
         ) as session:
             assert session.capabilities["list_sessions"] is False
             assert session.capabilities["delete_session"] is False
-            with pytest.raises(agentrt.RequestError, match="far keeps no list"):
+            with pytest.raises(agentrt.errors.RequestError, match="far keeps no list"):
                 await session.list_sessions()
-            with pytest.raises(agentrt.RequestError, match="far cannot delete"):
+            with pytest.raises(agentrt.errors.RequestError, match="far cannot delete"):
                 await session.delete_session("another")
-    far = structs.replace(agentrt.claude("claude"), name="far", connect=at("plain"))
-    with pytest.raises(agentrt.RequestError, match="in files where it is"):
-        await agentrt.list_sessions(far)
-    with pytest.raises(agentrt.RequestError, match="in files where it is"):
-        await agentrt.delete_session(far, "another")
+    far = structs.replace(agentrt.agents.claude("claude"), name="far", connect=at("plain"))
+    with pytest.raises(agentrt.errors.RequestError, match="in files where it is"):
+        await agentrt.agents.list_sessions(far)
+    with pytest.raises(agentrt.errors.RequestError, match="in files where it is"):
+        await agentrt.agents.delete_session(far, "another")

@@ -64,7 +64,7 @@ async def test_behind_the_tool_the_agent_s_silence_counts_again(
 
 
 async def test_a_slow_policy_is_no_silence_of_the_agent(autojump_clock: trio.abc.Clock) -> None:
-    async def slow(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def slow(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         await trio.sleep(4)
         return agentrt.Allow()
 

@@ -44,7 +44,10 @@ async def test_a_session_over_a_socket_prompts_and_cancels_and_its_agent_ends(
     tmp_path: Path,
 ) -> None:
     with trio.fail_after(PATIENCE):
-        async with demo() as stream, agentrt.connect(stream, cwd=tmp_path, name="far") as session:
+        async with (
+            demo() as stream,
+            agentrt.agents.connect(stream, cwd=tmp_path, name="far") as session,
+        ):
             assert session.agent.name == "far"
             assert (await session.run("/think")).outcome == "completed"
             async with session.prompt("/slow 60") as turn:
@@ -59,7 +62,7 @@ async def test_files_of_this_machine_are_lent_only_where_that_is_wished(tmp_path
         for files in (False, True):
             async with (
                 demo() as stream,
-                agentrt.connect(stream, cwd=tmp_path, files=files) as session,
+                agentrt.agents.connect(stream, cwd=tmp_path, files=files) as session,
             ):
                 result = await session.run("/read note.txt")
             assert ("what only this machine knows" in result.text) == files
@@ -78,7 +81,7 @@ async def test_the_end_of_the_connection_ends_the_turn_and_a_function_connects_a
             yield stream, stream
 
     with trio.fail_after(PATIENCE):
-        async with agentrt.connect(streams, cwd=tmp_path) as session:
+        async with agentrt.agents.connect(streams, cwd=tmp_path) as session:
             async with session.prompt("/slow 60", check=False) as turn:
                 async for event in turn:
                     if isinstance(event, agentrt.ItemOpened) and event.item.type == "tool":
@@ -90,7 +93,10 @@ async def test_the_end_of_the_connection_ends_the_turn_and_a_function_connects_a
 
 async def test_two_streams_alone_are_good_for_one_connection(tmp_path: Path) -> None:
     with trio.fail_after(PATIENCE):
-        async with demo() as stream, agentrt.connect(stream, stream, cwd=tmp_path) as session:
+        async with (
+            demo() as stream,
+            agentrt.agents.connect(stream, stream, cwd=tmp_path) as session,
+        ):
             await session.run("/think")
             await stream.aclose()
             with trio.move_on_after(PATIENCE):
@@ -104,7 +110,7 @@ async def test_two_streams_alone_are_good_for_one_connection(tmp_path: Path) -> 
 async def test_a_folder_elsewhere_is_said_by_its_full_name(given: Any) -> None:
     ours, _ = trio.testing.memory_stream_pair()
     with pytest.raises(agentrt.LocalProtocolError, match="has a full name: '"):
-        async with agentrt.connect(ours, **given):
+        async with agentrt.agents.connect(ours, **given):
             pass
 
 
@@ -120,13 +126,13 @@ async def backwards() -> AsyncIterator[Any]:
 @pytest.mark.parametrize("wrong", [object(), never, "ws://HOST/"])
 def test_what_is_no_stream_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match="two streams"):
-        agentrt.connect(wrong)
+        agentrt.agents.connect(wrong)
 
 
 @pytest.mark.parametrize("wrong", [lambda: None, lambda: nullcontext(5), backwards])
 async def test_a_function_that_gives_no_two_streams_is_refused(wrong: Any, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"a function whose block .* gives two streams of Trio's"):
-        async with agentrt.connect(wrong, cwd=tmp_path):
+        async with agentrt.agents.connect(wrong, cwd=tmp_path):
             pass
 
 
@@ -142,7 +148,7 @@ def test_a_name_and_a_protocol_are_checked_at_once(
     given: Any, error: type[Exception], why: str
 ) -> None:
     with pytest.raises(error, match=why):
-        agentrt.connect(backwards, **given)
+        agentrt.agents.connect(backwards, **given)
 
 
 async def test_a_peer_that_does_not_read_holds_up_the_writer_and_nobody_else() -> None:
@@ -207,7 +213,7 @@ async def test_codex_may_be_elsewhere_too(tmp_path: Path, autojump_clock: MockCl
                 agent.say(f"{prompt.text}, from afar")
                 prompt.end()
 
-    async with agentrt.connect(
+    async with agentrt.agents.connect(
         lambda: afar(FakeCodexAgent, answers), protocol="codex", name="far", cwd=tmp_path
     ) as session:
         assert (await session.run("hello")).text == "hello, from afar"
@@ -224,7 +230,7 @@ async def test_folders_where_the_agent_is_are_not_looked_for_here(tmp_path: Path
 
     far = agentrt.Agent(name="far", command=("far",), connect=lambda: afar(FakeAcpAgent, answers))
     with trio.fail_after(PATIENCE):
-        async with agentrt.open_store(tmp_path / "journal.db") as journal:
+        async with agentrt.store.open_store(tmp_path / "journal.db") as journal:
             async with agentrt.open_session(
                 far,
                 cwd="/no/such",
@@ -234,7 +240,7 @@ async def test_folders_where_the_agent_is_are_not_looked_for_here(tmp_path: Path
                 journal=journal,
             ) as session:
                 await session.run("hello")
-            async with agentrt.reopen_session(
+            async with agentrt.store.reopen_session(
                 session.id, journal, agent=far, files=False, terminals=False
             ) as session:
                 assert (await session.run("again")).outcome == "completed"
@@ -257,7 +263,9 @@ async def test_an_agent_behind_ssh_is_a_command(
     ssh.write_text(SSH)
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
-    far = agentrt.acp(["ssh", "-T", "HOST", f"exec {sys.executable} -m agentrt.demo"], name="far")
+    far = agentrt.agents.acp(
+        ["ssh", "-T", "HOST", f"exec {sys.executable} -m agentrt.demo"], name="far"
+    )
     with trio.fail_after(PATIENCE):
         async with agentrt.open_session(far, cwd=tmp_path) as session:
             assert (await session.run("/think")).outcome == "completed"

@@ -19,7 +19,7 @@ async def test_a_turn_ends_with_its_agent_not_with_what_the_agent_left_behind(
     tmp_path: Path,
 ) -> None:
     with trio.fail_after(30):
-        agent = agentrt.acp(LEAVES_A_CHILD)
+        agent = agentrt.agents.acp(LEAVES_A_CHILD)
         async with agentrt.open_session(agent, cwd=tmp_path) as session:
             pid = session.agent.pid
             assert pid is not None

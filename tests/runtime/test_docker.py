@@ -164,7 +164,7 @@ def line_of(agent: str) -> str:
 async def test_an_agent_in_a_container_prompts_cancels_and_ends_with_the_session(
     container: Container,
 ) -> None:
-    boxed = agentrt.acp(container.exec(sys.executable, "-m", "agentrt.demo"), name="boxed")
+    boxed = agentrt.agents.acp(container.exec(sys.executable, "-m", "agentrt.demo"), name="boxed")
     with trio.fail_after(PATIENCE):
         async with agentrt.open_session(
             boxed, cwd=container.work, files=False, terminals=False
@@ -181,7 +181,7 @@ async def test_an_agent_that_is_killed_in_a_container_is_started_again_there(
     container: Container,
 ) -> None:
     line = line_of(f"{sys.executable} -m agentrt.demo")
-    boxed = agentrt.acp(container.exec("sh", "-c", line), name="boxed")
+    boxed = agentrt.agents.acp(container.exec("sh", "-c", line), name="boxed")
     with trio.fail_after(PATIENCE):
         async with agentrt.open_session(boxed, cwd=container.work) as session:
             async with session.prompt("/slow 60", check=False) as turn:
@@ -222,6 +222,6 @@ async def test_a_container_that_is_not_there_is_an_agent_that_does_not_start(
 ) -> None:
     nowhere = daemon.command("exec", "-i", "nowhere", "sh")
     with trio.fail_after(PATIENCE), pytest.raises(agentrt.AgentStartError) as failed:
-        async with agentrt.open_session(agentrt.acp(nowhere, name="boxed"), cwd=tmp_path):
+        async with agentrt.open_session(agentrt.agents.acp(nowhere, name="boxed"), cwd=tmp_path):
             pass
     assert "No such container: nowhere" in failed.value.stderr

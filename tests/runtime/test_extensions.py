@@ -12,16 +12,11 @@ import trio.testing
 from fakes import Script, echo, log_of, session_with
 
 import agentrt
-from agentrt import (
-    ExtensionContext,
-    LocalProtocolError,
-    Notice,
-    RequestError,
-    TurnEnded,
-    extension,
-)
+from agentrt import LocalProtocolError, Notice, TurnEnded
 from agentrt._model.content import JsonObject
+from agentrt.errors import RequestError
 from agentrt.testing import FakeAcpAgent, FakeClaudeAgent, MemoryAgent, open_fake_session
+from agentrt.tools import ExtensionContext, extension
 
 
 class Review(msgspec.Struct, rename="camel"):

@@ -26,7 +26,7 @@ def after(*written: bytes) -> float:
 
 
 async def failure(script: str, limits: agentrt.Limits = PATIENT) -> str:
-    agent = agentrt.acp(["sh", "-c", script], name="tool")
+    agent = agentrt.agents.acp(["sh", "-c", script], name="tool")
     with trio.fail_after(30), pytest.raises(agentrt.AgentStartError) as error:
         async with agentrt.open_session(agent, limits=limits):
             pass

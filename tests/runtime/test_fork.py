@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from agentrt import Busy, Limits, Runtime, Session, SessionNotFound, open_store
+from agentrt import Busy, Limits, Runtime, Session
 from agentrt._errors import LocalProtocolError
 from agentrt._session.session import host_of
+from agentrt.errors import SessionNotFound
+from agentrt.store import open_store
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from runtime.fakes import SETTABLE, Incarnations, settable
 

@@ -179,7 +179,7 @@ async def test_the_nursery_that_serve_runs_in_is_the_programs_own() -> None:
     for fail, expected in RAISED.items():
         with pytest.raises(Exception) as caught:  # noqa: PT012
             async with open_fake_runtime({}) as runtime, trio.open_nursery() as nursery:
-                await nursery.start(agentrt.serve, runtime)
+                await nursery.start(agentrt.web.serve, runtime)
                 await fail()
         assert shape(caught.value) == (ExceptionGroup, [expected])
 

@@ -124,7 +124,7 @@ async def test_what_the_agent_s_entry_says_counts_in_any_case(
     monkeypatch.setenv("BUILD_FLAVOUR", "sweet")
     command = bad_agent().command
     env = {"MY_TOKEN": "mine"}
-    agent = agentrt.acp(command, env=env, unset_env=["BUILD_FLAVOUR"])
+    agent = agentrt.agents.acp(command, env=env, unset_env=["BUILD_FLAVOUR"])
     async with agentrt.open_session(agent, limits=SHORT) as session:
         seen = psutil.Process(session.agent.pid).environ()
     assert seen["MY_TOKEN"] == "mine"

@@ -21,7 +21,7 @@ OWN = logging.getLogger("program")
 @pytest.fixture
 def records(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """Everything that is logged, with what it is about."""
-    caplog.handler.addFilter(agentrt.LogContext())
+    caplog.handler.addFilter(agentrt.telemetry.LogContext())
     caplog.set_level(logging.DEBUG)
     return caplog
 
@@ -100,11 +100,11 @@ async def test_a_policy_and_a_tool_log_for_their_session_and_turn(
             await agent.ask()
             prompt.end()
 
-    def at_once(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def at_once(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         OWN.info("asked")
         return agentrt.Allow()
 
-    async def later(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def later(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         OWN.info("asked, later")
         return agentrt.Allow()
 
@@ -155,7 +155,7 @@ async def test_a_handler_that_fails_is_logged_once_with_its_traceback(
             await agent.ask()
             prompt.end()
 
-    def broken(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def broken(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         raise RuntimeError("Authorization: Bearer abcdefghijklmnop")
 
     async with session_with(asking, permissions=broken) as (session, _):
@@ -212,7 +212,7 @@ for line in sys.stdin:
 async def test_an_agent_s_stderr_is_logged_by_lines_without_its_secrets(
     records: pytest.LogCaptureFixture,
 ) -> None:
-    agent = agentrt.acp((sys.executable, "-c", AGENT), name="noisy")
+    agent = agentrt.agents.acp((sys.executable, "-c", AGENT), name="noisy")
     env = {"FAKE_API_KEY": "not-to-be-seen"}
     async with agentrt.open_session(agent, env=env) as session:
         pass
@@ -226,7 +226,7 @@ async def test_a_process_that_does_not_leave_is_logged_with_each_signal(
 ) -> None:
     stubborn = AGENT + "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     stubborn += "print('deaf', file=sys.stderr, flush=True); time.sleep(60)"
-    agent = agentrt.acp((sys.executable, "-c", stubborn), name="stubborn")
+    agent = agentrt.agents.acp((sys.executable, "-c", stubborn), name="stubborn")
     limits = agentrt.Limits(stdin_close=0.5, terminate=0.1)
     async with agentrt.open_session(agent, env={"FAKE_API_KEY": ""}, limits=limits) as session:
         pid = session.agent.pid

@@ -13,7 +13,7 @@ import agentrt
 from agentrt._config import Config
 from agentrt.testing import open_fake_runtime
 
-DEMO = agentrt.acp([sys.executable, "-m", "agentrt.demo"], name="demo")
+DEMO = agentrt.agents.acp([sys.executable, "-m", "agentrt.demo"], name="demo")
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def moved(tmp_path: Path) -> tuple[Path, Path]:
 
     async def fill() -> None:
         async with (
-            agentrt.open_store(tmp_path / "store.db") as store,
+            agentrt.store.open_store(tmp_path / "store.db") as store,
             agentrt.open_session(DEMO, cwd=old, journal=store) as session,
         ):
             await session.run("hello")
@@ -38,17 +38,17 @@ def moved(tmp_path: Path) -> tuple[Path, Path]:
 async def test_a_session_continues_in_the_folder_that_it_is_given(moved: tuple[Path, Path]) -> None:
     file, new = moved
     with trio.fail_after(30):
-        async with agentrt.open_store(file) as store:
+        async with agentrt.store.open_store(file) as store:
             [entry] = await store.sessions()
             with pytest.raises(agentrt.LocalProtocolError, match="cwd=…, --cwd DIR"):
-                async with agentrt.reopen_session(entry.session, store, agent=DEMO):
+                async with agentrt.store.reopen_session(entry.session, store, agent=DEMO):
                     pass
-            again = agentrt.reopen_session(entry.session, store, agent=DEMO, cwd=new)
+            again = agentrt.store.reopen_session(entry.session, store, agent=DEMO, cwd=new)
             async with again as session:
                 assert (await session.run("again")).outcome == "completed"
                 assert len(session.snapshot().turns) == 2
             [entry] = await store.sessions(cwd=str(new))
-            async with agentrt.reopen_session(entry.session, store, agent=DEMO) as session:
+            async with agentrt.store.reopen_session(entry.session, store, agent=DEMO) as session:
                 assert (await session.run("once more")).outcome == "completed"
 
 
@@ -57,9 +57,11 @@ async def test_a_missing_folder_is_no_place_to_move_to(
     moved: tuple[Path, Path], tmp_path: Path
 ) -> None:
     file, _ = moved
-    async with agentrt.open_store(file) as store:
+    async with agentrt.store.open_store(file) as store:
         [entry] = await store.sessions()
-        nowhere = agentrt.reopen_session(entry.session, store, agent=DEMO, cwd=tmp_path / "no")
+        nowhere = agentrt.store.reopen_session(
+            entry.session, store, agent=DEMO, cwd=tmp_path / "no"
+        )
         with pytest.raises(agentrt.LocalProtocolError, match=r"create it first$"):
             async with nowhere:
                 pass
@@ -69,7 +71,7 @@ async def test_a_runtime_continues_a_session_in_the_folder_that_it_is_given(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     agents = Incarnations(echo)
-    async with agentrt.open_store(tmp_path / "store.db") as store:
+    async with agentrt.store.open_store(tmp_path / "store.db") as store:
         async with open_fake_runtime({"fake": agents.start}, store=store) as runtime:
             session = await runtime.create("fake", cwd=tmp_path / "old")
             await session.run("hello")
@@ -89,7 +91,7 @@ async def test_a_runtime_of_real_agents_continues_it_there_too(moved: tuple[Path
     config = Config(agents={"demo": DEMO})
     with trio.fail_after(30):
         async with (
-            agentrt.open_store(file) as store,
+            agentrt.store.open_store(file) as store,
             agentrt.open_runtime(config=config, store=store) as runtime,
         ):
             [entry] = await store.sessions()

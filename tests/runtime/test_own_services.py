@@ -12,10 +12,11 @@ import trio.testing
 from fakes import Script, log_of, session_with
 
 import agentrt
-from agentrt import LocalProtocolError, Notice, TerminalExit, TerminalOutput
+from agentrt import LocalProtocolError, Notice
 from agentrt._model.content import JsonObject
 from agentrt._session.session import host_of
 from agentrt.testing import FakeAcpAgent
+from agentrt.tools import TerminalExit, TerminalOutput
 
 NOWHERE = "/nowhere/project"
 """A folder that this machine has not."""
@@ -305,7 +306,7 @@ async def test_services_that_cannot_be_meant_are_refused_at_once() -> None:
             async with agentrt.open_session("demo", **given):
                 pass
     for agent in (
-        agentrt.claude(command=["true"]),
+        agentrt.agents.claude(command=["true"]),
         agentrt.Agent(name="x", command=("true",), protocol="codex"),
     ):
         with pytest.raises(LocalProtocolError, match="by itself"):

@@ -37,7 +37,9 @@ class Place:
 
     def agent(self, name: str, **changes: Any) -> Agent:
         command = (sys.executable, "-I", "-S", str(PROGRAM), str(self.log))
-        return structs.replace(BUILT_IN[name], command=command, quirks=agentrt.Quirks(), **changes)
+        return structs.replace(
+            BUILT_IN[name], command=command, quirks=agentrt.agents.Quirks(), **changes
+        )
 
     def put(self, name: str, text: str = "{}", *, below: Path | None = None) -> Path:
         path = (below or self.project) / name
@@ -103,7 +105,7 @@ async def test_what_the_program_itself_says_of_settings_wins(place: Place) -> No
 
 
 async def test_what_the_agent_s_entry_says_of_settings_wins(place: Place) -> None:
-    own = agentrt.ClaudeOptions(setting_sources=("user", "local"))
+    own = agentrt.claude.ClaudeOptions(setting_sources=("user", "local"))
     await place.start(place.agent("claude", claude=own))
     assert "--setting-sources=user,local" in place.argv
 
@@ -223,7 +225,7 @@ async def test_opencode_and_copilot_get_their_variables(place: Place) -> None:
 
 
 async def refused(place: Place, agent: str | Agent, **options: Any) -> str:
-    with pytest.raises(agentrt.FolderNotTrusted) as error:
+    with pytest.raises(agentrt.errors.FolderNotTrusted) as error:
         await place.start(agent, **options)
     assert place.rows() == []  # nothing was started
     assert error.value.folder == str(options.get("cwd", place.project))
@@ -313,7 +315,7 @@ async def test_the_folder_is_looked_at_before_each_start(place: Place) -> None:
             async for _ in session.subscribe(after=0):
                 if session.state.phase == "dead":
                     break
-        with pytest.raises(agentrt.FolderNotTrusted, match=r"acts on .*\.github/hooks"):
+        with pytest.raises(agentrt.errors.FolderNotTrusted, match=r"acts on .*\.github/hooks"):
             await session.run("go")
     assert sum("argv" in row for row in place.rows()) == 1
 
@@ -343,7 +345,7 @@ async def test_nothing_is_told_in_a_trusted_folder(place: Place) -> None:
 
 async def test_an_agent_that_nobody_measured_is_warned_about_by_name(place: Place) -> None:
     place.put(".cursor/mcp.json")
-    unknown = agentrt.acp(place.agent("gemini").command, name="mine")
+    unknown = agentrt.agents.acp(place.agent("gemini").command, name="mine")
     [notice] = await place.start(unknown)
     assert notice.message.startswith("mine may run what .cursor/mcp.json says")
 

@@ -68,7 +68,7 @@ async def test_a_policy_decides_at_once(
 
 
 async def test_a_denial_may_end_the_turn_with_every_agent(autojump_clock: trio.abc.Clock) -> None:
-    def stop(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def stop(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         return agentrt.Deny(interrupt=True)
 
     async with session_with(asking, permissions=stop) as (session, agents):
@@ -90,7 +90,7 @@ async def test_a_question_left_open_waits_for_anybody_s_answer(
         [request] = session.snapshot().permissions
         session.answer(request.request, "always")
         await trio.sleep(1)
-        closed = [e for e in log_of(session) if isinstance(e, agentrt.PermissionClosed)]
+        closed = [e for e in log_of(session) if isinstance(e, agentrt.events.PermissionClosed)]
         assert [(c.outcome, c.option, c.by) for c in closed] == [("selected", "always", "user")]
 
 
@@ -114,7 +114,7 @@ async def test_an_acp_agent_is_not_allowed_what_it_would_not_do(
 ) -> None:
     """ACP has no way to say that a tool is to be called with something else."""
 
-    def change(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    def change(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         return agentrt.Allow(updated_input={"command": "ls"})
 
     async with session_with(asking, permissions=change) as (session, _):
@@ -125,7 +125,7 @@ async def test_an_acp_agent_is_not_allowed_what_it_would_not_do(
 
 
 async def test_a_policy_that_fails_rejects(autojump_clock: trio.abc.Clock) -> None:
-    async def broken(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def broken(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         raise RuntimeError("no database")
 
     async with session_with(asking, permissions=broken) as (session, _):
@@ -163,7 +163,7 @@ async def test_a_policy_that_returns_no_decision_denies_and_is_named(
 async def test_a_result_reports_what_was_denied_by_whom_and_why(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    async def denials(policy: agentrt.Policy | None) -> tuple[agentrt.Denial, ...]:
+    async def denials(policy: agentrt.Policy | None) -> tuple[agentrt.events.Denial, ...]:
         async with session_with(asking, permissions=policy) as (session, _):
             return (await session.run("go")).denials
 
@@ -181,7 +181,7 @@ async def test_a_question_that_the_reader_passed_by_is_closed_as_unattended(
     async with session_with(asking) as (session, _):
         async with session.prompt("go") as turn:
             await every(turn)
-        closed = [e for e in log_of(session) if isinstance(e, agentrt.PermissionClosed)]
+        closed = [e for e in log_of(session) if isinstance(e, agentrt.events.PermissionClosed)]
     assert [each.by for each in closed] == ["unattended"]
     assert [each.by for each in turn.result.denials] == ["unattended"]
 
@@ -189,21 +189,21 @@ async def test_a_question_that_the_reader_passed_by_is_closed_as_unattended(
 async def test_a_policy_that_takes_too_long_counts_as_a_rejection(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    async def slow(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def slow(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         await trio.sleep(3600)
         return agentrt.Allow()
 
     limits = agentrt.Limits(permission=30)
     async with session_with(asking, permissions=slow, limits=limits) as (session, _):
         assert (await session.run("go")).text == "no"
-        closed = [e for e in log_of(session) if isinstance(e, agentrt.PermissionClosed)]
+        closed = [e for e in log_of(session) if isinstance(e, agentrt.events.PermissionClosed)]
         assert [c.outcome for c in closed] == ["expired"]
 
 
 async def test_what_is_no_exception_goes_up_through_the_session(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    async def interrupted(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def interrupted(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -216,7 +216,7 @@ async def test_a_cancel_answers_the_open_question_and_stops_its_handler(
 ) -> None:
     stopped: list[bool] = []
 
-    async def waiting(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def waiting(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         try:
             await trio.sleep_forever()
         finally:
@@ -263,7 +263,7 @@ async def test_a_question_that_the_agent_withdraws_is_closed_and_its_handler_sto
         result = await session.run("go")
         assert result.outcome == "completed"
         assert session.snapshot().permissions == []
-        [closed] = [e for e in log_of(session) if isinstance(e, agentrt.PermissionClosed)]
+        [closed] = [e for e in log_of(session) if isinstance(e, agentrt.events.PermissionClosed)]
         assert (closed.outcome, closed.by) == ("cancelled", "agent")
 
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 from fakes import log_of, session_with
 
-from agentrt._model.log import Overrun
+from agentrt._model.log import EventsExpired
 from agentrt.testing import FakeAcpAgent
 
 MIB = 1024 * 1024
@@ -41,5 +41,5 @@ async def test_a_message_that_came_in_pieces_weighs_what_all_of_them_do(
         assert session.limits.ring_bytes < 5 * MIB
         await session.run("a")
         await session.run("b")
-        with pytest.raises(Overrun):
+        with pytest.raises(EventsExpired):
             log_of(session)

@@ -57,9 +57,9 @@ async def test_a_session_is_created_found_listed_renamed_and_closed(
         assert session.state.phase == "closed"
         assert runtime.list() == []
         assert agents.processes[0].returncode is not None
-        with pytest.raises(agentrt.SessionNotFound):
+        with pytest.raises(agentrt.errors.SessionNotFound):
             runtime.get(session.id)
-        with pytest.raises(agentrt.SessionNotFound):
+        with pytest.raises(agentrt.errors.SessionNotFound):
             await runtime.close(session.id)
 
 
@@ -117,7 +117,7 @@ async def test_one_session_too_many_is_refused_and_a_closed_one_makes_room(
         async def create() -> None:
             try:
                 await runtime.create("fake")
-            except agentrt.LimitExceeded as error:
+            except agentrt.errors.LimitExceeded as error:
                 refusals.append(str(error))
 
         async with trio.open_nursery() as nursery:  # also those that are starting count
@@ -135,7 +135,7 @@ async def test_an_agent_that_does_not_start_is_its_caller_s_error_alone(
         session = await runtime.create("fake")
         with pytest.raises(agentrt.AgentStartError, match="no licence"):
             await runtime.create("fake")
-        with pytest.raises(agentrt.AgentNotFound):
+        with pytest.raises(agentrt.errors.AgentNotFound):
             await runtime.create("nobody")
         assert len(runtime.list()) == 1
         assert (await session.run("hello")).text == "hello"

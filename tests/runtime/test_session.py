@@ -99,12 +99,12 @@ async def test_a_long_history_does_not_keep_anybody_from_following(
             process.send(msgspec.json.encode(message) + b"\n")
 
     async with open_fake_session(lambda: MemoryAgent(remembering), resume="old") as session:
-        with pytest.raises(agentrt.Overrun):
+        with pytest.raises(agentrt.errors.EventsExpired):
             session.subscribe(after=0)
         with session.subscribe_all() as events:
             seen = events.seq
             async for event in events:
                 assert events.seq == seen + 1
                 seen = events.seq
-                if isinstance(event, agentrt.StateChanged) and event.state.phase == "idle":
+                if isinstance(event, agentrt.events.StateChanged) and event.state.phase == "idle":
                     break

@@ -86,7 +86,7 @@ async def test_what_an_agent_has_refused_is_not_asked_of_the_next_one(
     autojump_clock: MockClock,
 ) -> None:
     async with session_with(settable, fake=SETTABLE) as (session, agents):
-        with pytest.raises(agentrt.RequestError):
+        with pytest.raises(agentrt.errors.RequestError):
             await session.set_mode("yolo")
         agents.processes[0].exit(0)
         await trio.sleep(10)

@@ -121,7 +121,7 @@ async def test_an_agent_behind_ssh_prompts_cancels_and_ends_with_the_session(
 ) -> None:
     mark = f"-X=ends-{tmp_path.name}"
     agent = f"exec {sys.executable} {mark} -m agentrt.demo"
-    far = agentrt.acp(host.ssh(agent), name="far")
+    far = agentrt.agents.acp(host.ssh(agent), name="far")
     (tmp_path / "note.txt").write_text("of the other machine")
     with trio.fail_after(PATIENCE):
         async with agentrt.open_session(far, cwd=tmp_path, files=False, terminals=False) as session:
@@ -137,7 +137,9 @@ async def test_an_agent_that_is_killed_there_is_started_again_over_ssh(
     host: Host, tmp_path: Path
 ) -> None:
     mark = f"-X=again-{tmp_path.name}"
-    far = agentrt.acp(host.ssh(line_of(f"{sys.executable} {mark} -m agentrt.demo")), name="far")
+    far = agentrt.agents.acp(
+        host.ssh(line_of(f"{sys.executable} {mark} -m agentrt.demo")), name="far"
+    )
     with trio.fail_after(PATIENCE):
         async with agentrt.open_session(far, cwd=tmp_path) as session:
             async with session.prompt("/slow 60", check=False) as turn:
@@ -192,7 +194,7 @@ async def test_streams_of_ssh_can_be_given_to_connect_and_are_opened_again(
             nursery.cancel_scope.cancel()
 
     with trio.fail_after(PATIENCE):
-        async with agentrt.connect(streams, cwd=tmp_path, name="far") as session:
+        async with agentrt.agents.connect(streams, cwd=tmp_path, name="far") as session:
             async with session.prompt("/slow 60", check=False) as turn:
                 async for event in turn:
                     if isinstance(event, agentrt.ItemOpened) and event.item.type == "tool":
@@ -208,6 +210,6 @@ async def test_a_host_that_lets_nobody_in_is_an_agent_that_does_not_start(
 ) -> None:
     wrong = ["/dev/null" if each.endswith("/key") else each for each in host.ssh("true")]
     with trio.fail_after(PATIENCE), pytest.raises(agentrt.AgentStartError) as failed:
-        async with agentrt.open_session(agentrt.acp(wrong, name="far"), cwd=tmp_path):
+        async with agentrt.open_session(agentrt.agents.acp(wrong, name="far"), cwd=tmp_path):
             pass
     assert "Permission denied (publickey)" in failed.value.stderr

@@ -161,7 +161,7 @@ def check_that_it_holds(
 
     events = trio.run(partial(run, script, POLICIES[policy](), fake=FakeClaudeAgent, choose=choose))
     assert ran == [False]
-    closes = [e for e in events if isinstance(e, agentrt.PermissionClosed)]
+    closes = [e for e in events if isinstance(e, agentrt.events.PermissionClosed)]
     assert any(e.by == "policy" and "deny" in e.rule for e in closes)
     assert reported(events) == []
 
@@ -320,7 +320,7 @@ def test_an_always_never_changes_a_mode_or_a_folder(
         )
         answers.append(answer["response"])
 
-    def policy(request: PermissionRequest) -> agentrt.Decision:
+    def policy(request: PermissionRequest) -> agentrt.permissions.Decision:
         return agentrt.Allow(remember=remember)
 
     trio.run(partial(run, script, policy, fake=FakeClaudeAgent))
@@ -588,12 +588,12 @@ async def test_a_denied_file_or_program_of_the_client_is_refused(policy: Policy)
 
 async def closes(
     policy: Policy | None, choose: Callable[[agentrt.PermissionOpened], str | None]
-) -> list[agentrt.PermissionClosed]:
+) -> list[agentrt.events.PermissionClosed]:
     async def script(agent: FakeClaudeAgent) -> None:
         await agent.ask("c1", "git status")
 
     events = await run(script, policy, fake=FakeClaudeAgent, choose=choose)
-    return [e for e in events if isinstance(e, agentrt.PermissionClosed)]
+    return [e for e in events if isinstance(e, agentrt.events.PermissionClosed)]
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ HOST = """
 import sys, trio, agentrt
 
 async def main():
-    agent = agentrt.acp([sys.executable, "-m", "agentrt.demo"], name="demo")
+    agent = agentrt.agents.acp([sys.executable, "-m", "agentrt.demo"], name="demo")
     limits = agentrt.Limits(idle=7, hard=9)
     async with agentrt.open_session(agent, limits=limits) as session:
         async with session.prompt("/slow 18", check=False) as turn:

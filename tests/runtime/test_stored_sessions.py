@@ -14,8 +14,9 @@ import pytest
 import trio
 
 import agentrt
-from agentrt import Limits, Runtime, open_store
+from agentrt import Limits, Runtime
 from agentrt._runtime import memory
+from agentrt.store import open_store
 from agentrt.testing import open_fake_runtime
 from journal.kit import RESUMES, abandoned
 from runtime.fakes import Incarnations, asking, echo
@@ -60,7 +61,7 @@ async def test_a_session_of_an_earlier_process_is_listed_and_not_open(path: Path
         assert info.updated is not None
         assert runtime.list_open() == []
         assert runtime.stored(first) == info
-        with pytest.raises(agentrt.SessionNotFound):
+        with pytest.raises(agentrt.errors.SessionNotFound):
             runtime.get(first)
     assert agents.processes == []
 
@@ -98,7 +99,7 @@ async def test_a_closed_session_stays_listed_until_it_is_deleted(path: Path) -> 
         await runtime.delete(id)
         assert runtime.list() == []
         assert heard == [1, 0]
-        with pytest.raises(agentrt.SessionNotFound):
+        with pytest.raises(agentrt.errors.SessionNotFound):
             await runtime.delete(id)
     async with runtime_on(path, None) as runtime:
         assert runtime.list() == []
@@ -116,7 +117,7 @@ async def test_those_that_are_only_stored_do_not_count_as_open(path: Path) -> No
         first = await told(runtime, "first")
         await runtime.close(first)
         second = await told(runtime, "second")
-        with pytest.raises(agentrt.LimitExceeded):
+        with pytest.raises(agentrt.errors.LimitExceeded):
             await runtime.reopen(first)
         await runtime.close(second)
         await runtime.reopen(first)
@@ -131,7 +132,7 @@ async def test_it_can_be_read_without_its_agent_and_cannot_be_opened(path: Path)
         assert log.seq > last
         assert log.state.state.phase == "dead"
         assert [turn.outcome for turn in log.state.turns.values()] == ["completed"]
-        with pytest.raises(agentrt.AgentNotFound):
+        with pytest.raises(agentrt.errors.AgentNotFound):
             await runtime.reopen(id)
         assert runtime.list()[0].phase == "stored"
         assert (await runtime.read(id)).seq == log.seq  # looking again changes nothing
@@ -221,7 +222,7 @@ async def test_what_is_unloaded_is_logged_nowhere(path: Path) -> None:
         log = await runtime.read(id)
         assert runtime.store is not None
         events = [event for _, event in await runtime.store.events(id)]
-        assert isinstance(events[-1], agentrt.StateChanged | agentrt.Notice)
+        assert isinstance(events[-1], agentrt.events.StateChanged | agentrt.Notice)
         assert log.state.state.phase == "dead"
         assert log.seq == len(events)
 

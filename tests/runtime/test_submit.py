@@ -70,7 +70,7 @@ async def test_a_full_queue_refuses_with_the_limit_s_name(autojump_clock: trio.a
     async with session_with(obedient, limits=agentrt.Limits(queue=1)) as (session, _):
         session.submit("one")
         session.submit("two")
-        with pytest.raises(agentrt.LimitExceeded, match=r"limits\.queue"):
+        with pytest.raises(agentrt.errors.LimitExceeded, match=r"limits\.queue"):
             session.submit("three")
 
 

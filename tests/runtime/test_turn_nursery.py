@@ -69,7 +69,7 @@ async def test_the_handlers_of_a_turn_run_in_its_nursery(
 
     async with session_with(asking, permissions=lambda request: decide(request)) as (session, _):
 
-        async def decide(request: agentrt.PermissionRequest) -> agentrt.Decision:
+        async def decide(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
             inside.append(len(turn.nursery.child_tasks))
             return agentrt.Allow()
 

@@ -246,7 +246,7 @@ async def test_a_turn_that_streams_for_ever_meets_the_hard_limit(
 
     limits = agentrt.Limits(hard=60, idle=10)
     async with session_with(endless, limits=limits) as (session, agents):
-        with pytest.raises(agentrt.TurnTimedOut) as caught:
+        with pytest.raises(agentrt.errors.TurnTimedOut) as caught:
             await session.run("go")
         assert caught.value.result.error.data == {"limit": "hard"}
         assert trio.current_time() == pytest.approx(60, abs=2)
@@ -341,7 +341,7 @@ async def test_a_dead_agent_ends_the_turn_with_its_status_and_its_last_words(
         session,
         agents,
     ):
-        with pytest.raises(agentrt.AgentDied, match="SIGSEGV") as caught:
+        with pytest.raises(agentrt.errors.AgentDied, match="SIGSEGV") as caught:
             await session.run("go")
         assert caught.value.result.text == "so far"
         assert caught.value.result.error.data["stderr"] == "segmentation fault\n"
@@ -581,7 +581,7 @@ async def test_handlers_see_the_context_of_the_prompt_s_caller(
 ) -> None:
     seen: list[str] = []
 
-    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         seen.append(request_id.get())
         return agentrt.Allow()
 

@@ -64,11 +64,11 @@ def alone(test: Callable[..., Any]) -> Callable[..., None]:
         ([5], "a part of a prompt is int"),
         ([["a"]], "a part of a prompt is list"),
         ({"x": 1}, "no content block"),
-        ([agentrt.Text(5)], "Expected `str`, got `int`"),  # type: ignore[arg-type]
-        (agentrt.ResourceLink(uri=None), "Expected `str`, got `null`"),  # type: ignore[arg-type]
+        ([agentrt.events.Text(5)], "Expected `str`, got `int`"),  # type: ignore[arg-type]
+        (agentrt.events.ResourceLink(uri=None), "Expected `str`, got `null`"),  # type: ignore[arg-type]
         ("\ud800", "half a character"),
-        (agentrt.Text("x", meta=CYCLE), "contains itself"),
-        (agentrt.Text("x", meta={"a": Path("/")}), "cannot be sent as JSON"),
+        (agentrt.events.Text("x", meta=CYCLE), "contains itself"),
+        (agentrt.events.Text("x", meta={"a": Path("/")}), "cannot be sent as JSON"),
     ],
 )
 async def test_a_prompt_that_is_none_is_refused_at_the_call(prompt: Any, why: str) -> None:
@@ -84,7 +84,7 @@ async def test_a_prompt_that_is_none_is_refused_at_the_call(prompt: Any, why: st
 async def test_dicts_in_the_protocol_s_shape_are_the_blocks_they_are() -> None:
     async with session_with(echo) as (session, _):
         assert (await session.run({"type": "text", "text": "one"})).text == "one"
-        two = [{"type": "text", "text": "t"}, agentrt.Text("w"), "o"]
+        two = [{"type": "text", "text": "t"}, agentrt.events.Text("w"), "o"]
         assert (await session.run(two)).text == "two"
 
 

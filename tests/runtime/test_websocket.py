@@ -17,7 +17,7 @@ from trio_websocket import WebSocketConnection, WebSocketRequest, serve_websocke
 from websocket_bridge import bridge
 
 import agentrt
-from agentrt._runtime.websocket import MessageStream
+from agentrt._runtime.websocket_streams import MessageStream
 
 PATIENCE = 60
 DEMO = (sys.executable, "-m", "agentrt.demo")
@@ -33,8 +33,8 @@ async def tool_runs(turn: agentrt.Turn) -> None:
 async def test_a_session_prompts_and_cancels_and_its_agent_ends_with_it(tmp_path: Path) -> None:
     with trio.fail_after(PATIENCE):
         async with bridge(DEMO) as there:
-            far = agentrt.websocket(there.url, headers={"authorization": "Bearer right"})
-            async with agentrt.connect(far, cwd=tmp_path, name="far") as session:
+            far = agentrt.agents.websocket(there.url, headers={"authorization": "Bearer right"})
+            async with agentrt.agents.connect(far, cwd=tmp_path, name="far") as session:
                 assert (await session.run("/think")).outcome == "completed"
                 async with session.prompt("/slow 60") as turn:
                     turn.cancel()
@@ -51,7 +51,7 @@ async def test_a_cut_ends_the_turn_with_its_reason_and_the_next_prompt_connects_
     with trio.fail_after(PATIENCE):
         async with (
             bridge(DEMO) as there,
-            agentrt.connect(agentrt.websocket(there.url), cwd=tmp_path) as session,
+            agentrt.agents.connect(agentrt.agents.websocket(there.url), cwd=tmp_path) as session,
         ):
             async with session.prompt("/slow 60", check=False) as turn:
                 await tool_runs(turn)
@@ -66,19 +66,21 @@ async def test_a_cut_ends_the_turn_with_its_reason_and_the_next_prompt_connects_
 async def test_who_is_not_let_in_or_finds_nobody_is_told(tmp_path: Path) -> None:
     async def start(far: Any) -> str:
         with pytest.raises(agentrt.AgentStartError) as failed:
-            async with agentrt.connect(far, cwd=tmp_path):
+            async with agentrt.agents.connect(far, cwd=tmp_path):
                 pass
         return str(failed.value)
 
     with trio.fail_after(PATIENCE):
         async with bridge(DEMO) as there:
             wrong = {"authorization": "Bearer wrong"}
-            assert "answers 401" in await start(agentrt.websocket(there.url, headers=wrong))
-        assert "no agent can be reached" in await start(agentrt.websocket(there.url + "?token=x"))
-        assert "token=x" not in await start(agentrt.websocket(there.url + "?token=x"))
+            assert "answers 401" in await start(agentrt.agents.websocket(there.url, headers=wrong))
+        assert "no agent can be reached" in await start(
+            agentrt.agents.websocket(there.url + "?token=x")
+        )
+        assert "token=x" not in await start(agentrt.agents.websocket(there.url + "?token=x"))
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]
-        told = await start(agentrt.websocket(f"ws://127.0.0.1:{port}/", limits=SHORT))
+        told = await start(agentrt.agents.websocket(f"ws://127.0.0.1:{port}/", limits=SHORT))
         assert "does not answer" in told
         await listeners[0].aclose()
 
@@ -104,8 +106,8 @@ async def test_tls_is_spoken_with_whom_the_given_context_trusts(
     authority.configure_trust(ours)
     with trio.fail_after(PATIENCE):
         async with bridge(DEMO, context=server_context) as there:
-            far = agentrt.websocket(there.url, ssl_context=ours)
-            async with agentrt.connect(far, cwd=tmp_path) as session:
+            far = agentrt.agents.websocket(there.url, ssl_context=ours)
+            async with agentrt.agents.connect(far, cwd=tmp_path) as session:
                 async with session.prompt("/slow 60", check=False) as turn:
                     await tool_runs(turn)
                     await there.connections[0].aclose(1001)
@@ -120,7 +122,9 @@ async def test_a_server_that_nobody_vouches_for_is_not_spoken_to_and_that_is_sai
     with trio.fail_after(PATIENCE):
         async with bridge(DEMO, context=server_context) as there:
             with pytest.raises(agentrt.AgentStartError, match="CERTIFICATE_VERIFY_FAILED"):
-                async with agentrt.connect(agentrt.websocket(there.url), cwd=tmp_path):
+                async with agentrt.agents.connect(
+                    agentrt.agents.websocket(there.url), cwd=tmp_path
+                ):
                     pass
             assert there.connections == []
 
@@ -130,7 +134,7 @@ async def test_a_server_that_nobody_vouches_for_is_not_spoken_to_and_that_is_sai
 )
 def test_what_is_no_url_of_a_websocket_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"wss://HOST/PATH|[Pp]ort"):
-        agentrt.websocket(url)
+        agentrt.agents.websocket(url)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +154,7 @@ def test_what_cannot_be_sent_along_is_refused_before_anybody_connects(
     wrong: dict[str, Any], error: type[Exception], why: str
 ) -> None:
     with pytest.raises(error, match=why) as refused:
-        agentrt.websocket(**{"url": "ws://HOST/", **wrong})
+        agentrt.agents.websocket(**{"url": "ws://HOST/", **wrong})
     assert "c: d" not in str(refused.value)  # it may be a secret
 
 
@@ -169,9 +173,9 @@ async def test_a_message_above_the_limit_ends_the_connection_and_nothing_is_kept
                 partial(serve_websocket, large, "127.0.0.1", 0, ssl_context=None)
             )
             limits = agentrt.Limits(line=1000)
-            far = agentrt.websocket(f"ws://127.0.0.1:{server.port}/", limits=limits)
+            far = agentrt.agents.websocket(f"ws://127.0.0.1:{server.port}/", limits=limits)
             with pytest.raises(agentrt.AgentStartError, match="1009"):
-                async with agentrt.connect(far, cwd=tmp_path):
+                async with agentrt.agents.connect(far, cwd=tmp_path):
                     pass
             nursery.cancel_scope.cancel()
 

@@ -10,9 +10,10 @@ import trio
 from msgspec.structs import replace
 
 import agentrt
-from agentrt import Allow, Ask, Deny, Limits, PermissionRequest
+from agentrt import Allow, Deny, Limits, PermissionRequest
 from agentrt._errors import LocalProtocolError, RequestError
 from agentrt._permissions.policies import Policy, allow_all, deny_all
+from agentrt.permissions import Ask
 
 from .checker import TAG
 

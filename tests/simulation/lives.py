@@ -66,7 +66,7 @@ def lose(world: World, rng: Random) -> None:
     world.note("lost behind", str(store.stored))
     _what_was_seen(world, store.stored)
     _hand_on(world)
-    store.trouble, store.waited = agentrt.StoreUnavailable("killed"), True
+    store.trouble, store.waited = agentrt.errors.StoreUnavailable("killed"), True
     for process in world.processes:
         process.program = Nobody()
         process.exit(-9)
@@ -172,5 +172,5 @@ async def found(world: World, runtime: Runtime) -> agentrt.Session:
     while True:
         try:
             return await runtime.reopen(store.session)
-        except agentrt.StoreUnavailable:
+        except agentrt.errors.StoreUnavailable:
             await trio.sleep(0.2)

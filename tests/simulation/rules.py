@@ -310,7 +310,7 @@ def answer_question(world: World, rng: Random, key: str, answer: Callable[..., N
         answer(key, chosen)
         if rejects:
             is_closed(world, key)
-    except (agentrt.StoreUnavailable, agentrt.LimitExceeded):
+    except (agentrt.errors.StoreUnavailable, agentrt.errors.LimitExceeded):
         world.note("refused", key)
     except LocalProtocolError as error:
         if question is not None and chosen != "nonsense":
@@ -350,7 +350,7 @@ def fill(world: World, rng: Random) -> None:
     tag = world.checker.questions[key].tag
     if request.form is not None and tag is not None:
         world.book.allowed.add(tag)
-        with suppress(agentrt.StoreUnavailable, agentrt.LimitExceeded):
+        with suppress(agentrt.errors.StoreUnavailable, agentrt.errors.LimitExceeded):
             world.session.fill(key, {"x": "1"})
 
 

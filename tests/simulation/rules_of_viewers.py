@@ -33,7 +33,7 @@ def subscribe(world: World, rng: Random) -> None:
     after = rng.choice((None, 0, rng.randint(0, world.checker.seq)))
     try:
         viewer = LogViewer(world, len(world.log_viewers), after)
-    except agentrt.Overrun:
+    except agentrt.errors.EventsExpired:
         if after is None or world.session.log.kept_after <= after <= world.checker.seq:
             world.fail("W4", f"no cursor behind {after}")
         return

@@ -17,7 +17,7 @@ from trio.testing import wait_all_tasks_blocked
 
 import agentrt
 from agentrt import Agent as AgentSpec
-from agentrt import ClaudeOptions, Limits, Session
+from agentrt import Limits, Session
 from agentrt._model.driver import Opening
 from agentrt._runtime.assembly import assemble
 from agentrt._runtime.offer import Offer
@@ -25,6 +25,7 @@ from agentrt._runtime.open import serve_session
 from agentrt._runtime.runtime import Runtime, Source, serve_runtime
 from agentrt._runtime.stored import Again
 from agentrt._web.hub import Hub
+from agentrt.claude import ClaudeOptions
 
 from . import kept, lives, quiet, rules, rules_of_viewers
 from .acp_agent import AcpAgent

@@ -12,7 +12,8 @@ import trio
 from msgspec.structs import replace
 
 import agentrt
-from agentrt import Allow, Deny, Limits, PermissionRequest, RequestError
+from agentrt import Allow, Deny, Limits, PermissionRequest
+from agentrt.errors import RequestError
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_session
 from runtime.fakes import asking, every, log_of, session_with, unresponsive
 
@@ -57,7 +58,7 @@ async def test_a_policy_that_raises_a_request_error_has_denied_and_leaves_nothin
     async with session_with(asking, permissions=policy) as (session, _):
         result = await session.run("go")
         assert result.text == "no"
-        closed = [e for e in log_of(session) if isinstance(e, agentrt.PermissionClosed)]
+        closed = [e for e in log_of(session) if isinstance(e, agentrt.events.PermissionClosed)]
         assert [(e.outcome, e.by) for e in closed] == [("selected", "policy")]
 
 
@@ -339,8 +340,8 @@ async def test_a_session_is_closed_when_the_agent_is_gone_that_was_given_up_on(
         assert session._host.core.retire()
         await trio.sleep(1)
         await session.aclose()
-        closed = [e for e in log_of(session) if isinstance(e, agentrt.StateChanged)]
-    assert [e for e in log_of(session) if isinstance(e, agentrt.StateChanged)] == closed
+        closed = [e for e in log_of(session) if isinstance(e, agentrt.events.StateChanged)]
+    assert [e for e in log_of(session) if isinstance(e, agentrt.events.StateChanged)] == closed
     assert [e.state.agent.alive for e in closed if e.state.phase == "closed"] == [False]
 
 

@@ -36,7 +36,7 @@ async def test_the_hard_limit_ends_a_turn_and_the_next_prompt_gets_its_own_answe
     limits = structs.replace(PATIENT, hard=HARD)
     async with bad_session(misbehave=misbehave, limits=limits) as session:
         pid = session.agent.pid
-        with pytest.raises(agentrt.TurnTimedOut, match="hard limit") as caught:
+        with pytest.raises(agentrt.errors.TurnTimedOut, match="hard limit") as caught:
             await session.run("misbehave")
         assert caught.value.result.stop_reason == "cancelled"
         await works(session)

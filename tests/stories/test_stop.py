@@ -45,7 +45,7 @@ def fold(events: list[agentrt.Event]) -> tuple[str | None, set[str], set[str]]:
     phase, items, turns = None, set[str](), set[str]()
     for event in events:
         match event:
-            case agentrt.StateChanged(state=state):
+            case agentrt.events.StateChanged(state=state):
                 phase = state.phase
             case agentrt.TurnStarted(turn=turn):
                 turns.add(turn)

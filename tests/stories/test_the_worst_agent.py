@@ -38,7 +38,7 @@ def acp(ran: Path) -> AbstractAsyncContextManager[agentrt.Session]:
 @asynccontextmanager
 async def claude(ran: Path) -> AsyncIterator[agentrt.Session]:
     program = str(Path(__file__).with_name("worst_claude.py"))
-    agent = agentrt.claude([sys.executable, program, str(ran)])
+    agent = agentrt.agents.claude([sys.executable, program, str(ran)])
     with trio.fail_after(2 * BOUND):
         async with agentrt.open_session(agent, limits=SHORT) as session:
             yield session

@@ -37,7 +37,7 @@ class Meter:
 
     def __init__(self, **options: Any) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = agentrt.Metrics(registry=self.registry, **options)
+        self.metrics = agentrt.telemetry.Metrics(registry=self.registry, **options)
 
     def __getitem__(self, name: str) -> dict[str, float]:
         """The samples of that name that are not 0, by the values of their labels."""
@@ -117,7 +117,7 @@ async def test_restarts_and_odd_messages_are_counted(meter: Meter) -> None:
         await session.run("go", check=False)
         with session.subscribe_all() as events:
             async for event in events:
-                if isinstance(event, agentrt.StateChanged) and event.state.phase == "dead":
+                if isinstance(event, agentrt.events.StateChanged) and event.state.phase == "dead":
                     break
         await session.run("again")
     assert meter["agentrt_odd_messages_total"] == {"fake/malformed": 1}
@@ -145,7 +145,7 @@ async def test_an_agent_that_is_not_on_the_list_makes_no_series_of_its_own() -> 
 
 async def test_a_store_is_measured(meter: Meter, tmp_path: Path) -> None:
     async with (
-        agentrt.open_store(tmp_path / "s.db") as store,
+        agentrt.store.open_store(tmp_path / "s.db") as store,
         measured(meter, echo, store=store) as (session, _),
     ):
         await session.run("hello")
@@ -158,7 +158,7 @@ async def test_a_store_is_measured(meter: Meter, tmp_path: Path) -> None:
 
 
 async def test_both_kinds_of_telemetry_can_be_asked_for(meter: Meter) -> None:
-    both = [agentrt.OpenTelemetry(), meter.metrics]
+    both = [agentrt.telemetry.OpenTelemetry(), meter.metrics]
     async with agentrt.open_session("demo", telemetry=both) as session:
         await session.run("hello")
     assert meter["agentrt_turns_total"] == {"demo/completed": 1}
@@ -177,27 +177,27 @@ def test_a_histogram_has_each_value_once_and_in_its_place(values: list[float]) -
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(agentrt.AgentrtError, match=r'pip install "agentrt\[metrics\]"'):
-        agentrt.Metrics()
+        agentrt.telemetry.Metrics()
 
 
 # --- /metrics
 
 
 @asynccontextmanager
-async def site(meter: Meter | None, **tokens: str) -> AsyncIterator[agentrt.Site]:
+async def site(meter: Meter | None, **tokens: str) -> AsyncIterator[agentrt.web.Site]:
     telemetry = None if meter is None else meter.metrics
     with trio.fail_after(20):
         async with (
             agentrt.open_runtime(telemetry=telemetry) as runtime,
             trio.open_nursery() as nursery,
         ):
-            security = agentrt.Security(**tokens)
-            serve = partial(agentrt.serve, runtime, security=security, metrics=telemetry)
+            security = agentrt.web.Security(**tokens)
+            serve = partial(agentrt.web.serve, runtime, security=security, metrics=telemetry)
             yield await nursery.start(serve)
             nursery.cancel_scope.cancel()
 
 
-async def get(site: agentrt.Site, path: str, token: str | None) -> tuple[int, bytes]:
+async def get(site: agentrt.web.Site, path: str, token: str | None) -> tuple[int, bytes]:
     headers = [("Host", f"127.0.0.1:{site.port}"), ("Connection", "close")]
     if token is not None:
         headers.append(("Authorization", f"Bearer {token}"))
@@ -237,12 +237,12 @@ async def test_without_metrics_there_is_nothing_there() -> None:
 async def test_metrics_without_a_token_of_their_own_are_refused(meter: Meter) -> None:
     with pytest.raises(ValueError, match="metrics need a token of their own"):
         async with agentrt.open_runtime() as runtime:
-            await agentrt.serve(runtime, metrics=meter.metrics)
+            await agentrt.web.serve(runtime, metrics=meter.metrics)
     for wrong in ({"token": TOKEN}, {"viewer_token": TOKEN}):
         with pytest.raises(ValueError, match="another one"):
-            agentrt.Security(metrics_token=TOKEN, **wrong)
+            agentrt.web.Security(metrics_token=TOKEN, **wrong)
     with pytest.raises(ValueError, match="at least 16"):
-        agentrt.Security(metrics_token="short")
+        agentrt.web.Security(metrics_token="short")
 
 
 # --- the files for Grafana and Prometheus

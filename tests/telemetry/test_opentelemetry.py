@@ -36,14 +36,14 @@ def program() -> Program:
 
 
 def fake(scenario: str) -> agentrt.Agent:
-    return agentrt.claude([sys.executable, FAKE, scenario])
+    return agentrt.agents.claude([sys.executable, FAKE, scenario])
 
 
 @asynccontextmanager
 async def observed(
     program: Program, *scripts: Any, content: Any = False, **options: Any
 ) -> AsyncIterator[tuple[agentrt.Session, Incarnations]]:
-    telemetry = agentrt.OpenTelemetry(tracer_provider=program.provider, content=content)
+    telemetry = agentrt.telemetry.OpenTelemetry(tracer_provider=program.provider, content=content)
     async with session_with(*scripts, telemetry=telemetry, **options) as both:
         yield both
 
@@ -80,7 +80,7 @@ async def test_a_turn_with_two_tools_a_question_and_a_sub_agent_is_one_tree_at_a
             exporter = OTLPSpanExporter(f"http://127.0.0.1:{collector.port}/v1/traces")
             processor = BatchSpanProcessor(exporter)
             program.provider.add_span_processor(processor)
-            telemetry = agentrt.OpenTelemetry(tracer_provider=program.provider)
+            telemetry = agentrt.telemetry.OpenTelemetry(tracer_provider=program.provider)
             with program.tracer.start_as_current_span("request"):
                 async with (
                     agentrt.open_session(
@@ -149,7 +149,7 @@ async def test_each_turn_is_below_the_span_in_which_it_was_prompted(program: Pro
 async def test_the_program_s_own_code_is_in_the_span_of_its_turn(program: Program) -> None:
     seen: list[int] = []
 
-    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         seen.append(trace.get_current_span().get_span_context().span_id)
         return agentrt.Allow()
 
@@ -216,7 +216,7 @@ async def test_a_content_function_that_fails_does_not_harm_the_session(program: 
 
 async def test_a_stored_session_is_seen_as_any_other(program: Program, tmp_path: Path) -> None:
     async with (
-        agentrt.open_store(tmp_path / "s.db") as store,
+        agentrt.store.open_store(tmp_path / "s.db") as store,
         observed(program, echo, store=store) as (session, agents),
     ):
         await session.run("hello")
@@ -225,7 +225,7 @@ async def test_a_stored_session_is_seen_as_any_other(program: Program, tmp_path:
 
 
 async def test_a_runtime_gives_it_to_all_its_sessions(program: Program, tmp_path: Path) -> None:
-    telemetry = agentrt.OpenTelemetry(tracer_provider=program.provider)
+    telemetry = agentrt.telemetry.OpenTelemetry(tracer_provider=program.provider)
     with trio.fail_after(PATIENCE):
         async with agentrt.open_runtime(telemetry=telemetry) as runtime:
             session = await runtime.create("demo", cwd=tmp_path)
@@ -233,9 +233,9 @@ async def test_a_runtime_gives_it_to_all_its_sessions(program: Program, tmp_path
     assert list(program.tree()) == ["invoke_agent demo"]
 
 
-@pytest.mark.parametrize("wrong", [True, agentrt.OpenTelemetry, "otel", [1]])
+@pytest.mark.parametrize("wrong", [True, agentrt.telemetry.OpenTelemetry, "otel", [1]])
 async def test_what_is_no_telemetry_is_refused_where_it_is_given(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"telemetry is agentrt\.OpenTelemetry\(\)"):
+    with pytest.raises(TypeError, match="telemetry must be an OpenTelemetry or Metrics"):
         async with agentrt.open_session("demo", telemetry=wrong):
             pass
 
@@ -273,7 +273,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delitem(sys.modules, "agentrt._telemetry.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(agentrt.AgentrtError, match=r'pip install "agentrt\[otel\]"'):
-        agentrt.OpenTelemetry()
+        agentrt.telemetry.OpenTelemetry()
 
 
 async def test_a_tool_of_a_lent_server_runs_in_the_span_of_its_call(program: Program) -> None:
@@ -282,7 +282,7 @@ async def test_a_tool_of_a_lent_server_runs_in_the_span_of_its_call(program: Pro
     @server.tool()
     async def store(summary: str) -> str:
         with program.tracer.start_as_current_span("INSERT"):
-            return agentrt.log_context()["turn"]
+            return agentrt.telemetry.log_context()["turn"]
 
     async def script(agent: FakeAgent) -> None:
         assert isinstance(agent, FakeClaudeAgent)
@@ -300,7 +300,7 @@ async def test_a_tool_of_a_lent_server_runs_in_the_span_of_its_call(program: Pro
             agent.say(result["content"][0]["text"])
             prompt.end()
 
-    telemetry = agentrt.OpenTelemetry(tracer_provider=program.provider)
+    telemetry = agentrt.telemetry.OpenTelemetry(tracer_provider=program.provider)
     with scripted_agents({"claude": script}):
         async with agentrt.open_session("claude", tools=server, telemetry=telemetry) as session:
             result = await session.run("go")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentrt._model.content import Image, Text
 from agentrt._model.events import (
     AgentState,
-    Error,
+    ErrorInfo,
     Event,
     Item,
     ItemClosed,
@@ -28,7 +28,7 @@ from agentrt._model.events import (
     Task,
     TaskChanged,
     TextDelta,
-    Tool,
+    ToolCall,
     TurnEnded,
     TurnStarted,
     Usage,
@@ -50,7 +50,7 @@ def begun(prompt: str = "hello") -> Event:
 
 def opened(id: str, parent: str | None = None, **tool: Any) -> Event:
     tool = {"call": f"call-{id}", "name": "Bash", "kind": "execute"} | tool
-    return ItemOpened(Item(id=id, type="tool", turn="t1", parent=parent, tool=Tool(**tool)))
+    return ItemOpened(Item(id=id, type="tool", turn="t1", parent=parent, tool=ToolCall(**tool)))
 
 
 def said(id: str, text: str) -> list[Event]:
@@ -125,7 +125,7 @@ def test_input_tokens_count_what_was_cached_and_output_tokens_the_thoughts() -> 
 
 
 def test_a_turn_that_failed_has_an_error_and_one_that_was_cancelled_has_none() -> None:
-    failed = TurnEnded(turn="t1", outcome="failed", error=Error("rate_limit", "too much"))
+    failed = TurnEnded(turn="t1", outcome="failed", error=ErrorInfo("rate_limit", "too much"))
     cancelled = TurnEnded(turn="t1", outcome="cancelled", by="user")
     died = TurnEnded(turn="t1", outcome="agent_died")
     errors = [only(End, operations([begun(), end])).error for end in (failed, cancelled, died)]
@@ -286,7 +286,7 @@ def test_a_session_that_ends_closes_whatever_is_open() -> None:
 
 
 def test_what_an_agent_repeats_of_an_earlier_conversation_is_no_span() -> None:
-    item = Item(id="i1", type="tool", tool=Tool(name="Bash"), replay=True)
+    item = Item(id="i1", type="tool", tool=ToolCall(name="Bash"), replay=True)
     assert operations([ItemOpened(item), ItemClosed("i1", "completed")]) == []
 
 

@@ -30,7 +30,7 @@ from agentrt._model.events import (
     ModesChanged,
     State,
     StateChanged,
-    Tool,
+    ToolCall,
     TurnEnded,
     TurnStarted,
     Usage,
@@ -164,7 +164,9 @@ def test_an_export_says_how_each_turn_ended() -> None:
         state.apply(TurnStarted(turn, "user", [Text(words)]))
         item = Item(id=turn, type="user", turn=turn, status="completed", content=[Text(words)])
         state.apply(ItemOpened(item))
-        call = Item(id=f"c{turn}", type="tool", turn=turn, tool=Tool(title="dig", kind="execute"))
+        call = Item(
+            id=f"c{turn}", type="tool", turn=turn, tool=ToolCall(title="dig", kind="execute")
+        )
         state.apply(ItemOpened(call))
         state.apply(ItemClosed(call.id, "cancelled" if outcome == "cancelled" else "completed"))
         state.apply(TurnEnded(turn=turn, outcome=outcome))  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from agentrt._cli.repl.asking import INERT, Asker
 from agentrt._cli.repl.pages import BAR, Pages
 from agentrt._cli.repl.view import View
 from agentrt._model.content import Diff, JsonObject
-from agentrt._model.events import Item, ItemOpened, PermissionOpened, PermissionOption, Tool
+from agentrt._model.events import Item, ItemOpened, PermissionOpened, PermissionOption, ToolCall
 from agentrt._model.reveal import reveal
 from agentrt._session.session import Session
 
@@ -82,7 +82,7 @@ class Asked:
     """One question, asked and ready to be answered. To be made in a Trio task."""
 
     def __init__(
-        self, tool: Tool | None = None, *, size: tuple[int, int] = (80, 24), **fields: Any
+        self, tool: ToolCall | None = None, *, size: tuple[int, int] = (80, 24), **fields: Any
     ) -> None:
         self.session = Answers()
         self.paper = Paper(size)
@@ -115,7 +115,7 @@ class Asked:
         return "".join(self.paper.read)
 
 
-COMMAND = Tool(name="Bash", kind="execute", input={"command": f"echo {'x' * 1500}; rm -rf /"})
+COMMAND = ToolCall(name="Bash", kind="execute", input={"command": f"echo {'x' * 1500}; rm -rf /"})
 
 
 async def test_the_end_of_a_long_command_is_seen_at_once(autojump_clock: MockClock) -> None:
@@ -165,7 +165,7 @@ def test_all_of_it_has_been_shown_when_an_answer_counts(
 ) -> None:
     async def main() -> None:
         diff = Diff(path="/a", new_text=new, old_text=None)
-        tool = Tool(name="Bash", input={"command": command}, content=[diff])
+        tool = ToolCall(name="Bash", input={"command": command}, content=[diff])
         asked = await Asked(tool, size=size).readable()
         turns = 0
         while asked.paper.prompt == "Enter/d? ":
@@ -222,7 +222,7 @@ async def test_what_an_option_would_allow_for_ever_is_shown_whole(
 
 async def test_a_change_does_not_hide_a_command_that_it_repeats(autojump_clock: MockClock) -> None:
     diff = Diff(path="/a", old_text="rm -rf /\n", new_text="rm -rf /\n")
-    tool = Tool(input={"command": "rm -rf /\n", "new_string": "rm -rf /\n"}, content=[diff])
+    tool = ToolCall(input={"command": "rm -rf /\n", "new_string": "rm -rf /\n"}, content=[diff])
     asked = await Asked(tool).readable()
     assert "command: rm -rf /" in asked.shown
     assert "new_string: rm -rf /" in asked.shown  # nothing changes, so the change shows nothing
@@ -230,7 +230,7 @@ async def test_a_change_does_not_hide_a_command_that_it_repeats(autojump_clock: 
 
 async def test_no_row_of_the_agent_s_can_look_like_one_of_ours(autojump_clock: MockClock) -> None:
     evil = "z" * 40 + "y  allow once   "
-    tool = Tool(input={"command": evil * 3})
+    tool = ToolCall(input={"command": evil * 3})
     asked = await Asked(tool, title=evil * 2, size=(40, 60)).readable()
     ours = [line for line in asked.paper.lines if not line.startswith(BAR)]
     assert ours == ["The agent asks:"]
@@ -277,7 +277,7 @@ async def test_a_yes_that_may_mean_two_things_is_asked_again(autojump_clock: Moc
 
 
 async def test_nothing_typed_before_it_could_be_read_counts(autojump_clock: MockClock) -> None:
-    asked = Asked(Tool(input={"command": "ls"}))
+    asked = Asked(ToolCall(input={"command": "ls"}))
     for line in ("y", "yes", "Y", "1"):
         assert "please answer now" in asked.type(line)[0]
     assert not asked.asker.answer("another prompt")

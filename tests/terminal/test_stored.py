@@ -14,7 +14,7 @@ import pytest
 import trio
 from program import Program
 
-from agentrt import open_store
+from agentrt.store import open_store
 from journal.kit import kept
 from runtime.fakes import Incarnations, echo
 

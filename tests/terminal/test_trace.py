@@ -26,7 +26,7 @@ LINES = (
 )
 
 
-def put(trace: agentrt.Trace, *sessions: str) -> None:
+def put(trace: agentrt.tracing.Trace, *sessions: str) -> None:
     for session in sessions:
         for number, (kind, line) in enumerate(LINES):
             trace.put(Piece(float(number), session, 1, kind, line.encode() + b"\n"))  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ async def shown(
 async def test_it_reads_like_a_conversation_and_controls_no_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with agentrt.open_trace(tmp_path / "t") as trace:
+    async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
         put(trace, "first", "second")
     status, lines = await shown(tmp_path / "t", capsys)
     assert status == 0
@@ -59,7 +59,7 @@ async def test_it_reads_like_a_conversation_and_controls_no_terminal(
 async def test_filters_choose_by_session_text_and_oddity(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with agentrt.open_trace(tmp_path / "t") as trace:
+    async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
         put(trace, "first", "second")
     _, lines = await shown(tmp_path / "t", capsys, session="sec", odd=True)
     assert [line[:12] for line in lines[:-2]] == ["── session s", lines[1][:12]]
@@ -71,7 +71,10 @@ async def test_a_trace_is_followed_into_its_next_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "t"
-    async with agentrt.open_trace(file, max_bytes=4096) as trace, trio.open_nursery() as nursery:
+    async with (
+        agentrt.tracing.open_trace(file, max_bytes=4096) as trace,
+        trio.open_nursery() as nursery,
+    ):
         put(trace, "before")
         await trace.flush()
 
@@ -98,7 +101,7 @@ async def test_files_that_were_full_between_two_looks_are_followed_too(
 ) -> None:
     file = tmp_path / "t"
     async with (
-        agentrt.open_trace(file, max_bytes=4096, files=20) as trace,
+        agentrt.tracing.open_trace(file, max_bytes=4096, files=20) as trace,
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(partial(show_trace, str(file), Filter(), late=10, follow=True))
@@ -126,7 +129,7 @@ async def test_what_is_no_trace_is_said(tmp_path: Path, capsys: pytest.CaptureFi
 async def test_a_session_that_is_not_in_it_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with agentrt.open_trace(tmp_path / "t") as trace:
+    async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
         put(trace, "one", "two")
     status, lines = await shown(tmp_path / "t", capsys, session="o")
     assert (status, "one" in lines[0]) == (0, True)
@@ -224,7 +227,7 @@ def test_a_trace_is_replayed_in_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def record() -> None:
-        async with agentrt.open_trace(tmp_path / "t") as trace:
+        async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
             put(trace, "first", "second")
 
     trio.run(record)

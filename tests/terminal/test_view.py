@@ -13,7 +13,7 @@ from agentrt._cli.screen.page import Page
 from agentrt._cli.screen.style import Painter
 from agentrt._model.content import ResourceLink, Text, ToolText
 from agentrt._model.events import (
-    Error,
+    ErrorInfo,
     Event,
     Item,
     ItemClosed,
@@ -28,7 +28,7 @@ from agentrt._model.events import (
     Task,
     TaskChanged,
     TextDelta,
-    Tool,
+    ToolCall,
     TurnEnded,
     TurnStarted,
 )
@@ -65,7 +65,7 @@ def drawn(view: View, width: int = 80) -> str:
 
 
 def turn(*events: Event, outcome: Outcome = "completed") -> list[Event]:
-    error = Error("x", "it is gone") if outcome not in ("completed", "cancelled") else None
+    error = ErrorInfo("x", "it is gone") if outcome not in ("completed", "cancelled") else None
     end = TurnEnded(turn="t", outcome=outcome, error=error)
     return [TurnStarted(turn="t", origin="user", prompt=[Text("go")]), *events, end]
 
@@ -119,7 +119,9 @@ async def test_background_work_is_reported_when_it_changes() -> None:
 
 
 def call(*, content: str | None = None, streamed: list[str] = []) -> Call:  # noqa: B006
-    tool = Tool(kind="execute", title="run", content=[ToolText(Text(content))] if content else [])
+    tool = ToolCall(
+        kind="execute", title="run", content=[ToolText(Text(content))] if content else []
+    )
     view, record = seen(ItemOpened(Item(id="c", type="tool", tool=tool)))
     for text in streamed:
         view.take(ItemDelta("c", text))
@@ -157,7 +159,7 @@ async def test_only_the_fence_around_output_is_left_out() -> None:
 
 
 async def test_a_call_is_reported_once_when_it_runs_and_once_when_it_is_over() -> None:
-    opened = ItemOpened(Item(id="c", type="tool", status="pending", tool=Tool(title="t")))
+    opened = ItemOpened(Item(id="c", type="tool", status="pending", tool=ToolCall(title="t")))
     view, record = seen(opened)
     assert record.calls == []
     for status in ("waiting", "running", "running"):

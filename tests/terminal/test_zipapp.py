@@ -51,7 +51,7 @@ def test_a_prompt_is_answered_with_a_guard_program(
 import os, subprocess, sys, trio, agentrt
 assert ".zip" in agentrt.__file__
 async def main():
-    agent = agentrt.acp([sys.executable, "-m", "agentrt.demo"], name="demo")
+    agent = agentrt.agents.acp([sys.executable, "-m", "agentrt.demo"], name="demo")
     async with agentrt.open_session(agent) as session:
         print((await session.run("/think")).outcome)
         threads = os.listdir("/proc/self/task")  # each has the children that it has started

@@ -16,7 +16,7 @@ async def save(note: str) -> str:
     return f"kept: {note}"
 
 
-def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
     if request.command is not None and request.command.startswith("ls"):
         return agentrt.Allow()
     return agentrt.Deny("only ls")

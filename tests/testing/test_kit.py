@@ -70,7 +70,7 @@ async def test_an_agent_without_a_script_is_never_started(tmp_path: Path) -> Non
 
 
 async def test_an_agent_of_the_program_s_own_has_a_script_by_its_name(tmp_path: Path) -> None:
-    own = agentrt.acp(["my-agent", "--acp"], name="mine")
+    own = agentrt.agents.acp(["my-agent", "--acp"], name="mine")
     with testing.scripted_agents({"mine": testing.says("hi", "bye")}):
         async with agentrt.open_session(own, cwd=tmp_path) as session:
             assert (await session.run("1")).text == "hi"
@@ -80,8 +80,8 @@ async def test_an_agent_of_the_program_s_own_has_a_script_by_its_name(tmp_path: 
 async def test_behind_the_block_agents_are_programs_again(tmp_path: Path) -> None:
     with testing.scripted_agents({"claude": testing.says("hi")}):
         pass
-    missing = agentrt.acp(["no-such-program"], name="claude")
-    with pytest.raises(agentrt.AgentNotFound):
+    missing = agentrt.agents.acp(["no-such-program"], name="claude")
+    with pytest.raises(agentrt.errors.AgentNotFound):
         async with agentrt.open_session(missing, cwd=tmp_path):
             pass
 
@@ -308,7 +308,7 @@ async def test_a_request_that_an_agent_has_not_offered_is_refused() -> None:
     agents = Incarnations(script, answers=["_of/mine"])
     async with testing.open_fake_session(agents.start) as session:
         for unknown in ("_nobody/s", "_or/other"):
-            with pytest.raises(agentrt.RequestError, match="Method not found") as refused:
+            with pytest.raises(agentrt.errors.RequestError, match="Method not found") as refused:
                 await session.call(unknown)
             assert refused.value.code == -32601
         async with trio.open_nursery() as nursery:

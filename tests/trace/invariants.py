@@ -26,7 +26,7 @@ _WRONG = frozenset(
 """What agentrt itself never says on the wire."""
 
 
-def check_shown(events: list[Any], snapshot: agentrt.Snapshot | None) -> None:
+def check_shown(events: list[Any], snapshot: agentrt.events.Snapshot | None) -> None:
     """The events are what the session says of itself, to the last word."""
     check_log(events)
     if snapshot is not None:

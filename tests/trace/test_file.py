@@ -36,7 +36,7 @@ async def test_the_first_line_names_the_format_and_only_the_owner_may_read_it(
 ) -> None:
     file = tmp_path / "t"
     file.touch(mode=0o644)
-    async with agentrt.open_trace(file):
+    async with agentrt.tracing.open_trace(file):
         pass
     [first] = read_trace(file)
     assert (first.kind, first.version, first.pid) == ("trace", 3, os.getpid())
@@ -60,7 +60,7 @@ async def test_what_is_being_written_at_its_end_is_written_first(
         await trio.sleep(0.3)
         goes_on.set()
 
-    async with trio.open_nursery() as nursery, agentrt.open_trace(tmp_path / "t") as trace:
+    async with trio.open_nursery() as nursery, agentrt.tracing.open_trace(tmp_path / "t") as trace:
         trace.put(line("a"))
         await trio.to_thread.run_sync(begun.wait)
         trace.put(line("b"))
@@ -72,14 +72,14 @@ async def test_what_is_being_written_at_its_end_is_written_first(
 
 async def test_it_is_continued_by_the_next_program(tmp_path: Path) -> None:
     for text in ("a", "b"):
-        async with agentrt.open_trace(tmp_path / "t") as trace:
+        async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
             trace.put(line(text))
     assert lines(tmp_path / "t") == ["a", "b"]
 
 
 async def test_it_rotates_and_never_has_more_than_it_may(tmp_path: Path) -> None:
     file = tmp_path / "t"
-    async with agentrt.open_trace(file, max_bytes=4096, files=3) as trace:
+    async with agentrt.tracing.open_trace(file, max_bytes=4096, files=3) as trace:
         for number in range(300):
             trace.put(line(f"{number:03} {'x' * 60}"))
             if number % 100 == 0:
@@ -94,8 +94,8 @@ async def test_it_rotates_and_never_has_more_than_it_may(tmp_path: Path) -> None
 async def test_two_programs_write_one_file_and_both_follow_its_rotation(tmp_path: Path) -> None:
     file = tmp_path / "t"
     async with (
-        agentrt.open_trace(file, max_bytes=4096, files=9) as one,
-        agentrt.open_trace(file, max_bytes=4096, files=9) as other,
+        agentrt.tracing.open_trace(file, max_bytes=4096, files=9) as one,
+        agentrt.tracing.open_trace(file, max_bytes=4096, files=9) as other,
     ):
         for number in range(40):
             for trace in (one, other):
@@ -119,8 +119,8 @@ async def test_a_file_that_cannot_be_one_is_an_error_that_says_why(
     make: Any, why: str, tmp_path: Path
 ) -> None:
     file = make(tmp_path)
-    with pytest.raises(agentrt.TraceError, match=why):
-        async with agentrt.open_trace(file):
+    with pytest.raises(agentrt.errors.TraceError, match=why):
+        async with agentrt.tracing.open_trace(file):
             pass
     assert not (tmp_path / "mine").exists() or (tmp_path / "mine").read_text() == "dear diary"
 
@@ -136,7 +136,7 @@ async def test_a_full_disk_costs_records_and_nothing_else(
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(fd, data)
 
-    async with agentrt.open_trace(file) as trace, session_with(echo) as (session, _):
+    async with agentrt.tracing.open_trace(file) as trace, session_with(echo) as (session, _):
         monkeypatch.setattr(os, "write", failing)
         trace.put(line("lost"))
         await trace.flush()
@@ -163,7 +163,7 @@ async def test_a_disk_that_takes_a_part_of_what_it_is_given_gets_the_rest(
 
     monkeypatch.setattr(os, "writev", in_part)
     said = [f"{letter}" * 60_000 for letter in "abcd"]
-    async with agentrt.open_trace(tmp_path / "t") as trace:
+    async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
         for text in said:
             trace.put(line(text))
         await trace.flush()
@@ -173,7 +173,7 @@ async def test_a_disk_that_takes_a_part_of_what_it_is_given_gets_the_rest(
 
 @pytest.mark.slow
 async def test_what_waits_for_a_slow_disk_is_bounded(tmp_path: Path) -> None:
-    async with agentrt.open_trace(tmp_path / "t") as trace:
+    async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
         for _ in range(5):
             trace.put(line("x" * (WAITING // 2)))
         assert trace.lost == 3
@@ -183,7 +183,7 @@ async def test_what_waits_for_a_slow_disk_is_bounded(tmp_path: Path) -> None:
 
 async def test_a_trace_that_is_too_small_is_refused(tmp_path: Path) -> None:
     with pytest.raises(agentrt.LocalProtocolError, match="4096 bytes"):
-        async with agentrt.open_trace(tmp_path / "t", max_bytes=10):
+        async with agentrt.tracing.open_trace(tmp_path / "t", max_bytes=10):
             pass
 
 
@@ -194,13 +194,13 @@ def test_what_is_no_trace_and_what_is_newer_is_refused_by_name(tmp_path: Path) -
         ('{"t":1,"kind":"trace","version":9,"by":"agentrt 9"}\n', "format 9, written by agentrt 9"),
     ):
         (tmp_path / "t").write_text(text)
-        with pytest.raises(agentrt.TraceError, match=why):
+        with pytest.raises(agentrt.errors.TraceError, match=why):
             list(read_trace(tmp_path / "t"))
 
 
 async def test_a_cancelled_block_has_written_what_there_was(tmp_path: Path) -> None:
     with trio.CancelScope() as scope:
-        async with agentrt.open_trace(tmp_path / "t") as trace:
+        async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
             trace.put(line("last words"))
             scope.cancel()
             await trio.sleep_forever()
@@ -216,7 +216,7 @@ async def test_a_clock_that_jumps_leaves_nothing_unwritten_and_no_file_open(
         time.sleep(0.05)
         return write(fd, data)
 
-    async with agentrt.open_trace(tmp_path / "t") as trace:
+    async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
         monkeypatch.setattr(os, "write", slow)
         trace.put(line("last words"))
     monkeypatch.undo()

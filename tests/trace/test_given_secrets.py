@@ -24,7 +24,7 @@ async def test_what_is_no_secret_and_no_rule_is_refused(
     tmp_path: Path, options: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        async with agentrt.open_trace(tmp_path / "t", **options):
+        async with agentrt.tracing.open_trace(tmp_path / "t", **options):
             pass
     async with session_with(echo) as (session, _):
         with pytest.raises(kind, match=message):
@@ -34,7 +34,7 @@ async def test_what_is_no_secret_and_no_rule_is_refused(
 
 async def test_a_bound_that_is_no_number_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="max_bytes and files are whole numbers"):
-        async with agentrt.open_trace(tmp_path / "t", max_bytes="x"):  # type: ignore[arg-type]
+        async with agentrt.tracing.open_trace(tmp_path / "t", max_bytes="x"):  # type: ignore[arg-type]
             pass
 
 
@@ -42,7 +42,7 @@ async def test_a_bound_that_is_no_number_is_refused(tmp_path: Path) -> None:
 async def test_a_given_secret_is_left_out_also_if_it_is_short(tmp_path: Path, secret: str) -> None:
     """Those of variables are looked for from eight characters on: nobody chose them."""
     async with (
-        agentrt.open_trace(tmp_path / "t", secrets=[secret]) as trace,
+        agentrt.tracing.open_trace(tmp_path / "t", secrets=[secret]) as trace,
         session_with(echo) as (session, _),
     ):
         host_of(session).tap.add(trace)

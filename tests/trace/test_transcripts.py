@@ -76,7 +76,7 @@ class Watched:
     """What a session has shown, and what went over its wire from its opening on."""
 
     def __init__(self) -> None:
-        self.snapshot: agentrt.Snapshot | None = None
+        self.snapshot: agentrt.events.Snapshot | None = None
         self.pieces: list[Piece] = []
 
     def put(self, piece: Piece) -> None:

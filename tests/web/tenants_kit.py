@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from agentrt import Limits, Tenant
+from agentrt import Limits
 from agentrt._journal.address import address_of
 from agentrt._journal.base import Process
 from agentrt._journal.store import open_address, process_of
@@ -21,6 +21,7 @@ from agentrt._web.security import Security
 from agentrt._web.server import serve
 from agentrt._web.site import Site
 from agentrt.testing import open_fake_runtime
+from agentrt.web import Tenant
 from runtime.fakes import Incarnations, Script
 from web.sockets import TOKEN, Client, frame, offer, websocket
 

@@ -31,7 +31,7 @@ async def test_where_there_is_a_store_an_adopted_session_needs_none(
     tmp_path: Path, *, kept: bool
 ) -> None:
     async with (
-        agentrt.open_store(tmp_path / "sessions.db") as store,
+        agentrt.store.open_store(tmp_path / "sessions.db") as store,
         stage_with(echo, store=store) as stage,
     ):
         async with session_with(echo, id="own", store=store if kept else None) as (own, _):

@@ -17,11 +17,12 @@ from test_native_stored import stored_stage
 from wire_client import WireClient
 
 import agentrt
-from agentrt import Limits, open_store
+from agentrt import Limits
 from agentrt._config import Config
 from agentrt._model.content import plain_text
 from agentrt._runtime.runtime import Runtime
 from agentrt._web.hub import Hub
+from agentrt.store import open_store
 from journal.kit import abandoned
 from postgres.server import Server
 from runtime.fakes import SETTABLE, Incarnations, asking, echo, obedient, settable
@@ -226,9 +227,9 @@ FAKE = str(Path(__file__).parents[1] / "claude" / "fakecli.py")
 @asynccontextmanager
 async def claude_stage(path: Path) -> AsyncIterator[Stage]:
     """With a scripted CLI, which takes prompts into a running turn."""
-    agent = agentrt.claude([sys.executable, FAKE, "fold_in"], name="fake")
+    agent = agentrt.agents.claude([sys.executable, FAKE, "fold_in"], name="fake")
     async with (
-        agentrt.open_store(path) as store,
+        agentrt.store.open_store(path) as store,
         agentrt.open_runtime(config=Config(agents={"fake": agent}), store=store) as runtime,
         trio.open_nursery() as nursery,
     ):

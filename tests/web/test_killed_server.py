@@ -17,7 +17,7 @@ import pytest
 import trio
 from killable import KilledServer, SeenView, Tab, killed_server
 
-from agentrt import open_store
+from agentrt.store import open_store
 
 ROUNDS = 100 if os.environ.get("AGENTRT_FULL") else 4
 SESSIONS = 5

@@ -25,7 +25,7 @@ RECORD = {"name": "record", "description": "Record it.", "input_schema": {"type"
 @asynccontextmanager
 async def tab_of(scenario: str) -> AsyncIterator[tuple[Tab, str, Hub]]:
     """A client with a tool of its own, and its session with a scripted CLI."""
-    agent = agentrt.claude([sys.executable, FAKE, scenario], name="fake")
+    agent = agentrt.agents.claude([sys.executable, FAKE, scenario], name="fake")
     with trio.fail_after(60):
         async with open_runtime(config=Config(agents={"fake": agent})) as runtime:
             hub = Hub(runtime)

@@ -13,7 +13,8 @@ import trio.testing
 from hub_kit import Tab, stage_with
 from test_native_stored import stored_stage
 
-from agentrt import Limits, open_store
+from agentrt import Limits
+from agentrt.store import open_store
 from journal.disks import Lock, locks_of, stalled_commits
 from runtime.fakes import asking, echo, obedient
 

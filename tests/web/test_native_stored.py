@@ -12,8 +12,10 @@ import trio
 from hub_kit import Stage, stage_with
 from wire_client import WireClient
 
-from agentrt import Limits, StoreUnavailable, open_store
+from agentrt import Limits
 from agentrt._web.hub import Hub
+from agentrt.errors import StoreUnavailable
+from agentrt.store import open_store
 from agentrt.testing import open_fake_runtime
 from journal.kit import RESUMES, abandoned
 from runtime.fakes import Incarnations, Script, asking, echo

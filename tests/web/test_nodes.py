@@ -14,12 +14,13 @@ from nodes_kit import PATIENCE, looking, node, until
 from tool_calls import Calls
 from wire_client import WireClient
 
-from agentrt import Limits, StoreUnavailable
+from agentrt import Limits
 from agentrt._journal.base import Command
 from agentrt._journal.postgres.commands import Notified, PostgresCommands, PostgresListener
 from agentrt._web.answers import Fields, Refused
 from agentrt._web.client import GivenUp, Job
 from agentrt._web.commands import Cancel, Prompt
+from agentrt.errors import StoreUnavailable
 from postgres.kit import rows
 from postgres.server import Server
 from runtime.fakes import asking, echo, obedient

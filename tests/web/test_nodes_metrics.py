@@ -33,8 +33,8 @@ def url(postgres: Server) -> str:
 class Meter:
     """The samples of one server."""
 
-    def __init__(self, store: agentrt.Store | None) -> None:
-        self._metrics = agentrt.Metrics(registry=CollectorRegistry())
+    def __init__(self, store: agentrt.store.Store | None) -> None:
+        self._metrics = agentrt.telemetry.Metrics(registry=CollectorRegistry())
         assert store is not None
         self._metrics.keeps(store)
 
@@ -120,7 +120,7 @@ def failing(port: Port, name: str) -> Callable[[Any], Any]:
 
     async def some(job: Any) -> Any:
         if getattr(getattr(job, "func", job), "__name__", "") == name:
-            raise agentrt.StoreError("the database is away")
+            raise agentrt.errors.StoreError("the database is away")
         return await do(job)
 
     return some

@@ -13,10 +13,10 @@ from sockets import TOKEN, get, header, offer, status, websocket
 from tenants_kit import ACME, ACME_WATCHES, BOLT, Line, line, servers
 from trio.testing import MockClock
 
-from agentrt import Tenant
 from agentrt._session.session import host_of
 from agentrt._web.security import Security
 from agentrt.testing import FakeAcpAgent
+from agentrt.web import Tenant
 from runtime.fakes import asking, echo
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])

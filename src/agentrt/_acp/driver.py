@@ -26,7 +26,7 @@ from .._model.driver import (
     Spoke,
     TurnFinished,
 )
-from .._model.events import Error, Usage
+from .._model.events import ErrorInfo, Usage
 from .._model.repeats import ALL_REPORTED
 from .._wire.channel import Channel
 from .._wire.json import DECODE_ERRORS
@@ -585,6 +585,6 @@ class AcpDriver:
             self._channel.notify("session/cancel", SessionRequest(task))
             self._channel.out.append(Returned(call))
         else:
-            error = Error("unsupported", f"the agent has no task {task!r} that can be stopped")
+            error = ErrorInfo("unsupported", f"the agent has no task {task!r} that can be stopped")
             self._channel.out.append(Returned(call, error=error))
         return self._channel.take()

@@ -16,7 +16,7 @@ from msgspec import ValidationError, convert
 from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import ModesSet, Opening, Started, StartFailed
-from .._model.events import Error
+from .._model.events import ErrorInfo
 from .._wire.channel import Channel
 from .._wire.jsonrpc import Response
 from .forking import with_point
@@ -343,16 +343,16 @@ class AcpHandshake:
 
     def _fail(self, code: str, why: Response | str) -> None:
         if isinstance(why, str):
-            error = Error(code, why)
+            error = ErrorInfo(code, why)
         else:
             assert why.error is not None
             error = error_of(why.error)
             error.code = code
-        error = Error(error.code, error.message, error.data)  # with the cause of this code
+        error = ErrorInfo(error.code, error.message, error.data)  # with the cause of this code
         self.add_methods(error)
         self._channel.out.append(StartFailed(error))
 
-    def add_methods(self, error: Error, *, said: bool = False) -> None:
+    def add_methods(self, error: ErrorInfo, *, said: bool = False) -> None:
         """Add the login methods to an error about a missing login. `said`: also to its message."""
         if error.code != "auth_required":
             return

@@ -9,7 +9,7 @@ from msgspec import UNSET, to_builtins
 
 from .._model.content import JsonObject
 from .._model.driver import CommandsSet, PlanSet, ToolCalled, UsageSet
-from .._model.events import Command, Error, ItemStatus, Outcome, PlanEntry, Usage
+from .._model.events import Command, ErrorInfo, ItemStatus, Outcome, PlanEntry, Usage
 from .._wire import jsonrpc
 from .messages import AUTH_REQUIRED, NOT_FOUND, REQUEST_CANCELLED, TurnUsage
 from .updates import AcpPlan, AcpToolCall, AvailableCommandsUpdate, ToolFields, UsageUpdate
@@ -192,7 +192,7 @@ def _reason(data: Any) -> str:
     return text if len(text) <= LONGEST_REASON_CHARS else f"{text[:LONGEST_REASON_CHARS]}…"
 
 
-def error_of(error: jsonrpc.RpcError) -> Error:
+def error_of(error: jsonrpc.RpcError) -> ErrorInfo:
     """Translate a JSON-RPC error.
 
     The cause is often in the error's `data` alone, so that is kept (`data = {"code", "data"}`) and
@@ -205,4 +205,4 @@ def error_of(error: jsonrpc.RpcError) -> Error:
         words = _reason(error.data)
         if words and words not in message:
             message = f"{message}: {words}"
-    return Error(ERRORS.get(error.code, "agent_error"), message, data)
+    return ErrorInfo(ERRORS.get(error.code, "agent_error"), message, data)

@@ -3,6 +3,7 @@ machine (`find.py`).
 """
 
 from .agent import Agent as Agent
+from .agent import AgentInfo as AgentInfo
 from .agent import ProtocolName as ProtocolName
 from .agent import Quirks as Quirks
 from .agent import acp as acp

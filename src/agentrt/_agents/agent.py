@@ -14,6 +14,7 @@ from msgspec import Struct
 from .._claude.options import ClaudeOptions, check_values
 
 ProtocolName: TypeAlias = Literal["acp", "claude", "codex"]
+"""A protocol that agents speak."""
 
 
 class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,10 +111,22 @@ class Agent(Struct, frozen=True, kw_only=True):
     """
     connect: Callable[[], AbstractAsyncContextManager[object]] | None = None
     """Function that connects to an agent that is not a program on this machine (see
-    `agentrt.connect`).
+    `agentrt.agents.connect`).
     """
     claude: ClaudeOptions | None = None
     """Options for Claude Code; only for the protocol `claude`."""
+
+
+class AgentInfo(Struct, frozen=True, kw_only=True):
+    """An agent for which sessions can be opened. `available`: its program is installed."""
+
+    name: str
+    """Name of the agent, for `Runtime.create`."""
+    title: str = ""
+    """Name for users."""
+    available: bool = True
+    unasked_modes: tuple[str, ...] = ()
+    """Modes in which the agent does not ask for every permission; `*` stands for all modes."""
 
 
 def acp(

@@ -96,8 +96,8 @@ def resolve_stored_agent(name: str, config: OwnAgents | None = None) -> Agent:
     if not is_known(name, config):
         raise AgentNotFound(
             f"the session's agent {name!r} is not known here; give its command again (--command"
-            f" 'CMD ARGS', or agent=agentrt.acp(…)), or define [agents.{name}] in the configuration"
-            " file"
+            f" 'CMD ARGS', or agent=agentrt.agents.acp(…)), or define [agents.{name}] in the"
+            " configuration file"
         )
     return resolve_agent(name, config)
 
@@ -113,7 +113,9 @@ def name_of(agent: str | Agent) -> str:
         return agent
     if isinstance(agent, Agent):
         return agent.name
-    right = "a name such as 'claude', or what agentrt.acp([…]) or agentrt.claude() makes"
+    right = (
+        "a name such as 'claude', or what agentrt.agents.acp([…]) or agentrt.agents.claude() makes"
+    )
     raise TypeError(f"an agent is {right}, not {type(agent).__name__}")
 
 

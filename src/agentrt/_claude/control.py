@@ -26,7 +26,7 @@ from .._model.driver import (
     Write,
     extended,
 )
-from .._model.events import Error
+from .._model.events import ErrorInfo
 from .._wire.json import encode_line
 from .checks import AFTER, BEFORE, check_response, checking
 from .messages import ControlRequest, ControlResult
@@ -296,7 +296,7 @@ class ControlCalls:
         request = _translated(method, params)
         if request is None:
             text = f"Claude Code has no {method} for a running session"
-            return [Returned(call, error=Error("unsupported", text))]
+            return [Returned(call, error=ErrorInfo("unsupported", text))]
         return [self.send(request, call)]
 
     def uncall(self, call: str) -> list[Effect]:
@@ -314,7 +314,7 @@ class ControlCalls:
 
     def closed(self) -> list[Effect]:
         """Fail the pending calls: the CLI has exited and no response will come."""
-        gone = Error("closed", "the agent ended before it answered")
+        gone = ErrorInfo("closed", "the agent ended before it answered")
         waiting = [sent.call for sent in self._sent.values() if sent.call is not None]
         self._sent.clear()
         return [Returned(call, error=gone) for call in waiting]
@@ -339,8 +339,8 @@ def _translated(method: str, params: JsonObject) -> JsonObject | None:
     return {"subtype": subtype, **{names.get(name, name): v for name, v in params.items()}}
 
 
-def error_of(result: ControlResult) -> Error:
+def error_of(result: ControlResult) -> ErrorInfo:
     """Return the CLI's error for a refused request."""
     code = result.error_code if isinstance(result.error_code, str) else "rejected"
     message = result.error if isinstance(result.error, str) else "the agent refused the request"
-    return Error("unsupported" if code == "unsupported_request" else code, message)
+    return ErrorInfo("unsupported" if code == "unsupported_request" else code, message)

@@ -26,7 +26,7 @@ from .._model.driver import (
     UsageSet,
     Write,
 )
-from .._model.events import Error, Notice
+from .._model.events import ErrorInfo, Notice
 from .._model.repeats import Repeats
 from .._wire.json import encode_line
 from .._wire.lines import Lines
@@ -190,12 +190,14 @@ class ClaudeDriver:
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
         if not self._started:
-            return [Returned(call, error=Error("unsupported", "the handshake is not over"))]
+            return [Returned(call, error=ErrorInfo("unsupported", "the handshake is not over"))]
         if "turn" in params and (name := PROMPTS.get(method)) is not None:
             turn = str(params["turn"])
             uuid = self._turns.uuid_of(turn)
             if uuid is None:
-                return [Returned(call, error=Error("unknown_turn", f"no prompt began {turn!r}"))]
+                return [
+                    Returned(call, error=ErrorInfo("unknown_turn", f"no prompt began {turn!r}"))
+                ]
             params = {**{k: v for k, v in params.items() if k != "turn"}, name: uuid}
         return self._calls.call(call, method, params)
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from .._model.content import JsonObject
 from .._model.driver import Effect, Opening, Started, StartFailed
-from .._model.events import Error, Notice
+from .._model.events import ErrorInfo, Notice
 from . import coerce
 from . import messages as wire
 from .options import ClaudeOptions
@@ -126,7 +126,7 @@ class ClaudeHandshake:
         """Report that the start failed, unless the handshake is over."""
         if not self.over:
             self._failed = True
-            out.append(StartFailed(Error(code, message)))
+            out.append(StartFailed(ErrorInfo(code, message)))
 
 
 def is_older(version: str) -> bool:

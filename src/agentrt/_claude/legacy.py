@@ -34,7 +34,7 @@ from .._model.driver import (
     Withdrawn,
     Write,
 )
-from .._model.events import Error, Notice, Usage
+from .._model.events import ErrorInfo, Notice, Usage
 from .._model.repeats import Repeats
 from .._wire.json import encode_line
 from .._wire.lines import Lines
@@ -149,7 +149,7 @@ class LegacyDriver:
         return []
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
-        return [Returned(call, error=Error("unsupported", f"this protocol has no {method}"))]
+        return [Returned(call, error=ErrorInfo("unsupported", f"this protocol has no {method}"))]
 
     def uncall(self, call: str) -> list[Effect]:
         return []
@@ -215,7 +215,7 @@ class LegacyDriver:
             out.append(Started(session=session))
         if version is not None:
             self._refused = NOT_FOR_IT.format(version)
-            error = Error("wrong_dialect", self._refused)
+            error = ErrorInfo("wrong_dialect", self._refused)
             out += [Signal("interrupt"), Notice("error", error.code, error.message)]
             if self._turn is not None:
                 self._end(ResultVerdict("failed", error=error), None, out)

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from .._model.events import Error, Outcome, Usage
+from .._model.events import ErrorInfo, Outcome, Usage
 from .coerce import number, text, texts, whole
 from .messages import Result
 from .speech import ApiError
@@ -28,7 +28,7 @@ class ResultVerdict(Struct):
 
     outcome: Outcome
     stop_reason: str | None = None
-    error: Error | None = None
+    error: ErrorInfo | None = None
     structured_output: Any = None
 
 
@@ -66,7 +66,7 @@ def judge(
     return ResultVerdict("completed", said, structured_output=result.structured_output)
 
 
-def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Error:
+def _error(result: Result, reason: str | None, api_error: ApiError | None) -> ErrorInfo:
     """Return the error that the CLI reported, without its internal diagnostics."""
     said = [e for e in texts(result.errors) if not e.startswith(DIAGNOSTIC)]
     if not said:
@@ -81,7 +81,7 @@ def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Er
         status = status if status is not None else api_error.status
     if status is not None:
         data["status"] = status
-    return Error(code, "\n".join(said) or f"the turn ended with {code}", data or None)
+    return ErrorInfo(code, "\n".join(said) or f"the turn ended with {code}", data or None)
 
 
 def turn_usage(result: Result, total_cost: float | None, cost_before: float | None) -> Usage | None:

@@ -102,7 +102,7 @@ def _print_wrong_arguments(arguments: Sequence[str], error: Exception, program: 
     if (format := one_shot_format(arguments)) is not None:
         from .._model.events import Error
 
-        line = failure(format, Error("usage", message), agent=None)
+        line = failure(format, ErrorInfo("usage", message), agent=None)
         sys.stdout.write(escaped(line.decode()))
 
 

@@ -32,7 +32,7 @@ from .._model.driver import (
     TurnFinished,
     UsageSet,
 )
-from .._model.events import Error, PlanEntry
+from .._model.events import ErrorInfo, PlanEntry
 from .._wire.channel import Channel
 from .._wire.json import DECODE_ERRORS
 from .._wire.jsonrpc import Notification, Request, Response, RpcError, parse
@@ -429,7 +429,7 @@ class CodexDriver:
                     self._channel.out.append(TurnFinished(turn=sent.prompt, outcome="completed"))
             case _:
                 self._turns.forget(sent)
-                why = Error("protocol", "codex took the prompt without saying which turn it is")
+                why = ErrorInfo("protocol", "codex took the prompt without saying which turn it is")
                 self._channel.out.append(
                     TurnFinished(turn=sent.prompt, outcome="failed", error=why)
                 )

@@ -12,7 +12,7 @@ from msgspec import Struct, ValidationError
 from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import ModesSet, Opening, Started, StartFailed, TitleSet
-from .._model.events import Error
+from .._model.events import ErrorInfo
 from .._model.models import model_unknown
 from .._wire.channel import Channel
 from .._wire.jsonrpc import Response, RpcError
@@ -267,7 +267,7 @@ class CodexHandshake:
         self._channel.request(method, params, answered)
 
     def _fail(self, code: str, why: str) -> None:
-        self._channel.out.append(StartFailed(Error(code, why)))
+        self._channel.out.append(StartFailed(ErrorInfo(code, why)))
 
 
 class NoParams(Struct):

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from .._model.driver import TurnFinished
-from .._model.events import Error, Outcome, Usage
+from .._model.events import ErrorInfo, Outcome, Usage
 from .._wire import jsonrpc
 from .._wire.jsonrpc import RpcError
 from . import messages as wire
@@ -48,18 +48,18 @@ def finished(turn: CodexTurn, end: wire.Turn, usage: Usage | None) -> TurnFinish
     )
 
 
-def turn_error(error: wire.TurnError) -> Error:
+def turn_error(error: wire.TurnError) -> ErrorInfo:
     """Convert the error of a turn; its code is codex's, in snake case."""
     code = _kind(error.codex_error_info)
     words = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", code)
     code = "auth_required" if words == "unauthorized" else words or "failed"
     data = {"info": error.codex_error_info, "details": error.additional_details}
-    return Error(code, error.message, {k: v for k, v in data.items() if v is not None} or None)
+    return ErrorInfo(code, error.message, {k: v for k, v in data.items() if v is not None} or None)
 
 
-def error_of(error: RpcError) -> Error:
+def error_of(error: RpcError) -> ErrorInfo:
     """Convert codex's error for a refused request."""
-    return Error(_CODES.get(error.code, str(error.code)), error.message, error.data)
+    return ErrorInfo(_CODES.get(error.code, str(error.code)), error.message, error.data)
 
 
 def _kind(info: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from .._errors import StoreDamaged, StoreError
 
 Library: TypeAlias = Literal["apsw", "sqlite3"]
+"""A Python library for SQLite."""
 
 _BUSY = 200  # milliseconds that SQLite itself waits for the lock of another process
 

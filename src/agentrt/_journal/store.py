@@ -550,7 +550,7 @@ async def open_store(
     The store is the SQLite file `path`, which is created if it is missing; or a PostgreSQL database
     if `path` is a URL (`postgresql://USER@HOST/DATABASE`, with the extra `postgres`)::
 
-        async with agentrt.open_store("sessions.db") as store:
+        async with agentrt.store.open_store("sessions.db") as store:
             async with agentrt.open_session("claude", journal=store) as session:
                 ...
 

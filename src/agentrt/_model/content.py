@@ -167,6 +167,7 @@ class Resource(Struct, tag_field="type", tag="resource"):
 
 
 Block: TypeAlias = Text | Image | Audio | ResourceLink | Resource
+"""A content block of a prompt or an answer."""
 
 
 class ToolText(Struct, tag_field="type", tag="content"):

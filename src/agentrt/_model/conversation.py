@@ -44,7 +44,7 @@ from .events import (
     AnswerOrigin,
     CancelledBy,
     CommandsChanged,
-    Error,
+    ErrorInfo,
     Event,
     Item,
     ItemDelta,
@@ -59,6 +59,7 @@ from .events import (
     Phase,
     PlanChanged,
     QueueChanged,
+    RunningTurn,
     State,
     StateChanged,
     TaskChanged,
@@ -67,7 +68,6 @@ from .events import (
     TitleChanged,
     TurnEnded,
     TurnStarted,
-    TurnState,
     Usage,
     UsageChanged,
 )
@@ -128,7 +128,7 @@ class Conversation:
         self.agent = agent
         self.life = Life.STARTING
         """The process's life cycle. The phase is derived from it and the turn."""
-        self.error: Error | None = None
+        self.error: ErrorInfo | None = None
         self.items = Items(log, self.new_id, self._admit)
         self.keep_replay = True
         self._now = now
@@ -215,7 +215,7 @@ class Conversation:
         *,
         stop_reason: str | None = None,
         usage: Usage | None = None,
-        error: Error | None = None,
+        error: ErrorInfo | None = None,
         structured_output: Any = None,
     ) -> TurnEnded:
         """End the running turn: close its open items, then append its `TurnEnded` and return it."""
@@ -441,7 +441,9 @@ class Conversation:
         asked = dict(self.log.state.permissions)
         for event in left_open(self.log.state):
             if isinstance(event, TurnEnded):
-                event.error = Error("interrupted", "what ran the agent ended before the turn did")
+                event.error = ErrorInfo(
+                    "interrupted", "what ran the agent ended before the turn did"
+                )
             elif isinstance(event, PermissionClosed):
                 if resumes and asked[event.request].orphaned:
                     continue
@@ -481,9 +483,11 @@ class Conversation:
             self._resolved()  # a tool call that ended takes its question with it
         life = self.life
         phase: Phase | None = LIFE_PHASES.get(life)
-        shown: TurnState | None = None
+        shown: RunningTurn | None = None
         if turn is not None:
-            shown = TurnState(turn.id, turn.origin, turn.since, turn.deadline, turn.cancel_deadline)
+            shown = RunningTurn(
+                turn.id, turn.origin, turn.since, turn.deadline, turn.cancel_deadline
+            )
             phase = phase or PHASES[turn.state]
         state = State(phase or "idle", shown, self.agent, self.error)
         if state == self._said:

@@ -31,7 +31,7 @@ from .events import (
     TextDelta,
     ThoughtDelta,
     TitleChanged,
-    Tool,
+    ToolCall,
     TurnEnded,
     TurnStarted,
     UsageChanged,
@@ -149,10 +149,10 @@ def _patch(before: Item, item: Item) -> JsonObject:
     if item.status not in TERMINAL and item.status != before.status:
         patch["status"] = item.status
     if item.tool is not None and item.tool != before.tool:
-        old = before.tool or Tool()
+        old = before.tool or ToolCall()
         patch["tool"] = {
             name: value
-            for name in Tool.__struct_fields__
+            for name in ToolCall.__struct_fields__
             if (value := getattr(item.tool, name)) != getattr(old, name)
         }
     return patch

@@ -20,7 +20,7 @@ from .bounds import cut
 from .content import Block, JsonObject, ToolContent
 from .events import (
     Command,
-    Error,
+    ErrorInfo,
     ItemStatus,
     Modes,
     Notice,
@@ -97,7 +97,7 @@ class StartFailed(Struct):
     Its `code` is `auth_required`, `version`, `session_not_found`, `rejected` or `protocol`.
     """
 
-    error: Error
+    error: ErrorInfo
 
 
 class Said(Struct, kw_only=True):
@@ -325,7 +325,7 @@ class TurnFinished(Struct, kw_only=True):
     outcome: Outcome
     stop_reason: str | None = None
     usage: Usage | None = None
-    error: Error | None = None
+    error: ErrorInfo | None = None
     structured_output: Any = None
     folded: tuple[str, ...] = ()
     """The ids of further prompts that end with this turn."""
@@ -336,7 +336,7 @@ class Returned(Struct):
 
     call: str
     value: Any = None
-    error: Error | None = None
+    error: ErrorInfo | None = None
 
 
 Effect: TypeAlias = (

@@ -46,7 +46,7 @@ TERMINAL: frozenset[str] = frozenset({"completed", "failed", "denied", "cancelle
 """The terminal values of `ItemStatus`."""
 
 
-class Error(Struct, omit_defaults=True):
+class ErrorInfo(Struct, omit_defaults=True):
     """An error, for people (`message`) and for programs (`cause`, `code`, `data`).
 
     `code` and `data` come from the agent or from agentrt. `cause` has the same meaning for every
@@ -86,7 +86,7 @@ class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):
     models: dict[str, Usage] = {}
 
 
-class Tool(Struct, omit_defaults=True, kw_only=True):
+class ToolCall(Struct, omit_defaults=True, kw_only=True):
     """A tool call.
 
     `call` is the agent's id for it. Viewers may complete only calls with `owner: "client"`.
@@ -117,7 +117,7 @@ class Item(Struct, omit_defaults=True, kw_only=True, gc=False):
     status: ItemStatus = "running"
     text: str = ""
     content: list[Block] = []
-    tool: Tool | None = None
+    tool: ToolCall | None = None
     message: str | None = None
     replay: bool = False
     """True if the agent repeats this item from the conversation of an earlier process."""
@@ -212,7 +212,7 @@ class QueueEntry(Struct, omit_defaults=True):
     paused: bool = False
 
 
-class TurnState(Struct, gc=False):
+class RunningTurn(Struct, gc=False):
     """The running turn, as far as viewers need it. `deadline` is that of the hard limit."""
 
     id: str
@@ -236,9 +236,9 @@ class State(Struct, gc=False):
     """The session's state. By definition the session is busy if `turn` is not None."""
 
     phase: Phase
-    turn: TurnState | None
+    turn: RunningTurn | None
     agent: AgentState
-    error: Error | None = None
+    error: ErrorInfo | None = None
 
 
 # --- the events
@@ -271,7 +271,7 @@ class TurnEnded(
     by: CancelledBy | None = None
     stop_reason: str | None = None
     usage: Usage | None = None
-    error: Error | None = None
+    error: ErrorInfo | None = None
     structured_output: Any = None
 
 

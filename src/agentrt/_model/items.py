@@ -36,7 +36,7 @@ from .events import (
     PermissionOption,
     TextDelta,
     ThoughtDelta,
-    Tool,
+    ToolCall,
 )
 from .log import Log
 
@@ -199,7 +199,7 @@ class Items:
             return
         detached[root] = root
         if self.item_of(root) is None:
-            tool = Tool(call=root, title=title)
+            tool = ToolCall(call=root, title=title)
             item = self._show("tool", replay=False, status="running", tool=tool, outside=True)
             call = self._calls[root] = _Call(root, item, None, "running", root=root)
             self._open[item] = call
@@ -341,7 +341,7 @@ class Items:
         *,
         status: ItemStatus = "completed",
         content: list[Block] | None = None,
-        tool: Tool | None = None,
+        tool: ToolCall | None = None,
         message: str | None = None,
         outside: bool = False,
     ) -> str:
@@ -434,7 +434,7 @@ class Items:
             effect.replay,
             effect.parent,
             status="running" if status in TERMINAL else status,
-            tool=Tool(call=effect.id, **_tool_fields(effect)),
+            tool=ToolCall(call=effect.id, **_tool_fields(effect)),
         )
         root: str | None = None
         if effect.parent is not None and not effect.replay:
@@ -652,7 +652,7 @@ def _answer(parts: list[tuple[str | None, list[str]]], log: Log) -> str:
 
 
 def _tool_fields(effect: ToolCalled) -> JsonObject:
-    """Return the fields of `Tool` that an effect carries."""
+    """Return the fields of `ToolCall` that an effect carries."""
     fields: JsonObject = {}
     for name in ("name", "title", "kind", "owner", "input", "output", "content", "locations"):
         value = getattr(effect, name)

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from .._errors import AgentrtError
 from .._limits import Limits
 from .events import (
     CommandsChanged,
@@ -44,8 +45,10 @@ FAR: Final = sys.maxsize
 """The position of a paused reader."""
 
 
-class Overrun(Exception):
+class EventsExpired(AgentrtError):
     """The requested events are no longer kept; start again from a snapshot."""
+
+    __module__ = "agentrt.errors"  # the public import path
 
 
 class Keeper(Protocol):
@@ -235,10 +238,10 @@ class Log:
         return most if turns is None else min(turns, most)
 
     def since(self, seq: int) -> list[Event]:
-        """Return the events after `seq`; the caller may merge them. Raises `Overrun`."""
+        """Return the events after `seq`; the caller may merge them. Raises `EventsExpired`."""
         self._fold()
         if seq < self._first - 1 or seq > self._seq:
-            raise Overrun(seq)
+            raise EventsExpired(seq)
         return self._events[seq - self._first + 1 :]
 
     @property
@@ -249,13 +252,13 @@ class Log:
     def cursor(self, after: int | None = None, *, lossless: bool = False) -> Cursor:
         """Return a reader that starts after event `after`.
 
-        The default is the last event, whether or not it is shown yet. Raises `Overrun` if that
-        position is not kept.
+        The default is the last event, whether or not it is shown yet. Raises `EventsExpired` if
+        that position is not kept.
         """
         newest = self._source.seq
         start = newest if after is None else after
         if start < self._first - 1 or start > newest:
-            raise Overrun(start)
+            raise EventsExpired(start)
         cursor = Cursor(self, start)
         if lossless:
             self._lossless.add(cursor)
@@ -334,14 +337,14 @@ class Cursor:
     def pop(self) -> Event | None:
         """Return the next event, or None if there is none yet.
 
-        Raises `Overrun`, unless lossless.
+        Raises `EventsExpired`, unless lossless.
         """
         return self.ready.pop() if self.ready or self.more() else None
 
     def more(self) -> bool:
         """Fetch the next events; `ready` must be empty. Returns True if there were any.
 
-        Raises `Overrun`, unless lossless.
+        Raises `EventsExpired`, unless lossless.
         """
         log, end = self._log, self._end
         if self._kept:
@@ -358,7 +361,7 @@ class Cursor:
                 return False
         at = end + 1 - log._first
         if at < 0:
-            raise Overrun(end)
+            raise EventsExpired(end)
         ready = self.ready
         ready += log._events[at : at + AHEAD]
         ready.reverse()

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from .._errors import AgentrtError, with_stderr
-from .events import CancelledBy, Error, Outcome, Usage
+from .events import CancelledBy, ErrorInfo, Outcome, Usage
 
 
 class Denial(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     stop_reason: str | None = None
     text: str = ""
     usage: Usage | None = None
-    error: Error | None = None
+    error: ErrorInfo | None = None
     structured_output: Any = None
     duration: float = 0.0
     denials: tuple[Denial, ...] = ()
@@ -65,7 +65,7 @@ class TurnResult(Struct, frozen=True, kw_only=True):
 class TurnFailed(AgentrtError):
     """A turn ended unsuccessfully; see `result`."""
 
-    __module__ = "agentrt"  # the name programs import it by, as shown in tracebacks
+    __module__ = "agentrt.errors"  # the public import path, as shown in tracebacks
 
     def __init__(self, message: str, result: TurnResult) -> None:
         super().__init__(message)
@@ -75,7 +75,7 @@ class TurnFailed(AgentrtError):
 class AgentFailed(TurnFailed):
     """The agent answered the prompt with an error."""
 
-    __module__ = "agentrt"
+    __module__ = "agentrt.errors"
 
 
 class AgentDied(TurnFailed):
@@ -85,7 +85,7 @@ class AgentDied(TurnFailed):
     error.
     """
 
-    __module__ = "agentrt"
+    __module__ = "agentrt.errors"
 
     def __init__(self, message: str, result: TurnResult) -> None:
         data = result.error.data if result.error is not None else None
@@ -96,4 +96,4 @@ class AgentDied(TurnFailed):
 class TurnTimedOut(TurnFailed):
     """The idle limit or the hard limit ended the turn."""
 
-    __module__ = "agentrt"
+    __module__ = "agentrt.errors"

@@ -20,7 +20,7 @@ from .events import (
     CancelledBy,
     Command,
     CommandsChanged,
-    Error,
+    ErrorInfo,
     Event,
     Item,
     ItemClosed,
@@ -45,7 +45,7 @@ from .events import (
     TextDelta,
     ThoughtDelta,
     TitleChanged,
-    Tool,
+    ToolCall,
     TurnEnded,
     TurnStarted,
     Usage,
@@ -66,7 +66,7 @@ class TurnRecord(Struct, omit_defaults=True, kw_only=True, gc=False):
     by: CancelledBy | None = None
     stop_reason: str | None = None
     usage: Usage | None = None
-    error: Error | None = None
+    error: ErrorInfo | None = None
     structured_output: Any = None
 
 
@@ -390,7 +390,7 @@ class SessionState:
             return
         patch = event.patch
         if "tool" in patch:
-            tool = msgspec.structs.replace(item.tool or Tool(), **_typed(patch["tool"]))
+            tool = msgspec.structs.replace(item.tool or ToolCall(), **_typed(patch["tool"]))
             patch = {**patch, "tool": tool}
         if patch.get("status") in TERMINAL:
             self._open.pop(event.item, None)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from .._errors import AgentrtError, LocalProtocolError
 from .._limits import Limits
 from .content import Block
-from .events import CancelledBy, Error, Origin, Outcome, Phase, TurnEnded
+from .events import CancelledBy, ErrorInfo, Origin, Outcome, Phase, TurnEnded
 from .result import Denial, Failure, TurnResult
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class TurnMachine(Struct, eq=False):
     """The party that cancelled first."""
     verdict: Outcome | None = None
     """The outcome decided by agentrt; it overrides the agent's."""
-    timeout: Error | None = None
+    timeout: ErrorInfo | None = None
     """The limit that was reached."""
     denied: tuple[Denial, ...] = ()
     """The agent's requests that were rejected."""

@@ -74,6 +74,7 @@ class Ask(_Decided, frozen=True, eq=False):
 
 
 Decision: TypeAlias = Allow | Deny | Ask
+"""The decision of a policy."""
 
 
 class PermissionRequest(Struct, frozen=True, kw_only=True):

@@ -8,11 +8,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from .._agents import AgentInfo
 from .._model.content import JsonObject
 from .._model.events import Event
 from .._model.state import Snapshot
 from .._runtime.register import SessionInfo
-from .._runtime.runtime import AgentInfo
 
 
 class Ready(Struct, tag_field="type", tag="ready", kw_only=True):

@@ -32,7 +32,7 @@ async def list_sessions(
 ) -> list[AgentSession]:
     """List the sessions that an agent itself stores, newest first::
 
-        for each in await agentrt.list_sessions("gemini", cwd="."):
+        for each in await agentrt.agents.list_sessions("gemini", cwd="."):
             print(each.id, each.title)
 
     `cwd` restricts the list to a folder; None lists all. The sessions of Claude Code are read from

@@ -31,10 +31,12 @@ def check_trace(trace: Trace | str | os.PathLike[str] | None) -> None:
     if not isinstance(trace, str | os.PathLike | None):
         from .._trace.trace import Trace
 
-        check("trace", trace, Trace, "the name of a file, or what agentrt.open_trace gives")
+        check("trace", trace, Trace, "the name of a file, or what agentrt.tracing.open_trace gives")
 
 
-def check_store(name: str, store: object, right: str = "what agentrt.open_store gives") -> None:
+def check_store(
+    name: str, store: object, right: str = "what agentrt.store.open_store gives"
+) -> None:
     """Raise `TypeError` unless this is a `Store` or None. `right` describes the expected value."""
     if store is not None:
         from .._journal.store import Store

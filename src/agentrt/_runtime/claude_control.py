@@ -93,7 +93,7 @@ class _Servers(Struct, rename="camel"):
 class ClaudeControl:
     """Requests that only Claude Code supports, for an open session::
 
-        claude = agentrt.ClaudeControl(session)
+        claude = agentrt.claude.ClaudeControl(session)
         for server in await claude.mcp_servers():
             print(server.name, server.status)
 

@@ -32,7 +32,7 @@ Messages: TypeAlias = list[JsonObject]
 class ClaudeSessions:
     """The sessions that Claude Code has stored on this machine::
 
-        for session in await agentrt.ClaudeSessions().list(cwd="."):
+        for session in await agentrt.claude.ClaudeSessions().list(cwd="."):
             print(session.id, session.title)
 
     Pass a session's `id` as `resume` to `open_session` to continue it, with `fork=True` to continue

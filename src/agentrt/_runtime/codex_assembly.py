@@ -15,6 +15,7 @@ from msgspec import structs
 from .._agents import Agent
 from .._codex.driver import CodexDriver
 from .._codex.messages import ClientInfo
+from .._codex.options import CodexOptions
 from .._codex.toolkit import tool_response
 from .._errors import LocalProtocolError
 from .._model.driver import Driver, Opening, Requested
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from .._session.session import Session
     from .._tools.server import Server, ToolServer
 
-OPTIONS = ("codex", "config", "json_schema", "replay", "session")
+OPTIONS = frozenset(CodexOptions.__annotations__)
 
 
 def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Unpack
 import trio
 from msgspec import Struct
 
+from .._agents.agent import AgentInfo
 from .._errors import Busy, LocalProtocolError, SessionClosed, SessionNotFound
 from .._journal.base import About, Answer, StoreEntry
 from .._limits import Limits, Tenant
@@ -72,18 +73,6 @@ ReopenSession: TypeAlias = Callable[
 Takes the stored entry, tools in addition to the runtime's, MCP servers, and a folder and roots that
 replace the stored ones.
 """
-
-
-class AgentInfo(Struct, frozen=True, kw_only=True):
-    """An agent for which sessions can be opened. `available`: its program is installed."""
-
-    name: str
-    """Name of the agent, for `Runtime.create`."""
-    title: str = ""
-    """Name for users."""
-    available: bool = True
-    unasked_modes: tuple[str, ...] = ()
-    """Modes in which the agent does not ask for every permission; `*` stands for all modes."""
 
 
 class Source(Struct, frozen=True):
@@ -702,7 +691,7 @@ async def open_runtime(
     if config is not None and trusted is not True:
         trusted = (*(trusted or ()), *config.trusted)
     if not isinstance(store, str | os.PathLike):
-        check_store("store", store, "a file, a URL, or what agentrt.open_store gives")
+        check_store("store", store, "a file, a URL, or what agentrt.store.open_store gives")
 
     traced: Trace | None = None
 

@@ -45,7 +45,7 @@ from .._model.driver import (
 )
 from .._model.events import (
     CancelledBy,
-    Error,
+    ErrorInfo,
     Item,
     Notice,
     Outcome,
@@ -420,10 +420,10 @@ class SessionCore:
             self._forget_driver()
             self.requests.process_ended()
             conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
-            conversation.error = None if wanted else Error("agent_died", how, data)
+            conversation.error = None if wanted else ErrorInfo("agent_died", how, data)
             conversation.live(LifeInput.END)
             if conversation.turn is not None:
-                died = Error("agent_died", f"{how} before the turn was over", data)
+                died = ErrorInfo("agent_died", f"{how} before the turn was over", data)
                 self.end_turn("agent_died", error=died)
             self._moved = True
 
@@ -757,7 +757,7 @@ class SessionCore:
         `limit` is None for a deadline set by the program.
         """
         what = f"{which} limit of {limit:g} s (limits.{which})" if limit else f"{which} limit"
-        turn.timeout = Error("timed_out", f"the turn reached its {what}", {"limit": which})
+        turn.timeout = ErrorInfo("timed_out", f"the turn reached its {what}", {"limit": which})
         self.scope.say(logging.WARNING, "the turn reached its %s", what, turn=turn.id, limit=which)
         self.cancel_turn(turn, "timed_out", by=None)
 
@@ -767,7 +767,7 @@ class SessionCore:
     def store_lost(self, error: AgentrtError) -> None:
         """Fail the turn, because its events could not be stored within the maximum wait."""
         if self.turn is not None and self.turn.verdict is None:
-            self.turn.timeout = Error("store_unavailable", str(error))
+            self.turn.timeout = ErrorInfo("store_unavailable", str(error))
             self.cancel_turn(self.turn, "failed", by=None)
 
     def scope_cancelled(self, turn: TurnMachine) -> None:
@@ -789,7 +789,7 @@ class SessionCore:
         *,
         stop_reason: str | None = None,
         usage: Usage | None = None,
-        error: Error | None = None,
+        error: ErrorInfo | None = None,
         structured_output: Any = None,
     ) -> None:
         """End the turn. An outcome decided by agentrt overrides the agent's."""

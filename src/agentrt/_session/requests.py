@@ -10,7 +10,7 @@ from .._errors import SessionClosed
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.driver import Requested, Returned
-from .._model.events import Error, Notice
+from .._model.events import ErrorInfo, Notice
 from .._model.repeats import Repeats
 from .._permissions.policies import Deny, PermissionRequest
 from .._permissions.standing import Standing
@@ -79,7 +79,7 @@ class Requests:
     def process_ended(self) -> None:
         """Answer all open calls with an error: the process has ended."""
         for call in list(self._calls):
-            gone = Error("agent_died", "the agent's process has ended")
+            gone = ErrorInfo("agent_died", "the agent's process has ended")
             self.returned(Returned(call, error=gone))
 
     # --- the agent's requests

@@ -14,7 +14,7 @@ from .._limits import Limits
 from .._model.content import JsonObject, Prompt, blocks
 from .._model.events import (
     AgentState,
-    Error,
+    ErrorInfo,
     Modes,
     PermissionOpened,
     QueueEntry,
@@ -197,7 +197,7 @@ class Session:
         except AgentrtError as error:
             if check or not turn.agent_did_not_start:
                 raise
-            why = Error("agent_failed", str(error))
+            why = ErrorInfo("agent_failed", str(error))
             return TurnResult(turn="", outcome="agent_died", error=why)
         return turn.result
 
@@ -382,8 +382,8 @@ class Session:
     async def list_sessions(self, cwd: str | os.PathLike[str] | None = None) -> list[AgentSession]:
         """Return the sessions that the agent itself has stored, the newest first.
 
-        `cwd` limits them to one folder; None means all. Use `agentrt.list_sessions` for an agent
-        that is not running.
+        `cwd` limits them to one folder; None means all. Use `agentrt.agents.list_sessions` for
+        an agent that is not running.
 
         Raises `RequestError` if the agent has no list (`capabilities["list_sessions"]`) or refuses,
         `RemoteProtocolError` if its answer is invalid, and `SessionClosed` if it is not running.

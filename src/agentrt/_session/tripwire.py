@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, to_builtins
 from .._model.content import Diff
 from .._model.conversation import Conversation
 from .._model.driver import Asked, ToolCalled
-from .._model.events import Error, Notice
+from .._model.events import ErrorInfo, Notice
 from .._permissions.policies import Deny, PermissionRequest
 from .._permissions.standing import Refusal, Standing
 from .interfaces import Steps
@@ -201,7 +201,7 @@ class Tripwire:
         self._core.add_notice(Notice("warning", RAN, message, data))
         turn = self._core.turn
         if self._standing.cancels and turn is not None and turn.verdict is None:
-            turn.timeout = Error(RAN, message, {"rule": refusal.rule})
+            turn.timeout = ErrorInfo(RAN, message, {"rule": refusal.rule})
             self._core.cancel_turn(turn, "cancelled", by="caller")
 
 

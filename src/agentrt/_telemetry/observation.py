@@ -57,6 +57,7 @@ class Telemetry(Protocol):
 
 
 Telemetries: TypeAlias = "Telemetry | Sequence[Telemetry]"
+"""One telemetry object, or several."""
 
 
 class _Together(Observation):
@@ -113,6 +114,7 @@ def as_one(given: Telemetries) -> Telemetry:
         if isinstance(part, type) or not callable(getattr(part, "observe", None)):
             what = part.__name__ if isinstance(part, type) else type(part).__name__
             raise TypeError(
-                f"telemetry is agentrt.OpenTelemetry() or agentrt.Metrics(), or both, not {what}"
+                f"telemetry must be an OpenTelemetry or Metrics instance from agentrt.telemetry, or"
+                f" a list of both; got {what}"
             )
     return parts[0] if len(parts) == 1 else _All(parts)

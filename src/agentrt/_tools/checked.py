@@ -52,7 +52,7 @@ def checked_hooks(given: Iterable[object]) -> tuple[Hook, ...]:
 
 def checked_extensions(given: Iterable[object]) -> tuple[Extension, ...]:
     """Return the extensions. Raises `TypeError` for anything else."""
-    made = 'what agentrt.extension("_method") makes of a function'
+    made = 'what agentrt.tools.extension("_method") makes of a function'
     return _checked(Extension, "extension", given, lambda value: made)
 
 

@@ -46,7 +46,7 @@ class Extension(Struct, frozen=True):
 def extension(method: str) -> Callable[[Callable[..., Awaitable[object]]], Extension]:
     """Serve agent-specific requests and notifications by an async function::
 
-        @agentrt.extension("_acme.dev/review")
+        @agentrt.tools.extension("_acme.dev/review")
         async def review(params: Review) -> Verdict:
             return Verdict(await look_at(params.path))
 
@@ -67,7 +67,7 @@ def extension(method: str) -> Callable[[Callable[..., Awaitable[object]]], Exten
     Raises `TypeError` for a function with an unsuitable signature.
     """
     if not isinstance(method, str) or not method:
-        raise TypeError('an extension is named: @agentrt.extension("_name/of/the/method")')
+        raise TypeError('an extension is named: @agentrt.tools.extension("_name/of/the/method")')
 
     def make(function: Callable[..., Awaitable[object]]) -> Extension:
         return Extension(method, _served(method, function), function)

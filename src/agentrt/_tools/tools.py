@@ -26,7 +26,9 @@ from .._wire.json import encode_line
 from .._wire.mcp import ToolInfo, ToolOutcome
 
 ToolFunction: TypeAlias = "Callable[[JsonObject, ToolContext], Awaitable[object]]"
+"""A function that carries out a tool call, given the arguments and the context of the call."""
 ReportProgress: TypeAlias = Callable[[float, float | None, str | None], None]
+"""A function that reports progress: the amount so far, the total or None, and a message or None."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """Characters and length allowed in a tool's name by the protocol and the model APIs."""
@@ -39,7 +41,7 @@ class ToolError(AgentrtError):
     logged.
     """
 
-    __module__ = "agentrt"  # the public import path
+    __module__ = "agentrt.errors"  # the public import path
 
 
 class ToolContext:

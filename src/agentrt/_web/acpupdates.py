@@ -20,7 +20,7 @@ from .._model.events import (
     Option,
     PermissionOpened,
     PlanEntry,
-    Tool,
+    ToolCall,
 )
 from .._model.state import SessionState
 from .transcript import Reading, Transcript
@@ -163,7 +163,7 @@ class Updates:
 
     def _tool(self, item: Item, new: bool) -> list[JsonObject]:
         text = self._state.text(item.id)
-        now = _call(item, item.tool or Tool(), text, self._terminals)
+        now = _call(item, item.tool or ToolCall(), text, self._terminals)
         known = self._reading.tools.get(item.id, {})
         self._reading.tools[item.id] = now
         if new or item.id in self._met:
@@ -273,7 +273,7 @@ def _choice(key: str, choice: Choice) -> JsonObject:
     return shown if choice.description is None else {**shown, "description": choice.description}
 
 
-def _call(item: Item, tool: Tool, text: str, terminals: Mapping[str, str]) -> JsonObject:
+def _call(item: Item, tool: ToolCall, text: str, terminals: Mapping[str, str]) -> JsonObject:
     """Return all fields of a tool call except its id."""
     content: list[Any] = []
     for part in tool.content:

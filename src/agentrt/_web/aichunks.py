@@ -26,7 +26,7 @@ from .._model.content import (
     ToolText,
     plain_text,
 )
-from .._model.events import TERMINAL, Item, Notice, PermissionOpened, Tool
+from .._model.events import TERMINAL, Item, Notice, PermissionOpened, ToolCall
 from .._model.state import SessionState, TurnRecord
 from .transcript import Reading, Transcript
 
@@ -157,7 +157,7 @@ class Message:
         if item.turn != self.turn or not (new or known):  # or it has ended in the client's view
             return
         if item.type == "tool":
-            self._tool(item, item.tool or Tool())
+            self._tool(item, item.tool or ToolCall())
         elif item.type in ("text", "thought"):
             self._texts.setdefault(item.id, 0)
             self._text(item)
@@ -180,7 +180,7 @@ class Message:
 
     # --- tools
 
-    def _tool(self, item: Item, tool: Tool) -> None:
+    def _tool(self, item: Item, tool: ToolCall) -> None:
         part = self._tools.get(item.id)
         own = item.status not in TERMINAL and self._owns(item.id)
         said = (tool.name, tool.title, tool.input, own)
@@ -215,7 +215,7 @@ class Message:
             **({} if title is None else {"title": title}),
         )
 
-    def _close(self, item: Item, tool: Tool, part: _Part) -> None:
+    def _close(self, item: Item, tool: ToolCall, part: _Part) -> None:
         ran = item.status in ("completed", "failed")  # it was allowed, whatever the client shows
         if item.status == "denied" or (part.asked and not part.approved and not ran):
             self._approve(item.id, part)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Final, Protocol, TypeAlias
 
 from .._model.events import Event
-from .._model.log import Log, Overrun
+from .._model.log import EventsExpired, Log
 from .._model.state import Snapshot
 from .._wire.json import encode_line
 from .answers import pack
@@ -265,7 +265,7 @@ class Feed:
             return
         try:
             events = self.log.since(last)
-        except Overrun:  # no viewer has read for long
+        except EventsExpired:  # no viewer has read for long
             self._frames.clear()
             self._size = 0
             self._first = self.log.seq + 1
@@ -290,7 +290,7 @@ class Feed:
         """Keep older frames again, if the log has their events and they are not too large."""
         try:
             events = self.log.since(seq)
-        except Overrun:
+        except EventsExpired:
             return False
         wanted = events[: self._first - 1 - seq]
         older = [self._encode(number, event) for number, event in enumerate(wanted, seq + 1)]

@@ -17,6 +17,7 @@ import msgspec
 import trio
 from msgspec import Struct
 
+from .._agents import AgentInfo
 from .._errors import SessionNotFound, StoreError, StoreUnavailable
 from .._journal.base import Answer, StoreStatus
 from .._limits import Tenant
@@ -24,7 +25,7 @@ from .._logging import get_logger
 from .._model.log import Log
 from .._runtime.register import SessionInfo
 from .._runtime.resting import look_back
-from .._runtime.runtime import AgentInfo, Runtime
+from .._runtime.runtime import Runtime
 from .._session.session import Session, host_of
 from .answers import Fields, Refused, pack
 from .client import AnswerRoom, Client, Done, Fail

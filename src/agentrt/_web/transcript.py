@@ -20,7 +20,7 @@ from .._model.events import (
     ItemUpdated,
     Notice,
 )
-from .._model.log import Log, Overrun
+from .._model.log import EventsExpired, Log
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class Reading(Generic[T]):
             try:
                 events = log.since(self._seq)
                 changed = dict.fromkeys(filter(None, map(_item, events)))
-            except Overrun:  # too long ago to know which ones have changed
+            except EventsExpired:  # too long ago to know which ones have changed
                 changed = [*self.texts, *self.tools]
             self._seq = log.seq
         items = log.state.items

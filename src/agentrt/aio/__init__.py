@@ -87,15 +87,15 @@ class ClaudeSessions(_ClaudeSessions):
     __doc__ = _ClaudeSessions.__doc__
 
     async def list(self, cwd: str | os.PathLike[str] | None = None) -> Stored:
-        """See `agentrt.ClaudeSessions.list`."""
+        """See `agentrt.claude.ClaudeSessions.list`."""
         return await _alone(_ClaudeSessions.list)(self, cwd)
 
     async def read(self, session: str) -> Messages:
-        """See `agentrt.ClaudeSessions.read`."""
+        """See `agentrt.claude.ClaudeSessions.read`."""
         return await _alone(_ClaudeSessions.read)(self, session)
 
     async def delete(self, session: str) -> None:
-        """See `agentrt.ClaudeSessions.delete`."""
+        """See `agentrt.claude.ClaudeSessions.delete`."""
         await _alone(_ClaudeSessions.delete)(self, session)
 
 
@@ -111,7 +111,7 @@ def serve(
     ssl_context: ssl.SSLContext | None = None,
     metrics: Metrics | None = None,
 ) -> AbstractAsyncContextManager[Site]:
-    """Serve a runtime while the block is open, as `agentrt.serve` does with the same arguments.
+    """Serve a runtime while the block is open, as `agentrt.web.serve` does with the same arguments.
 
     A block takes the place of `nursery.start`, which asyncio does not have.
     """

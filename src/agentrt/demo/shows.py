@@ -11,7 +11,7 @@ from .command import Command, number
 from .files import Refused
 from .media import audio_block, image_block
 from .session import Session, new_id
-from .turn import ToolCall, ToolKind, Turn, fenced, text_content
+from .turn import DemoToolCall, ToolKind, Turn, fenced, text_content
 from .wire import JsonObject
 
 STEP = 0.4
@@ -171,7 +171,7 @@ async def background(turn: Turn, argument: str) -> None:
 async def _work_on(turn: Turn, session: Session, steps: int) -> None:
     """Send updates after the end of a turn, which the protocol allows."""
     await turn.ended.wait()
-    call = ToolCall(session, {"title": "Work in the background", "kind": "other"})
+    call = DemoToolCall(session, {"title": "Work in the background", "kind": "other"})
     for step in range(1, steps + 1):
         await trio.sleep(1.0 if session.model == "steady" else 0.02)
         call.update(status="in_progress", content=[text_content(f"step {step} of {steps}")])

@@ -53,7 +53,7 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.removesuffix(chr(10))}\n{fence}"
 
 
-class ToolCall:
+class DemoToolCall:
     """A tool call as the client sees it. Only its final state is recorded."""
 
     def __init__(self, session: Session, state: JsonObject) -> None:
@@ -129,9 +129,9 @@ class Turn:
         await self.pause(PACE)
 
     @contextmanager
-    def tool(self, title: str, kind: ToolKind, **fields: Any) -> Iterator[ToolCall]:
+    def tool(self, title: str, kind: ToolKind, **fields: Any) -> Iterator[DemoToolCall]:
         """Make a tool call that ends with the block: completed, or failed if the block raises."""
-        call = ToolCall(self.session, {"title": title, "kind": kind, **fields})
+        call = DemoToolCall(self.session, {"title": title, "kind": kind, **fields})
         try:
             yield call
         except BaseException as error:
@@ -143,7 +143,7 @@ class Turn:
         if call.open:
             call.update(status="completed")
 
-    async def permit(self, call: ToolCall) -> None:
+    async def permit(self, call: DemoToolCall) -> None:
         """Ask for permission for the tool call and mark it as running. Raises `Refused` if denied.
 
         Anything but a clear yes counts as no.
@@ -157,7 +157,7 @@ class Turn:
             raise Refused("You did not allow it, so I changed nothing.")
         call.update(status="in_progress")
 
-    async def _ask(self, call: ToolCall) -> bool:
+    async def _ask(self, call: DemoToolCall) -> bool:
         params = {"toolCall": call.state, "options": OPTIONS}
         try:
             answer = await self.ask("session/request_permission", params)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from msgspec import structs
 
-from .._agents import Agent, ProtocolName
+from .._agents import Agent, AgentInfo, ProtocolName
 from .._errors import AgentNotFound
 from .._limits import Limits
 from .._model.content import JsonObject
@@ -23,7 +23,7 @@ from .._runtime.assembly import assemble
 from .._runtime.offer import Attach, Offer
 from .._runtime.open import serve_session
 from .._runtime.options import SessionOptions
-from .._runtime.runtime import AgentInfo, Runtime, Source, serve_runtime
+from .._runtime.runtime import Runtime, Source, serve_runtime
 from .._runtime.stored import Again
 from .._session.host import Service, SessionHost
 from .._session.session import Session

@@ -99,13 +99,13 @@ class _AttachedPrompt(OnePrompt):
             async with bare_errors(), trio.open_nursery() as nursery:
                 nursery.start_soon(work.stop_in, self.bound.left)
                 why = "the server did not say in time how the turn ended"
-                result = TurnResult(turn="", outcome="cancelled", error=Error("not_told", why))
+                result = TurnResult(turn="", outcome="cancelled", error=ErrorInfo("not_told", why))
                 with work.patience:
                     result = await self._watch(session, sent, answer, terminal)
                 nursery.cancel_scope.cancel(reason="it is over")
         if work.timed_out and result.outcome == "cancelled":
             why = f"it took more than the {self.bound.seconds:g} s of --timeout, and was cancelled"
-            result = structs.replace(result, outcome="timed_out", error=Error("timed_out", why))
+            result = structs.replace(result, outcome="timed_out", error=ErrorInfo("timed_out", why))
         self.end(answer, result)
         return result
 

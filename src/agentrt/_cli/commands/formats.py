@@ -138,7 +138,7 @@ class ValueFormat:
 
 def failure(
     format: FormatName,
-    error: Error,
+    error: ErrorInfo,
     *,
     agent: str | None,
     outcome: Outcome = "failed",
@@ -158,12 +158,12 @@ def failure(
     return _encode({"agent": agent, "version": None, "session": None, **fields}) + b"\n"
 
 
-def error_of(error: AgentrtError) -> Error:
+def error_of(error: AgentrtError) -> ErrorInfo:
     """Return an error as an object: its class, its message, and the agent's standard error."""
     code = _CODES.get(type(error), "failed")
     message, _, _ = str(error).partition("\n---")
     stderr = getattr(error, "stderr", "")
-    return Error(code, message, {"stderr": stderr} if stderr else None)
+    return ErrorInfo(code, message, {"stderr": stderr} if stderr else None)
 
 
 _CODES: Final[dict[type[AgentrtError], str]] = {

@@ -169,7 +169,9 @@ async def run_once(asked: Asked, make: Callable[[Asked, Console, Ending, Bound],
                         timed_out = isinstance(error, TimedOut)
                         job.fail(error_of(error), "timed_out" if timed_out else "failed")
                 if ending.code is not None:
-                    job.fail(Error("interrupted", "it was ended before the turn was"), "cancelled")
+                    job.fail(
+                        ErrorInfo("interrupted", "it was ended before the turn was"), "cancelled"
+                    )
                 if ending.trouble:
                     console.report(ending.trouble)
                 console.end()
@@ -247,7 +249,7 @@ class OnePrompt(ABC):
         Raises `AgentrtError` if there is no turn.
         """
 
-    def fail(self, error: Error, outcome: Outcome = "failed") -> None:
+    def fail(self, error: ErrorInfo, outcome: Outcome = "failed") -> None:
         """Report on standard output, for programs, that there was no turn."""
         if not self._reported:
             self._reported = True

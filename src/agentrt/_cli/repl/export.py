@@ -62,7 +62,7 @@ def _end(turn: TurnRecord | None) -> Iterator[str]:
         yield f"*{one_line(words, 1000)}*"
 
 
-def _call(item: Item, tool: Tool) -> Iterator[str]:
+def _call(item: Item, tool: ToolCall) -> Iterator[str]:
     """Yield a tool call as a list entry, and its results."""
     yield f"- **{one_line(tool.kind)}** {_code(one_line(tool.title or tool.name))}: {item.status}"
     for part in tool.content:

@@ -39,7 +39,7 @@ from ..._model.events import (
     TaskChanged,
     TextDelta,
     ThoughtDelta,
-    Tool,
+    ToolCall,
     TurnEnded,
     TurnStarted,
     Usage,
@@ -91,8 +91,8 @@ class Call:
         return self.item.status not in TERMINAL
 
     @property
-    def tool(self) -> Tool:
-        return self.item.tool or Tool()
+    def tool(self) -> ToolCall:
+        return self.item.tool or ToolCall()
 
     @property
     def title(self) -> str:
@@ -423,7 +423,7 @@ class View:
 
 def tool_title(item: Item) -> str:
     """Return a one-line title of a tool call."""
-    tool = item.tool or Tool()
+    tool = item.tool or ToolCall()
     return one_line(tool.title or tool.name or tool.kind)
 
 

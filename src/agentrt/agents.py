@@ -1,0 +1,40 @@
+"""Agents: the known ones, your own, remote ones, and the sessions that agents store themselves."""
+
+from ._agents import (
+    Agent,
+    AgentInfo,
+    FoundAgent,
+    ProtocolName,
+    Quirks,
+    acp,
+    agent_version,
+    claude,
+    find_agents,
+)
+from ._process.streams import OpenStreams
+from ._runtime.agent_sessions import delete_session, list_sessions
+from ._runtime.connect import connect
+from ._runtime.websocket import websocket
+from ._session.agent_sessions import AgentSession
+
+__all__ = [
+    # describing an agent
+    "Agent",
+    "Quirks",
+    "ProtocolName",
+    "acp",
+    "claude",
+    # finding agents on this machine
+    "find_agents",
+    "FoundAgent",
+    "agent_version",
+    "AgentInfo",
+    # reaching a remote agent
+    "connect",
+    "websocket",
+    "OpenStreams",
+    # sessions that agents store themselves
+    "list_sessions",
+    "delete_session",
+    "AgentSession",
+]

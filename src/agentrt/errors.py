@@ -1,0 +1,60 @@
+"""Exceptions: the whole tree below `AgentrtError`."""
+
+from ._errors import (
+    AgentNotFound,
+    AgentrtError,
+    AgentStartError,
+    Busy,
+    FolderNotTrusted,
+    LimitExceeded,
+    LocalProtocolError,
+    ProtocolError,
+    RemoteProtocolError,
+    RequestError,
+    SessionClosed,
+    SessionElsewhere,
+    SessionMoved,
+    SessionNotFound,
+    StoreDamaged,
+    StoreError,
+    StoreInUse,
+    StoreUnavailable,
+    TraceError,
+)
+from ._model.log import EventsExpired
+from ._model.result import AgentDied, AgentFailed, TurnFailed, TurnTimedOut
+from ._tools.tools import ToolError
+
+__all__ = [
+    # base class
+    "AgentrtError",
+    # starting an agent
+    "AgentNotFound",
+    "AgentStartError",
+    "FolderNotTrusted",
+    # talking to an agent
+    "ProtocolError",
+    "LocalProtocolError",
+    "RemoteProtocolError",
+    "RequestError",
+    # turns
+    "TurnFailed",
+    "AgentFailed",
+    "AgentDied",
+    "TurnTimedOut",
+    "ToolError",
+    # sessions
+    "Busy",
+    "LimitExceeded",
+    "SessionClosed",
+    "SessionNotFound",
+    "EventsExpired",
+    # stores and traces
+    "StoreError",
+    "StoreInUse",
+    "StoreDamaged",
+    "StoreUnavailable",
+    "SessionElsewhere",
+    "SessionMoved",
+    "TraceError",
+]

@@ -1,0 +1,14 @@
+"""Traces: files with everything that goes over the wire to and from an agent."""
+
+from ._trace.record import TraceRecord
+from ._trace.subscription import TraceSubscription
+from ._trace.trace import Trace, open_trace
+
+__all__ = [
+    # writing a trace
+    "open_trace",
+    "Trace",
+    # reading the wire
+    "TraceRecord",
+    "TraceSubscription",
+]
