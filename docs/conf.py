@@ -39,7 +39,10 @@ nitpicky = True
 # Names of other projects, and private names of ours that appear in signatures: the inventories of
 # the former would have to be fetched while building, and the latter are nobody's business.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(collections|contextlib|contextvars|msgspec|os|pathlib|random|ssl|trio|types|typing)(\..*)?"),
+    (
+        r"py:.*",
+        r"(collections|contextlib|contextvars|msgspec|os|pathlib|random|ssl|trio|types|typing)(\..*)?",
+    ),
     (r"py:.*", r"(agentrt\.)?_.*"),
     (
         r"py:class",

@@ -18,6 +18,7 @@ import agentrt.testing
 from agentrt import _public
 from public import HOMES, MODULES
 
+SRC = Path(agentrt.__file__).parent
 REFERENCE = (Path(__file__).parents[1] / "docs/reference/python.md").read_text()
 
 
@@ -25,7 +26,7 @@ def documented() -> dict[str, list[str]]:
     """The names in the reference, by module."""
     names: dict[str, list[str]] = {}
     module = ""
-    for kind, word in re.findall(r"^\.\. (\w+):: ([\w.]+)(?:\(.*\))?$", REFERENCE, re.MULTILINE):
+    for kind, word in re.findall(r"^\.\. ([\w:]+):: ([\w.]+)(?:\(.*\))?$", REFERENCE, re.MULTILINE):
         if kind == "currentmodule":
             module = word
         elif kind != "automodule":

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agentrt import open_store
 from agentrt._cli.server_sessions import find_session, newest_sessions
 from agentrt._cli.setup import UsageError
 from agentrt._errors import SessionNotFound
+from agentrt.store import open_store
 
 from .cutting import stage
 

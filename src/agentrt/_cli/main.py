@@ -100,7 +100,7 @@ def _print_wrong_arguments(arguments: Sequence[str], error: Exception, program: 
     message = plain(str(error))
     print(f"agentrt: {message}\nagentrt: see `{program} --help`", file=sys.stderr)
     if (format := one_shot_format(arguments)) is not None:
-        from .._model.events import Error
+        from .._model.events import ErrorInfo
 
         line = failure(format, ErrorInfo("usage", message), agent=None)
         sys.stdout.write(escaped(line.decode()))

@@ -430,7 +430,7 @@ class SessionCore:
     def cannot_start(self, error: AgentrtError) -> None:
         """Record the reason why no process could be started."""
         with self.step():
-            self.conversation.error = Error("agent_failed", str(error))
+            self.conversation.error = ErrorInfo("agent_failed", str(error))
 
     def replace(self) -> None:
         """Have an unusable process ended. The next prompt starts another one."""

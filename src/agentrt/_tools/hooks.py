@@ -17,8 +17,9 @@ _GOES_ON = frozenset({"Stop", "SubagentStop"})
 """Events for which "block" means that the agent must continue."""
 
 HookFunction = Callable[..., Awaitable[JsonObject | None]]
-"""A function that serves a hook: takes its input and a `HookContext` if it asks for one, and returns its
-output.
+"""A function that serves a hook.
+
+It takes the hook's input, and a `HookContext` if it has a second parameter, and returns its output.
 """
 
 

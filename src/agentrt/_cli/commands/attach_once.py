@@ -17,7 +17,7 @@ from msgspec import structs
 from ..._config import Config, Permissions
 from ..._limits import Limits
 from ..._model.content import Text
-from ..._model.events import Error, Event, PermissionOpened, TurnEnded, TurnStarted
+from ..._model.events import ErrorInfo, Event, PermissionOpened, TurnEnded, TurnStarted
 from ..._model.result import TurnResult
 from ..._nesting import bare_errors
 from ..._remote.line import Line, Where

@@ -9,7 +9,7 @@ import msgspec
 from ..._config import ConfigError
 from ..._errors import AgentNotFound, AgentrtError, AgentStartError, SessionNotFound
 from ..._model.content import plain_text
-from ..._model.events import Error, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded
+from ..._model.events import ErrorInfo, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded
 from ..._model.result import TurnResult
 from ..bound import TimedOut
 from ..held import HeldSession

@@ -22,7 +22,7 @@ from msgspec import structs
 
 from ..._config import ColorChoice
 from ..._errors import AgentrtError
-from ..._model.events import Error, Outcome, TurnEnded
+from ..._model.events import ErrorInfo, Outcome, TurnEnded
 from ..._model.result import TurnResult
 from ..._nesting import bare_errors
 from ..._runtime.drain import wait_for_rest

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ..._model.content import Diff, ToolText, plain_text
-from ..._model.events import Item, Tool
+from ..._model.events import Item, ToolCall
 from ..._model.state import Snapshot, TurnRecord
 from ..text import one_line, without_controls
 from .attaching import text_of
