@@ -235,7 +235,7 @@ class AcpDriver:
         try:
             change = resolve(method, params, session, self._settings, self._handshake.agent)
         except UnsupportedAcpSetting as error:
-            self._channel.out.append(Returned(call, error=Error("unsupported", str(error))))
+            self._channel.out.append(Returned(call, error=ErrorInfo("unsupported", str(error))))
             return self._channel.take()
 
         def answered(response: Response) -> None:

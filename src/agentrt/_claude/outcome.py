@@ -59,10 +59,10 @@ def judge(
     if stop == "max_tokens":
         return ResultVerdict("limit", stop)
     if blocked is not None and result.num_turns == 0:
-        return ResultVerdict("refused", "hook_blocked", Error("hook_blocked", blocked))
+        return ResultVerdict("refused", "hook_blocked", ErrorInfo("hook_blocked", blocked))
     if structured and result.structured_output is None and result.num_turns != 0:
         missing = "the agent ended its turn without the structured output that was asked for"
-        return ResultVerdict("failed", said, Error("structured_output_missing", missing))
+        return ResultVerdict("failed", said, ErrorInfo("structured_output_missing", missing))
     return ResultVerdict("completed", said, structured_output=result.structured_output)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from .._model.driver import TurnFinished
-from .._model.events import Error, Usage
+from .._model.events import ErrorInfo, Usage
 from .outcome import ResultVerdict
 
 
@@ -189,7 +189,7 @@ OWED: Final[dict[Owed, dict[OwedInput, Owed]]] = {
 
 CANCELLED: Final = ResultVerdict("cancelled")
 LOST: Final = ResultVerdict(
-    "failed", error=Error("no_result", "the agent went to rest without a result for the prompt")
+    "failed", error=ErrorInfo("no_result", "the agent went to rest without a result for the prompt")
 )
 NO_WORD: Final = ResultVerdict("completed")
 PRESUMED: Final = {"completed": NO_WORD, "cancelled": CANCELLED}

@@ -200,7 +200,7 @@ class CodexDriver:
         try:
             sent, request, made = self._resolve(thread, method, params)
         except UnsupportedCodexSetting as error:
-            self._channel.out.append(Returned(call, error=Error("unsupported", str(error))))
+            self._channel.out.append(Returned(call, error=ErrorInfo("unsupported", str(error))))
             return self._channel.take()
 
         def answered(response: Response) -> None:
