@@ -64,7 +64,7 @@ class HttpServer:
         self._authorization = f"Bearer {secrets.token_urlsafe()}"
         self._port = 0
         self._connections = 0
-        self._pending = PendingConnections(CONNECTIONS, PATIENCE)
+        self._pending = PendingConnections(CONNECTIONS)
         self._clients: dict[str, Connection] = {}
 
     def entry(self) -> JsonObject:
@@ -102,7 +102,7 @@ class HttpServer:
     async def _converse(self, wire: _Wire) -> None:
         try:
             request = None
-            with self._pending.place():
+            with self._pending.place(), trio.move_on_after(PATIENCE):
                 request = await wire.request()
                 if request is not None:
                     self._admit(request)

@@ -11,37 +11,36 @@ import trio
 class PendingConnections:
     """A limited number of places for connections that have not sent a token.
 
-    Each keeps its place for a short time. If all are taken, the oldest is closed, because the
-    newest is the most likely to be legitimate. `places`: their number; `patience`: seconds for
-    each.
+    If all places are taken, the oldest connection is closed, because the newest is the most likely
+    to be legitimate. `places`: their number.
     """
 
-    def __init__(self, places: int, patience: float) -> None:
+    def __init__(self, places: int) -> None:
         self.dropped = 0
         """Number of connections closed for a newer one."""
         self._places = places
-        self._patience = patience
         self._scopes: dict[trio.CancelScope, None] = {}
 
     def __len__(self) -> int:
         return len(self._scopes)
 
     @contextmanager
-    def place(self) -> Iterator[trio.CancelScope]:
-        """Reserve a place while a connection sends its token.
+    def place(self) -> Iterator[None]:
+        """Reserve a place while the block runs.
 
-        The block ends without an exception when the time is over or another connection needs the
-        place. Its deadline may be moved.
+        The block ends without an exception when another connection needs the place. It must limit
+        its own time, each step by itself: a limit that is over when a step is done must not end
+        the next one.
         """
         if len(self._scopes) >= self._places:
             oldest = next(iter(self._scopes))
             del self._scopes[oldest]
             oldest.cancel(reason="too many connections without a token")
             self.dropped += 1
-        with trio.move_on_after(self._patience) as scope:
+        with trio.CancelScope() as scope:
             self._scopes[scope] = None
             try:
-                yield scope
+                yield
             finally:
                 self._scopes.pop(scope, None)
 

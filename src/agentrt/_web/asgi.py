@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -16,7 +16,7 @@ from .._nesting import bare_errors
 from .connection import Connection, Gone
 from .connections import Connections
 from .frames import Bucket, largest
-from .http import BadRequest, Request, Response, check_target, read_form, response
+from .http import PIECE, BadRequest, Request, Response, check_target, read_form, response
 from .hub import Dialect
 from .refusal import Code, Refusal
 from .security import Role
@@ -170,13 +170,13 @@ class AsgiHandler:
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request. An error in it does not affect other requests."""
-        if scope["type"] == "http" and scope["path"] in (self._root[:-1], ""):
-            await _respond(response(308, headers=(("Location", self._root),)), send)
-            return
         async with bare_errors(), trio.open_nursery() as sender:
             try:
                 if scope["type"] == "websocket":
                     await self._web_socket(scope, receive, send, sender)
+                elif scope["path"] in (self._root[:-1], ""):
+                    moved = response(308, headers=(("Location", self._root),))
+                    await self._respond(moved, send)
                 else:
                     await self._page(scope, receive, send)
             except* trio.TooSlowError:
@@ -194,17 +194,33 @@ class AsgiHandler:
             sender.cancel_scope.cancel()
 
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._connections.site.pending.place() as pending:
+        site = self._connections.site
+        request = download = None
+        with site.pending.place():
             try:
-                request = await self._read(scope, receive)
-                answer = self._connections.site.page(request)
+                with trio.move_on_after(self._limits.ws_handshake):
+                    request = await self._read(scope, receive)
+                if request is None:
+                    return
+                answer = site.page(request)
+                if site.is_signed_in(request):
+                    download = answer
             except BadRequest as error:
                 self._connections.refused(error)
                 if error.status == 401:
-                    await self._connections.slow_down(pending)
+                    await self._connections.slow_down()
                 answer = response(error.status, f"{error}\n")
-            pending.deadline = trio.current_time() + self._limits.ws_write
-            await _respond(answer, send)
+            if download is None:
+                await self._respond(answer, send)
+        if download is not None:
+            with site.downloads.place():
+                await self._respond(download, send)
+
+    async def _respond(self, answer: Response, send: Send) -> None:
+        """Send a response. The client must accept each piece within the write deadline."""
+        for message in _messages(answer):
+            with trio.fail_after(self._limits.ws_write):
+                await send(message)
 
     async def _read(self, scope: Scope, receive: Receive) -> Request:
         """Return the request, including its form if it has one. Raises `BadRequest`."""
@@ -231,8 +247,11 @@ class AsgiHandler:
         self, scope: Scope, receive: Receive, send: Send, sender: trio.Nursery
     ) -> None:
         admitted = None
-        with self._connections.site.pending.place() as pending:
-            if (await receive())["type"] != "websocket.connect":
+        with self._connections.site.pending.place():
+            connecting = False
+            with trio.move_on_after(self._limits.ws_handshake):
+                connecting = (await receive())["type"] == "websocket.connect"
+            if not connecting:
                 return
             request = self._request(scope)
             dialect = self._connections.dialect(request.path)
@@ -240,17 +259,25 @@ class AsgiHandler:
             protocol = dialect.protocol if offered else None
             outbox = Outbox(send, sender, self._limits.ws_write)
             connect = partial(AsgiConnection, receive, outbox, protocol, dialect, self._limits)
-            admitted = await self._connections.let_in(request, connect, pending)
+            admitted = await self._connections.let_in(request, connect)
         if admitted is not None:
             await self._connections.serve(*admitted, dialect)
 
 
-async def _respond(answer: Response, send: Send) -> None:
+def _messages(answer: Response) -> Iterator[Message]:
+    """Yield the ASGI messages of a response."""
     headers = [
         (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers
     ]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    yield {"type": "http.response.start", "status": answer.status, "headers": headers}
+    size = len(answer.body)
+    for start in range(0, max(size, 1), PIECE):
+        end = start + PIECE
+        yield {
+            "type": "http.response.body",
+            "body": answer.body[start:end],
+            "more_body": end < size,
+        }
 
 
 async def _next_body(receive: Receive) -> tuple[bytes, bool]:

@@ -49,12 +49,11 @@ class Connections:
         self,
         request: Request,
         connect: Callable[[Role | None], Connection],
-        pending: trio.CancelScope,
     ) -> tuple[Connection, Grant] | None:
         """Admit a WebSocket request.
 
         Returns its connection and grant. Returns None if it was refused; the client knows the
-        reason then. `connect`: creates the connection; `pending`: the scope of its place.
+        reason then. `connect`: creates the connection.
         """
         try:
             if request.path not in DIALECTS:
@@ -65,7 +64,7 @@ class Connections:
         except Refusal as refusal:
             self.refused(refusal)
             if refusal.code is Code.UNAUTHORIZED:
-                await self.slow_down(pending)
+                await self.slow_down()
             connection = connect(None)
             connection.refuse(refusal)
             await connection.run()
@@ -127,15 +126,15 @@ class Connections:
             if connection.refusal is not None and connection.refusal.code is Code.BROKEN:
                 self.count.broken += 1
 
-    async def slow_down(self, pending: trio.CancelScope) -> None:
+    async def slow_down(self) -> None:
         """Delay the answer to a wrong token, if there were many."""
         if not self._guesses.take(1, trio.current_time()):
-            pending.deadline += 1
             await trio.sleep(1)
 
     async def close(self) -> None:
         """End all connections and wait until they are closed, in bounded time."""
         self.site.pending.cancel("shutdown")
+        self.site.downloads.cancel("shutdown")
         for each in tuple(self._open):
             each.refuse(Refusal(Code.SHUTDOWN, "the server ends"))
         with trio.move_on_after(3 * self.limits.ws_close):

@@ -8,7 +8,7 @@ import trio
 
 from .._logging import get_logger
 from .connections import Connections
-from .http import BadRequest, Response, read_request, response
+from .http import BadRequest, read_request, response, send_response
 from .stream import abort
 from .websocket import WebSocket
 
@@ -41,38 +41,37 @@ class ConnectionHandler:
             await trio.aclose_forcefully(stream)
 
     async def _handle(self, stream: trio.abc.Stream) -> None:
-        admitted = None
-        with self._connections.site.pending.place() as pending:
+        site = self._connections.site
+        request = admitted = download = None
+        with site.pending.place():
             try:
-                request = await read_request(stream)
+                # Only reading is limited here. If the server was busy for so long that the limit is
+                # over when the request is there, the request must still be answered.
+                with trio.move_on_after(self._limits.ws_handshake):
+                    request = await read_request(stream)
                 if request is None:
                     return
-                if not request.is_upgrade:
-                    await self._answer(stream, self._connections.site.page(request), pending)
-                    return
-                dialect = self._connections.dialect(request.path)
-                handshake = request.handshake(dialect.protocol)
+                if request.is_upgrade:
+                    dialect = self._connections.dialect(request.path)
+                    handshake = request.handshake(dialect.protocol)
+                    connect = partial(
+                        WebSocket, stream, handshake, request.rest, dialect, self._limits
+                    )
+                    admitted = await self._connections.let_in(request, connect)
+                else:
+                    answer = site.page(request)
+                    if site.is_signed_in(request):
+                        download = answer
+                    else:
+                        await send_response(stream, answer, self._limits)
             except BadRequest as error:
                 self._connections.refused(error)
                 if error.status == 401:
-                    await self._connections.slow_down(pending)
-                await self._answer(stream, response(error.status, f"{error}\n"), pending)
-                return
-            connect = partial(WebSocket, stream, handshake, request.rest, dialect, self._limits)
-            admitted = await self._connections.let_in(request, connect, pending)
+                    await self._connections.slow_down()
+                refusal = response(error.status, f"{error}\n")
+                await send_response(stream, refusal, self._limits)
         if admitted is not None:
             await self._connections.serve(*admitted, dialect)
-
-    async def _answer(
-        self, stream: trio.abc.Stream, answer: Response, pending: trio.CancelScope
-    ) -> None:
-        """Send a response, and read until the client has closed: unread data would reset the
-        connection, and the response could be lost.
-        """
-        pending.deadline = trio.current_time() + self._limits.ws_write
-        await stream.send_all(answer.encode())
-        if isinstance(stream, trio.SocketStream):
-            await stream.send_eof()
-            pending.deadline = trio.current_time() + self._limits.ws_close
-            while await stream.receive_some():
-                pass
+        elif download is not None:
+            with site.downloads.place():
+                await send_response(stream, download, self._limits)

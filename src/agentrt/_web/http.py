@@ -19,6 +19,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 
+import trio
 from msgspec import Struct, structs
 
 from .security import offered_token
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     import h11
-    import trio
+
+    from .._limits import Limits
 
 FORM: Final = 4096
 """Maximum bytes of a form's fields."""
@@ -39,6 +41,9 @@ TOO_MUCH: Final = "a request here has no body"
 
 HEAD: Final = 16 * 1024
 """Maximum bytes of a request's head; browsers send 1 to 2 KiB."""
+
+PIECE: Final = 16 * 1024
+"""Bytes of a response that a client must accept within the write deadline."""
 
 
 SECURITY_HEADERS: Final = (
@@ -278,6 +283,25 @@ def response(
         ),
     )
     return Response(status, every, b"" if head_only else data)
+
+
+async def send_response(stream: trio.abc.Stream, answer: Response, limits: Limits) -> None:
+    """Send a response, and read until the client has closed: unread data would reset the
+    connection, and the response could be lost.
+
+    However slowly a client reads, it gets the whole response, if it accepts a piece of it every
+    `ws_write` seconds. Raises `trio.TooSlowError` if it does not, `trio.BrokenResourceError` if it
+    is gone. Cancelling it leaves part of the response sent.
+    """
+    data = memoryview(answer.encode())
+    for start in range(0, len(data), PIECE):
+        with trio.fail_after(limits.ws_write):
+            await stream.send_all(data[start : start + PIECE])
+    if isinstance(stream, trio.SocketStream):
+        await stream.send_eof()
+        with trio.move_on_after(limits.ws_close):
+            while await stream.receive_some():
+                pass
 
 
 class File(Struct, frozen=True):

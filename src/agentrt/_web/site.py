@@ -96,7 +96,9 @@ class Site:
         """Returns the reason why no new sessions should be sent to this server, or None."""
         self.shows = True
         """True if clients are served; otherwise only the server's own state is."""
-        self.pending = PendingConnections(limits.ws_pending, limits.ws_handshake)
+        self.pending = PendingConnections(limits.ws_pending)
+        self.downloads = PendingConnections(limits.ws_clients)
+        """Responses to browsers that are signed in; unauthenticated connections do not end them."""
 
     @property
     def url(self) -> str:
@@ -170,7 +172,7 @@ class Site:
             return response(405, headers=(("Allow", "GET, HEAD"),))
         if request.method == "GET" and request.path == "/" and (tickets := request.query.get("t")):
             return self._let_in(tickets, request)
-        unknown = self._security.by_cookies(request.cookies(self._cookie)) is None
+        unknown = not self.is_signed_in(request)
         if unknown or request.path == "/login":
             self._statistics.refused += unknown
             html = "text/html; charset=utf-8"
@@ -179,6 +181,10 @@ class Site:
         if file is None:
             return response(404, "There is nothing here.\n", head_only=head_only)
         return file.answer(request)
+
+    def is_signed_in(self, request: Request) -> bool:
+        """True if the request comes from a browser that has signed in."""
+        return self._security.by_cookies(request.cookies(self._cookie)) is not None
 
     def _condition(self, request: Request, head_only: bool) -> Response | None:
         """Answer a balancer, a supervisor or Prometheus; return None if the request is for the

@@ -11,7 +11,7 @@ import trio
 from .._limits import Limits
 from .._nesting import bare_errors
 from .._tools.pending import PendingConnections
-from .http import BadRequest, Response, read_request, response
+from .http import BadRequest, Response, read_request, response, send_response
 from .security import Security
 from .server import open_listeners
 
@@ -23,23 +23,22 @@ async def not_ready(
     """Answer requests while the block runs: `/healthz` with `ok`, everything else with 503 and
     `why`. Raises the errors of listening.
     """
-    pending = PendingConnections(limits.ws_pending, limits.ws_handshake)
+    pending = PendingConnections(limits.ws_pending)
 
-    async def answer(stream: trio.SocketStream) -> None:
+    async def serve(stream: trio.SocketStream) -> None:
         try:
             with pending.place():
-                await stream.send_all((await _answer(stream, why)).encode())
-                await stream.send_eof()
-                while await stream.receive_some():
-                    pass
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the client is gone
+                with trio.fail_after(limits.ws_handshake):
+                    answer = await _answer(stream, why)
+                await send_response(stream, answer, limits)
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+            pass  # the client is gone, or neither sends nor reads
         finally:
             await trio.aclose_forcefully(stream)
 
     listeners = await open_listeners(host, port, security)
     async with bare_errors(), trio.open_nursery() as nursery:
-        await nursery.start(partial(trio.serve_listeners, answer, listeners))
+        await nursery.start(partial(trio.serve_listeners, serve, listeners))
         try:
             yield
         finally:

@@ -1,0 +1,141 @@
+"""Responses to slow clients, and of a server that is busy with other work, are never cut short."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import trio
+import trio.testing
+from msgspec import structs
+from sockets import Echoes, get, header, site
+
+from agentrt import Limits
+from agentrt._web.connections import Connections
+from agentrt._web.handler import ConnectionHandler
+from agentrt._web.http import PIECE, load_page
+from agentrt._web.security import Security
+from agentrt._web.site import Site
+
+FILES = load_page()
+LARGEST = max(FILES, key=lambda path: len(FILES[path].body))
+HOUR_S = 3600.0
+
+
+class Served:
+    """A site without a port; its clients are connected in memory."""
+
+    def __init__(self, **limits: float) -> None:
+        self.limits = structs.replace(Limits(), **limits)
+        security = Security(token="the-token-of-the-controllers")
+        self.site = Site(security, "127.0.0.1", 1, self.limits, tls=False)
+        hub: object = Echoes()
+        self._handler = ConnectionHandler(Connections(self.site, hub, self.limits))  # type: ignore[arg-type]
+        granted = security.redeem(self.site.link().partition("t=")[2])
+        assert granted is not None
+        self._cookie = granted.cookie
+
+    async def handle(self, stream: trio.abc.Stream) -> None:
+        await self._handler.handle(stream)
+
+    def request(self, path: str, *, signed_in: bool = True) -> bytes:
+        lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1:1"]
+        if signed_in:
+            lines.append(f"Cookie: agentrt-1={self._cookie}")
+        return "\r\n".join((*lines, "", "")).encode()
+
+
+def narrow_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
+    """A connection in which little data fits between the two ends."""
+    ends = trio.socket.socketpair()
+    for end in ends:
+        end.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, 4096)
+    return trio.SocketStream(ends[0]), trio.SocketStream(ends[1])
+
+
+async def read_rest(stream: trio.abc.ReceiveStream) -> bytes:
+    return b"".join([bytes(data) async for data in stream])
+
+
+def body(answer: bytes) -> bytes:
+    return answer.partition(b"\r\n\r\n")[2]
+
+
+@pytest.mark.parametrize("path", ["/", "/page/main.js", LARGEST])
+async def test_a_request_that_a_busy_server_reads_late_is_answered_in_full(
+    path: str, mock_clock: trio.testing.MockClock
+) -> None:
+    served = Served()
+    client, server = trio.testing.memory_stream_pair()
+    async with client, trio.open_nursery() as nursery:
+        nursery.start_soon(served.handle, server)
+        await trio.testing.wait_all_tasks_blocked()
+        await client.send_all(served.request(path))
+        mock_clock.jump(HOUR_S)  # the request is there, and the server had no time to read it
+        assert body(await read_rest(client)) == FILES[path].body
+
+
+async def test_a_wrong_sign_in_that_a_busy_server_reads_late_is_answered(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    served = Served()
+    client, server = trio.testing.memory_stream_pair()
+    async with client, trio.open_nursery() as nursery:
+        nursery.start_soon(served.handle, server)
+        await trio.testing.wait_all_tasks_blocked()
+        await client.send_all(served.request(LARGEST, signed_in=False))
+        mock_clock.jump(HOUR_S)
+        assert b"Sign in" in await read_rest(client)
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_client_that_reads_slowly_gets_the_whole_file(
+    seed: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    served, dice = Served(), random.Random(seed)
+    client, server = narrow_pair()
+    received = b""
+    async with client, trio.open_nursery() as nursery:
+        nursery.start_soon(served.handle, server)
+        await client.send_all(served.request(LARGEST))
+        while data := await client.receive_some(PIECE // 2):
+            received += data
+            await trio.sleep(dice.random() * served.limits.ws_write / 5)
+    assert body(received) == FILES[LARGEST].body
+    assert trio.current_time() > served.limits.ws_write
+    assert served.site.statistics().dropped == 0
+
+
+async def test_a_client_that_does_not_read_its_file_is_dropped(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    served = Served()
+    client, server = narrow_pair()
+    async with client, trio.open_nursery() as nursery:
+        nursery.start_soon(served.handle, server)
+        await client.send_all(served.request(LARGEST))
+    assert served.site.statistics().dropped == 1
+
+
+async def test_connections_without_a_token_do_not_cut_a_download_short() -> None:
+    served = Served(ws_pending=1)
+    client, server = narrow_pair()
+    async with client, trio.open_nursery() as nursery:
+        nursery.start_soon(served.handle, server)
+        await client.send_all(served.request(LARGEST))
+        first = await client.receive_some(PIECE)
+        for _ in range(3):
+            _, silent = trio.testing.memory_stream_pair()
+            nursery.start_soon(served.handle, silent)
+        await trio.testing.wait_all_tasks_blocked()
+        assert body(first + await read_rest(client)) == FILES[LARGEST].body
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_download_over_a_socket_is_whole_and_its_connection_ends() -> None:
+    with trio.fail_after(30):
+        async with site(ws_write=5, ws_close=0.1) as running:
+            link = running.link().partition(f":{running.port}")[2]
+            cookie = str(header(await get(running.port, link), "set-cookie")).partition(";")[0]
+            answer = await get(running.port, LARGEST, cookie=cookie)
+            assert body(answer.head) == FILES[LARGEST].body
