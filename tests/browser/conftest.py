@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import pytest
 from browser.kit import CHROMIUM, MARK, PATIENCE, Server, scripted, serving
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route
 
     NewPage = Callable[..., Page]
 
@@ -70,15 +70,25 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def new_page(browser: Browser) -> Iterator[NewPage]:
-    """A window of a browser of its own. Whatever the page does, it asks no other place for
-    anything, and nothing goes wrong in it unnoticed."""
+    """Open a page in a separate browser context. The test fails if the page sends a request to
+    another origin, or reports an error.
+    """
     contexts: list[BrowserContext] = []
     troubles: list[str] = []
+    unanswered: list[str] = []
 
-    def make(url: str, *, clock: bool = False, **options: object) -> Page:
+    def make(
+        url: str,
+        *,
+        clock: bool = False,
+        routes: Mapping[str, Callable[[Route], None]] | None = None,
+        **options: object,
+    ) -> Page:
         context = browser.new_context(**options)  # type: ignore[arg-type]
         contexts.append(context)
         context.set_default_timeout(PATIENCE * 1000)
+        for pattern, handler in (routes or {}).items():
+            context.route(pattern, handler)
         page = context.new_page()
         if clock:  # of the test's, to put forward
             page.clock.install()
@@ -88,6 +98,10 @@ def new_page(browser: Browser) -> Iterator[NewPage]:
             "request",
             lambda request: request.url.startswith(here) or troubles.append(request.url),
         )
+        page.on(
+            "requestfailed",
+            lambda request: unanswered.append(f"{request.url}: {request.failure}"),
+        )
         page.on("pageerror", lambda error: troubles.append(f"{error}\n{error.stack}"))
         page.on("console", lambda message: _listen(message, troubles))
         page.goto(url)
@@ -96,11 +110,11 @@ def new_page(browser: Browser) -> Iterator[NewPage]:
     yield make
     for context in contexts:
         context.close()
-    assert troubles == []
+    assert troubles == [], f"requests without an answer: {unanswered}"
 
 
 def _listen(message: ConsoleMessage, troubles: list[str]) -> None:
-    """A page that cannot reach its server is no trouble of the page's."""
+    """Collect errors and warnings, except the browser's own about a server that is away."""
     text = message.text
     network = "net::ERR" in text or "WebSocket" in text or "Failed to load resource" in text
     if message.type in ("error", "warning") and not network:

@@ -1,13 +1,14 @@
 // The whole page, drawn from the store once a frame.
 
-import { Component, render } from "./vendor/libraries.js";
-import { choose, connection, hashed, say, stop } from "./actions.js";
+import { render } from "./vendor/libraries.js";
+import { choose, connection, hashed, stop } from "./actions.js";
 import { Announcer } from "./announce.js";
 import { Aside } from "./aside.js";
 import { addFiles } from "./attach.js";
 import { Banner, Elsewhere, Notes } from "./banner.js";
 import { Composer } from "./composer.js";
 import { Dialog } from "./dialog.js";
+import { Frames } from "./drawer.js";
 import { Header, Settings } from "./header.js";
 import { composing, html, instead } from "./html.js";
 import { attract, back } from "./notify.js";
@@ -56,30 +57,9 @@ function App() {
       <h2>Settings</h2>
       <${Settings} seat=${here} offline=${offline} reading=${reading} />
     <//>`}
-    ${panel === "frames" && html`<${Drawer} />`}
+    ${panel === "frames" && html`<${Frames} />`}
     ${panel === "shortcuts" && html`<${Shortcuts} />`}
   `;
-}
-
-/** The drawer of raw frames, when it is there. */
-class Drawer extends Component {
-  /** @type {{ Frames: typeof import("./drawer.js").Frames | null }} */
-  state = { Frames: null };
-
-  componentDidMount() {
-    import("./drawer.js").then(
-      ({ Frames }) => this.setState({ Frames }),
-      () => {
-        setUi({ panel: null });
-        say("The drawer cannot be loaded: the server is not there.", "error");
-      },
-    );
-  }
-
-  render() {
-    const { Frames } = this.state;
-    return Frames && html`<${Frames} />`;
-  }
 }
 
 function draw() {

@@ -1,11 +1,17 @@
-// The worker that reads what agents write. What takes it longer than a moment is given up on and
-// shown as plain text: the worker is ended, and the next question starts another.
+// The worker that parses the text of agents. A text that takes it longer than a moment is given up on
+// and shown as plain text: the worker is ended, and the next question starts another. If the worker
+// or a parser cannot be loaded, because the network or the server is away, the questions wait and
+// their texts are plain until it can.
 
 import * as parsers from "./parsers.js";
 
-/** Milliseconds for one text, and for what a parser needs to be loaded. */
+/** Milliseconds for one text, and for loading a parser. */
 const DEADLINE = 1_500;
 const LOADING = 20_000;
+
+/** Milliseconds before the first and before the later attempts to load after one that failed. */
+const RETRY_MS = 1_000;
+const LONGEST_RETRY_MS = 10_000;
 
 /** Characters of texts that were given up on, which are remembered. */
 const REMEMBERED = 2_000_000;
@@ -27,8 +33,19 @@ let current = null;
 
 let timer = 0;
 
+/** Whether the parser of the current question is loaded. */
+let begun = false;
+
+let delay = RETRY_MS;
+
+/** The timer of the next attempt to load; 0 if the last one did not fail. */
+let retry = 0;
+
+/** Whether the parsers could not be loaded, so that answers may take long. */
+export const unloaded = () => delay > RETRY_MS;
+
 /**
- * What a parser makes of some text; null if it fails or takes too long.
+ * The result of a parser for some text; null if it fails or takes too long.
  * @template {Parser} Name
  * @param {Name} name
  * @param {Parameters<typeof parsers[Name]>} given
@@ -45,33 +62,62 @@ export function ask(name, ...given) {
 }
 
 function next() {
-  if (current) return;
+  if (current || retry) return;
   current = waiting.shift() ?? null;
   if (!current) return;
-  worker ??= start();
-  timer = window.setTimeout(giveUp, LOADING, false);
+  begun = false;
+  timer = window.setTimeout(putOff, LOADING);
+  try {
+    worker ??= start();
+  } catch (error) {
+    console.info(error);
+    return putOff();
+  }
   worker.postMessage({ name: current.name, given: current.given });
 }
 
 function start() {
   const made = new Worker(address(), { type: "module" });
   made.onmessage = ({ data }) => {
+    if (made !== worker) return;
     clearTimeout(timer);
-    if (data === "begun") timer = window.setTimeout(giveUp, DEADLINE, true);
-    else answer(data.found);
+    if (data === "not loaded") return putOff();
+    if (data !== "begun") return answer(data.found);
+    begun = true;
+    delay = RETRY_MS;
+    timer = window.setTimeout(giveUp, DEADLINE);
   };
-  // While the server is away its files cannot be had; the browser itself says so.
-  made.onerror = () => giveUp(false);
+  made.onerror = () => {
+    if (made !== worker) return;
+    if (!begun) return putOff();
+    end();
+    if (current) answer(null);
+  };
   return made;
 }
 
-/** @param {boolean} [forGood] whether the same text is not to be tried again */
-function giveUp(forGood = true) {
+function end() {
   clearTimeout(timer);
   worker?.terminate();
   worker = null;
+}
+
+/** Ask the current question again later, with another worker. */
+function putOff() {
+  end();
+  if (current) waiting.unshift(current);
+  current = null;
+  retry = window.setTimeout(() => {
+    retry = 0;
+    next();
+  }, delay);
+  delay = Math.min(2 * delay, LONGEST_RETRY_MS);
+}
+
+/** Do not ask the current question again. */
+function giveUp() {
+  end();
   if (!current) return;
-  if (!forGood) return answer(null);
   hopeless.set(current.key, current.key.length);
   let size = [...hopeless.values()].reduce((sum, length) => sum + length, 0);
   for (const [key, length] of hopeless) {
@@ -90,7 +136,7 @@ function answer(found) {
   next();
 }
 
-/** The worker's address, as the page's policy wants it: there is one, and it is never another. */
+/** The worker's address, as a trusted type; the page's policy allows no other. */
 function address() {
   const url = new URL("worker.js", import.meta.url).href;
   const { trustedTypes } = /** @type {any} */ (window);

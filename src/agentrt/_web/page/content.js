@@ -1,7 +1,7 @@
 // Content blocks: text, pictures, sound, files.
 
 import { lastLines, needsScreen, stripped } from "./ansi.js";
-import { ask } from "./ask.js";
+import { ask, unloaded } from "./ask.js";
 import { saveText } from "./clipboard.js";
 import { code, copy, parts } from "./code.js";
 import { fileName, size } from "./format.js";
@@ -93,7 +93,7 @@ export class Terminal extends Still {
     if (text.length > TERMINAL) return parts(stripped(text), Infinity);
     if (!needsScreen(text)) return running(text);
     if (this.screen.text !== text) this.write(text);
-    if (!this.screen.text) return running(stripped(text));
+    if (!this.screen.text || (unloaded() && this.screen.text !== text)) return running(stripped(text));
     return this.screen.pieces.map(({ text, style, color, background }) =>
       style || color
         ? html`<span class=${style || null} style=${color ? { color, backgroundColor: background ?? "" } : null}>${running(text)}</span>`

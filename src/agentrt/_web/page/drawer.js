@@ -1,4 +1,4 @@
-// The drawer of raw frames, which is loaded when it is opened.
+// The drawer of raw frames.
 
 import { Component } from "./vendor/libraries.js";
 import { connection } from "./actions.js";

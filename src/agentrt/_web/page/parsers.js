@@ -6,9 +6,9 @@ const ELEMENTS = 4_000;
 
 /** @typedef {import("./vendor/libraries.js").Token} Token */
 
-/** Loads what a parser needs, which is no part of the time that it has. @param {string} name */
+/** Loads all modules that a parser needs, before its time begins. @param {string} name */
 export async function load(name) {
-  if (name === "screen") await import("./vendor/screen.js");
+  if (name === "screen") await Promise.all([import("./ansi.js"), import("./vendor/screen.js")]);
   else if (name === "colours") await import("./vendor/highlight.js");
   else await import("./parse.js");
 }

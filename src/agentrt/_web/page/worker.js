@@ -1,4 +1,4 @@
-// Runs what parsers.js has, away from the page: see ask.js, which ends it when it takes too long.
+// Runs the parsers of parsers.js outside the page: see ask.js, which ends it when it takes too long.
 
 import * as parsers from "./parsers.js";
 
@@ -8,7 +8,12 @@ onmessage = async ({ data: { name, given } }) => {
   const parser = /** @type {any} */ (parsers)[name];
   try {
     await parsers.load(name);
-    postMessage("begun");
+  } catch (error) {
+    console.info(error); // the network or the server is away
+    return postMessage("not loaded");
+  }
+  postMessage("begun");
+  try {
     postMessage({ found: await parser(...given) });
   } catch (error) {
     console.error(error);
