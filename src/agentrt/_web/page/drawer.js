@@ -49,7 +49,7 @@ class AgentWire extends Component {
   render() {
     const { rows } = this.state;
     return html`<section>
-      <header><h2>On the agent’s wire</h2><span>${rows?.length ? `the last ${rows.length} rows` : "listening from now on"}</span></header>
+      <header><h2>On the agent’s wire</h2><span>${rows?.length ? `the last ${rows.length} rows` : rows ? "listening from now on" : "connecting…"}</span></header>
       <ol class="frames" tabindex="0">
         ${[...(rows ?? [])].reverse().map(
           (row) => html`<li key=${`${row.t} ${row.what}`} class=${row.kind === "sent" ? "out" : "in"}>
