@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentrt._model.driver import Effect, Spoke
+from agentrt._model.driver import Effect, TextReceived
 
 
 def joined(effects: Iterable[Effect]) -> list[Effect]:
@@ -13,12 +13,12 @@ def joined(effects: Iterable[Effect]) -> list[Effect]:
     for effect in effects:
         last = told[-1] if told else None
         if (
-            isinstance(effect, Spoke)
-            and isinstance(last, Spoke)
+            isinstance(effect, TextReceived)
+            and isinstance(last, TextReceived)
             and (effect.thought, effect.message, effect.parent, effect.replay)
             == (last.thought, last.message, last.parent, last.replay)
         ):
-            told[-1] = Spoke(
+            told[-1] = TextReceived(
                 last.text + effect.text, last.thought, last.message, last.parent, last.replay
             )
         else:

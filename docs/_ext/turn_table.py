@@ -9,15 +9,15 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-from agentrt._model.turn import TABLE, TurnState
+from agentrt._model.turn import TABLE, TurnMachineState
 
 WIDTH, HEIGHT, STEP, TOP = 112, 36, 190, 110
 """Of a state's box, from one box to the next, and above the boxes: pixels."""
 
 
-def edges() -> dict[tuple[TurnState, TurnState], list[str]]:
+def edges() -> dict[tuple[TurnMachineState, TurnMachineState], list[str]]:
     """The inputs that lead from one state to another."""
-    found: dict[tuple[TurnState, TurnState], list[str]] = defaultdict(list)
+    found: dict[tuple[TurnMachineState, TurnMachineState], list[str]] = defaultdict(list)
     for state, row in TABLE.items():
         for event, after in row.items():
             found[state, after].append(event.value)

@@ -8,7 +8,7 @@ import pytest
 from acp_kit import EVERYTHING, Peer, opened
 
 from agentrt._errors import LocalProtocolError
-from agentrt._model.driver import Returned
+from agentrt._model.driver import CallReturned
 
 
 def call(peer: Peer, method: str, **params: Any) -> None:
@@ -39,7 +39,7 @@ def test_a_call_is_sent_and_its_result_returned(
     line = peer.last(sent)
     assert line["params"] == (params if wire is None else wire)
     peer.answer(line["id"], {"any": ["thing"]})
-    assert peer.effects == [Returned("c1", {"any": ["thing"]})]
+    assert peer.effects == [CallReturned("c1", {"any": ["thing"]})]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_the_agent_did_not_advertise_is_answered_at_once(
 ) -> None:
     peer = opened()
     call(peer, method, **params)
-    returned = peer.only(Returned)
+    returned = peer.only(CallReturned)
     assert returned.error is not None
     assert returned.error.code == "unsupported"
     assert peer.methods() == []
@@ -88,7 +88,7 @@ def test_an_error_is_returned_with_its_code_and_data() -> None:
     peer = opened(capabilities=EVERYTHING)
     call(peer, "list_sessions")
     peer.fail(3, -32602, "bad cursor", ["x"])
-    error = peer.only(Returned).error
+    error = peer.only(CallReturned).error
     assert error is not None
     assert (error.code, error.data) == ("invalid_params", {"code": -32602, "data": ["x"]})
 
@@ -97,19 +97,19 @@ def test_deleting_what_is_gone_succeeds() -> None:
     peer = opened(capabilities=EVERYTHING)
     call(peer, "delete_session", session="old")
     peer.fail(3, -32002, "Resource not found")
-    assert peer.only(Returned).error is None
+    assert peer.only(CallReturned).error is None
 
 
 def test_a_call_that_nobody_waits_for_is_taken_back_and_its_answer_dropped() -> None:
     peer = opened(capabilities=EVERYTHING)
     call(peer, "list_sessions")
-    peer.do(peer.driver.uncall("c1"))
+    peer.do(peer.driver.cancel_call("c1"))
     assert peer.last("$/cancel_request")["params"] == {"requestId": 3}
     peer.answer(3, {"sessions": []})
-    assert peer.of(Returned) == []
+    assert peer.of(CallReturned) == []
     assert peer.notices() == ["late_response"]
-    assert peer.driver.uncall("c1") == []
-    assert peer.driver.uncall("never") == []
+    assert peer.driver.cancel_call("c1") == []
+    assert peer.driver.cancel_call("never") == []
 
 
 def test_calls_are_answered_in_any_order() -> None:
@@ -117,16 +117,16 @@ def test_calls_are_answered_in_any_order() -> None:
     peer.do(peer.driver.call("a", "_x/a", {}))
     peer.do(peer.driver.call("b", "_x/b", {}))
     peer.say({"id": 4, "result": "B"}, {"id": 3, "result": "A"})
-    assert peer.effects == [Returned("b", "B"), Returned("a", "A")]
+    assert peer.effects == [CallReturned("b", "B"), CallReturned("a", "A")]
 
 
 def test_the_session_is_closed_where_the_agent_offers_it() -> None:
     peer = opened(capabilities=EVERYTHING)
-    peer.do(peer.driver.goodbye())
+    peer.do(peer.driver.shutdown_message())
     assert peer.last("session/close")["params"] == {"sessionId": "s1"}
     peer.answer(3, None)
     assert peer.effects == []
-    assert opened().driver.goodbye() == []
+    assert opened().driver.shutdown_message() == []
 
 
 def test_the_model_in_force_may_be_set_though_the_agent_does_not_offer_it() -> None:
@@ -135,6 +135,6 @@ def test_the_model_in_force_may_be_set_though_the_agent_does_not_offer_it() -> N
     call(peer, "set_model", model="own")
     assert peer.methods() == ["session/set_model"]
     call(peer, "set_model", model="other")
-    returned = peer.only(Returned)
+    returned = peer.only(CallReturned)
     assert returned.error is not None
     assert returned.error.code == "unsupported"

@@ -16,13 +16,13 @@ from agentrt._acp.methods import CLIENT_METHODS
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Text
 from agentrt._model.driver import (
-    Answer,
-    Asked,
+    CallReturned,
+    DecisionAnswer,
+    DecisionRequested,
     Effect,
-    Requested,
-    Returned,
+    RequestWithdrawn,
+    ServiceRequested,
     TurnFinished,
-    Withdrawn,
 )
 from effects import joined
 
@@ -206,13 +206,13 @@ class Exchange(RuleBasedStateMachine):
             match effect:
                 case TurnFinished(turn=str() as turn):
                     self.ended.append(turn)
-                case Returned(call=call):
+                case CallReturned(call=call):
                     self.returned.append(call)
-                case Asked(key=key):
+                case DecisionRequested(key=key):
                     self.keys[key] = ("ask", self.number(key))
-                case Requested(key=key):
+                case ServiceRequested(key=key):
                     self.keys[key] = ("serve", self.number(key))
-                case Withdrawn(key=key):
+                case RequestWithdrawn(key=key):
                     self.keys.pop(key, None)  # or it was never passed on
                 case _:
                     pass
@@ -274,7 +274,7 @@ class Exchange(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.keys)))
         kind, _ = self.keys.pop(key)
         if kind == "ask":
-            self.take(self.peer.driver.answer(key, Answer(option="y" if yes else None)))
+            self.take(self.peer.driver.answer(key, DecisionAnswer(option="y" if yes else None)))
         elif yes:
             self.take(self.peer.driver.reply(key, {"content": ""}))
         else:

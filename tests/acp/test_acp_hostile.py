@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from acp_kit import Peer, chunk, opened, update
 
-from agentrt._model.driver import Effect, Spoke, StartFailed, TurnFinished
+from agentrt._model.driver import Effect, StartFailed, TextReceived, TurnFinished
 from agentrt._model.events import Notice
 
 
@@ -27,7 +27,7 @@ class Turn:
         before, self.peer.effects = self.peer.effects, []
         self.peer.say(chunk("still here"), {"id": self.id, "result": {"stopReason": "end_turn"}})
         assert self.peer.effects == [
-            Spoke("still here"),
+            TextReceived("still here"),
             TurnFinished(turn="t1", outcome="completed", stop_reason="end_turn"),
         ]
         assert self.peer.sent == []
@@ -80,7 +80,7 @@ def test_text_noise_before_and_among_messages() -> None:
     id = peer.prompt()
     peer.raw(b"thinking...\n" + json.dumps(chunk("a")).encode() + b"\n...\n")
     peer.answer(id, {"stopReason": "end_turn"})
-    assert peer.only(Spoke).text == "a"
+    assert peer.only(TextReceived).text == "a"
     assert peer.only(TurnFinished).outcome == "completed"
     assert peer.notices() == ["malformed"] * 5
 
@@ -96,7 +96,7 @@ def test_lines_may_end_in_crlf() -> None:
     turn = Turn()
     turn.peer.raw(json.dumps(chunk("a")).encode() + b"\r\n" + json.dumps(chunk("b")).encode())
     turn.peer.raw(b"\r\n")
-    assert turn.survives() == [Spoke("a"), Spoke("b")]
+    assert turn.survives() == [TextReceived("a"), TextReceived("b")]
 
 
 def test_a_long_line_is_taken_and_one_that_is_too_long_is_skipped() -> None:
@@ -104,7 +104,7 @@ def test_a_long_line_is_taken_and_one_that_is_too_long_is_skipped() -> None:
     turn.peer.say(chunk("x" * 700))
     turn.peer.say(chunk("y" * 2000))
     long, notice = turn.survives()
-    assert isinstance(long, Spoke)
+    assert isinstance(long, TextReceived)
     assert len(long.text) == 700
     assert isinstance(notice, Notice)
     assert (notice.code, notice.data["limit"]) == ("line_too_long", 1000)
@@ -120,7 +120,7 @@ def test_a_line_of_40_mib_is_taken_in_linear_time_and_memory() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     (spoke,) = turn.survives()
-    assert isinstance(spoke, Spoke)
+    assert isinstance(spoke, TextReceived)
     assert len(spoke.text) == 40 << 20
     assert peak < 4 * len(line)
 
@@ -160,7 +160,7 @@ def test_a_lone_surrogate_costs_one_character() -> None:
     line = json.dumps(chunk("cut @")).replace("@", r"\ud83d").encode() + b"\n"
     turn.peer.raw(line)
     notice, spoke = turn.survives()
-    assert spoke == Spoke("cut \ufffd")
+    assert spoke == TextReceived("cut \ufffd")
     assert codes([notice]) == ["repaired"]
     assert spoke.text.encode()
 
@@ -169,7 +169,7 @@ def test_invalid_utf8_costs_one_character() -> None:
     turn = Turn()
     turn.peer.raw(json.dumps(chunk("caf@ noir")).encode().replace(b"@", b"\xe9") + b"\n")
     notice, spoke = turn.survives()
-    assert spoke == Spoke("caf\ufffd noir")
+    assert spoke == TextReceived("caf\ufffd noir")
     assert codes([notice]) == ["repaired"]
 
 
@@ -264,7 +264,7 @@ def test_an_update_after_the_response_is_passed_on_as_the_agent_s_own() -> None:
     peer = opened()
     id = peer.prompt()
     peer.say({"id": id, "result": {"stopReason": "end_turn"}}, chunk("tail"))
-    assert [type(effect) for effect in peer.effects] == [TurnFinished, Spoke]
+    assert [type(effect) for effect in peer.effects] == [TurnFinished, TextReceived]
 
 
 def test_an_update_for_another_session_is_dropped_and_reported() -> None:
@@ -298,7 +298,7 @@ def test_a_wrong_field_costs_that_field_and_one_notice() -> None:
     turn = Turn()
     turn.peer.say(chunk("a", messageId=7))
     notice, spoke = turn.survives()
-    assert spoke == Spoke("a")
+    assert spoke == TextReceived("a")
     assert isinstance(notice, Notice)
     assert (notice.code, notice.data["fields"]) == ("wrong_fields", ["messageId"])
 
@@ -316,7 +316,7 @@ def test_an_update_sent_as_a_request_is_taken_and_answered() -> None:
     (line,) = turn.peer.sent
     turn.peer.sent.clear()
     assert line == {"jsonrpc": "2.0", "id": 9, "result": {}}
-    assert turn.survives() == [Spoke("a")]
+    assert turn.survives() == [TextReceived("a")]
 
 
 def test_a_burst_comes_in_order_and_before_the_end_of_its_turn() -> None:
@@ -324,7 +324,7 @@ def test_a_burst_comes_in_order_and_before_the_end_of_its_turn() -> None:
     id = peer.prompt()
     burst = [chunk(f"{number} ") for number in range(300)]
     peer.say(*burst, {"id": id, "result": {"stopReason": "end_turn"}})
-    told = "".join(spoke.text for spoke in peer.of(Spoke))
+    told = "".join(spoke.text for spoke in peer.of(TextReceived))
     assert told.split() == [str(number) for number in range(300)]
     assert isinstance(peer.effects[-1], TurnFinished)
 
@@ -334,7 +334,7 @@ def test_unknown_updates_among_others_cost_nothing_but_themselves() -> None:
     for _ in range(200):
         turn.peer.say(chunk("a"), update("telepathy"), chunk("b"))
     told = turn.survives()
-    assert [spoke.text for spoke in told if isinstance(spoke, Spoke)] == ["a", "b"] * 200
+    assert [spoke.text for spoke in told if isinstance(spoke, TextReceived)] == ["a", "b"] * 200
     assert turn.peer.driver.statistics().notices == {"unknown_update": 200}
 
 
@@ -344,4 +344,4 @@ def test_the_first_update_of_a_turn_may_come_in_the_same_read_as_its_permission(
     request = {"id": 0, "method": "session/request_permission", "params": params}
     turn.peer.say(chunk("a"), request, chunk("b"))
     kinds = [type(effect).__name__ for effect in turn.survives()]
-    assert kinds == ["Spoke", "ToolCalled", "Asked", "Spoke"]
+    assert kinds == ["TextReceived", "ToolCalled", "DecisionRequested", "TextReceived"]

@@ -12,11 +12,11 @@ from agentrt._errors import LocalProtocolError
 from agentrt._model.driver import (
     ModesSet,
     Opening,
-    Said,
-    Spoke,
     Started,
     StartFailed,
+    TextReceived,
     ToolCalled,
+    UserContentReceived,
 )
 from agentrt._model.fork_point import ForkPoint
 
@@ -130,12 +130,18 @@ def test_an_earlier_session_is_loaded_and_its_history_marked_as_such() -> None:
         {"id": 2, "result": None},
     )
     assert [effect.replay for effect in peer.effects[:3]] == [True, True, True]  # type: ignore[union-attr]
-    assert [type(effect) for effect in peer.effects] == [Said, Spoke, ToolCalled, Started, ModesSet]
+    assert [type(effect) for effect in peer.effects] == [
+        UserContentReceived,
+        TextReceived,
+        ToolCalled,
+        Started,
+        ModesSet,
+    ]
     assert peer.only(Started).resumed
     peer.prompt()
     peer.effects.clear()
     peer.say(chunk("new", "old"))
-    assert peer.effects == [Spoke("new")]
+    assert peer.effects == [TextReceived("new")]
 
 
 def test_history_that_goes_on_behind_the_answer_is_waited_for() -> None:
@@ -155,7 +161,7 @@ def test_history_that_goes_on_behind_the_answer_is_waited_for() -> None:
     peer.prompt()
     peer.effects.clear()
     peer.say(chunk("new", "old"))
-    assert peer.effects == [Spoke("new")]
+    assert peer.effects == [TextReceived("new")]
 
 
 def test_without_wanting_history_a_session_is_resumed_rather_than_loaded() -> None:
@@ -163,7 +169,7 @@ def test_without_wanting_history_a_session_is_resumed_rather_than_loaded() -> No
     peer = initialized(opening, agentCapabilities=EVERYTHING)
     assert peer.last("session/resume")["params"]["sessionId"] == "old"
     peer.say(chunk("replayed all the same", "old"), {"id": 2, "result": {}})
-    assert peer.only(Spoke).replay
+    assert peer.only(TextReceived).replay
     assert peer.only(Started).session == "old"
 
 
@@ -413,7 +419,7 @@ def test_updates_before_the_session_has_an_id_are_reported_after_it_is_open() ->
     assert peer.effects == []
     peer.answer(2, {"sessionId": "s1"})
     kinds = [type(effect).__name__ for effect in peer.effects]
-    assert kinds == ["Started", "ModesSet", "CommandsSet", "Spoke", "Notice"]
+    assert kinds == ["Started", "ModesSet", "CommandsSet", "TextReceived", "Notice"]
     assert peer.notices() == ["foreign_session"]
 
 
@@ -427,12 +433,12 @@ def test_nothing_can_be_done_before_the_session_is_open() -> None:
         with pytest.raises(LocalProtocolError):
             command()
     assert peer.driver.cancel() == []
-    assert peer.driver.goodbye() == []
+    assert peer.driver.shutdown_message() == []
 
 
 def test_an_agent_that_asks_for_permission_during_the_handshake_is_heard() -> None:
     peer = initialized()
     peer.ask("fs/read_text_file", {"sessionId": "s1", "path": "/p/x"})
     peer.ask("_vendor/ready", {}, id=1)
-    assert [type(effect).__name__ for effect in peer.effects] == ["Requested", "Notice"]
+    assert [type(effect).__name__ for effect in peer.effects] == ["ServiceRequested", "Notice"]
     assert peer.methods()[1:] == ["error"]

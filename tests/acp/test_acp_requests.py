@@ -10,7 +10,13 @@ from acp_kit import Peer, opened
 from agentrt._acp.messages import client_capabilities
 from agentrt._acp.requests import FILES
 from agentrt._errors import LocalProtocolError
-from agentrt._model.driver import Answer, Asked, Requested, ToolCalled, Withdrawn
+from agentrt._model.driver import (
+    DecisionAnswer,
+    DecisionRequested,
+    RequestWithdrawn,
+    ServiceRequested,
+    ToolCalled,
+)
 
 OPTIONS = [
     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
@@ -18,12 +24,12 @@ OPTIONS = [
 ]
 
 
-def permission(peer: Peer, id: Any = 0, options: Any = OPTIONS, **tool: Any) -> Asked:
+def permission(peer: Peer, id: Any = 0, options: Any = OPTIONS, **tool: Any) -> DecisionRequested:
     """The agent asks for permission."""
     tool.setdefault("toolCallId", "c")
     params = {"sessionId": "s1", "toolCall": tool, "options": options}
     peer.ask("session/request_permission", params, id)
-    return peer.of(Asked)[-1]
+    return peer.of(DecisionRequested)[-1]
 
 
 def answered(peer: Peer) -> Any:
@@ -40,7 +46,7 @@ def answered(peer: Peer) -> Any:
 def test_an_answer_carries_the_id_of_its_request_as_it_came(id: Any) -> None:
     peer = opened()
     asked = permission(peer, id)
-    peer.do(peer.driver.answer(asked.key, Answer(option="yes")))
+    peer.do(peer.driver.answer(asked.key, DecisionAnswer(option="yes")))
     assert answered(peer) == {
         "jsonrpc": "2.0",
         "id": id,
@@ -50,17 +56,17 @@ def test_an_answer_carries_the_id_of_its_request_as_it_came(id: Any) -> None:
 
 def test_no_option_means_cancelled() -> None:
     peer = opened()
-    peer.do(peer.driver.answer(permission(peer, options=[]).key, Answer()))
+    peer.do(peer.driver.answer(permission(peer, options=[]).key, DecisionAnswer()))
     assert answered(peer)["result"] == {"outcome": {"outcome": "cancelled"}}
 
 
 def test_a_second_answer_is_not_sent() -> None:
     peer = opened()
     key = permission(peer).key
-    peer.do(peer.driver.answer(key, Answer(option="no")))
+    peer.do(peer.driver.answer(key, DecisionAnswer(option="no")))
     peer.sent.clear()
-    assert peer.driver.answer(key, Answer(option="yes")) == []
-    assert peer.driver.answer("never", Answer(option="yes")) == []
+    assert peer.driver.answer(key, DecisionAnswer(option="yes")) == []
+    assert peer.driver.answer("never", DecisionAnswer(option="yes")) == []
     assert peer.driver.reply(key, {}) == []
     assert peer.driver.refuse(key, -1, "x") == []
 
@@ -69,8 +75,8 @@ def test_an_option_that_was_not_offered_is_refused_and_the_question_stays() -> N
     peer = opened()
     key = permission(peer).key
     with pytest.raises(LocalProtocolError):
-        peer.driver.answer(key, Answer(option="maybe"))
-    peer.do(peer.driver.answer(key, Answer(option="yes")))
+        peer.driver.answer(key, DecisionAnswer(option="maybe"))
+    peer.do(peer.driver.answer(key, DecisionAnswer(option="yes")))
     assert answered(peer)["result"]["outcome"]["optionId"] == "yes"
 
 
@@ -80,16 +86,16 @@ def test_our_id_and_the_agent_s_may_be_the_same() -> None:
     key = permission(peer, id).key
     peer.sent.clear()
     peer.answer(id, {"stopReason": "end_turn"})
-    peer.do(peer.driver.answer(key, Answer(option="yes")))
+    peer.do(peer.driver.answer(key, DecisionAnswer(option="yes")))
     assert answered(peer)["id"] == id
 
 
 def test_parallel_questions_are_answered_each_for_itself() -> None:
     peer = opened()
     first, second = permission(peer, 0), permission(peer, 1, toolCallId="d")
-    peer.do(peer.driver.answer(second.key, Answer(option="no")))
+    peer.do(peer.driver.answer(second.key, DecisionAnswer(option="no")))
     assert answered(peer)["id"] == 1
-    peer.do(peer.driver.answer(first.key, Answer(option="yes")))
+    peer.do(peer.driver.answer(first.key, DecisionAnswer(option="yes")))
     assert answered(peer)["id"] == 0
 
 
@@ -113,7 +119,7 @@ def test_a_question_may_be_the_first_word_about_its_tool_call() -> None:
     permission(peer, title="Run", kind="execute")
     called = peer.only(ToolCalled)
     assert (called.id, called.opens, called.title) == ("c", True, "Run")
-    assert [type(effect) for effect in peer.effects] == [ToolCalled, Asked]
+    assert [type(effect) for effect in peer.effects] == [ToolCalled, DecisionRequested]
 
 
 def test_a_question_that_names_only_the_call_is_shown_by_what_was_said_before() -> None:
@@ -136,7 +142,7 @@ def test_a_question_of_an_unannounced_child_session_is_asked_all_the_same() -> N
     peer = opened()
     params = {"sessionId": "child", "toolCall": {"toolCallId": "c"}, "options": OPTIONS}
     peer.ask("session/request_permission", params)
-    assert peer.only(Asked).options
+    assert peer.only(DecisionRequested).options
 
 
 def test_options_that_are_none_are_left_out() -> None:
@@ -156,7 +162,7 @@ def test_questions_after_a_cancel_are_answered_cancelled_without_asking() -> Non
     assert answered(peer)["result"] == {"outcome": {"outcome": "cancelled"}}
     peer.ask("elicitation/create", {"sessionId": "s1", "mode": "url", "message": "m", "url": "u"})
     assert answered(peer)["result"] == {"action": "cancel"}
-    assert peer.of(Asked) == []
+    assert peer.of(DecisionRequested) == []
 
 
 # --- elicitation
@@ -171,9 +177,9 @@ def elicit(peer: Peer, **params: Any) -> None:
 def test_a_form_is_shown_and_its_content_sent() -> None:
     peer = opened()
     elicit(peer, mode="form", requestedSchema=FORM)
-    asked = peer.only(Asked)
+    asked = peer.only(DecisionRequested)
     assert (asked.kind, asked.title, asked.form) == ("elicitation", "Who?", FORM)
-    peer.do(peer.driver.answer(asked.key, Answer(option="accept", content={"name": "me"})))
+    peer.do(peer.driver.answer(asked.key, DecisionAnswer(option="accept", content={"name": "me"})))
     assert answered(peer)["result"] == {"action": "accept", "content": {"name": "me"}}
 
 
@@ -183,9 +189,9 @@ def test_a_form_is_shown_and_its_content_sent() -> None:
 def test_a_page_is_visited_declined_or_left(option: str | None, action: str) -> None:
     peer = opened()
     elicit(peer, mode="url", url="https://example.org/login", elicitationId="e")
-    asked = peer.only(Asked)
+    asked = peer.only(DecisionRequested)
     assert asked.url == "https://example.org/login"
-    peer.do(peer.driver.answer(asked.key, Answer(option=option)))
+    peer.do(peer.driver.answer(asked.key, DecisionAnswer(option=option)))
     assert answered(peer)["result"] == {"action": action}
 
 
@@ -193,7 +199,7 @@ def test_an_elicitation_has_no_other_answers() -> None:
     peer = opened()
     elicit(peer, mode="form", requestedSchema=FORM)
     with pytest.raises(LocalProtocolError):
-        peer.driver.answer(peer.only(Asked).key, Answer(option="yes"))
+        peer.driver.answer(peer.only(DecisionRequested).key, DecisionAnswer(option="yes"))
 
 
 @pytest.mark.parametrize("params", [{"mode": "voice"}, {"mode": "form"}, {"mode": "url"}, {}])
@@ -201,7 +207,7 @@ def test_an_elicitation_of_another_kind_is_refused(params: dict[str, Any]) -> No
     peer = opened()
     elicit(peer, **params)
     assert answered(peer)["error"]["code"] == -32602
-    assert peer.of(Asked) == []
+    assert peer.of(DecisionRequested) == []
 
 
 def test_the_end_of_an_elicitation_elsewhere_is_reported() -> None:
@@ -230,7 +236,7 @@ def test_a_service_is_passed_on_and_its_result_sent(
     peer = opened()
     params = {"sessionId": "s1", **params}
     peer.ask(method, params)
-    request = peer.only(Requested)
+    request = peer.only(ServiceRequested)
     assert (request.method, request.params) == (method, params)
     peer.do(peer.driver.reply(request.key, result))
     assert answered(peer)["result"] == (result or {})
@@ -243,13 +249,13 @@ def test_a_service_that_was_not_offered_is_refused_at_once(
     peer = Peer(capabilities=client_capabilities())
     peer.ask(method, {"sessionId": "s1", **params})
     assert answered(peer)["error"]["code"] == -32601
-    assert peer.of(Requested) == []
+    assert peer.of(ServiceRequested) == []
 
 
 def test_a_refusal_is_sent_as_an_error_with_its_data() -> None:
     peer = opened()
     peer.ask("fs/read_text_file", {"sessionId": "s1", "path": "/etc/shadow"}, "r1")
-    peer.do(peer.driver.refuse(peer.only(Requested).key, -32002, "outside", {"path": "x"}))
+    peer.do(peer.driver.refuse(peer.only(ServiceRequested).key, -32002, "outside", {"path": "x"}))
     assert answered(peer) == {
         "jsonrpc": "2.0",
         "id": "r1",
@@ -261,7 +267,7 @@ def test_a_service_wants_a_reply_and_a_question_a_decision() -> None:
     peer = opened()
     peer.ask("terminal/create", {"sessionId": "s1", "command": "ls"})
     with pytest.raises(LocalProtocolError):
-        peer.driver.answer(peer.only(Requested).key, Answer())
+        peer.driver.answer(peer.only(ServiceRequested).key, DecisionAnswer())
 
 
 @pytest.mark.parametrize(
@@ -277,7 +283,7 @@ def test_a_request_without_what_it_needs_is_refused_at_once(params: Any) -> None
 def test_a_wrong_optional_parameter_is_left_out() -> None:
     peer = opened()
     peer.ask("fs/read_text_file", {"sessionId": "s1", "path": "/a", "line": "two", "limit": 3})
-    assert peer.only(Requested).params == {"sessionId": "s1", "path": "/a", "limit": 3}
+    assert peer.only(ServiceRequested).params == {"sessionId": "s1", "path": "/a", "limit": 3}
 
 
 @pytest.mark.parametrize("method", ["craft/drainMidTurnQueue", "_vendor/ask", "terminal/zoom", ""])
@@ -305,9 +311,9 @@ def test_a_withdrawn_question_is_answered_once_and_reported(id: Any) -> None:
     peer = opened()
     key = permission(peer, id).key
     peer.say({"method": "$/cancel_request", "params": {"requestId": id}})
-    assert peer.only(Withdrawn).key == key
+    assert peer.only(RequestWithdrawn).key == key
     assert answered(peer)["result"] == {"outcome": {"outcome": "cancelled"}}
-    assert peer.driver.answer(key, Answer(option="yes")) == []
+    assert peer.driver.answer(key, DecisionAnswer(option="yes")) == []
 
 
 def test_a_withdrawn_service_ends_in_an_error() -> None:
@@ -315,7 +321,7 @@ def test_a_withdrawn_service_ends_in_an_error() -> None:
     peer.ask("terminal/wait_for_exit", {"sessionId": "s1", "terminalId": "t"}, 5)
     peer.say({"method": "$/cancel_request", "params": {"requestId": 5}})
     assert answered(peer)["error"]["code"] == -32800
-    assert peer.driver.reply(peer.only(Requested).key, {"exitCode": 0}) == []
+    assert peer.driver.reply(peer.only(ServiceRequested).key, {"exitCode": 0}) == []
 
 
 @pytest.mark.parametrize("params", [{"requestId": "0"}, {"requestId": 1}, {}, None, []])
@@ -323,15 +329,15 @@ def test_a_withdrawal_of_something_else_changes_nothing(params: Any) -> None:
     peer = opened()
     key = permission(peer, 0).key
     peer.say({"method": "$/cancel_request", "params": params})
-    assert peer.of(Withdrawn) == []
-    peer.do(peer.driver.answer(key, Answer(option="yes")))
+    assert peer.of(RequestWithdrawn) == []
+    peer.do(peer.driver.answer(key, DecisionAnswer(option="yes")))
     assert answered(peer)["id"] == 0
 
 
 def test_a_request_whose_reply_cannot_be_encoded_stays_open() -> None:
     peer = opened()
     peer.ask("fs/read_text_file", {"sessionId": "s1", "path": "/a"})
-    key = peer.only(Requested).key
+    key = peer.only(ServiceRequested).key
     with pytest.raises(TypeError):
         peer.driver.reply(key, {"content": object()})
     peer.do(peer.driver.refuse(key, -32603, "broken"))
@@ -346,8 +352,8 @@ def files(peer: Peer, count: int, **params: Any) -> None:
         peer.ask("fs/read_text_file", {"sessionId": "s1", "path": f"/{id}", **params}, id)
 
 
-def passed_on(peer: Peer) -> list[Requested]:
-    found = peer.of(Requested)
+def passed_on(peer: Peer) -> list[ServiceRequested]:
+    found = peer.of(ServiceRequested)
     peer.effects.clear()
     return found
 
@@ -428,4 +434,4 @@ def test_a_withdrawal_is_found_among_thousands_by_its_id_alone() -> None:
     keys = [requested.key for requested in passed_on(peer)]
     for id in ("1", [], {}, True, 1.5, 2, "x"):
         peer.say({"method": "$/cancel_request", "params": {"requestId": id}})
-    assert [withdrawn.key for withdrawn in peer.of(Withdrawn)] == [keys[1], keys[2]]
+    assert [withdrawn.key for withdrawn in peer.of(RequestWithdrawn)] == [keys[1], keys[2]]

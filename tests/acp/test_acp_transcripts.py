@@ -11,7 +11,13 @@ from acp_kit import Peer
 
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Text
-from agentrt._model.driver import Answer, Asked, Spoke, Started, TurnFinished
+from agentrt._model.driver import (
+    DecisionAnswer,
+    DecisionRequested,
+    Started,
+    TextReceived,
+    TurnFinished,
+)
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.ndjson"))
 
@@ -45,7 +51,9 @@ class Replay:
                 self.answer(id, outcome.get("optionId"))
             case "<", {"method": str()}:
                 self.peer.say(message)
-                self.keys |= {message.get("id"): asked.key for asked in self.peer.of(Asked)[-1:]}
+                self.keys |= {
+                    message.get("id"): asked.key for asked in self.peer.of(DecisionRequested)[-1:]
+                }
             case "<", dict():
                 self.response(message)
             case "!", "stdout EOF":
@@ -69,9 +77,9 @@ class Replay:
     def answer(self, id: Any, option: str | None) -> None:
         key = self.keys[id]
         try:
-            self.peer.do(self.peer.driver.answer(key, Answer(option=option)))
+            self.peer.do(self.peer.driver.answer(key, DecisionAnswer(option=option)))
         except LocalProtocolError:  # the option was cut out of the recording
-            self.peer.do(self.peer.driver.answer(key, Answer()))
+            self.peer.do(self.peer.driver.answer(key, DecisionAnswer()))
 
     def response(self, message: dict[str, Any]) -> None:
         id = self.ids.get(message.get("id"), 1000)
@@ -98,7 +106,7 @@ def test_a_recorded_conversation_ends_as_it_did(file: Path) -> None:
     assert [turn for turn in peer.of(TurnFinished) if turn.outcome == "failed"] == [
         turn for turn in peer.of(TurnFinished) if turn.stop_reason is None
     ]
-    assert peer.of(Spoke) or "cancel" in file.stem
+    assert peer.of(TextReceived) or "cancel" in file.stem
     assert "malformed" not in peer.notices()
     assert "foreign_session" not in peer.notices()
 

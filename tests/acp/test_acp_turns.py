@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Audio, Image, Resource, ResourceLink, Text
 from agentrt._model.driver import (
+    BlockReceived,
     CommandsSet,
     ModesSet,
     PlanSet,
-    Said,
-    Showed,
-    Spoke,
     TaskSet,
+    TextReceived,
     TitleSet,
     ToolCalled,
     TurnFinished,
     UsageSet,
+    UserContentReceived,
 )
 from agentrt._model.events import Command, Notice, PlanEntry, Usage
 
@@ -38,8 +38,8 @@ def test_a_turn_is_what_was_said_and_its_end() -> None:
     peer, id = running()
     peer.say(chunk("good"), chunk("bye", messageId="m1"), {"id": id, "result": end("end_turn")})
     assert peer.effects == [
-        Spoke("good"),
-        Spoke("bye", message="m1"),
+        TextReceived("good"),
+        TextReceived("bye", message="m1"),
         TurnFinished(turn="t1", outcome="completed", stop_reason="end_turn"),
     ]
 
@@ -178,9 +178,9 @@ def test_thoughts_images_and_echoes_are_distinguished() -> None:
     peer.update("agent_message_chunk", content=image, messageId="m")
     peer.update("user_message_chunk", content=text)
     assert peer.effects == [
-        Spoke("x", thought=True),
-        Showed(block=Image("aGk=", "image/png"), message="m"),
-        Said(content=[Text("x")]),
+        TextReceived("x", thought=True),
+        BlockReceived(block=Image("aGk=", "image/png"), message="m"),
+        UserContentReceived(content=[Text("x")]),
     ]
 
 
@@ -195,12 +195,12 @@ def test_neighbouring_pieces_of_one_message_are_told_as_one() -> None:
         update("agent_thought_chunk", content=thought),
         chunk("f"),
     )
-    assert peer.of(Spoke) == [
-        Spoke("ab", message="m"),
-        Spoke("c"),
-        Spoke("e"),
-        Spoke("hmhm", thought=True),
-        Spoke("f"),
+    assert peer.of(TextReceived) == [
+        TextReceived("ab", message="m"),
+        TextReceived("c"),
+        TextReceived("e"),
+        TextReceived("hmhm", thought=True),
+        TextReceived("f"),
     ]
 
 
@@ -359,7 +359,7 @@ def test_what_is_said_after_a_cancel_is_still_passed_on() -> None:
     peer, id = running()
     peer.do(peer.driver.cancel())
     peer.say(chunk("last words"), {"id": id, "result": end("cancelled")})
-    assert [type(effect) for effect in peer.effects] == [Spoke, TurnFinished]
+    assert [type(effect) for effect in peer.effects] == [TextReceived, TurnFinished]
 
 
 def test_a_late_answer_never_meets_the_next_prompt() -> None:
@@ -383,7 +383,7 @@ def test_work_that_no_prompt_asked_for_is_passed_on_and_can_be_cancelled() -> No
     peer = opened()
     assert peer.driver.cancel() == []
     peer.say(chunk("by the way"))
-    assert peer.effects == [Spoke("by the way")]
+    assert peer.effects == [TextReceived("by the way")]
     peer.do(peer.driver.cancel())
     assert peer.methods() == ["session/cancel"]
     peer.answer(peer.prompt(), end("end_turn"))
@@ -409,7 +409,7 @@ def test_updates_of_other_sessions_are_dropped_and_reported() -> None:
     peer, _ = running()
     peer.say(chunk("not for you", "s2"))
     assert peer.notices() == ["foreign_session"]
-    assert peer.of(Spoke) == []
+    assert peer.of(TextReceived) == []
 
 
 def test_sub_agents_are_tasks_and_what_they_say_has_a_parent() -> None:
@@ -436,7 +436,7 @@ def test_sub_agents_are_tasks_and_what_they_say_has_a_parent() -> None:
         ("grandchild", "Sub-agent", "running"),
         ("child", "Explore", "completed"),
     ]
-    assert [effect.parent for effect in peer.of(Spoke)] == ["child", "grandchild"]
+    assert [effect.parent for effect in peer.of(TextReceived)] == ["child", "grandchild"]
     calls = [(effect.id, effect.status, effect.parent) for effect in peer.of(ToolCalled)]
     assert calls == [
         ("child", "running", None),  # no tool call of the agent stands for it
@@ -523,5 +523,5 @@ def test_steps_of_a_sub_agent_are_below_its_call_also_if_its_card_comes_later(
     peer.say(*([card, *steps] if announced else [*steps, card]))
     calls = [(e.id, e.parent) for e in peer.of(ToolCalled)]
     assert calls == [("c1", None), ("c2", "c1"), *([] if announced else [("c1", None)])]
-    spoken = [(e.text, e.parent) for e in peer.of(Spoke)]
+    spoken = [(e.text, e.parent) for e in peer.of(TextReceived)]
     assert spoken == [("deep", "c1"), ("hm", "c1"), ("mine", None)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentrt._acp.translate import LONGEST_REASON_CHARS, error_of
-from agentrt._wire.jsonrpc import RpcError
+from agentrt._wire.jsonrpc import JsonRpcError
 
 REASON = "modes apply between turns only"
 
@@ -26,7 +26,7 @@ REASON = "modes apply between turns only"
     ],
 )
 def test_the_text_of_the_data_is_in_the_message_and_the_data_is_kept(data: Any) -> None:
-    error = error_of(RpcError(-32600, "Invalid request", data))
+    error = error_of(JsonRpcError(-32600, "Invalid request", data))
     assert error.message.startswith("Invalid request: ")
     assert REASON in error.message
     assert error.data == {"code": -32600, "data": data}
@@ -34,12 +34,12 @@ def test_the_text_of_the_data_is_in_the_message_and_the_data_is_kept(data: Any) 
 
 @pytest.mark.parametrize("data", [None, {}, [], "", {"message": ""}, "Invalid request"])
 def test_data_without_a_text_adds_nothing(data: Any) -> None:
-    assert error_of(RpcError(-32600, "Invalid request", data)).message in (
+    assert error_of(JsonRpcError(-32600, "Invalid request", data)).message in (
         "Invalid request",
         'Invalid request: {"message":""}',
     )
 
 
 def test_structured_data_is_shortened() -> None:
-    error = error_of(RpcError(1, "no", {"stack": "x" * 10_000}))
+    error = error_of(JsonRpcError(1, "no", {"stack": "x" * 10_000}))
     assert len(error.message) < LONGEST_REASON_CHARS + 20

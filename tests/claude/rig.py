@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from agentrt._claude.driver import ClaudeDriver
 from agentrt._claude.options import ClaudeOptions
 from agentrt._model.content import Text
-from agentrt._model.driver import Answer, Effect, Opening, Write
+from agentrt._model.driver import DecisionAnswer, Effect, Opening, Write
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -71,7 +71,7 @@ class Rig:
         return self.do(self.driver.prompt(turn, [Text(text)]))
 
     def answer(self, key: str, option: str | None = None, **fields: Any) -> list[Effect]:
-        return self.do(self.driver.answer(key, Answer(option=option, **fields)))
+        return self.do(self.driver.answer(key, DecisionAnswer(option=option, **fields)))
 
     def of(self, kind: type[T]) -> list[T]:
         """The effects of one kind so far."""

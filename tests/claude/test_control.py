@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from agentrt._model.content import Text
-from agentrt._model.driver import Answer, Asked, Requested, Returned, TaskSet, ToolCalled, Withdrawn
+from agentrt._model.driver import (
+    CallReturned,
+    DecisionAnswer,
+    DecisionRequested,
+    RequestWithdrawn,
+    ServiceRequested,
+    TaskSet,
+    ToolCalled,
+)
 from agentrt._model.events import ErrorInfo
 
 from .rig import (
@@ -43,7 +51,7 @@ def mcp(id: str, message: Json) -> Json:
 
 
 def test_a_permission_request_says_what_it_is_about(rig: Rig) -> None:
-    asked = only(rig.feed(ask(description="list files", blocked_path="/etc")), Asked)
+    asked = only(rig.feed(ask(description="list files", blocked_path="/etc")), DecisionRequested)
     assert (asked.kind, asked.name, asked.tool_call) == ("permission", "Bash", "c1")
     assert (asked.title, asked.tool_kind, asked.input) == ("ls", "execute", {"command": "ls"})
     assert asked.detail == {"description": "list files", "blocked_path": "/etc"}
@@ -51,7 +59,7 @@ def test_a_permission_request_says_what_it_is_about(rig: Rig) -> None:
 
 
 def test_suggestions_make_a_lasting_permission_possible(rig: Rig) -> None:
-    asked = only(rig.feed(ask(permission_suggestions=[SUGGESTION])), Asked)
+    asked = only(rig.feed(ask(permission_suggestions=[SUGGESTION])), DecisionRequested)
     assert asked.options[1].name == "Always allow Bash(ls:*) in this session"
     rig.answer(asked.key, "allow_always")
     assert rig.last()["response"]["updatedPermissions"] == [SUGGESTION]
@@ -59,7 +67,7 @@ def test_suggestions_make_a_lasting_permission_possible(rig: Rig) -> None:
 
 def test_a_lasting_permission_is_not_offered_where_the_cli_forbids_it(rig: Rig) -> None:
     fields = {"permission_suggestions": [SUGGESTION], "suppress_always_allow_rule": True}
-    asked = only(rig.feed(ask(**fields)), Asked)
+    asked = only(rig.feed(ask(**fields)), DecisionRequested)
     assert [o.id for o in asked.options] == ["allow_once", "reject_once"]
 
 
@@ -103,7 +111,7 @@ def test_a_denied_call_ends_denied_without_the_clis_own_word(rig: Rig) -> None:
 
 def test_requests_are_answered_in_any_order_and_once(rig: Rig) -> None:
     rig.feed(ask("r1"), ask("r2"), ask("r1"))
-    assert len(rig.of(Asked)) == 2
+    assert len(rig.of(DecisionRequested)) == 2
     rig.answer("k2", "allow_once")
     rig.answer("k1", "allow_once")
     rig.answer("k1", "reject_once")
@@ -116,7 +124,7 @@ def test_requests_are_answered_in_any_order_and_once(rig: Rig) -> None:
 def test_a_withdrawn_request_is_not_answered(rig: Rig) -> None:
     rig.feed(ask("r1"))
     told = rig.feed({"type": "control_cancel_request", "request_id": "r1"})
-    assert told == [Withdrawn("k1")]
+    assert told == [RequestWithdrawn("k1")]
     before = len(rig.written)
     rig.answer("k1", "allow_once")
     assert len(rig.written) == before
@@ -124,7 +132,7 @@ def test_a_withdrawn_request_is_not_answered(rig: Rig) -> None:
 
 def test_leaving_plan_mode_offers_how_to_go_on(rig: Rig) -> None:
     plan = {"plan": "# do it"}
-    asked = only(rig.feed(ask(name="ExitPlanMode", input=plan)), Asked)
+    asked = only(rig.feed(ask(name="ExitPlanMode", input=plan)), DecisionRequested)
     assert [o.kind for o in asked.options] == ["allow_always", "allow_once", "reject_once"]
     rig.answer(asked.key, "allow_always")
     mode = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
@@ -144,9 +152,9 @@ def test_what_a_background_agent_asks_belongs_to_no_turn(rig: Rig) -> None:
         request("r3", "hook_callback", callback_id="h", input={"agent_id": "a1"}),
     )
     assert [(type(effect), effect.background) for effect in told] == [  # type: ignore[union-attr]
-        (Asked, True),
-        (Requested, True),
-        (Requested, True),
+        (DecisionRequested, True),
+        (ServiceRequested, True),
+        (ServiceRequested, True),
     ]
 
 
@@ -154,15 +162,15 @@ def test_what_a_sub_agent_in_the_foreground_asks_belongs_to_its_turn(rig: Rig) -
     task = {"task_id": "a1", "task_type": "local_agent", "tool_use_id": "c1"}
     rig.feed(assistant(tool_use("c1", "Agent")))
     rig.feed(system("task_started", is_backgrounded=False, **task))
-    assert not only(rig.feed(ask("r1", call="c2", agent_id="a1")), Asked).background
+    assert not only(rig.feed(ask("r1", call="c2", agent_id="a1")), DecisionRequested).background
 
 
 def test_a_background_agents_request_is_about_its_call_and_no_turn(rig: Rig) -> None:
     task = {"task_id": "a1", "task_type": "local_agent", "tool_use_id": "c9"}
     rig.feed(system("task_started", is_backgrounded=True, **task))
-    asked = only(rig.feed(ask(agent_id="a1")), Asked)
+    asked = only(rig.feed(ask(agent_id="a1")), DecisionRequested)
     assert (asked.tool_call, asked.background) == ("c1", True)
-    other = only(rig.feed(ask("r2", agent_id="other")), Asked)
+    other = only(rig.feed(ask("r2", agent_id="other")), DecisionRequested)
     assert (other.tool_call, other.background) == ("c1", False)
 
 
@@ -183,7 +191,7 @@ QUESTIONS = {
 
 
 def test_questions_are_a_form(rig: Rig) -> None:
-    asked = only(rig.feed(ask(name="AskUserQuestion", input=QUESTIONS)), Asked)
+    asked = only(rig.feed(ask(name="AskUserQuestion", input=QUESTIONS)), DecisionRequested)
     assert (asked.kind, asked.options) == ("elicitation", [])
     assert asked.form == {
         "type": "object",
@@ -226,7 +234,7 @@ def test_questions_without_answers_are_denied(rig: Rig) -> None:
 
 @pytest.mark.parametrize("broken", [None, 7, {"questions": 7}, {"questions": [7, {}]}])
 def test_broken_questions_still_make_a_form(rig: Rig, broken: Any) -> None:
-    asked = only(rig.feed(ask(name="AskUserQuestion", input=broken)), Asked)
+    asked = only(rig.feed(ask(name="AskUserQuestion", input=broken)), DecisionRequested)
     assert asked.form is not None
     assert asked.form["type"] == "object"
 
@@ -234,16 +242,21 @@ def test_broken_questions_still_make_a_form(rig: Rig, broken: Any) -> None:
 @pytest.mark.parametrize(
     ("answer", "response"),
     [
-        (Answer(option="accept", content={"a": 1}), {"action": "accept", "content": {"a": 1}}),
-        (Answer(option="accept"), {"action": "accept", "content": {}}),
-        (Answer(option="decline"), {"action": "decline"}),
-        (Answer(), {"action": "cancel"}),
+        (
+            DecisionAnswer(option="accept", content={"a": 1}),
+            {"action": "accept", "content": {"a": 1}},
+        ),
+        (DecisionAnswer(option="accept"), {"action": "accept", "content": {}}),
+        (DecisionAnswer(option="decline"), {"action": "decline"}),
+        (DecisionAnswer(), {"action": "cancel"}),
     ],
 )
-def test_an_mcp_servers_form_is_an_elicitation(rig: Rig, answer: Answer, response: Json) -> None:
+def test_an_mcp_servers_form_is_an_elicitation(
+    rig: Rig, answer: DecisionAnswer, response: Json
+) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     fields = {"mcp_server_name": "db", "message": "How many?", "requested_schema": schema}
-    asked = only(rig.feed(request("r1", "elicitation", **fields)), Asked)
+    asked = only(rig.feed(request("r1", "elicitation", **fields)), DecisionRequested)
     assert (asked.kind, asked.title, asked.form, asked.name) == (
         "elicitation",
         "How many?",
@@ -256,7 +269,10 @@ def test_an_mcp_servers_form_is_an_elicitation(rig: Rig, answer: Answer, respons
 
 def test_an_mcp_servers_page_is_an_elicitation_with_an_address(rig: Rig) -> None:
     fields = {"message": "Sign in", "mode": "url", "url": "https://example.org"}
-    assert only(rig.feed(request("r1", "elicitation", **fields)), Asked).url == fields["url"]
+    assert (
+        only(rig.feed(request("r1", "elicitation", **fields)), DecisionRequested).url
+        == fields["url"]
+    )
 
 
 # --- services
@@ -264,7 +280,7 @@ def test_an_mcp_servers_page_is_an_elicitation_with_an_address(rig: Rig) -> None
 
 def test_a_hook_is_a_request(rig: Rig) -> None:
     body = {"callback_id": "h1", "input": {"hook_event_name": "Stop"}, "tool_use_id": None}
-    asked = only(rig.feed(request("r1", "hook_callback", **body)), Requested)
+    asked = only(rig.feed(request("r1", "hook_callback", **body)), ServiceRequested)
     assert (asked.method, asked.params) == ("hook", body)
     rig.do(rig.driver.reply(asked.key, {"decision": "block"}))
     assert rig.last()["response"] == {"decision": "block"}
@@ -290,7 +306,7 @@ def test_a_result_that_is_no_json_is_an_error(rig: Rig) -> None:
 
 def test_an_in_process_tool_is_called_over_mcp(rig: Rig) -> None:
     call = {"id": 2, "method": "tools/call", "params": {"name": "record"}}
-    asked = only(rig.feed(mcp("r1", call)), Requested)
+    asked = only(rig.feed(mcp("r1", call)), ServiceRequested)
     assert asked.method == "mcp"
     assert asked.params == {"server": "app", "message": {"jsonrpc": "2.0", **call}}
     answer = {"jsonrpc": "2.0", "id": 2, "result": {"content": []}}
@@ -312,7 +328,7 @@ def test_a_failed_tool_does_not_fail_its_server(rig: Rig, refused: bool) -> None
 def test_an_mcp_notification_is_acknowledged_at_once_and_handed_on(rig: Rig) -> None:
     told = rig.feed(mcp("r1", {"method": "notifications/initialized"}))
     assert rig.last()["response"] == {"mcp_response": {"jsonrpc": "2.0", "result": {}}}
-    asked = only(told, Requested)
+    asked = only(told, ServiceRequested)
     before = len(rig.written)
     rig.do(rig.driver.reply(asked.key, None))
     assert len(rig.written) == before
@@ -322,7 +338,7 @@ def test_a_cancelled_mcp_call_is_withdrawn(rig: Rig) -> None:
     rig.feed(mcp("r1", {"id": 2, "method": "tools/call"}))
     rig.feed(mcp("r2", {"id": 3, "method": "tools/call"}))
     gone = {"method": "notifications/cancelled", "params": {"requestId": 2, "reason": "x"}}
-    assert rig.feed(mcp("r3", gone)) == [Withdrawn("k1")]
+    assert rig.feed(mcp("r3", gone)) == [RequestWithdrawn("k1")]
     assert rig.last()["request_id"] == "r3"
     before = len(rig.written)
     rig.do(rig.driver.reply("k1", {"jsonrpc": "2.0", "id": 2, "result": {}}))
@@ -377,12 +393,12 @@ def test_calls_in_neutral_and_in_claudes_words(
     rig.do(rig.driver.call("x1", method, params))
     assert rig.written[-1]["request"] == sent
     told = rig.feed(success(rig.written[-1]["request_id"], {"ok": 1}))
-    assert only(told, Returned) == Returned("x1", {"ok": 1})
+    assert only(told, CallReturned) == CallReturned("x1", {"ok": 1})
 
 
 @pytest.mark.parametrize("method", ["set_option", "list_sessions", "logout", "initialize"])
 def test_what_a_session_cannot_be_asked_is_unsupported(rig: Rig, method: str) -> None:
-    error = only(rig.do(rig.driver.call("x1", method, {})), Returned).error
+    error = only(rig.do(rig.driver.call("x1", method, {})), CallReturned).error
     assert error is not None
     assert error.code == "unsupported"
 
@@ -396,7 +412,7 @@ def test_a_refused_call_returns_its_error(rig: Rig) -> None:
         "error_code": "unsupported_request",
     }
     told = rig.feed({"type": "control_response", "response": body})
-    assert only(told, Returned).error == ErrorInfo("unsupported", body["error"])
+    assert only(told, CallReturned).error == ErrorInfo("unsupported", body["error"])
 
 
 def test_a_call_that_nobody_waits_for_is_withdrawn_and_its_answer_dropped(rig: Rig) -> None:
@@ -416,7 +432,7 @@ def test_echoes_of_our_own_answers_are_no_answers(rig: Rig) -> None:
 
 def test_calls_end_with_the_process(rig: Rig) -> None:
     rig.do(rig.driver.call("x1", "mcp_status", {}))
-    error = only(rig.do(rig.driver.receive_eof()), Returned).error
+    error = only(rig.do(rig.driver.receive_eof()), CallReturned).error
     assert error is not None
     assert error.code == "closed"
 
@@ -434,7 +450,7 @@ def test_files_are_rewound_to_a_turn(rig: Rig) -> None:
         "user_message_id": "u1",
         "dry_run": True,
     }
-    error = only(rig.do(rig.driver.call("x2", "rewind_files", {"turn": "t9"})), Returned).error
+    error = only(rig.do(rig.driver.call("x2", "rewind_files", {"turn": "t9"})), CallReturned).error
     assert error is not None
     assert error.code == "unknown_turn"
 

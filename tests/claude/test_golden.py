@@ -15,16 +15,16 @@ from agentrt._claude.options import ClaudeOptions
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Text
 from agentrt._model.driver import (
-    Asked,
-    Requested,
-    Returned,
-    SpeechEnded,
-    Spoke,
+    CallReturned,
+    DecisionRequested,
+    RequestWithdrawn,
+    ServiceRequested,
     TaskSet,
+    TextEnded,
+    TextReceived,
     ToolCalled,
     TurnBegan,
     TurnFinished,
-    Withdrawn,
 )
 from agentrt._model.events import Notice
 
@@ -49,7 +49,7 @@ def replay(name: str) -> Rig:
                 id = m["response"]["request_id"]
                 m["response"]["request_id"] = ours.get(id, id)
             for effect in rig.feed(m):
-                if isinstance(effect, Asked | Requested):
+                if isinstance(effect, DecisionRequested | ServiceRequested):
                     keys[m["request_id"]] = effect.key
         elif line["dir"] == ">" and m["type"] == "control_response":
             key = keys.get(m["response"]["request_id"])
@@ -106,9 +106,9 @@ def spoken(rig: Rig) -> list[str]:
     """The texts of the main agent, one per item."""
     texts = [""]
     for effect in rig.effects:
-        if isinstance(effect, Spoke) and not effect.thought and effect.parent is None:
+        if isinstance(effect, TextReceived) and not effect.thought and effect.parent is None:
             texts[-1] += effect.text
-        elif isinstance(effect, SpeechEnded) and effect.parent is None and texts[-1]:
+        elif isinstance(effect, TextEnded) and effect.parent is None and texts[-1]:
             texts.append("")
     return [t for t in texts if t]
 
@@ -132,14 +132,14 @@ def test_every_trace_is_understood_line_by_line(name: str) -> None:
 def test_text_and_thought_are_reported_once_though_they_arrive_twice() -> None:
     rig = replay("text")
     assert spoken(rig) == ["Hello after thinking.", "Hello from the scripted model."]
-    assert "".join(e.text for e in rig.of(Spoke) if e.thought) == "I should greet."
+    assert "".join(e.text for e in rig.of(TextReceived) if e.thought) == "I should greet."
     assert endings(rig) == [("t1", "completed", "end_turn"), ("t2", "completed", "end_turn")]
     assert rig.driver.idle
 
 
 def test_an_allowed_tool_runs_and_completes() -> None:
     rig = replay("tool_allow")
-    (asked,) = rig.of(Asked)
+    (asked,) = rig.of(DecisionRequested)
     assert (asked.name, asked.tool_call, asked.kind) == ("Bash", "toolu_00000002", "permission")
     assert calls(rig) == {"toolu_00000002": ["running", "completed"]}
     assert endings(rig)[0][1] == "completed"
@@ -175,8 +175,8 @@ def test_an_interrupted_shell_command_is_cancelled_not_denied() -> None:
 
 def test_an_interrupt_takes_back_the_open_permission_request() -> None:
     rig = replay("interrupt_permission")
-    (asked,) = rig.of(Asked)
-    assert rig.of(Withdrawn) == [Withdrawn(asked.key)]
+    (asked,) = rig.of(DecisionRequested)
+    assert rig.of(RequestWithdrawn) == [RequestWithdrawn(asked.key)]
     assert endings(rig) == [("t1", "cancelled", "aborted_tools"), ("t2", "completed", "end_turn")]
     # The recording host answered too late; the driver did not.
     answers = [m for m in rig.written if m["type"] == "control_response"]
@@ -185,22 +185,24 @@ def test_an_interrupt_takes_back_the_open_permission_request() -> None:
 
 def test_an_interrupt_takes_back_the_running_call_of_an_in_process_tool() -> None:
     rig = replay("interrupt_mcp")
-    call = next(r for r in rig.of(Requested) if r.params["message"].get("method") == "tools/call")
-    assert rig.of(Withdrawn) == [Withdrawn(call.key)]
+    call = next(
+        r for r in rig.of(ServiceRequested) if r.params["message"].get("method") == "tools/call"
+    )
+    assert rig.of(RequestWithdrawn) == [RequestWithdrawn(call.key)]
     assert endings(rig)[0] == ("t1", "cancelled", "aborted_tools")
 
 
 def test_an_in_process_tool_is_asked_for_list_and_call() -> None:
     rig = replay("mcp_tool")
-    methods = [r.params["message"]["method"] for r in rig.of(Requested)]
+    methods = [r.params["message"]["method"] for r in rig.of(ServiceRequested)]
     assert methods == ["initialize", "notifications/initialized", "tools/list", "tools/call"]
-    assert {r.params["server"] for r in rig.of(Requested)} == {"app"}
+    assert {r.params["server"] for r in rig.of(ServiceRequested)} == {"app"}
     assert endings(rig)[0][1] == "completed"
 
 
 def test_a_question_is_an_elicitation_with_a_form() -> None:
     rig = replay("ask_user")
-    (asked,) = rig.of(Asked)
+    (asked,) = rig.of(DecisionRequested)
     assert asked.kind == "elicitation"
     assert asked.form is not None
     assert asked.form["properties"]["Which?"]["oneOf"][1]["const"] == "B"
@@ -220,7 +222,7 @@ def test_a_continuation_after_an_empty_ledger_is_a_turn_of_its_own() -> None:
     """A background agent settles before its turn's result; Claude goes on without `idle`."""
     rig = replay("subagent_bg")
     assert endings(rig) == [("t1", "completed", "end_turn"), (None, "completed", "end_turn")]
-    said = [(e.parent is None, e.text) for e in rig.of(Spoke)]
+    said = [(e.parent is None, e.text) for e in rig.of(TextReceived)]
     assert said == [
         (True, "Agent started."),
         (False, "Calling the app."),
@@ -229,7 +231,7 @@ def test_a_continuation_after_an_empty_ledger_is_a_turn_of_its_own() -> None:
     ]
     report = rig.of(TaskSet)[-1]
     assert (report.task.status, report.task.detail) == ("completed", "The app has answered.")
-    methods = [r.params["message"].get("method") for r in rig.of(Requested)]
+    methods = [r.params["message"].get("method") for r in rig.of(ServiceRequested)]
     assert "tools/call" in methods  # but its calls of our tools arrive
 
 
@@ -238,7 +240,7 @@ def test_an_interrupt_without_a_turn_is_not_sent() -> None:
     requests = [m["request"]["subtype"] for m in rig.written if m["type"] == "control_request"]
     assert requests == ["initialize", "stop_task"]
     assert rig.of(TaskSet)[-1].task.status == "cancelled"
-    assert [r.error for r in rig.of(Returned)] == [None]
+    assert [r.error for r in rig.of(CallReturned)] == [None]
 
 
 def test_a_prompt_sent_into_a_running_turn_shares_its_end() -> None:

@@ -14,19 +14,19 @@ from agentrt._claude.options import ClaudeOptions, HookMatcher, effective
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Image
 from agentrt._model.driver import (
-    Answer,
-    Asked,
+    CallReturned,
+    DecisionAnswer,
+    DecisionRequested,
     Driver,
     EndsBySilence,
     Opening,
-    Returned,
+    RequestWithdrawn,
     Signal,
-    SpeechEnded,
-    Spoke,
     Started,
+    TextEnded,
+    TextReceived,
     ToolCalled,
     TurnFinished,
-    Withdrawn,
 )
 from agentrt._model.events import Notice
 
@@ -96,9 +96,9 @@ def test_snapshots_report_only_what_is_new(rig: Rig) -> None:
         result(),
     )
     spoken = [
-        ("|" if isinstance(e, SpeechEnded) else e.text)
+        ("|" if isinstance(e, TextEnded) else e.text)
         for e in told
-        if isinstance(e, Spoke | SpeechEnded)
+        if isinstance(e, TextReceived | TextEnded)
     ]
     assert spoken == ["hm", "m", "|", "so", " it is", "|", "next", "|"]
     assert [e.status for e in told if isinstance(e, ToolCalled)] == ["running", "completed"]
@@ -109,12 +109,12 @@ def test_snapshots_without_ids_are_distinguished_by_what_they_say(rig: Rig) -> N
         return {"type": "assistant", "message": {"role": "assistant", "content": list(blocks)}}
 
     told = rig.feed(snapshot(text("one")), snapshot(text("two")), snapshot(text("two more")))
-    assert "".join(e.text for e in told if isinstance(e, Spoke)) == "onetwo more"
+    assert "".join(e.text for e in told if isinstance(e, TextReceived)) == "onetwo more"
 
 
 def test_thoughts_may_be_called_texts(rig: Rig) -> None:
     told = rig.feed(assistant({"type": "thinking", "text": "hmm"}))
-    assert only(told, Spoke) == Spoke("hmm", True, "m1")
+    assert only(told, TextReceived) == TextReceived("hmm", True, "m1")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_thoughts_may_be_called_texts(rig: Rig) -> None:
     [("allow_once", "approve", "completed"), ("reject_once", "deny", "denied")],
 )
 def test_every_tool_call_is_asked_about(rig: Rig, option: str, line: str, status: str) -> None:
-    asked = only(rig.feed(assistant(tool_use("c1", "Bash", command="ls"))), Asked)
+    asked = only(rig.feed(assistant(tool_use("c1", "Bash", command="ls"))), DecisionRequested)
     assert (asked.kind, asked.tool_call, asked.title) == ("permission", "c1", "ls")
     rig.answer(asked.key, option)
     assert rig.written[-1] == {"type": line, "tool_use_id": "c1"}
@@ -138,14 +138,17 @@ def test_a_refusal_to_decide_is_a_denial(rig: Rig) -> None:
 
 def test_answers_to_questions_are_the_tools_result(rig: Rig) -> None:
     questions = [{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]
-    asked = only(rig.feed(assistant(tool_use("c1", "AskUserQuestion", questions=questions))), Asked)
+    asked = only(
+        rig.feed(assistant(tool_use("c1", "AskUserQuestion", questions=questions))),
+        DecisionRequested,
+    )
     rig.answer(asked.key, "accept", content={"Which?": "B"})
     assert rig.written[-1] == {"type": "tool_result", "tool_use_id": "c1", "content": "B"}
 
 
 def test_a_call_that_runs_unasked_withdraws_the_question(rig: Rig) -> None:
     rig.feed(assistant(tool_use("c1", "Read", file_path="/a")))
-    assert only(rig.feed(tool_result("c1")), Withdrawn).key == "k1"
+    assert only(rig.feed(tool_result("c1")), RequestWithdrawn).key == "k1"
     before = len(rig.written)
     rig.answer("k1", "allow_once")
     assert len(rig.written) == before
@@ -157,7 +160,9 @@ def test_a_program_that_may_do_everything_is_not_asked() -> None:
     rig.do(rig.driver.start(rig.opening))
     rig.prompt()
     assert not [
-        e for e in rig.feed(assistant(tool_use("c1", "Bash", command="ls"))) if isinstance(e, Asked)
+        e
+        for e in rig.feed(assistant(tool_use("c1", "Bash", command="ls")))
+        if isinstance(e, DecisionRequested)
     ]
 
 
@@ -189,7 +194,7 @@ def test_only_text_can_be_sent(rig: Rig) -> None:
 
 
 def test_nothing_can_be_called(rig: Rig) -> None:
-    error = only(rig.do(rig.driver.call("x", "set_mode", {"mode": "plan"})), Returned).error
+    error = only(rig.do(rig.driver.call("x", "set_mode", {"mode": "plan"})), CallReturned).error
     assert error is not None
     assert error.code == "unsupported"
     assert rig.driver.goodbye() == []
@@ -230,19 +235,19 @@ def test_what_comes_late_of_an_aborted_message_is_not_shown(rig: Rig) -> None:
     rig.do([*rig.driver.cancel(), *rig.driver.settle()])
     rig.prompt("and?", "t2")
     rig.feed(assistant(text("one two")), assistant(text("three"), id="m2"))
-    assert "".join(e.text for e in rig.of(Spoke)) == "onethree"
+    assert "".join(e.text for e in rig.of(TextReceived)) == "onethree"
 
 
 def test_nothing_is_asked_for_a_turn_that_was_aborted_or_is_over(rig: Rig) -> None:
     rig.do(rig.driver.cancel())
     rig.feed(assistant(tool_use("c1", "Bash", command="ls")))
     rig.feed(result(is_error=True), assistant(tool_use("c2", "Bash", command="ls"), id="m2"))
-    assert not rig.of(Asked)
+    assert not rig.of(DecisionRequested)
 
 
 def test_a_call_is_over_when_the_next_message_begins(rig: Rig) -> None:
     rig.feed(assistant(tool_use("c1", "Read", file_path="/a")))
-    assert only(rig.feed(assistant(text("I read it."), id="m2")), Withdrawn).key == "k1"
+    assert only(rig.feed(assistant(text("I read it."), id="m2")), RequestWithdrawn).key == "k1"
     before = len(rig.written)
     rig.answer("k1", "allow_once")
     assert len(rig.written) == before
@@ -251,7 +256,7 @@ def test_a_call_is_over_when_the_next_message_begins(rig: Rig) -> None:
 def test_a_call_that_is_asked_about_stays_open_while_its_message_grows(rig: Rig) -> None:
     call = tool_use("c1", "Bash", command="ls")
     rig.feed(assistant(call), assistant(call, text("and")), assistant(call, text("and so")))
-    assert not rig.of(Withdrawn)
+    assert not rig.of(RequestWithdrawn)
 
 
 # --- what it cannot do
@@ -259,7 +264,7 @@ def test_a_call_that_is_asked_about_stays_open_while_its_message_grows(rig: Rig)
 
 def test_another_input_than_the_models_is_denied_rather_than_forgotten(rig: Rig) -> None:
     rig.feed(assistant(tool_use("c1", "Bash", command="rm -rf /")))
-    answer = Answer(option="allow_once", updated_input={"command": "ls"})
+    answer = DecisionAnswer(option="allow_once", updated_input={"command": "ls"})
     told = rig.do(rig.driver.answer("k1", answer))
     assert only(told, Notice).code == "unsupported"
     assert rig.written[-1] == {"type": "deny", "tool_use_id": "c1"}

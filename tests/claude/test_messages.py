@@ -9,7 +9,7 @@ import pytest
 
 from agentrt._claude import messages as wire
 from agentrt._claude.driver import ClaudeDriver
-from agentrt._model.driver import Spoke, TurnFinished
+from agentrt._model.driver import TextReceived, TurnFinished
 from agentrt._model.events import Notice
 
 from .rig import INIT, Json, Rig, assistant, only, result, state, text
@@ -103,7 +103,7 @@ def test_a_line_of_ten_megabytes_is_a_message() -> None:
     told = []
     for start in range(0, len(data), 1 << 16):
         told += rig.do(rig.driver.receive(data[start : start + (1 << 16)]))
-    assert len(only(told, Spoke).text) == 10_000_000
+    assert len(only(told, TextReceived).text) == 10_000_000
 
 
 def test_a_line_over_the_limit_costs_only_itself() -> None:
@@ -112,4 +112,4 @@ def test_a_line_over_the_limit_costs_only_itself() -> None:
     rig.prompt()
     told = rig.feed(assistant(text("x" * 2000)), assistant(text("short"), id="m2"))
     assert only(told, Notice).code == "line_too_long"
-    assert only(told, Spoke).text == "short"
+    assert only(told, TextReceived).text == "short"

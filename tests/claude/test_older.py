@@ -12,7 +12,14 @@ import pytest
 
 from agentrt._claude.legacy import LegacyDriver
 from agentrt._claude.options import ClaudeOptions
-from agentrt._model.driver import Asked, Spoke, TaskSet, ToolCalled, TurnBegan, TurnFinished
+from agentrt._model.driver import (
+    DecisionRequested,
+    TaskSet,
+    TextReceived,
+    ToolCalled,
+    TurnBegan,
+    TurnFinished,
+)
 from agentrt._model.events import Notice
 
 from .rig import (
@@ -244,14 +251,14 @@ def test_a_call_that_returns_while_its_task_lives_runs_in_the_background(rig: Ri
     assert statuses(rig) == ["running"]
     assert rig.of(TaskSet)[-1].detaches
     rig.feed(assistant(text("deep down"), parent="c1", id="m9"))
-    assert ("c1", "deep down") in [(e.parent, e.text) for e in rig.of(Spoke)]
+    assert ("c1", "deep down") in [(e.parent, e.text) for e in rig.of(TextReceived)]
 
 
 def test_a_call_that_returns_behind_its_task_ran_in_the_foreground(rig: Rig) -> None:
     use, began, returned = launches()
     rig.feed(use, began, assistant(text("shown"), parent="c1", id="m9"), ENDED, returned)
     assert statuses(rig) == []
-    assert [e.text for e in rig.of(Spoke)] == ["shown"]
+    assert [e.text for e in rig.of(TextReceived)] == ["shown"]
 
 
 def test_a_question_before_its_call_is_shown_below_the_agent_that_asks(rig: Rig) -> None:
@@ -265,7 +272,7 @@ def test_a_question_before_its_call_is_shown_below_the_agent_that_asks(rig: Rig)
 def test_a_question_of_an_agent_in_the_background_shows_its_call(rig: Rig) -> None:
     rig.feed(*launches(), ask("r1", call="c2", agent_id="a1"))
     assert [called.id for called in rig.of(ToolCalled)] == ["c1", "c1", "c2"]
-    assert rig.of(Asked)[0].background
+    assert rig.of(DecisionRequested)[0].background
 
 
 def test_a_call_that_was_interrupted_moves_nothing_to_the_background(rig: Rig) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentrt._claude.options import ClaudeOptions
-from agentrt._model.driver import Spoke, TurnFinished
+from agentrt._model.driver import TextReceived, TurnFinished
 
 from .rig import INIT, NOTIFIED, Json, Rig, assistant, only, result, state, system, text
 
@@ -81,7 +81,7 @@ def test_the_clis_words_about_an_api_error_are_not_the_models() -> None:
     said = assistant(text("Invalid API key"), error="authentication_failed")
     said["message"]["model"] = "<synthetic>"
     rig.feed(state("running"), INIT, said)
-    assert not rig.of(Spoke)
+    assert not rig.of(TextReceived)
 
 
 def test_internal_diagnostics_are_never_shown() -> None:

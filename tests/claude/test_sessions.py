@@ -21,7 +21,7 @@ from agentrt._claude.sessions import (
 )
 from agentrt._errors import SessionNotFound
 from agentrt._model.content import Text, ToolText
-from agentrt._model.driver import Said, SpeechEnded, Spoke, ToolCalled
+from agentrt._model.driver import TextEnded, TextReceived, ToolCalled, UserContentReceived
 
 from .rig import Json, text, tool_use
 
@@ -153,8 +153,10 @@ def test_entries_that_go_round_in_a_circle_are_read_once(config: Path) -> None:
 
 def test_the_history_is_reported_as_a_replay(config: Path) -> None:
     told = history(find_session(config, ONE))
-    assert told[0] == Said(content=[Text("list the files")], message="a", replay=True)
-    assert told[1] == Spoke("Both at once.", message="m1", replay=True)
+    assert told[0] == UserContentReceived(
+        content=[Text("list the files")], message="a", replay=True
+    )
+    assert told[1] == TextReceived("Both at once.", message="m1", replay=True)
     calls = [e for e in told if isinstance(e, ToolCalled)]
     assert [(e.id, e.status) for e in calls] == [
         ("c1", "running"),
@@ -163,7 +165,7 @@ def test_the_history_is_reported_as_a_replay(config: Path) -> None:
         ("c2", "completed"),
     ]
     assert calls[2].content == [ToolText(Text("README.md"))]
-    assert all(e.replay for e in told if not isinstance(e, SpeechEnded))
+    assert all(e.replay for e in told if not isinstance(e, TextEnded))
 
 
 def test_what_was_never_said_is_not_reported(config: Path) -> None:
@@ -171,7 +173,7 @@ def test_what_was_never_said_is_not_reported(config: Path) -> None:
     meta = entry("user", "j", "i", "caveat", isMeta=True)
     output = entry("user", "k", "j", "<local-command-stdout>x</local-command-stdout>")
     write(path, [*CONVERSATION, meta, output])
-    assert len([e for e in history(path) if isinstance(e, Said)]) == 1
+    assert len([e for e in history(path) if isinstance(e, UserContentReceived)]) == 1
 
 
 def test_a_deleted_session_is_gone_with_all_that_belongs_to_it(config: Path) -> None:

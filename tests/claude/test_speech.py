@@ -8,17 +8,17 @@ from msgspec import UNSET
 from agentrt._claude.toolkit import kind_of, locations_of, title_of
 from agentrt._model.content import Diff, Image, Text, ToolText
 from agentrt._model.driver import (
+    BlockReceived,
     CommandsSet,
     Effect,
     ModesSet,
     PlanSet,
-    Said,
-    Showed,
-    SpeechEnded,
-    Spoke,
     TaskSet,
+    TextEnded,
+    TextReceived,
     ToolCalled,
     UsageSet,
+    UserContentReceived,
 )
 from agentrt._model.events import Notice, PlanEntry
 
@@ -45,9 +45,9 @@ from .rig import (
 def shape(effects: list[Effect]) -> list[object]:
     """Speech as texts and ends."""
     return [
-        e.text if isinstance(e, Spoke) else "|"
+        e.text if isinstance(e, TextReceived) else "|"
         for e in effects
-        if isinstance(e, Spoke | SpeechEnded)
+        if isinstance(e, TextReceived | TextEnded)
     ]
 
 
@@ -96,7 +96,7 @@ def test_blocks_of_one_message_are_distinguished(rig: Rig) -> None:
         assistant(text("so"), id="m1"),
         event("content_block_stop", index=1),
     )
-    spoken = [e for e in told if isinstance(e, Spoke)]
+    spoken = [e for e in told if isinstance(e, TextReceived)]
     assert [(e.text, e.thought, e.message) for e in spoken] == [
         ("hmm", True, "m1"),
         ("so", False, "m1"),
@@ -107,7 +107,7 @@ def test_blocks_of_one_message_are_distinguished(rig: Rig) -> None:
 def test_interleaved_streams_of_two_agents_stay_apart(rig: Rig) -> None:
     main, sub = streamed("main"), streamed("sub", id="m2", parent="c1")
     told = rig.feed(*[line for pair in zip(main, sub, strict=True) for line in pair])
-    assert [(e.text, e.parent) for e in told if isinstance(e, Spoke)] == [
+    assert [(e.text, e.parent) for e in told if isinstance(e, TextReceived)] == [
         ("main", None),
         ("sub", "c1"),
     ]
@@ -125,7 +125,7 @@ def test_content_as_a_plain_string_is_text(rig: Rig) -> None:
 def test_an_image_in_the_answer_is_shown(rig: Rig) -> None:
     source = {"type": "base64", "media_type": "image/png", "data": "aGk="}
     told = rig.feed(assistant({"type": "image", "source": source}))
-    assert only(told, Showed).block == Image("aGk=", "image/png")
+    assert only(told, BlockReceived).block == Image("aGk=", "image/png")
 
 
 def test_unknown_blocks_deltas_and_events_cost_nothing(rig: Rig) -> None:
@@ -151,7 +151,9 @@ def test_the_echo_of_our_prompt_is_not_reported_and_that_of_another_is(rig: Rig)
         return {"type": "user", "message": message, "uuid": uuid, "isReplay": True}
 
     assert rig.feed(echo("u1")) == []
-    assert only(rig.feed(echo("x9")), Said) == Said(content=[Text("hello")], message="x9")
+    assert only(rig.feed(echo("x9")), UserContentReceived) == UserContentReceived(
+        content=[Text("hello")], message="x9"
+    )
 
 
 def test_what_a_setting_says_of_itself_is_a_notice(rig: Rig) -> None:
@@ -302,8 +304,8 @@ def test_steps_of_a_sub_agent_belong_to_its_call(rig: Rig) -> None:
         assistant(tool_use("c2", "Bash", command="ls"), parent="c1", id="m2"),
         tool_result("c2", parent_tool_use_id="c1"),
     )
-    assert {e.parent for e in told if isinstance(e, Spoke | ToolCalled)} == {"c1"}
-    assert not rig.of(Said)
+    assert {e.parent for e in told if isinstance(e, TextReceived | ToolCalled)} == {"c1"}
+    assert not rig.of(UserContentReceived)
 
 
 def test_a_heartbeat_is_no_sub_agent(rig: Rig) -> None:
@@ -335,7 +337,7 @@ def test_steps_of_a_background_agent_belong_to_its_call(rig: Rig) -> None:
         *streamed("digging", id="m4", parent="c1"),
         system("task_progress", task_id="a1", description="Running ls"),
     )
-    said = [(e.parent, e.text) for e in rig.of(Spoke)]
+    said = [(e.parent, e.text) for e in rig.of(TextReceived)]
     assert said == [("c2", "deep down"), ("c1", "digging")]
     assert [(e.id, e.parent) for e in rig.of(ToolCalled)] == [
         ("c1", None),

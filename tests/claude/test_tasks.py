@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._model.driver import Effect, Spoke, TaskSet
+from agentrt._model.driver import Effect, TaskSet, TextReceived
 from agentrt._model.events import Task
 
 from .rig import Json, Rig, assistant, only, streamed, system, tool_use
@@ -87,7 +87,7 @@ def test_work_that_is_moved_to_the_background_becomes_a_task(rig: Rig) -> None:
     assert statuses(rig.feed(moved)) == ["running"]
     assert rig.of(TaskSet)[-1].detaches
     rig.feed(*streamed("digging", parent="c1"))
-    assert [(e.parent, e.text) for e in rig.of(Spoke)] == [("c1", "digging")]
+    assert [(e.parent, e.text) for e in rig.of(TextReceived)] == [("c1", "digging")]
 
 
 @pytest.mark.parametrize("quiet", ["ambient", "skip_transcript"])

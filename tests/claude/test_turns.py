@@ -12,10 +12,10 @@ from agentrt._model.driver import (
     Effect,
     EndsBySilence,
     Opening,
-    Spoke,
     Started,
     StartFailed,
     Steers,
+    TextReceived,
     TurnBegan,
     TurnFinished,
     Write,
@@ -301,7 +301,7 @@ def test_claude_begins_a_turn_by_itself(rig: Rig) -> None:
 
 def test_what_claude_says_outside_a_turn_begins_one(rig: Rig) -> None:
     told = rig.feed(assistant(text("hi")))
-    assert [type(e) for e in told[:2]] == [TurnBegan, Spoke]
+    assert [type(e) for e in told[:2]] == [TurnBegan, TextReceived]
 
 
 def test_an_init_alone_begins_no_turn(rig: Rig) -> None:

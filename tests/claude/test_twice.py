@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._model.driver import Retracted, SpeechEnded, Spoke, ToolCalled
+from agentrt._model.driver import Retracted, TextEnded, TextReceived, ToolCalled
 from agentrt._model.events import Notice
 
 from .rig import Rig, assistant, delta, event, only, streamed, system, text, tool_use
 
 
 def said(rig: Rig) -> str:
-    return "".join(effect.text for effect in rig.of(Spoke))
+    return "".join(effect.text for effect in rig.of(TextReceived))
 
 
 def begin(id: str = "m1") -> list[dict]:
@@ -93,21 +93,21 @@ def test_a_call_that_streams_behind_its_whole_does_not_begin_again(rig: Rig) -> 
 def test_a_block_that_was_never_finished_is_broken_off_by_the_next_message(rig: Rig) -> None:
     rig.feed(*begin("m1"), delta("half of"))
     told = rig.feed(*streamed("the whole", id="m2"))
-    assert only(told[:1], SpeechEnded).broken
-    assert [effect.broken for effect in rig.of(SpeechEnded)] == [True, False]
+    assert only(told[:1], TextEnded).broken
+    assert [effect.broken for effect in rig.of(TextEnded)] == [True, False]
 
 
 def test_a_block_is_broken_off_when_the_cli_gives_up_on_the_api(rig: Rig) -> None:
     rig.feed(*begin("m1"), delta("half of"))
     failed = assistant(text("API Error"), error="unknown", id="s1")
     failed["message"]["model"] = "<synthetic>"
-    assert only(rig.feed(failed), SpeechEnded).broken
+    assert only(rig.feed(failed), TextEnded).broken
 
 
 def test_a_finished_block_is_not_broken_off_though_its_whole_never_came(rig: Rig) -> None:
     rig.feed(*begin("m1"), delta("a long line"), *END)
     rig.feed(*streamed("next", id="m2"))
-    assert [effect.broken for effect in rig.of(SpeechEnded)] == [False, False]
+    assert [effect.broken for effect in rig.of(TextEnded)] == [False, False]
 
 
 def test_what_claude_takes_back_is_known_by_its_message(rig: Rig) -> None:

@@ -15,9 +15,9 @@ from agentrt._model.content import Text, ToolText
 from agentrt._model.driver import (
     ModesSet,
     PlanSet,
-    SpeechEnded,
-    Spoke,
     TaskSet,
+    TextEnded,
+    TextReceived,
     TitleSet,
     ToolCalled,
     UsageSet,
@@ -34,34 +34,34 @@ def delta(text: str, kind: str = "agentMessage/delta", item: str = "m-1") -> dic
 
 def test_neighbouring_pieces_of_a_read_are_one() -> None:
     effects = prompted().says(delta("Hel"), delta("lo"))
-    assert effects == [Spoke("Hello", False, "m-1")]
+    assert effects == [TextReceived("Hello", False, "m-1")]
 
 
 def test_a_piece_with_a_wrong_field_stays_in_its_place() -> None:
     params = {"threadId": "t-1", "turnId": 7, "itemId": "m-1", "delta": "B"}
     wrong = {"method": "item/agentMessage/delta", "params": params}
     first, *others = prompted().says(delta("a"), wrong, delta("c"))
-    assert first == Spoke("a", False, "m-1")
-    assert any(not isinstance(each, Spoke) for each in others)  # the wrong one is reported
+    assert first == TextReceived("a", False, "m-1")
+    assert any(not isinstance(each, TextReceived) for each in others)  # the wrong one is reported
 
 
 def test_thoughts_and_answers_are_told_apart() -> None:
     thought = delta("hm", "reasoning/summaryTextDelta", "r-1")
     effects = prompted().says(thought, delta("yes"))
-    assert effects == [Spoke("hm", True, "r-1"), Spoke("yes", False, "m-1")]
+    assert effects == [TextReceived("hm", True, "r-1"), TextReceived("yes", False, "m-1")]
 
 
 def test_a_message_of_which_no_piece_came_is_said_at_its_end() -> None:
     peer = prompted()
     message = {"type": "agentMessage", "id": "m-1", "text": "whole"}
-    assert peer.item("completed", message) == [Spoke("whole", False, "m-1"), SpeechEnded()]
+    assert peer.item("completed", message) == [TextReceived("whole", False, "m-1"), TextEnded()]
 
 
 def test_a_message_whose_pieces_came_is_not_said_twice() -> None:
     peer = prompted()
     peer.says(delta("whole"))
     message = {"type": "agentMessage", "id": "m-1", "text": "whole"}
-    assert peer.item("completed", message) == [SpeechEnded()]
+    assert peer.item("completed", message) == [TextEnded()]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_an_error_that_it_tries_again_is_a_notice() -> None:
 def test_a_line_that_is_not_as_it_should_be_costs_a_notice(line: bytes, code: str) -> None:
     peer = prompted()
     assert [each.code for each in peer.driver.receive(line)] == [code]  # type: ignore[union-attr]
-    assert peer.says(delta("goes on")) == [Spoke("goes on", False, "m-1")]
+    assert peer.says(delta("goes on")) == [TextReceived("goes on", False, "m-1")]
 
 
 def test_a_notification_that_nobody_knows_is_nothing() -> None:

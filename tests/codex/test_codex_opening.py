@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._model.driver import ModesSet, Opening, Said, Spoke, Started, StartFailed, ToolCalled
+from agentrt._model.driver import (
+    ModesSet,
+    Opening,
+    Started,
+    StartFailed,
+    TextReceived,
+    ToolCalled,
+    UserContentReceived,
+)
 from agentrt._model.fork_point import ForkPoint
 
 from .codex_kit import COMMAND, SETTINGS, TOOL, Json, Peer, only, thread
@@ -47,8 +55,8 @@ def test_an_earlier_thread_is_resumed_with_all_its_pages_of_history() -> None:
         "thread/turns/list",
         {"data": [{"id": "u", "status": "completed", "items": [user, said]}], "nextCursor": "2"},
     )
-    assert only(first, Said).replay
-    assert only(first, Spoke).replay
+    assert only(first, UserContentReceived).replay
+    assert only(first, TextReceived).replay
     assert peer.last("thread/turns/list")["params"]["cursor"] == "2"
     second = peer.answers(
         "thread/turns/list", {"data": [{"id": "v", "status": "completed", "items": [done]}]}

@@ -9,7 +9,13 @@ import pytest
 from agentrt._codex.toolkit import tool_response
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Image, Text
-from agentrt._model.driver import Answer, Asked, Effect, Requested, Withdrawn
+from agentrt._model.driver import (
+    DecisionAnswer,
+    DecisionRequested,
+    Effect,
+    RequestWithdrawn,
+    ServiceRequested,
+)
 from agentrt._model.events import Notice
 from agentrt._wire.mcp import ToolOutcome
 
@@ -18,7 +24,7 @@ from .codex_kit import COMMAND, EDIT, Peer, only, opened, prompted
 AMENDMENT = {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["rm", "-rf"]}}
 
 
-def ask_command(peer: Peer, id: Any = 0, **more: Any) -> Asked:
+def ask_command(peer: Peer, id: Any = 0, **more: Any) -> DecisionRequested:
     params = {
         "kind": "command",
         "itemId": "c-1",
@@ -28,15 +34,17 @@ def ask_command(peer: Peer, id: Any = 0, **more: Any) -> Asked:
         "availableDecisions": ["accept", AMENDMENT, "cancel"],
         **more,
     }
-    return only(peer.asks(id, "item/commandExecution/requestApproval", **params), Asked)
+    return only(peer.asks(id, "item/commandExecution/requestApproval", **params), DecisionRequested)
 
 
-def ask_edit(peer: Peer, id: Any = 0, **more: Any) -> Asked:
-    return only(peer.asks(id, "item/fileChange/requestApproval", itemId="e-1", **more), Asked)
+def ask_edit(peer: Peer, id: Any = 0, **more: Any) -> DecisionRequested:
+    return only(
+        peer.asks(id, "item/fileChange/requestApproval", itemId="e-1", **more), DecisionRequested
+    )
 
 
-def answered(peer: Peer, asked: Asked, id: Any = 0, **answer: Any) -> Any:
-    peer.do(peer.driver.answer(asked.key, Answer(**answer)))
+def answered(peer: Peer, asked: DecisionRequested, id: Any = 0, **answer: Any) -> Any:
+    peer.do(peer.driver.answer(asked.key, DecisionAnswer(**answer)))
     return peer.answer_to(id)
 
 
@@ -116,7 +124,7 @@ def test_a_root_that_it_wants_for_the_session_is_one_of_the_files() -> None:
     assert ask_edit(prompted(), grantRoot="/etc").changes == ["/etc"]
 
 
-def ask_more(peer: Peer) -> Asked:
+def ask_more(peer: Peer) -> DecisionRequested:
     wanted = {"network": {"enabled": True}, "fileSystem": {"read": None, "write": ["/etc"]}}
     effects = peer.asks(
         0,
@@ -126,7 +134,7 @@ def ask_more(peer: Peer) -> Asked:
         reason="must",
         permissions=wanted,
     )
-    return only(effects, Asked)
+    return only(effects, DecisionRequested)
 
 
 @pytest.mark.parametrize(("option", "scope"), [("accept", "turn"), ("acceptForSession", "session")])
@@ -177,14 +185,14 @@ def test_the_call_of_an_mcp_tool_is_a_permission_request(
 ) -> None:
     peer = prompted()
     effects = peer.asks(0, "mcpServer/elicitation/request", **MCP, _meta=ITS_TOOL)
-    asked = only(effects, Asked)
+    asked = only(effects, DecisionRequested)
     assert (asked.kind, asked.name, asked.input) == ("permission", "mcp__s__t", {"a": 1})
     assert answered(peer, asked, **answer) == said
 
 
 def test_a_form_of_an_mcp_server_is_filled() -> None:
     peer = prompted()
-    asked = only(peer.asks(0, "mcpServer/elicitation/request", **MCP), Asked)
+    asked = only(peer.asks(0, "mcpServer/elicitation/request", **MCP), DecisionRequested)
     assert (asked.kind, asked.form) == ("elicitation", MCP["requestedSchema"])
     said = answered(peer, asked, option="accept", content={"x": "y"})
     assert said == {"action": "accept", "content": {"x": "y"}}
@@ -192,7 +200,7 @@ def test_a_form_of_an_mcp_server_is_filled() -> None:
 
 def test_a_page_of_an_mcp_server_is_visited() -> None:
     page = {"serverName": "s", "mode": "url", "message": "Go", "url": "http://x", "turnId": None}
-    asked = only(prompted().asks(0, "mcpServer/elicitation/request", **page), Asked)
+    asked = only(prompted().asks(0, "mcpServer/elicitation/request", **page), DecisionRequested)
     assert asked.url == "http://x"
 
 
@@ -216,7 +224,8 @@ QUESTION = {
 def test_the_models_questions_are_a_form(answer: dict[str, Any], said: dict[str, Any]) -> None:
     peer = prompted()
     asked = only(
-        peer.asks(0, "item/tool/requestUserInput", itemId="i", questions=[QUESTION]), Asked
+        peer.asks(0, "item/tool/requestUserInput", itemId="i", questions=[QUESTION]),
+        DecisionRequested,
     )
     assert asked.form is not None
     assert [each["const"] for each in asked.form["properties"]["q"]["oneOf"]] == ["Red", "Blue"]
@@ -230,7 +239,7 @@ def call_tool(peer: Peer) -> list[Effect]:
 
 def test_a_tool_of_the_program_is_called_and_answered() -> None:
     peer = prompted()
-    request = only(call_tool(peer), Requested)
+    request = only(call_tool(peer), ServiceRequested)
     assert request.method == "tool"
     assert request.params == {"tool": "record", "arguments": {"a": 1}, "call": "k"}
     outcome = ToolOutcome([Text("done"), Image(data="aGk=", mime_type="image/png")])
@@ -246,7 +255,7 @@ def test_a_tool_of_the_program_is_called_and_answered() -> None:
 
 def test_a_tool_that_failed_says_so_to_the_model() -> None:
     peer = prompted()
-    request = only(call_tool(peer), Requested)
+    request = only(call_tool(peer), ServiceRequested)
     peer.do(peer.driver.refuse(request.key, -32603, "it broke"))
     answer = peer.answer_to(0)
     assert (answer["success"], answer["contentItems"][0]["text"]) == (False, "it broke")
@@ -268,8 +277,10 @@ def test_a_request_without_what_it_needs_is_refused() -> None:
 def test_a_request_that_codex_settled_is_withdrawn_and_owed_nothing() -> None:
     peer = prompted()
     asked = ask_command(peer)
-    assert only(peer.tells("serverRequest/resolved", requestId=0), Withdrawn).key == asked.key
-    assert peer.driver.answer(asked.key, Answer(option="accept")) == []
+    assert (
+        only(peer.tells("serverRequest/resolved", requestId=0), RequestWithdrawn).key == asked.key
+    )
+    assert peer.driver.answer(asked.key, DecisionAnswer(option="accept")) == []
 
 
 def test_an_answer_that_is_said_settles_no_second_time() -> None:
@@ -282,15 +293,15 @@ def test_an_option_that_was_not_offered_is_refused_here() -> None:
     peer = prompted()
     asked = ask_command(peer)
     with pytest.raises(LocalProtocolError, match="no option 'acceptForSession'"):
-        peer.driver.answer(asked.key, Answer(option="acceptForSession"))
+        peer.driver.answer(asked.key, DecisionAnswer(option="acceptForSession"))
     assert answered(peer, asked, option="accept") == {"decision": "accept"}
 
 
 def test_a_service_takes_no_decision() -> None:
     peer = prompted()
-    request = only(call_tool(peer), Requested)
+    request = only(call_tool(peer), ServiceRequested)
     with pytest.raises(LocalProtocolError, match="wants a reply"):
-        peer.driver.answer(request.key, Answer(option="accept"))
+        peer.driver.answer(request.key, DecisionAnswer(option="accept"))
 
 
 def test_nobody_is_asked_in_a_turn_that_is_being_cancelled() -> None:
@@ -304,14 +315,14 @@ def test_nobody_is_asked_in_a_turn_that_is_being_cancelled() -> None:
 def test_further_requests_and_notifications_are_the_program_s_by_their_methods() -> None:
     peer = opened(extensions=["account/chatgptAuthTokens/refresh", "thread/queue/changed"])
     [asked] = peer.asks(9, "account/chatgptAuthTokens/refresh", reason="unauthorized")
-    assert isinstance(asked, Requested)
+    assert isinstance(asked, ServiceRequested)
     assert asked.method == "extension"
     assert asked.params["method"] == "account/chatgptAuthTokens/refresh"
     assert asked.params["params"]["reason"] == "unauthorized"
     peer.do(peer.driver.reply(asked.key, {"accessToken": "new"}))
     assert peer.answer_to(9) == {"accessToken": "new"}
     [told] = peer.tells("thread/queue/changed", used=1)
-    assert isinstance(told, Requested)
+    assert isinstance(told, ServiceRequested)
     assert told.notification
     sent = len(peer.sent)
     assert peer.do(peer.driver.reply(told.key, "nobody's")) == []

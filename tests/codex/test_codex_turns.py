@@ -7,7 +7,14 @@ import pytest
 from agentrt._codex.turn import TABLE, CodexTurnInput, CodexTurnState
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Audio, Text
-from agentrt._model.driver import ModesSet, Returned, Spoke, ToolCalled, TurnBegan, TurnFinished
+from agentrt._model.driver import (
+    CallReturned,
+    ModesSet,
+    TextReceived,
+    ToolCalled,
+    TurnBegan,
+    TurnFinished,
+)
 from agentrt._model.events import Notice
 
 from .codex_kit import COMMAND, only, opened, prompted
@@ -120,7 +127,7 @@ def test_words_of_a_turn_that_is_over_are_dropped() -> None:
     late = peer.tells("item/agentMessage/delta", turnId="u-1", itemId="m", delta="late")
     assert late == []
     now = peer.tells("item/agentMessage/delta", turnId="u-2", itemId="m", delta="now")
-    assert only(now, Spoke).text == "now"
+    assert only(now, TextReceived).text == "now"
 
 
 def test_codex_begins_a_turn_of_its_own() -> None:
@@ -136,7 +143,7 @@ def test_codex_begins_a_turn_of_its_own() -> None:
 def test_words_of_a_turn_that_was_not_announced_begin_it() -> None:
     peer = opened()
     effects = peer.tells("item/agentMessage/delta", turnId="u-9", itemId="m", delta="by myself")
-    assert [type(effect) for effect in effects] == [TurnBegan, Spoke]
+    assert [type(effect) for effect in effects] == [TurnBegan, TextReceived]
 
 
 def test_its_own_turn_within_a_prompt_is_not_taken_for_the_prompts() -> None:
@@ -175,7 +182,7 @@ def test_a_turn_that_does_not_run_yet_is_not_steered() -> None:
 def test_a_prompt_that_was_never_written_is_forgotten() -> None:
     peer = opened()
     peer.prompt(begins=False)
-    peer.driver.unsent("p-1")
+    peer.driver.discard_prompt("p-1")
     assert peer.driver.idle
 
 
@@ -224,7 +231,7 @@ def test_a_setting_is_changed_and_known_before_codex_tells_it(
     asked = peer.last("thread/settings/update")["params"]
     assert asked.items() >= changed.items()
     said = peer.answers("thread/settings/update", {})
-    assert only(said, Returned).error is None
+    assert only(said, CallReturned).error is None
     modes = only(said, ModesSet).modes
     assert now in (modes.mode, modes.model, *(option.value for option in modes.options))
 
@@ -241,7 +248,7 @@ def test_a_setting_is_changed_and_known_before_codex_tells_it(
 )
 def test_what_is_not_offered_is_answered_at_once(method: str, params: dict[str, str]) -> None:
     peer = opened()
-    error = only(peer.do(peer.driver.call("k", method, params)), Returned).error
+    error = only(peer.do(peer.driver.call("k", method, params)), CallReturned).error
     assert error is not None
     assert error.code == "unsupported"
 
@@ -255,7 +262,7 @@ def test_threads_are_listed_as_sessions_are() -> None:
     peer = opened()
     peer.do(peer.driver.call("k", "list_sessions", {"cwd": "/work"}))
     row = {"id": "t-0", "preview": "hello", "cwd": "/work", "updatedAt": 0, "name": None}
-    value = only(peer.answers("thread/list", {"data": [row]}), Returned).value
+    value = only(peer.answers("thread/list", {"data": [row]}), CallReturned).value
     assert value["sessions"][0] == {
         "sessionId": "t-0",
         "title": "hello",

@@ -13,7 +13,7 @@ from acp_kit import opened
 from msgspec import Struct
 
 from agentrt._model.content import Text
-from agentrt._model.driver import Asked, Effect
+from agentrt._model.driver import DecisionRequested, Effect
 from agentrt._model.events import Item, PermissionOpened
 from claude.rig import Rig
 from codex.codex_kit import prompted
@@ -44,7 +44,13 @@ def _logged(name: str, raw: Json, effects: list[Effect], strings: list[str]) -> 
     """What the log has of a request, once the driver's effects have been told."""
     talk = Talk()
     talk.begin([Text("hello")])
-    talk.tell(*(e for e in effects if isinstance(e, Asked) or type(e) in talk.conversation.handled))
+    talk.tell(
+        *(
+            e
+            for e in effects
+            if isinstance(e, DecisionRequested) or type(e) in talk.conversation.handled
+        )
+    )
     talk.step()
     for request in talk.state.permissions.values():
         item = talk.state.items.get(request.item or "")

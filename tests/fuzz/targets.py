@@ -29,17 +29,26 @@ from agentrt._claude.driver import ClaudeDriver
 from agentrt._claude.legacy import LegacyDriver
 from agentrt._errors import LocalProtocolError, RemoteProtocolError
 from agentrt._model.content import Text
-from agentrt._model.driver import Answer, Asked, Effect, Opening, Requested, Spoke, Started, Write
+from agentrt._model.driver import (
+    DecisionAnswer,
+    DecisionRequested,
+    Effect,
+    Opening,
+    ServiceRequested,
+    Started,
+    TextReceived,
+    Write,
+)
 from agentrt._model.events import Notice
 from agentrt._web import commands
 from agentrt._wire import json as wire_json
 from agentrt._wire import lines as wire_lines
 from agentrt._wire import long_lines
-from agentrt._wire.jsonrpc import Calls, Response, parse
+from agentrt._wire.jsonrpc import JsonRpcResponse, OutstandingCalls, parse
 from agentrt._wire.lenient import lenient
 from agentrt._wire.lines import Lines
 from agentrt._wire.long_lines import LongLine
-from agentrt._wire.mcp import CallTool, McpServer, ToolInfo, ToolOutcome
+from agentrt._wire.mcp import CallTool, McpToolServer, ToolInfo, ToolOutcome
 
 from .grammar import Choices, broken, line, messages, pieces, stream, written
 
@@ -71,7 +80,7 @@ def long_line(data: bytes) -> None:
     """A line that is decoded while it comes says what it says when it is decoded at once."""
     choices = Choices(data)
     text = line(choices.of(["acp", "claude"]), choices).replace(b"\n", b" ")
-    with patch.object(long_lines, "PIECE", KEYS):
+    with patch.object(long_lines, "PIECE_BYTES", KEYS):
         long = LongLine()
         for piece in pieces(text, choices):
             long.feed(piece)
@@ -116,9 +125,9 @@ def decoding(data: bytes) -> None:
         message = parse(value)
     except RemoteProtocolError:
         return
-    calls: Calls[str] = Calls()
+    calls: OutstandingCalls[str] = OutstandingCalls()
     own = [calls.open("x") for _ in range(3)]
-    if isinstance(message, Response):
+    if isinstance(message, JsonRpcResponse):
         purpose, defect = calls.take(message.id)
         assert (purpose is None) == (defect in ("foreign", "duplicate"))
         assert len(calls) == len(own) - (purpose is not None)
@@ -166,7 +175,7 @@ _MCP: list[Any] = [
 def mcp(data: bytes) -> None:
     """The tool server: raises nothing, and answers each call once."""
     choices = Choices(data)
-    server = McpServer("x", "1", [ToolInfo("t", "does it", {"type": "object"})])
+    server = McpToolServer("x", "1", [ToolInfo("t", "does it", {"type": "object"})])
     running: list[CallTool] = []
     while choices:
         message = choices.of(_MCP)
@@ -284,7 +293,10 @@ def _driver(protocol: str, data: bytes, make: Callable[[], Any]) -> None:
     cut = pieces(text, choices)
     if not _is_json(text):
         long = 10**6
-    with patch.object(wire_lines, "LONG", long), patch.object(long_lines, "PIECE", KEYS):
+    with (
+        patch.object(wire_lines, "LONG_LINE_BYTES", long),
+        patch.object(long_lines, "PIECE_BYTES", KEYS),
+    ):
         told = _fed(protocol, make(), [text] if text else [], greets)
         assert _fed(protocol, make(), cut, greets) == told, "it matters where the bytes are cut"
 
@@ -336,10 +348,10 @@ def _fed(protocol: str, driver: Any, cut: list[bytes], greets: int) -> list[Effe
     for piece in cut:
         effects += driver.receive(piece)
     for effect in list(effects):
-        if isinstance(effect, Asked):
+        if isinstance(effect, DecisionRequested):
             option = effect.options[0].id if effect.options else None
-            effects += driver.answer(effect.key, Answer(option=option))
-        elif isinstance(effect, Requested):
+            effects += driver.answer(effect.key, DecisionAnswer(option=option))
+        elif isinstance(effect, ServiceRequested):
             effects += driver.reply(effect.key, {})
             effects += driver.refuse(effect.key, -1, "twice")
     if greets > 1 and any(isinstance(effect, Started) for effect in effects):
@@ -359,7 +371,7 @@ def _joined(effects: list[Effect]) -> list[Effect]:
         if isinstance(effect, Notice):
             effect = Notice(effect.level, effect.code, "", effect.data)
         last = told[-1] if told else None
-        if isinstance(effect, Spoke) and isinstance(last, Spoke):
+        if isinstance(effect, TextReceived) and isinstance(last, TextReceived):
             whole = msgspec.structs.replace(last, text=last.text + effect.text)
             if msgspec.structs.replace(effect, text=whole.text) == whole:
                 told[-1] = whole

@@ -7,16 +7,16 @@ from typing import Final
 
 from agentrt._model.content import Diff, Image, ResourceLink, TerminalRef, Text, ToolText
 from agentrt._model.driver import (
+    BlockReceived,
     CommandsSet,
     ModesSet,
     PlanSet,
-    Said,
-    Showed,
-    SpeechEnded,
-    Spoke,
     TaskSet,
+    TextEnded,
+    TextReceived,
     TitleSet,
     UsageSet,
+    UserContentReceived,
 )
 from agentrt._model.events import (
     Choice,
@@ -43,13 +43,14 @@ def answer(talk: Talk) -> None:
     prompt = [Text("Why?"), ResourceLink("file:///project/a.py", "a.py")]
     talk.begin(list(prompt), hard=1800.0)
     talk.step()
-    talk.tell(Spoke("Let me ", thought=True, message="m1"), Spoke("see.", True, "m1"))
-    talk.tell(Spoke("Because", message="m1"), Spoke(" of " + AWKWARD, message="m1"))
+    talk.tell(TextReceived("Let me ", thought=True, message="m1"), TextReceived("see.", True, "m1"))
+    talk.tell(TextReceived("Because", message="m1"), TextReceived(" of " + AWKWARD, message="m1"))
     talk.step()
     talk.tell(
-        Showed(block=Image("aGk=", "image/png"), message="m1"), Spoke("Also this.", False, "m2")
+        BlockReceived(block=Image("aGk=", "image/png"), message="m1"),
+        TextReceived("Also this.", False, "m2"),
     )
-    talk.tell(SpeechEnded(), UsageSet(Usage(used=1200, size=200000)), TitleSet("Why"))
+    talk.tell(TextEnded(), UsageSet(Usage(used=1200, size=200000)), TitleSet("Why"))
     talk.tell(UsageSet(Usage(cost=0.25, currency="USD")))
     talk.conversation.end("completed", stop_reason="end_turn", usage=Usage(total_tokens=1300))
     talk.step()
@@ -60,12 +61,12 @@ def tools(talk: Talk) -> None:
     talk.begin([Text("Fix it.")])
     talk.step()
     plan = [PlanEntry("Read"), PlanEntry("Edit", priority="high")]
-    talk.tell(Spoke("First I read."), PlanSet(plan))
+    talk.tell(TextReceived("First I read."), PlanSet(plan))
     talk.tell(call("c1", opens=True, name="Read", title="Read a.py", kind="read", status="pending"))
     talk.tell(call("c1", status="running", locations=[{"path": "/project/a.py", "line": 3}]))
     talk.tell(call("c1", status="completed", content=[ToolText(Text("x = 1\n"))]))
     talk.step()
-    talk.tell(Spoke("Then I edit."))
+    talk.tell(TextReceived("Then I edit."))
     talk.tell(call("c2", opens=True, title="Edit", kind="edit", input={"path": "a.py", "n": None}))
     talk.tell(call("c2", content=[Diff("/project/a.py", "x = 2\n", "x = 1\n")], title="Edit a.py"))
     talk.tell(PlanSet([PlanEntry("Read", "completed"), PlanEntry("Edit", "in_progress", "high")]))
@@ -76,9 +77,11 @@ def tools(talk: Talk) -> None:
     talk.items.append_output("term1", "1 failed")
     talk.items.append_output("term1", AWKWARD)
     talk.tell(call("c3", status="failed", output={"exit": 1}))
-    talk.tell(call("c4", opens=True, name="Task", status="running"), Spoke("Sub", parent="c4"))
+    talk.tell(
+        call("c4", opens=True, name="Task", status="running"), TextReceived("Sub", parent="c4")
+    )
     talk.tell(call("c5", opens=True, parent="c4"), call("c5", status="completed"))
-    talk.tell(call("c4", status="completed"), Spoke("Done."))
+    talk.tell(call("c4", status="completed"), TextReceived("Done."))
     talk.conversation.end("failed", error=ErrorInfo("agent_error", "no more", {"code": -32603}))
     talk.step()
 
@@ -108,19 +111,19 @@ def questions(talk: Talk) -> None:
 def cancel(talk: Talk) -> None:
     """A cancel with everything open, what comes late, and the next prompt."""
     talk.begin([Text("Work.")], hard=1800.0)
-    talk.tell(Spoke("Working"), call("c1", opens=True, status="running"), ask("r1", "c2"))
+    talk.tell(TextReceived("Working"), call("c1", opens=True, status="running"), ask("r1", "c2"))
     talk.queued(QueueEntry("q1", [Text("And then?")]), paused=False)
     talk.step()
     talk.conversation.cancel("user", 1010.0)
     talk.queued(QueueEntry("q1", [Text("And then?")]), paused=True)
     talk.step()
-    talk.tell(Spoke(" on"), call("c1", status="completed"), call("c3", opens=True))
+    talk.tell(TextReceived(" on"), call("c1", status="completed"), call("c3", opens=True))
     talk.step()
     talk.conversation.end("cancelled", stop_reason="end_turn")
     talk.step()
     talk.queued()
     talk.begin([Text("And then?")])
-    talk.tell(call("c1", status="failed"), call("c3", status="failed"), Spoke("Then this."))
+    talk.tell(call("c1", status="failed"), call("c3", status="failed"), TextReceived("Then this."))
     talk.step()
     talk.conversation.cancel(None, 1020.0)
     talk.conversation.end(
@@ -143,7 +146,11 @@ def background(talk: Talk) -> None:
     talk.step()
     talk.tell(TaskSet(Task(id="b2", title="Watch")), TaskSet(Task(id="b1", status="completed")))
     talk.step()
-    talk.tell(Spoke("The build is done."), Said(content=[Text("<task done>")]), Spoke("Fine."))
+    talk.tell(
+        TextReceived("The build is done."),
+        UserContentReceived(content=[Text("<task done>")]),
+        TextReceived("Fine."),
+    )
     talk.step()
     talk.tell(Notice("warning", "line_too_long", "a line was too long", {"bytes": 70000000}))
     talk.conversation.end("completed")
@@ -158,14 +165,14 @@ def background(talk: Talk) -> None:
 def restart(talk: Talk) -> Talk:
     """A history that is replayed, a crash in the middle of a turn, and a life after it."""
     talk.tell(
-        Said(content=[Text("Hello")], message="u1", replay=True),
-        Spoke("Hi", message="m1", replay=True),
+        UserContentReceived(content=[Text("Hello")], message="u1", replay=True),
+        TextReceived("Hi", message="m1", replay=True),
         call("c1", opens=True, status="running", title="ls", replay=True),
     )
     talk.items.replayed()
     talk.step()
     talk.begin([Text("Go on.")])
-    talk.tell(Spoke("Going"), call("c1", opens=True, title="ls"), ask("r1", "c1"))
+    talk.tell(TextReceived("Going"), call("c1", opens=True, title="ls"), ask("r1", "c1"))
     talk.tell(TaskSet(Task(id="b1")))
     talk.step()
 
@@ -175,7 +182,7 @@ def restart(talk: Talk) -> Talk:
     talk.conversation.live(LifeInput.OPEN)
     talk.step()
     talk.begin([Text("Again.")])
-    talk.tell(Spoke("Again."))
+    talk.tell(TextReceived("Again."))
     talk.conversation.end("agent_died", error=ErrorInfo("agent_died", "signal SIGKILL"))
     talk.step()
     return talk

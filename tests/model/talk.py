@@ -9,7 +9,7 @@ import msgspec
 from agentrt._limits import Limits
 from agentrt._model.content import Block
 from agentrt._model.conversation import Conversation
-from agentrt._model.driver import Asked, Effect, ToolCalled
+from agentrt._model.driver import DecisionRequested, Effect, ToolCalled
 from agentrt._model.events import (
     TERMINAL,
     AgentState,
@@ -103,7 +103,7 @@ class Talk:
     def tell(self, *effects: Effect) -> None:
         handled = self.conversation.handled
         for effect in effects:
-            if isinstance(effect, Asked):
+            if isinstance(effect, DecisionRequested):
                 self.conversation.ask(effect, None)
             else:
                 handled[type(effect)](effect)
@@ -148,10 +148,10 @@ def call(id: str = "c1", /, **fields: object) -> ToolCalled:
     return ToolCalled(id=id, **fields)  # type: ignore[arg-type]
 
 
-def ask(key: str = "r1", tool_call: str | None = None, /, **fields: object) -> Asked:
+def ask(key: str = "r1", tool_call: str | None = None, /, **fields: object) -> DecisionRequested:
     """The agent asks for permission."""
     fields = {"kind": "permission", "title": "May I?", "options": OPTIONS, **fields}
-    return Asked(key=key, tool_call=tool_call, **fields)  # type: ignore[arg-type]
+    return DecisionRequested(key=key, tool_call=tool_call, **fields)  # type: ignore[arg-type]
 
 
 def line(event: Event) -> str:

@@ -16,16 +16,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from agentrt._limits import Limits
 from agentrt._model.content import Diff, Image, TerminalRef, Text, ToolText
 from agentrt._model.driver import (
+    BlockReceived,
     CommandsSet,
     ModesSet,
     PlanSet,
-    Said,
-    Showed,
-    SpeechEnded,
-    Spoke,
     TaskSet,
+    TextEnded,
+    TextReceived,
     TitleSet,
     UsageSet,
+    UserContentReceived,
 )
 from agentrt._model.events import (
     TERMINAL,
@@ -44,7 +44,7 @@ from agentrt._model.events import (
 from agentrt._model.life import TABLE, Life, LifeInput
 from agentrt._model.log import Cursor, EventsExpired
 from agentrt._model.state import SessionState, Snapshot
-from agentrt._model.turn import TurnState
+from agentrt._model.turn import TurnMachineState
 from simulation.fold import Fold
 
 from .talk import Rules, Talk, ask, call, prompted, shown
@@ -183,7 +183,7 @@ class AnyOrder(RuleBasedStateMachine):
         return self.conversation.turn
 
     def is_shown(self) -> bool:
-        return self.turn is None or self.turn.state is not TurnState.CANCELLING
+        return self.turn is None or self.turn.state is not TurnMachineState.CANCELLING
 
     def tell(self, effect: Any) -> None:
         if self.turn is None:
@@ -208,7 +208,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(by=st.sampled_from(["user", "caller", None]))
     def cancel(self, by: Any) -> None:
         self.conversation.cancel(by, 1010.0)
-        assert self.turn.state is TurnState.CANCELLING
+        assert self.turn.state is TurnMachineState.CANCELLING
 
     @precondition(lambda self: self.turn is not None)
     @rule(outcome=outcomes, output=st.none() | st.just({"a": [1]}))
@@ -224,7 +224,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(text=letters, thought=st.booleans(), message=messages, parent=parents)
     def speak(self, text: str, thought: bool, message: str | None, parent: str | None) -> None:
         visible = self.is_shown()
-        self.tell(Spoke(text, thought, message, parent))
+        self.tell(TextReceived(text, thought, message, parent))
         if visible and not thought and parent is None:
             self.answer += text
 
@@ -235,16 +235,16 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(parent=parents)
     def speech_ends(self, parent: str | None) -> None:
-        self.tell(SpeechEnded(parent=parent))
+        self.tell(TextEnded(parent=parent))
 
     @rule(thought=st.booleans(), parent=parents, replay=st.booleans())
     def show(self, thought: bool, parent: str | None, replay: bool) -> None:
         image = Image("aGk=", "image/png")
-        self.tell(Showed(block=image, thought=thought, parent=parent, replay=replay))
+        self.tell(BlockReceived(block=image, thought=thought, parent=parent, replay=replay))
 
     @rule(text=letters, replay=st.booleans())
     def echo(self, text: str, replay: bool) -> None:
-        self.tell(Said(content=[Text(text)], replay=replay))
+        self.tell(UserContentReceived(content=[Text(text)], replay=replay))
 
     @rule(id=calls, opens=st.booleans(), parent=parents, fields=tool_fields)
     def tool(self, id: str, opens: bool, parent: str | None, fields: Any) -> None:
@@ -263,7 +263,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(text=letters, message=messages)
     def speech_of_the_past(self, text: str, message: str | None) -> None:
-        self.tell(Spoke(text, False, message, None, True))
+        self.tell(TextReceived(text, False, message, None, True))
 
     @rule(id=calls, opens=st.booleans(), fields=tool_fields)
     def tool_of_the_past(self, id: str, opens: bool, fields: Any) -> None:

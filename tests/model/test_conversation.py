@@ -8,17 +8,17 @@ import pytest
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import TerminalRef, Text
 from agentrt._model.driver import (
-    Asked,
+    BlockReceived,
     CommandsSet,
+    DecisionRequested,
     ModesSet,
     PlanSet,
-    Said,
-    Showed,
-    Spoke,
     TaskSet,
+    TextReceived,
     TitleSet,
     ToolCalled,
     UsageSet,
+    UserContentReceived,
 )
 from agentrt._model.events import (
     Command,
@@ -106,8 +106,10 @@ def test_the_end_says_all_that_is_known_of_it(talk: Talk) -> None:
     assert talk.events()[-1] == ended
 
 
-@pytest.mark.parametrize("content", [Spoke("a"), Showed(block=Text("a")), call("c1", opens=True)])
-def test_content_outside_a_turn_begins_one_of_the_agents(talk: Talk, content: Spoke) -> None:
+@pytest.mark.parametrize(
+    "content", [TextReceived("a"), BlockReceived(block=Text("a")), call("c1", opens=True)]
+)
+def test_content_outside_a_turn_begins_one_of_the_agents(talk: Talk, content: TextReceived) -> None:
     talk.tell(content)
     assert talk.told()[0] == "turn t1 by agent"
     turn = talk.conversation.turn
@@ -117,10 +119,10 @@ def test_content_outside_a_turn_begins_one_of_the_agents(talk: Talk, content: Sp
 
 def test_the_tail_of_an_answer_behind_its_end_is_a_turn_of_its_own(talk: Talk) -> None:
     talk.begin([])
-    talk.tell(Spoke("ans", message="m1"))
+    talk.tell(TextReceived("ans", message="m1"))
     talk.conversation.end("completed")
     talk.events()
-    talk.tell(Spoke("wer", message="m1"))
+    talk.tell(TextReceived("wer", message="m1"))
     talk.conversation.end("completed")
     assert talk.told() == [
         "turn t2 by agent",
@@ -141,7 +143,7 @@ def test_the_tail_of_an_answer_behind_its_end_is_a_turn_of_its_own(talk: Talk) -
         TitleSet("A title"),
         TaskSet(Task(id="b1")),
         Notice("info", "n", "n"),
-        Spoke("a", replay=True),
+        TextReceived("a", replay=True),
     ],
 )
 def test_what_is_no_content_begins_no_turn(talk: Talk, effect: PlanSet) -> None:
@@ -155,13 +157,15 @@ def test_what_is_no_content_begins_no_turn(talk: Talk, effect: PlanSet) -> None:
 
 def test_a_cancel_closes_everything_at_once_and_drops_what_follows(talk: Talk) -> None:
     talk.begin([])
-    talk.tell(Spoke("a"), call("c1", opens=True), ask("r1", "c1"), Spoke("b", parent="c1"))
+    talk.tell(
+        TextReceived("a"), call("c1", opens=True), ask("r1", "c1"), TextReceived("b", parent="c1")
+    )
     talk.events()
     talk.conversation.cancel("user", 1010.0)
     assert talk.told() == ["r1 cancelled by turn", "i4 cancelled", "i3 cancelled"]
     talk.tell(
-        Spoke("c"),
-        Showed(block=Text("c")),
+        TextReceived("c"),
+        BlockReceived(block=Text("c")),
         call("c1", status="completed"),
         call("c2", opens=True),
         ask("r2", "c2"),
@@ -207,7 +211,7 @@ def test_after_a_cancelled_turn_the_next_one_shows_everything_again(talk: Talk) 
     talk.conversation.end("cancelled")
     talk.begin([])
     talk.events()
-    talk.tell(Spoke("a"), call("c1", opens=True))
+    talk.tell(TextReceived("a"), call("c1", opens=True))
     assert talk.told() == [
         "i3 text running in t2",
         "i3 + a",
@@ -255,9 +259,9 @@ def test_the_queue_is_reported_when_it_changes(talk: Talk) -> None:
 def test_the_state_is_reported_only_when_it_changes(talk: Talk) -> None:
     for _ in range(3):
         talk.step()
-    talk.tell(Spoke("a"))
+    talk.tell(TextReceived("a"))
     talk.step()
-    talk.tell(Spoke("b"))
+    talk.tell(TextReceived("b"))
     talk.step()
     assert talk.phases() == ["running"]
 
@@ -335,10 +339,10 @@ def interrupted() -> Talk:
     talk.begin([Text("hi")])
     talk.tell(
         TaskSet(Task(id="b1")),
-        Spoke("a"),
+        TextReceived("a"),
         call("c1", opens=True, title="x"),
         ask("r12", "c1"),
-        Spoke("b"),
+        TextReceived("b"),
     )
     talk.queued(QueueEntry("q5", [Text("next")]), paused=False)
     talk.step()
@@ -381,7 +385,7 @@ def test_after_a_restart_nothing_is_open() -> None:
     ids=["options", "a form", "a page to visit"],
 )
 def test_what_can_still_be_answered_is_asked_again_where_the_agent_goes_on(
-    asked: Asked, again: list[object]
+    asked: DecisionRequested, again: list[object]
 ) -> None:
     old = Talk()
     old.begin([Text("hi")])
@@ -425,7 +429,7 @@ def test_after_a_restart_no_id_is_given_twice() -> None:
 def test_after_a_restart_a_whole_conversation_gets_nothing_but_its_state() -> None:
     old = Talk()
     old.begin([Text("hi")])
-    old.tell(Spoke("a"))
+    old.tell(TextReceived("a"))
     old.conversation.end("completed")
     old.step()
     new = old.restarted()
@@ -446,7 +450,7 @@ def test_after_a_restart_the_queue_is_what_was_logged_and_held_back() -> None:
 def test_after_a_restart_the_history_is_not_shown_again() -> None:
     new = interrupted().restarted()
     seq = new.log.seq
-    new.tell(Said(content=[Text("hi")], replay=True), Spoke("a", replay=True))
+    new.tell(UserContentReceived(content=[Text("hi")], replay=True), TextReceived("a", replay=True))
     assert new.log.seq == seq
 
 

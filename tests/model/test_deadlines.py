@@ -9,12 +9,16 @@ import pytest
 
 from agentrt import Limits
 from agentrt._model.deadlines import next_deadline
-from agentrt._model.turn import TurnMachine, TurnState
+from agentrt._model.turn import TurnMachine, TurnMachineState
 
-RUNNING, WAITING, CANCELLING = TurnState.RUNNING, TurnState.WAITING, TurnState.CANCELLING
+RUNNING, WAITING, CANCELLING = (
+    TurnMachineState.RUNNING,
+    TurnMachineState.WAITING,
+    TurnMachineState.CANCELLING,
+)
 
 
-def turn(state: TurnState = RUNNING, **facts: Any) -> TurnMachine:
+def turn(state: TurnMachineState = RUNNING, **facts: Any) -> TurnMachine:
     """A turn with an idle limit of 30 s that has begun at 100 and may take until 400."""
     machine = TurnMachine("user", Limits(idle=facts.pop("idle", 30)))
     facts = {"state": state, "began_at": 100.0, "hard_at": 400.0, **facts}

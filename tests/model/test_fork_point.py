@@ -6,10 +6,10 @@ import pytest
 
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Text
-from agentrt._model.driver import Effect, Said, SpeechEnded, Spoke, ToolCalled
+from agentrt._model.driver import Effect, TextEnded, TextReceived, ToolCalled, UserContentReceived
 from agentrt._model.events import Item, ItemOpened, ToolCall, TurnEnded, TurnStarted
 from agentrt._model.fork_point import ForkPoint, fork_point, shown_until
-from agentrt._model.repeated import repeated
+from agentrt._model.repeated import history_effects
 from agentrt._model.state import SessionState
 
 
@@ -106,11 +106,11 @@ def test_where_no_copy_can_end_is_said(named: str, why: str) -> None:
 
 def test_items_are_repeated_as_an_agent_would() -> None:
     items = [prompt("i1"), said("i2", "Done.", "m1"), call("i3")]
-    effects: list[Effect] = list(repeated(items))
+    effects: list[Effect] = list(history_effects(items))
     assert effects[:3] == [
-        Said(content=[Text("i1")], replay=True),
-        Spoke("Done.", message="m1", replay=True),
-        SpeechEnded(),
+        UserContentReceived(content=[Text("i1")], replay=True),
+        TextReceived("Done.", message="m1", replay=True),
+        TextEnded(),
     ]
     [called] = [effect for effect in effects if isinstance(effect, ToolCalled)]
     assert (called.id, called.title, called.status) == ("call-i3", "Run it", "completed")

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from agentrt._model.content import Diff, Image, TerminalRef, Text, ToolText
-from agentrt._model.driver import Retracted, Said, Showed, SpeechEnded, Spoke
+from agentrt._model.driver import (
+    BlockReceived,
+    Retracted,
+    TextEnded,
+    TextReceived,
+    UserContentReceived,
+)
 from agentrt._model.events import (
     ItemDelta,
     ItemOpened,
@@ -15,7 +21,7 @@ from agentrt._model.events import (
     ThoughtDelta,
     ToolCall,
 )
-from agentrt._model.items import UNPLACED
+from agentrt._model.items import UNPLACED_CHARS
 
 from .talk import Talk, call
 
@@ -43,22 +49,29 @@ def test_what_a_call_says_that_was_denied_is_not_appended_to_it(talk: Talk) -> N
 
 
 def test_a_text_that_breaks_off_is_shown_as_failed_and_no_part_of_the_answer(talk: Talk) -> None:
-    talk.tell(Spoke("Before.", message="m1"), SpeechEnded(), Spoke("half of", message="m2"))
-    talk.tell(SpeechEnded(broken=True), Spoke("the whole", message="m3"))
+    talk.tell(
+        TextReceived("Before.", message="m1"), TextEnded(), TextReceived("half of", message="m2")
+    )
+    talk.tell(TextEnded(broken=True), TextReceived("the whole", message="m3"))
     assert "i3 failed" in talk.told()
     assert talk.items.answer()() == "Before.\n\nthe whole"
 
 
 def test_a_message_that_is_taken_back_is_no_part_of_the_answer(talk: Talk) -> None:
-    talk.tell(Spoke("no", message="m1"), SpeechEnded(), Spoke("yes", message="m2"), SpeechEnded())
+    talk.tell(
+        TextReceived("no", message="m1"),
+        TextEnded(),
+        TextReceived("yes", message="m2"),
+        TextEnded(),
+    )
     talk.tell(Retracted(frozenset({"m1"})))
     assert talk.items.answer()() == "yes"
 
 
 def test_a_text_goes_on_behind_a_prompt_though_it_was_taken_back(talk: Talk) -> None:
-    talk.tell(Spoke("no", message="m1"))
+    talk.tell(TextReceived("no", message="m1"))
     talk.conversation.items.prompted([Text("also")])
-    talk.tell(Retracted(frozenset({"m1"})), Spoke("yes", message="m1"))
+    talk.tell(Retracted(frozenset({"m1"})), TextReceived("yes", message="m1"))
     assert talk.items.answer()() == "yes"
 
 
@@ -66,17 +79,17 @@ def test_a_text_goes_on_behind_a_prompt_though_it_was_taken_back(talk: Talk) -> 
 
 
 def test_pieces_of_one_message_are_one_item(talk: Talk) -> None:
-    talk.tell(Spoke("Hel", message="m1"), Spoke("lo", message="m1"))
+    talk.tell(TextReceived("Hel", message="m1"), TextReceived("lo", message="m1"))
     assert talk.told() == ["i2 text running in t1", "i2 + Hel", "i2 + lo"]
 
 
 def test_pieces_without_a_message_id_continue_what_grows(talk: Talk) -> None:
-    talk.tell(Spoke("a", message="m1"), Spoke("b"), Spoke("c", message="m1"))
+    talk.tell(TextReceived("a", message="m1"), TextReceived("b"), TextReceived("c", message="m1"))
     assert talk.told() == ["i2 text running in t1", "i2 + a", "i2 + b", "i2 + c"]
 
 
 def test_another_message_is_another_item(talk: Talk) -> None:
-    talk.tell(Spoke("a", message="m1"), Spoke("b", message="m2"))
+    talk.tell(TextReceived("a", message="m1"), TextReceived("b", message="m2"))
     assert talk.told() == [
         "i2 text running in t1",
         "i2 + a",
@@ -87,7 +100,7 @@ def test_another_message_is_another_item(talk: Talk) -> None:
 
 
 def test_a_thought_and_an_answer_of_one_message_are_two_items(talk: Talk) -> None:
-    talk.tell(Spoke("hm", thought=True, message="m1"), Spoke("so", message="m1"))
+    talk.tell(TextReceived("hm", thought=True, message="m1"), TextReceived("so", message="m1"))
     assert talk.told() == [
         "i2 thought running in t1",
         "i2 + hm",
@@ -98,14 +111,19 @@ def test_a_thought_and_an_answer_of_one_message_are_two_items(talk: Talk) -> Non
 
 
 def test_a_piece_of_a_thought_is_reported_as_one(talk: Talk) -> None:
-    talk.tell(Spoke("hm", thought=True))
+    talk.tell(TextReceived("hm", thought=True))
     assert talk.events()[1:] == [ThoughtDelta("i2", "hm")]
 
 
 def test_sub_agents_speak_beside_the_main_answer_without_cutting_it(talk: Talk) -> None:
     talk.tell(call("c1", opens=True, status="running"))
     talk.events()
-    talk.tell(Spoke("main "), Spoke("sub ", parent="c1"), Spoke("main"), Spoke("sub", parent="c1"))
+    talk.tell(
+        TextReceived("main "),
+        TextReceived("sub ", parent="c1"),
+        TextReceived("main"),
+        TextReceived("sub", parent="c1"),
+    )
     assert talk.told() == [
         "i3 text running in t1",
         "i3 + main ",
@@ -119,19 +137,19 @@ def test_sub_agents_speak_beside_the_main_answer_without_cutting_it(talk: Talk) 
 
 def test_the_answer_is_the_text_without_thoughts_and_sub_agents(talk: Talk) -> None:
     talk.tell(
-        Spoke("hm", thought=True),
-        Spoke("First. "),
+        TextReceived("hm", thought=True),
+        TextReceived("First. "),
         call("c1", opens=True),
-        Spoke("sub", parent="c1"),
-        Spoke("Second."),
+        TextReceived("sub", parent="c1"),
+        TextReceived("Second."),
     )
     assert talk.items.answer()() == "First. \n\nSecond."
 
 
 def test_a_prompt_that_the_turn_takes_in_stands_between_the_texts(talk: Talk) -> None:
-    talk.tell(Spoke("a", message="m1"))
+    talk.tell(TextReceived("a", message="m1"))
     talk.items.prompted([Text("and this")])
-    talk.tell(Spoke("b", message="m1"))
+    talk.tell(TextReceived("b", message="m1"))
     assert talk.told()[2:] == [
         "i2 completed",
         "i3 user completed in t1",
@@ -139,28 +157,30 @@ def test_a_prompt_that_the_turn_takes_in_stands_between_the_texts(talk: Talk) ->
         "i4 + b",
     ]
     assert talk.items.answer()() == "ab"  # one text of one message all the same
-    talk.tell(Spoke("c", message="m2"))
+    talk.tell(TextReceived("c", message="m2"))
     assert talk.items.answer()() == "ab\n\nc"
 
 
 def test_the_next_turn_has_an_answer_of_its_own(talk: Talk) -> None:
-    talk.tell(Spoke("First."))
+    talk.tell(TextReceived("First."))
     talk.conversation.end("completed")
     talk.begin([])
-    talk.tell(Spoke("Second."))
+    talk.tell(TextReceived("Second."))
     assert talk.items.answer()() == "Second."
 
 
 def test_an_empty_piece_is_nothing(talk: Talk) -> None:
-    talk.tell(Spoke(""), Spoke("", thought=True))
+    talk.tell(TextReceived(""), TextReceived("", thought=True))
     talk.conversation.end("completed")
-    talk.tell(Spoke(""))
+    talk.tell(TextReceived(""))
     assert talk.told() == ["turn t1 completed"]
     assert talk.conversation.turn is None
 
 
 def test_speech_ends_where_the_wire_says_so(talk: Talk) -> None:
-    talk.tell(Spoke("a", message="m1"), SpeechEnded(), Spoke("b", message="m1"), SpeechEnded())
+    talk.tell(
+        TextReceived("a", message="m1"), TextEnded(), TextReceived("b", message="m1"), TextEnded()
+    )
     assert talk.told() == [
         "i2 text running in t1",
         "i2 + a",
@@ -172,12 +192,12 @@ def test_speech_ends_where_the_wire_says_so(talk: Talk) -> None:
 
 
 def test_an_end_of_speech_without_speech_is_nothing(talk: Talk) -> None:
-    talk.tell(SpeechEnded(), SpeechEnded(parent="c9"))
+    talk.tell(TextEnded(), TextEnded(parent="c9"))
     assert talk.told() == []
 
 
 def test_an_image_in_the_answer_is_an_item_of_its_own(talk: Talk) -> None:
-    talk.tell(Spoke("look: "), Showed(block=IMAGE), Spoke("nice"))
+    talk.tell(TextReceived("look: "), BlockReceived(block=IMAGE), TextReceived("nice"))
     assert talk.told() == [
         "i2 text running in t1",
         "i2 + look: ",
@@ -193,7 +213,7 @@ def test_an_image_in_the_answer_is_an_item_of_its_own(talk: Talk) -> None:
 
 
 def test_text_tool_text_keeps_its_order(talk: Talk) -> None:
-    talk.tell(Spoke("a"), call("c1", opens=True), Spoke("b"))
+    talk.tell(TextReceived("a"), call("c1", opens=True), TextReceived("b"))
     assert talk.told() == [
         "i2 text running in t1",
         "i2 + a",
@@ -205,7 +225,9 @@ def test_text_tool_text_keeps_its_order(talk: Talk) -> None:
 
 
 def test_an_update_of_a_tool_call_does_not_cut_the_text_behind_it(talk: Talk) -> None:
-    talk.tell(call("c1", opens=True), Spoke("a"), call("c1", status="running"), Spoke("b"))
+    talk.tell(
+        call("c1", opens=True), TextReceived("a"), call("c1", status="running"), TextReceived("b")
+    )
     assert talk.told()[-3:] == ["i3 + a", "i2 status=running", "i3 + b"]
 
 
@@ -257,12 +279,14 @@ def test_the_item_of_a_sub_agents_call_hangs_below_its_parent(talk: Talk) -> Non
 
 
 def test_an_unknown_parent_is_no_parent(talk: Talk) -> None:
-    talk.tell(call("c2", opens=True, parent="c1"), Spoke("a", parent="c1"))
+    talk.tell(call("c2", opens=True, parent="c1"), TextReceived("a", parent="c1"))
     assert talk.told()[:2] == ["i2 tool pending in t1", "i3 text running in t1"]
 
 
 def test_a_sub_agents_speech_ends_with_its_call(talk: Talk) -> None:
-    talk.tell(call("c1", opens=True), Spoke("sub", parent="c1"), call("c1", status="completed"))
+    talk.tell(
+        call("c1", opens=True), TextReceived("sub", parent="c1"), call("c1", status="completed")
+    )
     assert talk.told()[-2:] == ["i3 completed", "i2 completed"]
 
 
@@ -295,7 +319,7 @@ def test_of_a_terminal_that_nothing_shows_only_the_end_is_kept(talk: Talk) -> No
     for _ in range(100):
         talk.items.append_output("term1", "x" * 10_000)
     talk.tell(call("c1", opens=True, content=[TerminalRef("term1")]))
-    assert talk.state.text("i2") == "x" * UNPLACED
+    assert talk.state.text("i2") == "x" * UNPLACED_CHARS
 
 
 def test_what_nothing_showed_is_forgotten_with_its_turn(talk: Talk) -> None:
@@ -371,7 +395,7 @@ def test_a_late_update_inside_the_next_turn_does_not_touch_it(talk: Talk) -> Non
     talk.conversation.end("cancelled")
     talk.begin([])
     talk.events()
-    talk.tell(Spoke("a"), call("c1", status="failed"), Spoke("b"))
+    talk.tell(TextReceived("a"), call("c1", status="failed"), TextReceived("b"))
     assert talk.told() == ["i4 text running in t2", "i4 + a", "notice late", "i4 + b"]
 
 
@@ -388,9 +412,9 @@ def test_a_call_first_announced_during_the_cancel_is_late_in_the_next_turn(talk:
 
 
 def test_the_users_words_that_the_agent_repeats_are_not_shown_twice(talk: Talk) -> None:
-    talk.tell(Said(content=[Text("hi")]))
+    talk.tell(UserContentReceived(content=[Text("hi")]))
     talk.conversation.cancel("user", None)
-    talk.tell(Said(content=[Text("hi")]))
+    talk.tell(UserContentReceived(content=[Text("hi")]))
     assert talk.told() == []
     assert talk.items.dropped == {"echo": 2}
 
@@ -399,7 +423,9 @@ def test_words_of_the_user_in_a_turn_of_the_agents_are_shown(talk: Talk) -> None
     talk.conversation.end("completed")
     talk.conversation.begin_own(explicit=True)
     talk.events()
-    talk.tell(Spoke("a"), Said(content=[Text("task done")]), Spoke("b"))
+    talk.tell(
+        TextReceived("a"), UserContentReceived(content=[Text("task done")]), TextReceived("b")
+    )
     assert talk.told() == [
         "i2 text running in t2",
         "i2 + a",
@@ -415,13 +441,13 @@ def test_words_of_the_user_in_a_turn_of_the_agents_are_dropped_after_its_cancel(
     talk.conversation.begin_own(explicit=True)
     talk.conversation.cancel("user", None)
     talk.events()
-    talk.tell(Said(content=[Text("task done")]))
+    talk.tell(UserContentReceived(content=[Text("task done")]))
     assert talk.told() == []
 
 
 def test_words_of_the_user_behind_a_turn_do_not_begin_one(talk: Talk) -> None:
     talk.conversation.end("completed")
-    talk.tell(Said(content=[Text("from elsewhere")]))
+    talk.tell(UserContentReceived(content=[Text("from elsewhere")]))
     assert talk.told() == ["turn t1 completed", "i2 user completed in no turn"]
     assert talk.conversation.turn is None
 
@@ -444,14 +470,16 @@ def test_words_of_the_user_behind_a_turn_do_not_begin_one(talk: Talk) -> None:
 def test_what_is_left_open_is_closed_before_the_end(
     talk: Talk, outcome: Outcome, tool: str, speech: str
 ) -> None:
-    talk.tell(call("c1", opens=True), Spoke("a"), Spoke("b", parent="c1"))
+    talk.tell(call("c1", opens=True), TextReceived("a"), TextReceived("b", parent="c1"))
     talk.events()
     talk.conversation.end(outcome)
     assert talk.told() == [f"i3 {speech}", f"i4 {speech}", f"i2 {tool}", f"turn t1 {outcome}"]
 
 
 def test_what_is_closed_is_not_closed_again(talk: Talk) -> None:
-    talk.tell(Spoke("a"), SpeechEnded(), call("c1", opens=True), call("c1", status="completed"))
+    talk.tell(
+        TextReceived("a"), TextEnded(), call("c1", opens=True), call("c1", status="completed")
+    )
     talk.events()
     talk.conversation.end("agent_died")
     assert talk.told() == ["turn t1 agent_died"]
@@ -463,12 +491,12 @@ def test_what_is_closed_is_not_closed_again(talk: Talk) -> None:
 def test_history_is_shown_outside_of_turns() -> None:
     talk = Talk(ready=False)
     talk.tell(
-        Said(content=[Text("hi")], replay=True),
-        Spoke("a", replay=True),
+        UserContentReceived(content=[Text("hi")], replay=True),
+        TextReceived("a", replay=True),
         call("c1", opens=True, status="running", replay=True),
         call("c1", status="completed", replay=True),
-        Spoke("b", replay=True),
-        Showed(block=IMAGE, replay=True),
+        TextReceived("b", replay=True),
+        BlockReceived(block=IMAGE, replay=True),
     )
     assert talk.told() == [
         "i1 user completed in no turn",
@@ -490,8 +518,8 @@ def test_the_end_of_the_history_closes_what_it_left_open() -> None:
     talk = Talk(ready=False)
     talk.tell(
         call("c1", opens=True, replay=True),
-        Spoke("a", replay=True),
-        Spoke("b", parent="c1", replay=True),
+        TextReceived("a", replay=True),
+        TextReceived("b", parent="c1", replay=True),
     )
     talk.events()
     talk.items.replayed()
@@ -501,7 +529,11 @@ def test_the_end_of_the_history_closes_what_it_left_open() -> None:
 
 def test_what_comes_live_does_not_continue_the_history() -> None:
     talk = Talk()
-    talk.tell(Spoke("old", replay=True), Spoke("new"), Spoke("old again", replay=True))
+    talk.tell(
+        TextReceived("old", replay=True),
+        TextReceived("new"),
+        TextReceived("old again", replay=True),
+    )
     assert [(i.turn, i.text) for i in talk.log.snapshot().items] == [
         (None, "old"),
         ("t1", "new"),
@@ -524,9 +556,9 @@ def test_a_history_that_is_known_already_is_dropped_without_a_word(talk: Talk) -
     talk.events()
     talk.conversation.keep_replay = False
     talk.tell(
-        Said(content=[Text("hi")], replay=True),
-        Spoke("a", replay=True),
-        Showed(block=IMAGE, replay=True),
+        UserContentReceived(content=[Text("hi")], replay=True),
+        TextReceived("a", replay=True),
+        BlockReceived(block=IMAGE, replay=True),
         call("c1", opens=True, replay=True),
         call("c1", status="completed", replay=True),
     )

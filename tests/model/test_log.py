@@ -28,7 +28,7 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.log import JOIN, Cursor, EventsExpired, Log, joined
+from agentrt._model.log import JOINED_CHARS, Cursor, EventsExpired, Log, joined
 from agentrt._model.state import SessionState
 
 from .talk import shown
@@ -286,7 +286,7 @@ def test_joined_text_stays_in_pieces_of_a_bounded_size() -> None:
     fill(log, *(TextDelta("i1", piece) for _ in range(300)))
     read = [event for event in drain(cursor) if isinstance(event, TextDelta)]
     assert sum(len(event.text) for event in read) == 300 * len(piece)
-    assert all(len(event.text) < JOIN + 10 * len(piece) for event in read)
+    assert all(len(event.text) < JOINED_CHARS + 10 * len(piece) for event in read)
     assert len(read) < 30
 
 
@@ -353,7 +353,7 @@ class Kept:
     def __init__(self, log: Log, shown: Log) -> None:
         self.batches: list[tuple[int, list[Event], int]] = []
         self._shown = shown
-        log.keep(self, shown)
+        log.persist_with(self, shown)
 
     def put(self, first: int, events: list[Event], size: int) -> None:
         self.batches.append((first, events, size))

@@ -11,9 +11,9 @@ import pytest
 
 from agentrt._model.checkpoint import Checkpoints, Record, put_ahead, restored
 from agentrt._model.content import Text
-from agentrt._model.driver import Said, Spoke, TaskSet, ToolCalled
+from agentrt._model.driver import TaskSet, TextReceived, ToolCalled, UserContentReceived
 from agentrt._model.events import Task
-from agentrt._model.state import Ahead, History, Snapshot
+from agentrt._model.state import History, Snapshot, StoredHistory
 
 from .talk import Talk
 
@@ -25,7 +25,7 @@ def run(talk: Talk, name: str, *, calls: int = 1) -> None:
     talk.begin([Text(name)])
     for number in range(calls):
         talk.tell(ToolCalled(id=f"{name}-{number}", title=f"{name} call", status="completed"))
-    talk.tell(Spoke(f"{name} answer"))
+    talk.tell(TextReceived(f"{name} answer"))
     talk.conversation.end("completed")
     talk.step()
 
@@ -118,8 +118,8 @@ def test_of_the_work_in_the_background_what_runs_is_there_and_the_newest_of_the_
 def test_in_what_the_agent_repeats_each_prompt_stands_for_a_turn() -> None:
     talk = Talk()
     for name in "abcd":
-        talk.tell(Said(content=[Text(name)], replay=True))
-        talk.tell(Spoke(f"{name} answer", replay=True))
+        talk.tell(UserContentReceived(content=[Text(name)], replay=True))
+        talk.tell(TextReceived(f"{name} answer", replay=True))
     talk.items.replayed()
     talk.step()
     run(talk, "e")
@@ -129,7 +129,7 @@ def test_in_what_the_agent_repeats_each_prompt_stands_for_a_turn() -> None:
 
 def test_what_was_said_between_two_turns_goes_with_the_first() -> None:
     talk = of("a")
-    talk.tell(Said(content=[Text("between")]))
+    talk.tell(UserContentReceived(content=[Text("between")]))
     talk.step()
     run(talk, "b")
     assert [prompts(page) for page in pages(talk, 1)] == [["b"], ["a", "between"]]
@@ -144,7 +144,7 @@ def test_a_page_has_the_text_that_there_is_by_now() -> None:
     talk = Talk()
     talk.begin([Text("a")])
     for _ in range(2_000):
-        talk.tell(Spoke("word "))
+        talk.tell(TextReceived("word "))
     assert recent(talk, 1).items[-1].text == "word " * 2_000
 
 
@@ -155,7 +155,7 @@ def test_a_state_that_was_restored_has_the_same_pages() -> None:
         run(talk, name)
     talk.begin([Text("e")])
     talk.tell(ToolCalled(id="open", title="a call", status="running"))
-    talk.tell(Spoke("words"), TaskSet(Task(id="b1", status="running")))
+    talk.tell(TextReceived("words"), TaskSet(Task(id="b1", status="running")))
     talk.step()
     head, record = checkpoints.take(talk.log.seq, {}, named=False)
     assert record is not None
@@ -172,13 +172,13 @@ def test_of_its_last_records_and_then_those_ahead_of_them_it_has_the_same_pages(
     checkpoints = Checkpoints(talk.state)
     for name in "abcdef":
         run(talk, name)
-        talk.tell(Said(content=[Text(f"behind {name}")]))
+        talk.tell(UserContentReceived(content=[Text(f"behind {name}")]))
         talk.step()
         head, record = checkpoints.take(talk.log.seq, {}, named=False)
         assert record is not None
         records.append(record)
     left = len(records) - last
-    ahead = Ahead(left, left, "a") if left else None
+    ahead = StoredHistory(left, left, "a") if left else None
     part = restored(head, records[left:], ahead)
     assert part.turn_count == 6
     page: Snapshot | History = part.snapshot("s1", "e1", talk.log.seq, turns=2, items=ALL)

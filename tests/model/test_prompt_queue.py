@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentrt import LocalProtocolError
 from agentrt._model.content import Text
-from agentrt._model.prompt_queue import TABLE, PromptQueue, QueueInput, Waiting
+from agentrt._model.prompt_queue import TABLE, PromptQueue, QueuedState, QueueInput
 from agentrt._model.turn import TurnMachine
 
 
@@ -31,7 +31,7 @@ def order(queue: PromptQueue) -> list[str]:
 
 
 def test_each_state_of_a_prompt_has_an_answer_to_each_input() -> None:
-    assert set(TABLE) == set(Waiting)
+    assert set(TABLE) == set(QueuedState)
     for row in TABLE.values():
         assert set(row) == set(QueueInput)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from agentrt._model.content import Text
-from agentrt._model.driver import Spoke
+from agentrt._model.driver import TextReceived
 from agentrt._model.events import PermissionOpened, StateChanged, ToolCall
 from agentrt._model.life import LifeInput
-from agentrt._model.turn import TurnState
+from agentrt._model.turn import TurnMachineState
 
 from .talk import OPTIONS, Talk, ask, call
 
@@ -38,7 +38,7 @@ def test_a_question_shows_its_call_as_waiting_until_it_is_answered(talk: Talk) -
 def test_a_question_of_background_work_belongs_to_no_turn(talk: Talk) -> None:
     talk.tell(ask("r1", "c1", background=True))
     assert talk.conversation.turn is not None
-    assert talk.conversation.turn.state is TurnState.RUNNING
+    assert talk.conversation.turn.state is TurnMachineState.RUNNING
     talk.conversation.end("completed")
     assert talk.told() == ["r1 asks about None", "turn t1 completed"]
     assert talk.conversation.resolve("r1", "selected", by="user", option="yes")
@@ -159,7 +159,7 @@ def test_a_question_with_the_call_id_of_an_earlier_turn_opens_another_item(talk:
 
 @pytest.mark.parametrize("how", ["cancel", "end"])
 def test_the_end_closes_every_question_before_its_call(talk: Talk, how: str) -> None:
-    talk.tell(Spoke("a"), call("c1", opens=True), ask("r1", "c1"), ask("r2"))
+    talk.tell(TextReceived("a"), call("c1", opens=True), ask("r1", "c1"), ask("r2"))
     talk.events()
     if how == "cancel":
         talk.conversation.cancel("user", None)
@@ -219,9 +219,9 @@ def test_the_turn_runs_again_with_its_last_answer(talk: Talk) -> None:
     turn = talk.conversation.turn
     assert turn is not None
     talk.conversation.resolve("r1", "selected", by="user", option="yes")
-    assert turn.state is TurnState.WAITING
+    assert turn.state is TurnMachineState.WAITING
     talk.conversation.resolve("r2", "selected", by="user", option="yes")
-    assert turn.state is TurnState.RUNNING
+    assert turn.state is TurnMachineState.RUNNING
 
 
 def test_the_session_runs_again_when_the_agent_goes_on_without_the_answer(talk: Talk) -> None:

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from agentrt._model.events import Notice
-from agentrt._model.repeats import ALL_REPORTED, Repeats, listed
+from agentrt._model.repeats import REPORTED_NOTICES, NoticeLimiter, listed
 
 NOISE = Notice("warning", "noise", "it rattles", "tick")
 
 
 def test_the_first_are_all_reported_and_later_ones_ever_more_rarely() -> None:
-    repeats = Repeats()
-    told = [notice.message for _ in range(100_000) for notice in repeats.rarer(NOISE)]
-    assert told[:ALL_REPORTED] == [NOISE.message] * ALL_REPORTED
-    assert told[ALL_REPORTED] == "it rattles (32 times so far)"
+    repeats = NoticeLimiter()
+    told = [notice.message for _ in range(100_000) for notice in repeats.worth_reporting(NOISE)]
+    assert told[:REPORTED_NOTICES] == [NOISE.message] * REPORTED_NOTICES
+    assert told[REPORTED_NOTICES] == "it rattles (32 times so far)"
     assert told[-1] == "it rattles (65536 times so far)"
-    assert len(told) == ALL_REPORTED + 12
+    assert len(told) == REPORTED_NOTICES + 12
 
 
 def test_what_happened_often_at_once_is_counted_so() -> None:
-    repeats = Repeats()
-    assert repeats.rarer(NOISE, times=1000)[0].message == "it rattles (1000 times so far)"
-    assert repeats.rarer(NOISE, times=20) == []
-    assert repeats.rarer(NOISE, times=20)[0].message == "it rattles (1040 times so far)"
+    repeats = NoticeLimiter()
+    assert repeats.worth_reporting(NOISE, times=1000)[0].message == "it rattles (1000 times so far)"
+    assert repeats.worth_reporting(NOISE, times=20) == []
+    assert repeats.worth_reporting(NOISE, times=20)[0].message == "it rattles (1040 times so far)"
 
 
 def test_things_are_counted_apart_but_not_without_end() -> None:
-    repeats = Repeats()
-    told = sum(len(repeats.rarer(NOISE, about=str(n))) for n in range(10_000))
+    repeats = NoticeLimiter()
+    told = sum(len(repeats.worth_reporting(NOISE, about=str(n))) for n in range(10_000))
     assert told < 300
 
 

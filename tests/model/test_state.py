@@ -40,7 +40,7 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.growing import LEAST, Growing
+from agentrt._model.growing import MIN_GROWTH_CHARS, GrowingText
 from agentrt._model.state import SessionState, Snapshot
 
 from .talk import shown, through_json
@@ -276,7 +276,7 @@ def test_a_closed_item_has_its_whole_text_however_it_is_looked_at(pieces: int) -
 
 @pytest.mark.parametrize("pieces", [0, 1, 2, 1023, 1024, 1025, 5000])
 def test_growing_text_is_its_pieces_in_order(pieces: int) -> None:
-    growing, parts = Growing("start "), [f"{n} " for n in range(pieces)]
+    growing, parts = GrowingText("start "), [f"{n} " for n in range(pieces)]
     for number, part in enumerate(parts):
         growing.append(part)
         if number % 700 == 0:
@@ -285,9 +285,11 @@ def test_growing_text_is_its_pieces_in_order(pieces: int) -> None:
     assert str(growing) == str(growing)
 
 
-@pytest.mark.parametrize("size", [1, 1000, LEAST - 1, LEAST, 3 * LEAST])
+@pytest.mark.parametrize(
+    "size", [1, 1000, MIN_GROWTH_CHARS - 1, MIN_GROWTH_CHARS, 3 * MIN_GROWTH_CHARS]
+)
 def test_growing_text_of_any_length_is_its_pieces_in_order(size: int) -> None:
-    growing, whole = Growing(), ""
+    growing, whole = GrowingText(), ""
     for number in range(40):
         piece = f"{number:>{size}}"
         growing.append(piece)

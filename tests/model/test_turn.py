@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import astuple
 
 from agentrt._errors import LocalProtocolError
-from agentrt._model.turn import PHASES, TABLE, TurnInput, TurnMachine, TurnState
+from agentrt._model.turn import PHASES, TABLE, TurnMachine, TurnMachineInput, TurnMachineState
 
 LEGAL = {
     ("queued", "start"): "running",
@@ -21,10 +21,10 @@ LEGAL = {
     ("cancelling", "cancel"): "cancelling",
     ("cancelling", "end"): "ended",
 }
-ALL = [(state, input) for state in TurnState for input in TurnInput]
+ALL = [(state, input) for state in TurnMachineState for input in TurnMachineInput]
 
 
-def machine(state: TurnState) -> TurnMachine:
+def machine(state: TurnMachineState) -> TurnMachine:
     turn = TurnMachine("user")
     turn.id, turn.state = "t1", state
     return turn
@@ -33,7 +33,7 @@ def machine(state: TurnState) -> TurnMachine:
 @pytest.mark.parametrize(
     ("state", "input"), [pair for pair in ALL if (pair[0].value, pair[1].value) in LEGAL]
 )
-def test_a_legal_input_moves_the_turn(state: TurnState, input: TurnInput) -> None:
+def test_a_legal_input_moves_the_turn(state: TurnMachineState, input: TurnMachineInput) -> None:
     turn = machine(state)
     assert turn.apply(input) is turn.state
     assert turn.state.value == LEGAL[state.value, input.value]
@@ -42,7 +42,9 @@ def test_a_legal_input_moves_the_turn(state: TurnState, input: TurnInput) -> Non
 @pytest.mark.parametrize(
     ("state", "input"), [pair for pair in ALL if (pair[0].value, pair[1].value) not in LEGAL]
 )
-def test_an_illegal_input_raises_and_changes_nothing(state: TurnState, input: TurnInput) -> None:
+def test_an_illegal_input_raises_and_changes_nothing(
+    state: TurnMachineState, input: TurnMachineInput
+) -> None:
     turn = machine(state)
     before = astuple(turn)
     with pytest.raises(LocalProtocolError, match=f"{input.value} is illegal in turn t1"):
@@ -51,14 +53,14 @@ def test_an_illegal_input_raises_and_changes_nothing(state: TurnState, input: Tu
 
 
 def test_the_table_has_a_row_for_every_state() -> None:
-    assert set(TABLE) == set(TurnState)
+    assert set(TABLE) == set(TurnMachineState)
 
 
 def test_every_state_of_a_turn_that_runs_is_a_phase_of_the_session() -> None:
-    ends = {TurnState.ENDED, TurnState.DROPPED}
-    assert set(PHASES) == set(TurnState) - ends - {TurnState.QUEUED}
+    ends = {TurnMachineState.ENDED, TurnMachineState.DROPPED}
+    assert set(PHASES) == set(TurnMachineState) - ends - {TurnMachineState.QUEUED}
 
 
 def test_from_every_state_of_a_turn_that_runs_the_end_is_one_input_away() -> None:
     for state in PHASES:
-        assert TABLE[state][TurnInput.END] is TurnState.ENDED
+        assert TABLE[state][TurnMachineInput.END] is TurnMachineState.ENDED

@@ -38,7 +38,7 @@ from agentrt._journal.base import (
 )
 from agentrt._model.checkpoint import Record
 from agentrt._model.events import Event, TurnStarted
-from agentrt._model.state import Ahead
+from agentrt._model.state import StoredHistory
 from agentrt.errors import SessionElsewhere, StoreUnavailable
 
 FRAMES = 2000
@@ -528,7 +528,7 @@ class Reader:
         if last is not None and records and (left := records[0].number):
             turns = found.turns - sum(len(record.turns) for record in records)
             turns -= sum(isinstance(event, TurnStarted) for event in events)
-            ahead = Ahead(left, turns, found.prompt)
+            ahead = StoredHistory(left, turns, found.prompt)
         return Stored(
             about=decode_about(found.about),
             epoch=found.epoch,

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentrt._model.content import Text
-from agentrt._model.driver import Said, Spoke, ToolCalled
+from agentrt._model.driver import TextReceived, ToolCalled, UserContentReceived
 from model.talk import Talk
 from simulation.fold import Fold
 
@@ -69,7 +69,7 @@ def run(talk: Talk, *names: str) -> None:
     """Turns that are over."""
     for name in names:
         talk.begin([Text(name)])
-        talk.tell(ToolCalled(id=f"{name}-call", title=name, status="completed"), Spoke(name))
+        talk.tell(ToolCalled(id=f"{name}-call", title=name, status="completed"), TextReceived(name))
         talk.conversation.end("completed")
         talk.step()
 
@@ -143,7 +143,10 @@ def test_whatever_comes_and_is_missed_the_page_shows_what_there_is(
 ) -> None:
     talk = Talk()
     for _ in range(replayed):
-        talk.tell(Said(content=[Text("before")], replay=True), Spoke("answer", replay=True))
+        talk.tell(
+            UserContentReceived(content=[Text("before")], replay=True),
+            TextReceived("answer", replay=True),
+        )
     talk.items.replayed()
     talk.step()
     reader = Reader(node, talk, turns, items)
@@ -165,9 +168,9 @@ def act(talk: Talk, reader: Reader, step: Any, number: int) -> None:
         case "end" if runs:
             talk.conversation.end("completed")
         case "say" if runs:
-            talk.tell(Spoke(f"word {number} ", message=f"m{number // 4}"))
+            talk.tell(TextReceived(f"word {number} ", message=f"m{number // 4}"))
         case "said" if not runs:
-            talk.tell(Said(content=[Text("between")]))
+            talk.tell(UserContentReceived(content=[Text("between")]))
         case "read":
             reader.read()
         case "look back":

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._process.first_output import LINES, MANY, FirstOutput
+from agentrt._process.first_output import MAX_LINES, SHOWN_LINES, FirstOutput
 from hostile.bad_agent import Agent
 from hostile.kit import bad_session, works
 
@@ -51,7 +51,7 @@ async def test_a_program_that_asks_a_person_is_no_agent() -> None:
 async def test_a_program_that_never_stops_writing_something_else_is_no_agent() -> None:
     told = await failure("yes 'not an agent'")
     assert "does not speak its protocol" in told
-    assert told.count("not an agent") == LINES
+    assert told.count("not an agent") == SHOWN_LINES
 
 
 async def test_what_a_program_wrote_before_it_ended_is_in_the_error() -> None:
@@ -115,7 +115,7 @@ def test_other_words_leave_it_a_part_of_the_time() -> None:
 
 
 def test_many_lines_make_it_clear() -> None:
-    assert after(b"x\n" * MANY) == 0
+    assert after(b"x\n" * MAX_LINES) == 0
 
 
 def test_what_is_quoted_is_short_and_plain() -> None:

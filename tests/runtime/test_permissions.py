@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._model.content import JsonObject
-from agentrt._model.driver import Asked
+from agentrt._model.driver import DecisionRequested
 from agentrt._model.events import PermissionOption
 from agentrt._permissions.policies import (
     Allow,
@@ -68,7 +68,7 @@ def touches(rule: str, request: PermissionRequest) -> bool | None:
 
 def test_a_request_is_made_of_what_the_driver_reported() -> None:
     option = PermissionOption("1", "Yes", "allow_once")
-    asked = Asked(
+    asked = DecisionRequested(
         key="k",
         kind="permission",
         title="Edit a.py",

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from agentrt._errors import LocalProtocolError
 from agentrt._process import pipes
 from agentrt._process.pipes import (
-    FIRST,
-    READ_SIZE,
-    SMALLEST,
-    STEP,
+    FIRST_PIECE_BYTES,
+    MIN_PIECE_BYTES,
+    PIECE_S,
+    READ_BYTES,
+    LineWriter,
     ReadEnd,
     Transport,
-    Writer,
     read_loop,
 )
 
@@ -65,8 +65,8 @@ class Pipe(Transport):
 
 def a_writer(
     pipe: Transport, *, outbox: int = 1000, on_broken: Callable[[str], None] | None = None
-) -> Writer:
-    return Writer(pipe, outbox=outbox, write_timeout=10, on_broken=on_broken)
+) -> LineWriter:
+    return LineWriter(pipe, outbox=outbox, write_timeout=10, on_broken=on_broken)
 
 
 # --- the writer
@@ -338,7 +338,7 @@ async def test_a_write_cut_off_by_its_callers_scope_leaves_every_line_whole() ->
         ):
             lines = Lines(agent)
             assert await lines.next() == "ready"
-            writer = Writer(agent, outbox=2**20, write_timeout=5)
+            writer = LineWriter(agent, outbox=2**20, write_timeout=5)
             nursery.start_soon(writer.run)
             with trio.CancelScope() as turn:
                 writer.write(b"p" * 300_000 + b"\n")
@@ -356,7 +356,7 @@ async def test_an_agent_that_reads_nothing_breaks_the_pipe() -> None:
     told: list[str] = []
     with trio.fail_after(5):
         async with started(["sleep", "60"]) as agent:
-            writer = Writer(agent, outbox=2**20, write_timeout=0.1, on_broken=told.append)
+            writer = LineWriter(agent, outbox=2**20, write_timeout=0.1, on_broken=told.append)
             writer.write(b"p" * 300_000 + b"\n")
             await writer.run()
     assert told == ["the agent has not read its input for 0.1 s"]
@@ -366,7 +366,7 @@ async def test_an_agent_that_dies_breaks_the_pipe() -> None:
     told: list[str] = []
     with trio.fail_after(5):
         async with started(READS_WHEN_TOLD) as agent:
-            writer = Writer(agent, outbox=2**20, write_timeout=5, on_broken=told.append)
+            writer = LineWriter(agent, outbox=2**20, write_timeout=5, on_broken=told.append)
             writer.write(b"p" * 300_000 + b"\n")
             os.kill(agent.pid, signal.SIGKILL)
             await writer.run()
@@ -392,10 +392,15 @@ class Chunks:
 
 
 async def test_a_short_read_is_followed_by_a_wait_and_a_full_one_by_a_checkpoint() -> None:
-    full, short, seen = b"x" * READ_SIZE, b"y", []
+    full, short, seen = b"x" * READ_BYTES, b"y", []
     source = Chunks(full, full, full, short, None, short, b"")
     await read_loop(source, seen.append, lambda: seen.append(b""))
-    assert [len(data) for data in seen[:4]] == [FIRST, 2 * FIRST, 4 * FIRST, FIRST]
+    assert [len(data) for data in seen[:4]] == [
+        FIRST_PIECE_BYTES,
+        2 * FIRST_PIECE_BYTES,
+        4 * FIRST_PIECE_BYTES,
+        FIRST_PIECE_BYTES,
+    ]
     assert seen[-5:] == [full, full, short, short, b""]
     assert source.waits == 3
 
@@ -432,11 +437,11 @@ async def test_a_dialogue_without_end_leaves_other_tasks_their_turn(
         await read_loop(Chunks(*[b"asks"] * 50, b""), on_data, lambda: None, replied=lambda: True)
         nursery.cancel_scope.cancel()
     assert len(replies) == 50
-    assert max(now - before for before, now in pairwise(others)) <= 2 * (STEP * 1000 + 1)
+    assert max(now - before for before, now in pairwise(others)) <= 2 * (PIECE_S * 1000 + 1)
 
 
 async def test_a_flood_leaves_other_tasks_their_turn() -> None:
-    source = Chunks(*[b"x" * READ_SIZE] * 100, b"")
+    source = Chunks(*[b"x" * READ_BYTES] * 100, b"")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read_loop, source, lambda data: None, lambda: None)
         await trio.lowlevel.checkpoint()
@@ -464,10 +469,10 @@ async def test_what_is_slow_to_take_is_taken_in_small_pieces_between_which_other
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(other)
-        await read_loop(Chunks(*[b"x" * READ_SIZE] * 3, b""), on_data, lambda: None)
+        await read_loop(Chunks(*[b"x" * READ_BYTES] * 3, b""), on_data, lambda: None)
         nursery.cancel_scope.cancel()
-    assert sum(pieces) == 3 * READ_SIZE
-    assert max(pieces[1:]) <= STEP * 1000 * 1024
+    assert sum(pieces) == 3 * READ_BYTES
+    assert max(pieces[1:]) <= PIECE_S * 1000 * 1024
     # Trio runs what is ready in any order: last in one round, first in the next.
     assert max(now - before for before, now in pairwise(others)) <= 2
 
@@ -483,10 +488,10 @@ async def test_what_is_quick_to_take_again_is_taken_in_whole_reads_again(
         if len(pieces) == 1:
             mock_clock.jump(60)  # something else kept the program busy
 
-    await read_loop(Chunks(*[b"x" * READ_SIZE] * 4, b""), on_data, lambda: None)
-    assert pieces[1] == SMALLEST
-    assert pieces[-1] == READ_SIZE
-    assert sum(pieces) == 4 * READ_SIZE
+    await read_loop(Chunks(*[b"x" * READ_BYTES] * 4, b""), on_data, lambda: None)
+    assert pieces[1] == MIN_PIECE_BYTES
+    assert pieces[-1] == READ_BYTES
+    assert sum(pieces) == 4 * READ_BYTES
 
 
 async def test_a_cut_pipe_ends_behind_what_is_in_it_although_somebody_writes_on() -> None:

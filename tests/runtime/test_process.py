@@ -20,7 +20,7 @@ from agentrt._errors import AgentNotFound, AgentStartError
 from agentrt._limits import Limits
 from agentrt._process import descendants
 from agentrt._process.descendants import MARKER
-from agentrt._process.pipes import Writer, read_loop
+from agentrt._process.pipes import LineWriter, read_loop
 from agentrt._process.process import AgentProcess, close
 
 # --- start
@@ -370,7 +370,7 @@ async def test_the_goodbye_goes_ahead_of_prompts_and_the_end_of_input_behind_it(
         async with started(program, limits=PATIENT) as agent:
             lines = Lines(agent)
             await lines.next()
-            writer = Writer(agent, outbox=2**20, write_timeout=5)
+            writer = LineWriter(agent, outbox=2**20, write_timeout=5)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(writer.run)
                 writer.write(b"x" * 300_000 + b"\n")
@@ -393,7 +393,7 @@ async def test_the_goodbye_goes_ahead_of_prompts_and_the_end_of_input_behind_it(
 async def test_a_goodbye_that_does_not_get_through_does_not_stop_the_ladder() -> None:
     with trio.fail_after(5):
         async with started(["sleep", "60"]) as agent, trio.open_nursery() as nursery:
-            writer = Writer(agent, outbox=2**20, write_timeout=60)
+            writer = LineWriter(agent, outbox=2**20, write_timeout=60)
             nursery.start_soon(writer.run)
             writer.write(b"x" * 300_000 + b"\n")
             await close(agent, QUICK, writer=writer)

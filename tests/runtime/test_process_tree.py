@@ -27,7 +27,7 @@ from child_programs import (
 
 from agentrt._limits import Limits
 from agentrt._process import process
-from agentrt._process.descendants import ProcessId, identify, look
+from agentrt._process.descendants import ProcessId, identify, list_processes
 from agentrt._process.process import AgentProcess, close
 
 IN_A_GROUP = f"""{sys.executable} -I -S -c '
@@ -196,7 +196,7 @@ else:
 
 
 async def test_a_walk_that_hangs_does_not_stop_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "WALK", 0.1)
+    monkeypatch.setattr(process, "SCAN_TIMEOUT_S", 0.1)
     with trio.fail_after(5):
         async with started(["sleep", "60"]) as agent:
 
@@ -279,4 +279,4 @@ def test_nothing_is_found_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(os, "listdir", missing)
-    assert look(0).below(ProcessId(1, 0), "0" * 16 + ":" + "0" * 16, ()) == frozenset()
+    assert list_processes(0).below(ProcessId(1, 0), "0" * 16 + ":" + "0" * 16, ()) == frozenset()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentrt
-from agentrt._model.remembered import remembered
+from agentrt._model.remembered import count_remembered
 from agentrt.testing import FakeAcpAgent
 
 LOADS = {"capabilities": {"loadSession": True}}
@@ -138,7 +138,7 @@ async def test_a_new_session_whose_agent_repeats_history_is_warned_about(
 def test_what_is_repeated_is_remembered_and_nothing_more_than_was_prompted(
     prompts: list[str], data: st.DataObject
 ) -> None:
-    assert remembered(prompts, prompts) == len(prompts)
+    assert count_remembered(prompts, prompts) == len(prompts)
     repeated = data.draw(st.lists(st.text() | st.sampled_from(prompts or [""])))
-    assert 0 <= remembered(prompts, repeated) <= len(prompts)
-    assert remembered([text for text in prompts if text.strip()], []) == 0
+    assert 0 <= count_remembered(prompts, repeated) <= len(prompts)
+    assert count_remembered([text for text in prompts if text.strip()], []) == 0

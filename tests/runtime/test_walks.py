@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._process import descendants, tree
-from agentrt._process.descendants import ProcessId, Table, _Stat
-from agentrt._process.tree import _Walks
+from agentrt._process.descendants import ProcessId, ProcessTable, _Stat
+from agentrt._process.tree import _ProcScans
 
 
 class Looks:
@@ -27,16 +27,16 @@ class Looks:
         """What was asked for, by the looks that have begun."""
         self.wanted: list[threading.Event] = []
         self.error: OSError | None = None
-        monkeypatch.setattr(descendants, "look", self)
+        monkeypatch.setattr(descendants, "list_processes", self)
 
-    def __call__(self, oldest: int) -> Table:
+    def __call__(self, oldest: int) -> ProcessTable:
         let_go = threading.Event()
         self.oldest.append(oldest)
         self.wanted.append(let_go)
         let_go.wait(5)
         if self.error is not None:
             raise self.error
-        return Table({}, {})
+        return ProcessTable({}, {})
 
     async def begun(self, number: int) -> None:
         with trio.fail_after(5):
@@ -55,10 +55,10 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
 async def test_who_asks_during_a_look_gets_the_next_one_and_all_of_them_the_same(
     looks: Looks, nursery: trio.Nursery
 ) -> None:
-    walks, got = _Walks(), []
+    walks, got = _ProcScans(), []
 
     async def ask(oldest: int) -> None:
-        got.append(await walks.look(oldest))
+        got.append(await walks.scan(oldest))
 
     nursery.start_soon(ask, 7)
     await looks.begun(1)
@@ -78,11 +78,11 @@ async def test_who_asks_during_a_look_gets_the_next_one_and_all_of_them_the_same
 async def test_if_who_makes_a_look_is_cancelled_another_makes_one(
     looks: Looks, nursery: trio.Nursery
 ) -> None:
-    walks, got = _Walks(), []
+    walks, got = _ProcScans(), []
 
     async def ask(scope: trio.CancelScope) -> None:
         with scope:
-            got.append(await walks.look(1))
+            got.append(await walks.scan(1))
 
     first, second = trio.CancelScope(), trio.CancelScope()
     nursery.start_soon(ask, first)
@@ -100,11 +100,11 @@ async def test_if_who_makes_a_look_is_cancelled_another_makes_one(
 async def test_a_look_that_hangs_keeps_nobody_else_waiting(
     looks: Looks, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree, "WALK", 0.02)
-    walks, got = _Walks(), []
+    monkeypatch.setattr(tree, "SCAN_TIMEOUT_S", 0.02)
+    walks, got = _ProcScans(), []
 
     async def ask() -> None:
-        got.append(await walks.look(1))
+        got.append(await walks.scan(1))
 
     nursery.start_soon(ask)
     await looks.begun(1)
@@ -117,11 +117,11 @@ async def test_a_look_that_hangs_keeps_nobody_else_waiting(
 
 
 async def test_a_look_that_fails_fails_for_all_who_share_it(looks: Looks) -> None:
-    walks, failed = _Walks(), []
+    walks, failed = _ProcScans(), []
 
     async def ask() -> None:
         try:
-            await walks.look(1)
+            await walks.scan(1)
         except OSError as error:
             failed.append(error)
 
@@ -143,13 +143,13 @@ async def test_ending_many_programs_at_once_takes_a_few_looks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each alone takes two."""
-    made, real = [], descendants.look
+    made, real = [], descendants.list_processes
 
-    def look(oldest: int) -> Table:
+    def look(oldest: int) -> ProcessTable:
         made.append(oldest)
         return real(oldest)
 
-    monkeypatch.setattr(descendants, "look", look)
+    monkeypatch.setattr(descendants, "list_processes", look)
     leave, opened = trio.Event(), trio.Semaphore(0)
 
     async def run() -> None:
@@ -205,7 +205,7 @@ def test_a_table_finds_exactly_what_is_related(
     processes: dict[int, _Stat], carriers: set[int], leader: ProcessId, known: set[ProcessId]
 ) -> None:
     carriers &= set(processes)
-    table = Table(processes, {MARKER: sorted(carriers), "other": list(processes)})
+    table = ProcessTable(processes, {MARKER: sorted(carriers), "other": list(processes)})
     found = table.below(leader, MARKER, known)
     assert {each.pid for each in found} == related(processes, carriers, leader, known)
     assert all(processes[pid].start == start for pid, start in found)

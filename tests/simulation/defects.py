@@ -33,14 +33,14 @@ from agentrt._model.items import Items
 from agentrt._model.log import Cursor
 from agentrt._model.prompt_queue import PromptQueue
 from agentrt._model.state import SessionState
-from agentrt._model.turn import TurnMachine, TurnState
-from agentrt._process.pipes import Writer
+from agentrt._model.turn import TurnMachine, TurnMachineState
+from agentrt._process.pipes import LineWriter
 from agentrt._session import core as core_module
 from agentrt._session import link as link_module
 from agentrt._session.core import SessionCore
 from agentrt._session.host import SessionHost
 from agentrt._session.link import Link
-from agentrt._session.questions import Questions
+from agentrt._session.questions import OpenQuestions
 from agentrt._session.turn import Turn
 from agentrt._session.unsent import UnsentUntilStored
 from agentrt._web.client import Client
@@ -149,7 +149,7 @@ async def _reader_that_waits(
     on_eof()
 
 
-def _forget_the_rest(flush: Any, self: Writer) -> None:
+def _forget_the_rest(flush: Any, self: LineWriter) -> None:
     flush(self)
     if self._rest:
         self._bytes_waiting -= len(self._rest)
@@ -195,7 +195,7 @@ def _lose_text(item_closed: Any, self: SessionState, event: Any) -> None:
 
 def _idle_while_asked(next_deadline: Any, turn: TurnMachine | None, **more: Any) -> Any:
     alarm = next_deadline(turn, **more)
-    if turn is not None and turn.state is TurnState.WAITING and turn.limits.idle is not None:
+    if turn is not None and turn.state is TurnMachineState.WAITING and turn.limits.idle is not None:
         return min((more["active_at"] + turn.limits.idle, Deadline.IDLE), alarm, key=lambda a: a[0])
     return alarm
 
@@ -315,7 +315,7 @@ def _cancel_behind_the_gate(
     def cancel() -> None:
         cancel_turn(self, turn, verdict, **more)
 
-    if self.log.keeper is not None and self.log.behind:
+    if self.log.persister is not None and self.log.behind:
         self._unsent.send_when_stored("steer", "", None, cancel, _nothing)
     else:
         cancel()
@@ -332,13 +332,13 @@ def _send_at_once(*kinds: str) -> Wrong:
 
 
 def _refuse_behind_the_gate(
-    close: Any, self: Questions, request: Any, *how: Any, **more: Any
+    close: Any, self: OpenQuestions, request: Any, *how: Any, **more: Any
 ) -> None:
     def refuse() -> None:
         close(self, request, *how, **more)
 
     log = self._conversation.log
-    if more["denied"] and log.keeper is not None and log.behind:
+    if more["denied"] and log.persister is not None and log.behind:
         self._unsent.send_when_stored("steer", "", None, refuse, _nothing)
     else:
         refuse()
@@ -403,7 +403,7 @@ def _ask_once_more(ask_again: Any, self: Items, request: Any) -> None:
 
 
 def _answer_and_leave_open(
-    close: Any, self: Questions, request: Any, *how: Any, **more: Any
+    close: Any, self: OpenQuestions, request: Any, *how: Any, **more: Any
 ) -> None:
     with ExitStack() as stack:
         if request.orphaned:
@@ -531,7 +531,7 @@ DEFECTS = (
     ),
     _one(
         "a partial line: what did not fit into the pipe is forgotten",
-        *(Writer, "_flush", _forget_the_rest),
+        *(LineWriter, "_flush", _forget_the_rest),
     ),
     _one(
         "input ends by the ledger alone: while the agent goes on about ended work",
@@ -539,7 +539,7 @@ DEFECTS = (
     ),
     _one(
         "a policy that fails has allowed",
-        *(Questions, "policy_failed", lambda failed, self, error: Allow()),
+        *(OpenQuestions, "policy_failed", lambda failed, self, error: Allow()),
     ),
     _one("a prompt is sent again after a crash", SessionCore, "process_ended", _send_again),
     _one("handlers go on when their turn is cancelled", SessionHost, "turn_cancelled", _nothing),
@@ -594,7 +594,7 @@ DEFECTS = (
     ),
     _one(
         "a refusal waits for the store",
-        *(Questions, "_close", _refuse_behind_the_gate),
+        *(OpenQuestions, "_close", _refuse_behind_the_gate),
         store=True,
     ),
     _one(
@@ -663,7 +663,7 @@ DEFECTS = (
     ),
     _one(
         "a question whose asker is gone can be answered twice",
-        *(Questions, "_close", _answer_and_leave_open),
+        *(OpenQuestions, "_close", _answer_and_leave_open),
         store=True,
     ),
     _one(

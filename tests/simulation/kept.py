@@ -24,7 +24,7 @@ from agentrt._journal.store import snapshot_of
 from agentrt._journal.writer import Batch, Call, gathered
 from agentrt._model import events as e
 from agentrt._model.log import Log
-from agentrt._process.pipes import READ_SIZE
+from agentrt._process.pipes import READ_BYTES
 from journal.stepped import SteppedStore
 
 from .agent import AGENTRT, TOKEN
@@ -250,7 +250,7 @@ def check(world: World) -> None:
     if turn is not None and turn.wishes and turn.cancelling is None:
         world.fail("J2", f"{turn.id} is to stop by {turn.wishes}, and is not being cancelled")
     keeper = world.session._host.keeper
-    if keeper is not None and keeper._bytes > world.limits.store_session + 2 * READ_SIZE:
+    if keeper is not None and keeper._bytes > world.limits.store_session + 2 * READ_BYTES:
         world.fail("J10", f"{keeper._bytes} bytes wait for being stored")
     stored = store._database.load(store.session)
     if stored is None:

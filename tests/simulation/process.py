@@ -16,7 +16,7 @@ import trio
 
 from agentrt import AgentStartError, Limits
 from agentrt._nesting import open_service_nursery
-from agentrt._process.pipes import READ_SIZE, Transport, read_loop
+from agentrt._process.pipes import READ_BYTES, Transport, read_loop
 from agentrt._process.process import close
 
 
@@ -177,7 +177,7 @@ class Process:
                 return None
             self._tell_read()
             return b""
-        size = min(self._visible, READ_SIZE)
+        size = min(self._visible, READ_BYTES)
         if self.rng.random() < self.cuts:
             size = self.rng.randint(1, size)
         data = bytes(self._stdout[:size])

@@ -14,14 +14,14 @@ from agentrt._errors import RemoteProtocolError
 from agentrt._wire import long_lines
 from agentrt._wire.json import decode
 from agentrt._wire.lines import Lines
-from agentrt._wire.long_lines import LONG, PIECE, STRUCTURE, LongLine
+from agentrt._wire.long_lines import LONG_LINE_BYTES, MAX_STRUCTURE_BYTES, PIECE_BYTES, LongLine
 
 
 @pytest.fixture(scope="module", autouse=True)
 def small_pieces() -> Any:
     """So that Hypothesis finds the places where strings are cut."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_lines, "PIECE", 8)
+        patch.setattr(long_lines, "PIECE_BYTES", 8)
         yield
 
 
@@ -137,7 +137,7 @@ def test_a_character_that_means_that_one_was_replaced_is_no_repair() -> None:
 def test_more_structure_than_anybody_needs_is_refused_and_not_kept() -> None:
     long = LongLine()
     long.feed(b"[")
-    for _ in range(STRUCTURE // 40960 + 1):
+    for _ in range(MAX_STRUCTURE_BYTES // 40960 + 1):
         long.feed(b"0," * 20480)
     assert not long._rest
     with pytest.raises(RemoteProtocolError, match="no text"):
@@ -147,31 +147,31 @@ def test_more_structure_than_anybody_needs_is_refused_and_not_kept() -> None:
 def test_lines_put_a_long_line_apart_in_front_of_what_comes_behind_it() -> None:
     lines = Lines(long_apart=True)
     assert lines.feed(b'1\n"') == b"1\n"
-    for _ in range(LONG // PIECE + 1):
-        assert lines.feed(b"x" * PIECE) == b""
+    for _ in range(LONG_LINE_BYTES // PIECE_BYTES + 1):
+        assert lines.feed(b"x" * PIECE_BYTES) == b""
     assert lines.feed(b'"\n2\n3') == b"2\n"
     [long] = lines.long
-    assert len(long.value()) == LONG + PIECE
+    assert len(long.value()) == LONG_LINE_BYTES + PIECE_BYTES
     lines.long.clear()
     assert lines.end() == b"3"
 
 
 def test_a_long_line_that_is_too_long_is_skipped_as_any_other() -> None:
-    limit = LONG + 3 * PIECE
+    limit = LONG_LINE_BYTES + 3 * PIECE_BYTES
     lines = Lines(limit, long_apart=True)
-    for _ in range(LONG // PIECE + 5):
-        assert lines.feed(b"x" * PIECE) == b""
+    for _ in range(LONG_LINE_BYTES // PIECE_BYTES + 5):
+        assert lines.feed(b"x" * PIECE_BYTES) == b""
     assert lines.feed(b"y\nz\n") == b"z\n"
-    assert lines.oversized == [LONG + 5 * PIECE + 1]
+    assert lines.oversized == [LONG_LINE_BYTES + 5 * PIECE_BYTES + 1]
     assert lines.long == []
 
 
 def test_a_long_line_without_its_newline_is_there_at_the_end() -> None:
     lines = Lines(long_apart=True)
-    assert lines.feed(b'"' + b"x" * LONG) == b""
+    assert lines.feed(b'"' + b"x" * LONG_LINE_BYTES) == b""
     assert lines.feed(b'"') == b""
     assert lines.end() == b""
-    assert len(lines.long[0].value()) == LONG
+    assert len(lines.long[0].value()) == LONG_LINE_BYTES
 
 
 def test_a_long_line_without_anything_in_it_is_none() -> None:

@@ -16,8 +16,8 @@ from agentrt._wire.mcp import (
     VERSIONS,
     CallTool,
     CancelTool,
-    Listen,
-    McpServer,
+    ListenForChanges,
+    McpToolServer,
     ToolInfo,
     ToolOutcome,
 )
@@ -25,8 +25,8 @@ from agentrt._wire.mcp import (
 ECHO = ToolInfo("echo", "Says it again.", {"type": "object"})
 
 
-def server(*tools: ToolInfo) -> McpServer:
-    return McpServer("app", "1", tools or (ECHO,))
+def server(*tools: ToolInfo) -> McpToolServer:
+    return McpToolServer("app", "1", tools or (ECHO,))
 
 
 def request(method: str, params: Any = None, id: Any = 1) -> JsonObject:
@@ -361,7 +361,7 @@ def test_a_client_without_a_handshake_hears_of_new_tools_while_it_listens() -> N
         stateless("subscriptions/listen", id="l", notifications={"toolsListChanged": True})
     )
     named = {"io.modelcontextprotocol/subscriptionId": "l"}
-    assert isinstance(begun, Listen)
+    assert isinstance(begun, ListenForChanges)
     assert begun.acknowledgement["params"] == {
         "notifications": {"toolsListChanged": True},
         "_meta": named,
@@ -377,7 +377,7 @@ def test_a_client_hears_only_of_what_it_wants_to_hear() -> None:
     mcp = server()
     listen = stateless("subscriptions/listen", notifications={"promptsListChanged": True})
     begun = mcp.receive(listen)
-    assert isinstance(begun, Listen)
+    assert isinstance(begun, ListenForChanges)
     assert begun.acknowledgement["params"]["notifications"] == {}
     assert mcp.set_tools([]) == []
 

@@ -18,19 +18,26 @@ from .._errors import LocalProtocolError, RemoteProtocolError
 from .._limits import Limits
 from .._model.content import Audio, Block, Image, JsonObject, Resource, Text
 from .._model.driver import (
-    Answer,
+    CallReturned,
+    DecisionAnswer,
     Effect,
     NewKey,
     Opening,
-    Returned,
-    Spoke,
+    TextReceived,
     TurnFinished,
 )
 from .._model.events import ErrorInfo, Usage
-from .._model.repeats import ALL_REPORTED
+from .._model.repeats import REPORTED_NOTICES
 from .._wire.channel import Channel
 from .._wire.json import DECODE_ERRORS
-from .._wire.jsonrpc import Notification, Request, Response, RpcError, parse, result_line
+from .._wire.jsonrpc import (
+    JsonRpcError,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    parse,
+    result_line,
+)
 from .._wire.lines import Lines
 from .._wire.long_lines import LongLine
 from .calls import resolve
@@ -190,14 +197,14 @@ class AcpDriver:
             raise LocalProtocolError("no turn runs that a prompt could be taken into")
         self._check_content(content)
 
-        def answered(response: Response) -> None:
+        def answered(response: JsonRpcResponse) -> None:
             self._steer_answered(turn, prompt, response)
 
         request = SteerRequest(session, list(content), meta=ONLY_INTO_A_TURN)
         self._channel.request(STEER, request, answered, urgent=False)
         return self._channel.take()
 
-    def unsent(self, turn: str) -> None:
+    def discard_prompt(self, turn: str) -> None:
         prompt = self._prompt
         if prompt is not None and prompt.turn == turn:
             self._prompt = None
@@ -215,7 +222,7 @@ class AcpDriver:
                 self._channel.notify("$/cancel_request", CancelRequest(prompt.id), urgent=False)
         return self._channel.take()
 
-    def answer(self, key: str, answer: Answer) -> list[Effect]:
+    def answer(self, key: str, answer: DecisionAnswer) -> list[Effect]:
         self._requests.answer(key, answer)
         return self._channel.take()
 
@@ -224,7 +231,7 @@ class AcpDriver:
         return self._channel.take()
 
     def refuse(self, key: str, code: int, message: str, data: Any = None) -> list[Effect]:
-        self._requests.refuse(key, RpcError(code, message, data))
+        self._requests.refuse(key, JsonRpcError(code, message, data))
         return self._channel.take()
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
@@ -235,33 +242,33 @@ class AcpDriver:
         try:
             change = resolve(method, params, session, self._settings, self._handshake.agent)
         except UnsupportedAcpSetting as error:
-            self._channel.out.append(Returned(call, error=ErrorInfo("unsupported", str(error))))
+            self._channel.out.append(CallReturned(call, error=ErrorInfo("unsupported", str(error))))
             return self._channel.take()
 
-        def answered(response: Response) -> None:
+        def answered(response: JsonRpcResponse) -> None:
             del self._calls[call]
             error = response.error
             if error is not None and not (
                 method == "delete_session" and error.code == NOT_FOUND  # already deleted
             ):
-                self._channel.out.append(Returned(call, error=error_of(error)))
+                self._channel.out.append(CallReturned(call, error=error_of(error)))
                 return
             if change.apply is not None:
                 change.apply(response.result)
                 self._stream.show_settings()
-            self._channel.out.append(Returned(call, response.result))
+            self._channel.out.append(CallReturned(call, response.result))
 
         self._calls[call] = self._channel.request(change.method, change.params, answered)
         return self._channel.take()
 
-    def uncall(self, call: str) -> list[Effect]:
+    def cancel_call(self, call: str) -> list[Effect]:
         id = self._calls.pop(call, None)
         if id is not None:
             self._channel.forget(id)
             self._channel.notify("$/cancel_request", CancelRequest(id))
         return self._channel.take()
 
-    def goodbye(self) -> list[Effect]:
+    def shutdown_message(self) -> list[Effect]:
         if self._ready and self._handshake is not None:
             agent = self._handshake.agent
             sessions = agent.session_capabilities or SessionCapabilities()
@@ -331,7 +338,7 @@ class AcpDriver:
         for line in bytes(lines).split(b"\n"):
             if not line or line.isspace():
                 continue
-            if b"{" not in line and self._channel.counts["malformed"] >= ALL_REPORTED:
+            if b"{" not in line and self._channel.counts["malformed"] >= REPORTED_NOTICES:
                 noise, sample = noise + 1, line  # no object, no message: not worth an exception
                 continue
             try:
@@ -371,20 +378,22 @@ class AcpDriver:
             ):
                 if type(update) is not kind or update.message_id != message:
                     if pieces:
-                        out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
+                        out.append(
+                            TextReceived("".join(pieces), kind is AgentThoughtChunk, message)
+                        )
                         pieces = []
                     kind, message = type(update), update.message_id
                 pieces.append(content.text)
                 continue
             if pieces:
-                out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
+                out.append(TextReceived("".join(pieces), kind is AgentThoughtChunk, message))
                 pieces = []
             try:
                 self._stream.update(params.session_id, update)
             except RecursionError:  # decoding it was just possible, processing it is not
                 self._channel.malformed("an update nested too deeply")
         if pieces:
-            out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
+            out.append(TextReceived("".join(pieces), kind is AgentThoughtChunk, message))
 
     def _ends_turn(self, line: bytes) -> bool:
         """Take the response to the prompt if the line is a valid one. Returns False otherwise.
@@ -419,23 +428,23 @@ class AcpDriver:
             self._channel.malformed(str(error), line if isinstance(line, bytes) else line.head)
             return False
 
-    def _dispatch(self, message: Request | Notification | Response) -> bool:
+    def _dispatch(self, message: JsonRpcRequest | JsonRpcNotification | JsonRpcResponse) -> bool:
         match message:
-            case Response():
+            case JsonRpcResponse():
                 self._channel.answered(message)
-            case Notification(method="session/update"):
+            case JsonRpcNotification(method="session/update"):
                 self._loose_update(message.params)
                 return False
-            case Notification():
+            case JsonRpcNotification():
                 self._notified(message)
-            case Request(method="session/update"):
+            case JsonRpcRequest(method="session/update"):
                 self._loose_update(message.params)
                 self._channel.write(result_line(message.id, {}))
-            case Request():
+            case JsonRpcRequest():
                 self._requested(message)
         return True
 
-    def _notified(self, notification: Notification) -> None:
+    def _notified(self, notification: JsonRpcNotification) -> None:
         method, params = notification.method, notification.params
         if method == "$/cancel_request":
             if isinstance(params, dict) and "requestId" in params:
@@ -464,7 +473,7 @@ class AcpDriver:
             self._channel.notice_dropped(dropped, raw, f"a {raw['sessionUpdate']}")
         self._stream.update(session if isinstance(session, str) else "", update)
 
-    def _requested(self, request: Request) -> None:
+    def _requested(self, request: JsonRpcRequest) -> None:
         if self._requests.extends(request.method):
             self._requests.extend(request)
             return
@@ -487,7 +496,7 @@ class AcpDriver:
 
     # --- the turn
 
-    def _prompt_answered(self, response: Response) -> None:
+    def _prompt_answered(self, response: JsonRpcResponse) -> None:
         prompt = self._prompt
         assert prompt is not None
         self._forget_prompt()
@@ -531,7 +540,7 @@ class AcpDriver:
             )
         )
 
-    def _steer_answered(self, steered: str, prompt: _SentPrompt, response: Response) -> None:
+    def _steer_answered(self, steered: str, prompt: _SentPrompt, response: JsonRpcResponse) -> None:
         """Take the response to a steering request. The turn may be over already."""
         raw = response.result if isinstance(response.result, dict) else {}
         if response.error is None and raw.get("outcome") == "injected":
@@ -583,8 +592,8 @@ class AcpDriver:
     def _stop_task(self, call: str, task: Any) -> list[Effect]:
         if self._stream.can_stop(task):
             self._channel.notify("session/cancel", SessionRequest(task))
-            self._channel.out.append(Returned(call))
+            self._channel.out.append(CallReturned(call))
         else:
             error = ErrorInfo("unsupported", f"the agent has no task {task!r} that can be stopped")
-            self._channel.out.append(Returned(call, error=error))
+            self._channel.out.append(CallReturned(call, error=error))
         return self._channel.take()

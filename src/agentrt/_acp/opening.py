@@ -18,7 +18,7 @@ from .._model.content import JsonObject
 from .._model.driver import ModesSet, Opening, Started, StartFailed
 from .._model.events import ErrorInfo
 from .._wire.channel import Channel
-from .._wire.jsonrpc import Response
+from .._wire.jsonrpc import JsonRpcResponse
 from .forking import with_point
 from .messages import (
     AUTH_REQUIRED,
@@ -102,7 +102,7 @@ class AcpHandshake:
         request = InitializeRequest(PROTOCOL_VERSION, self._offered, self._client)
         self._channel.request("initialize", request, self._initialized)
 
-    def _initialized(self, response: Response) -> None:
+    def _initialized(self, response: JsonRpcResponse) -> None:
         if response.error is not None:
             self._fail("rejected", response)
             return
@@ -172,7 +172,7 @@ class AcpHandshake:
         """True if the host wants the earlier conversation. Loading repeats it, resuming not."""
         return self._opening.options.get("replay", True) is not False
 
-    def _answered(self, response: Response) -> None:
+    def _answered(self, response: JsonRpcResponse) -> None:
         """Take the response to the request for the session."""
         error = response.error
         if error is not None and error.code == AUTH_REQUIRED:
@@ -184,7 +184,7 @@ class AcpHandshake:
         else:
             self._take_session(response.result)
 
-    def _authenticate(self, refusal: Response) -> None:
+    def _authenticate(self, refusal: JsonRpcResponse) -> None:
         """Authenticate once, and only with the configured method.
 
         A method that the agent merely offers may open a browser, or wait for a person who is not
@@ -197,7 +197,7 @@ class AcpHandshake:
             return
         self._authenticated = True
 
-        def done(response: Response) -> None:
+        def done(response: JsonRpcResponse) -> None:
             if response.error is not None:
                 self._fail("auth_required", response)
             else:
@@ -227,7 +227,7 @@ class AcpHandshake:
         """
         seen = self._stream.replayed
 
-        def done(response: Response) -> None:
+        def done(response: JsonRpcResponse) -> None:
             if self._stream.replayed == seen:
                 self._opened(session)
             else:
@@ -269,7 +269,7 @@ class AcpHandshake:
             self._finish(session)
             return
 
-        def done(response: Response) -> None:
+        def done(response: JsonRpcResponse) -> None:
             if response.error is not None:
                 self._fail("rejected", response)
             else:
@@ -341,7 +341,7 @@ class AcpHandshake:
             return None
         return list(self._opening.roots)
 
-    def _fail(self, code: str, why: Response | str) -> None:
+    def _fail(self, code: str, why: JsonRpcResponse | str) -> None:
         if isinstance(why, str):
             error = ErrorInfo(code, why)
         else:

@@ -17,7 +17,14 @@ from msgspec import Struct, ValidationError, to_builtins
 
 from .._errors import LocalProtocolError
 from .._model.content import JsonObject
-from .._model.driver import Answer, Asked, NewKey, Requested, Withdrawn, extended
+from .._model.driver import (
+    DecisionAnswer,
+    DecisionRequested,
+    NewKey,
+    RequestWithdrawn,
+    ServiceRequested,
+    extension_request,
+)
 from .._model.events import PermissionOption
 from .._wire.channel import Channel
 from .._wire.jsonrpc import (
@@ -25,8 +32,8 @@ from .._wire.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Id,
-    Request,
-    RpcError,
+    JsonRpcError,
+    JsonRpcRequest,
     error_line,
     result_line,
 )
@@ -93,12 +100,12 @@ class AcpRequests:
         self._open: dict[str, _OpenAcpRequest] = {}
         self._keys: dict[tuple[type, Id], list[str]] = {}
         """Keys of the open requests by the agent's ids. The agent may use an id twice."""
-        self._waiting: OrderedDict[str, Requested] = OrderedDict()
+        self._waiting: OrderedDict[str, ServiceRequested] = OrderedDict()
         """File requests that are not passed on yet."""
         self._files: set[str] = set()
         """Keys of the file requests that are passed on."""
 
-    def accept(self, request: Request) -> Struct | None:
+    def accept(self, request: JsonRpcRequest) -> Struct | None:
         """Return the typed parameters of a request, or None after refusing it.
 
         A request that was not offered, or that has unusable parameters, is refused immediately.
@@ -122,20 +129,20 @@ class AcpRequests:
             self._refuse(request, INVALID_PARAMS, why)
             return None
 
-    def serve(self, request: Request, params: Struct) -> None:
+    def serve(self, request: JsonRpcRequest, params: Struct) -> None:
         """Pass a file or terminal request on to the host."""
         plain: JsonObject = to_builtins(params)
         key = self._hold(request, plain)
         if key is None:
             return
-        requested = Requested(key=key, method=request.method, params=plain)
+        requested = ServiceRequested(key=key, method=request.method, params=plain)
         if request.method.startswith("fs/"):
             self._waiting[key] = requested
             self._pass_on()
         else:
             self._channel.out.append(requested)
 
-    def _hold(self, request: Request, params: Any) -> str | None:
+    def _hold(self, request: JsonRpcRequest, params: Any) -> str | None:
         """Return a key for the request, or None after refusing it because too much is pending."""
         size = _EACH + _length(params)
         if self._held and self._held + size > self._most_held:
@@ -154,19 +161,19 @@ class AcpRequests:
         """True if `method` is an extension that the host serves."""
         return method in self._extensions
 
-    def extend(self, request: Request) -> None:
+    def extend(self, request: JsonRpcRequest) -> None:
         """Pass an extension request on to the host."""
         key = self._hold(request, request.params)
         if key is not None:
-            self._channel.out.append(extended(key, request.method, request.params))
+            self._channel.out.append(extension_request(key, request.method, request.params))
 
     def notified(self, method: str, params: Any) -> None:
         """Pass an extension notification on to the host."""
-        requested = extended(self._new_key(), method, params, notification=True)
+        requested = extension_request(self._new_key(), method, params, notification=True)
         self._channel.out.append(requested)
 
     def ask_permission(
-        self, request: Request, params: RequestPermissionRequest, asked: Asked
+        self, request: JsonRpcRequest, params: RequestPermissionRequest, asked: DecisionRequested
     ) -> None:
         """Ask about a permission request. `asked` describes its subject."""
         options = [
@@ -179,7 +186,7 @@ class AcpRequests:
         asked.raw = request.params
         self._channel.out.append(asked)
 
-    def elicit(self, request: Request, params: ElicitationRequest) -> None:
+    def elicit(self, request: JsonRpcRequest, params: ElicitationRequest) -> None:
         """Ask about an elicitation, if its mode was offered."""
         offered = self._offered.elicitation
         form = params.mode == "form" and params.requested_schema is not None
@@ -189,7 +196,7 @@ class AcpRequests:
             return
         key = self._add(_OpenAcpRequest(request.id, request.method))
         self._channel.out.append(
-            Asked(
+            DecisionRequested(
                 key=key,
                 kind="elicitation",
                 title=params.message,
@@ -205,7 +212,7 @@ class AcpRequests:
         """Answer and withdraw a request that the agent gave up (`$/cancel_request`)."""
         named = (type(id), id) if isinstance(id, int | float | str | None) else None
         for key in tuple(self._keys.get(named, ()) if named else ()):
-            self._channel.out.append(Withdrawn(key))
+            self._channel.out.append(RequestWithdrawn(key))
             self.say_cancelled(id, self._remove(key).method)
 
     def say_cancelled(self, id: Id, method: str) -> None:
@@ -215,9 +222,9 @@ class AcpRequests:
         elif method == "elicitation/create":
             self._channel.write(result_line(id, ElicitationResponse("cancel")))
         else:
-            self._channel.write(error_line(id, RpcError(REQUEST_CANCELLED, "cancelled")))
+            self._channel.write(error_line(id, JsonRpcError(REQUEST_CANCELLED, "cancelled")))
 
-    def answer(self, key: str, answer: Answer) -> None:
+    def answer(self, key: str, answer: DecisionAnswer) -> None:
         """Answer a question. A key that is no longer open is ignored.
 
         Raises `LocalProtocolError` for an answer that the request does not allow.
@@ -248,7 +255,7 @@ class AcpRequests:
         if request is not None:
             self._close(key, result_line(request.id, {} if result is None else result))
 
-    def refuse(self, key: str, error: RpcError) -> None:
+    def refuse(self, key: str, error: JsonRpcError) -> None:
         """Answer a request with an error. A key that is no longer open is ignored."""
         request = self._open.get(key)
         if request is not None:
@@ -277,8 +284,8 @@ class AcpRequests:
         self._pass_on()
         return request
 
-    def _refuse(self, request: Request, code: int, message: str) -> None:
-        self._channel.write(error_line(request.id, RpcError(code, message)))
+    def _refuse(self, request: JsonRpcRequest, code: int, message: str) -> None:
+        self._channel.write(error_line(request.id, JsonRpcError(code, message)))
 
     def _offers(self, method: str) -> bool:
         files, offered = self._offered.fs, self._offered

@@ -12,7 +12,16 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET, Struct, to_builtins
 
 from .._model.content import Block, Diff, Text, plain_text
-from .._model.driver import Asked, ModesSet, Said, Showed, Spoke, TaskSet, TitleSet, ToolCalled
+from .._model.driver import (
+    BlockReceived,
+    DecisionRequested,
+    ModesSet,
+    TaskSet,
+    TextReceived,
+    TitleSet,
+    ToolCalled,
+    UserContentReceived,
+)
 from .._model.events import ItemStatus, Task, Usage
 from .._wire.channel import Channel
 from .services import RequestPermissionRequest
@@ -185,7 +194,7 @@ class AcpStream:
         match update:
             case UserMessageChunk(content=block, message_id=message):
                 if parent is None:
-                    out.append(Said(content=[block], message=message, replay=replay))
+                    out.append(UserContentReceived(content=[block], message=message, replay=replay))
             case AgentMessageChunk() | AgentThoughtChunk():
                 thought = isinstance(update, AgentThoughtChunk)
                 if update.meta is not None and not replay:
@@ -233,7 +242,7 @@ class AcpStream:
             tool.locations = [each.path for each in update.locations]
         return tool
 
-    def about_permission(self, request: RequestPermissionRequest) -> Asked:
+    def about_permission(self, request: RequestPermissionRequest) -> DecisionRequested:
         """Convert a permission request to a question; the caller adds the key and the options.
 
         The request's fields about its tool call are reported first, because no update may follow
@@ -249,7 +258,7 @@ class AcpStream:
         if known:
             called.status = UNSET  # the call continues as it was, below the question
         self._channel.out.append(called)
-        return Asked(
+        return DecisionRequested(
             key="",
             kind="permission",
             title=tool.title or tool.name or tool.kind or "The agent asks for permission",
@@ -363,10 +372,12 @@ class AcpStream:
 
 def _speech(
     block: Block, thought: bool, message: str | None, parent: str | None, replay: bool
-) -> Spoke | Showed:
+) -> TextReceived | BlockReceived:
     if isinstance(block, Text):
-        return Spoke(block.text, thought, message, parent, replay)
-    return Showed(block=block, thought=thought, message=message, parent=parent, replay=replay)
+        return TextReceived(block.text, thought, message, parent, replay)
+    return BlockReceived(
+        block=block, thought=thought, message=message, parent=parent, replay=replay
+    )
 
 
 def _raw(update: KnownUpdate | UnknownUpdate) -> Any:

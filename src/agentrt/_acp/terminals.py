@@ -25,7 +25,7 @@ from .._logging import get_logger
 from .._model.content import JsonObject
 from .._nesting import bare_errors
 from .._process.descendants import MARKER
-from .._process.tree import WALK, ProcessTree
+from .._process.tree import SCAN_TIMEOUT_S, ProcessTree
 from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from .environment import merge_environment
 from .host import parse, reported
@@ -341,7 +341,7 @@ class _RunningTerminal:
         return status
 
     async def _kill(self, done: trio.Event) -> None:
-        with trio.move_on_after(WALK):
+        with trio.move_on_after(SCAN_TIMEOUT_S):
             await self._tree.note()
         self._tree.terminate()
         with trio.move_on_after(self._limits.terminate) as patience:

@@ -192,7 +192,7 @@ def _reason(data: Any) -> str:
     return text if len(text) <= LONGEST_REASON_CHARS else f"{text[:LONGEST_REASON_CHARS]}…"
 
 
-def error_of(error: jsonrpc.RpcError) -> ErrorInfo:
+def error_of(error: jsonrpc.JsonRpcError) -> ErrorInfo:
     """Translate a JSON-RPC error.
 
     The cause is often in the error's `data` alone, so that is kept (`data = {"code", "data"}`) and

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from .._model.content import JsonObject
-from .._model.driver import ASK, DENY, Answer, Asked, Checking
+from .._model.driver import ASK, DENY, DecisionAnswer, DecisionRequested, ToolCheckRequested
 from .coerce import text
 from .options import HookMatcher
 from .toolkit import kind_of, title_of
@@ -34,14 +34,14 @@ def with_checks(
     }
 
 
-def checking(key: str, request: JsonObject, *, background: bool) -> Checking:
+def checking(key: str, request: JsonObject, *, background: bool) -> ToolCheckRequested:
     """Return the effect of a call of one of these hooks."""
     given = request.get("input")
     fields: JsonObject = given if isinstance(given, dict) else {}
     name = text(fields.get("tool_name")) or ""
     arguments = fields.get("tool_input")
     call = request.get("tool_use_id") or fields.get("tool_use_id")
-    asked = Asked(
+    asked = DecisionRequested(
         key=key,
         kind="permission",
         title=title_of(name, arguments),
@@ -52,10 +52,10 @@ def checking(key: str, request: JsonObject, *, background: bool) -> Checking:
         raw=request,
         background=background,
     )
-    return Checking(call=asked, ran=request.get("callback_id") == AFTER)
+    return ToolCheckRequested(call=asked, ran=request.get("callback_id") == AFTER)
 
 
-def check_response(request: JsonObject, answer: Answer) -> JsonObject:
+def check_response(request: JsonObject, answer: DecisionAnswer) -> JsonObject:
     """Return the hook's output for an answer."""
     if request.get("callback_id") == AFTER or answer.option not in (DENY, ASK):
         return {}

@@ -17,14 +17,14 @@ from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import (
     DENY,
-    Answer,
+    CallReturned,
+    DecisionAnswer,
     Effect,
     NewKey,
-    Requested,
-    Returned,
-    Withdrawn,
+    RequestWithdrawn,
+    ServiceRequested,
     Write,
-    extended,
+    extension_request,
 )
 from .._model.events import ErrorInfo
 from .._wire.json import encode_line
@@ -114,7 +114,7 @@ class ClaudeRequests:
                 agent = given.get("agent_id") if isinstance(given, dict) else None
                 background = self._tasks.in_background(agent)
                 out.append(
-                    Requested(
+                    ServiceRequested(
                         key=asking.key,
                         method="hook",
                         params=params,
@@ -127,7 +127,7 @@ class ClaudeRequests:
             case str(subtype) if subtype in self._extensions:
                 self._add(asking)
                 params = {name: value for name, value in request.items() if name != "subtype"}
-                requested = extended(asking.key, subtype, params)
+                requested = extension_request(asking.key, subtype, params)
                 requested.background = self._tasks.in_background(request.get("agent_id"))
                 out.append(requested)
             case subtype:
@@ -160,7 +160,9 @@ class ClaudeRequests:
                 return
         params = {"server": server, "message": message}
         background = _tool_call(message) in self._background
-        out.append(Requested(key=asking.key, method="mcp", params=params, background=background))
+        out.append(
+            ServiceRequested(key=asking.key, method="mcp", params=params, background=background)
+        )
 
     def _mcp_cancelled(self, server: str, params: Any, out: list[Effect]) -> None:
         """Withdraw a cancelled MCP call; the CLI has no control message for that."""
@@ -169,14 +171,14 @@ class ClaudeRequests:
             for asking in list(self._open.values()):
                 if asking.rpc == meant:
                     self._drop(asking)
-                    out.append(Withdrawn(asking.key))
+                    out.append(RequestWithdrawn(asking.key))
 
     def cancelled(self, id: str, out: list[Effect]) -> None:
         """Withdraw a request that the CLI took back."""
         asking = self._open.get(id)
         if asking is not None:
             self._drop(asking)
-            out.append(Withdrawn(asking.key))
+            out.append(RequestWithdrawn(asking.key))
 
     def _drop(self, asking: _OpenClaudeRequest) -> None:
         del self._open[asking.id], self._keys[asking.key]
@@ -190,7 +192,7 @@ class ClaudeRequests:
 
     # --- answers
 
-    def answer(self, key: str, answer: Answer) -> list[Effect]:
+    def answer(self, key: str, answer: DecisionAnswer) -> list[Effect]:
         """Answer a permission request, an elicitation or a check. A key that is not open is
         ignored."""
         asking = self._keys.get(key)
@@ -296,7 +298,7 @@ class ControlCalls:
         request = _translated(method, params)
         if request is None:
             text = f"Claude Code has no {method} for a running session"
-            return [Returned(call, error=ErrorInfo("unsupported", text))]
+            return [CallReturned(call, error=ErrorInfo("unsupported", text))]
         return [self.send(request, call)]
 
     def uncall(self, call: str) -> list[Effect]:
@@ -317,7 +319,7 @@ class ControlCalls:
         gone = ErrorInfo("closed", "the agent ended before it answered")
         waiting = [sent.call for sent in self._sent.values() if sent.call is not None]
         self._sent.clear()
-        return [Returned(call, error=gone) for call in waiting]
+        return [CallReturned(call, error=gone) for call in waiting]
 
 
 UNAVAILABLE = frozenset({"initialize", "set_option", "list_sessions", "delete_session", "logout"})

@@ -16,18 +16,18 @@ from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import Block, JsonObject
 from .._model.driver import (
-    Answer,
+    CallReturned,
+    DecisionAnswer,
     Effect,
     NewKey,
     Opening,
-    Returned,
-    SpeechEnded,
-    Spoke,
+    TextEnded,
+    TextReceived,
     UsageSet,
     Write,
 )
 from .._model.events import ErrorInfo, Notice
-from .._model.repeats import Repeats
+from .._model.repeats import NoticeLimiter
 from .._wire.json import encode_line
 from .._wire.lines import Lines
 from .._wire.long_lines import LongLine
@@ -86,7 +86,7 @@ class ClaudeDriver:
         self._new_uuid: Callable[[], str] = new_uuid or (lambda: str(uuid4()))
         self._lines = Lines(line_limit, long_apart=True)
         self._reader = wire.ClaudeReader()
-        self._repeats = Repeats()
+        self._repeats = NoticeLimiter()
         self._turns = ClaudeTurns()
         self._tasks = ClaudeTasks()
         self._speech = ClaudeTranslator()
@@ -166,7 +166,7 @@ class ClaudeDriver:
         }
         return Write(encode_line(line), urgent=False), uuid
 
-    def unsent(self, turn: str) -> None:
+    def discard_prompt(self, turn: str) -> None:
         self._turns.unsent(turn)
 
     def cancel(self) -> list[Effect]:
@@ -179,7 +179,7 @@ class ClaudeDriver:
         interrupt.urgent = False
         return [interrupt]
 
-    def answer(self, key: str, answer: Answer) -> list[Effect]:
+    def answer(self, key: str, answer: DecisionAnswer) -> list[Effect]:
         return self._requests.answer(key, answer)
 
     def reply(self, key: str, result: Any) -> list[Effect]:
@@ -190,21 +190,21 @@ class ClaudeDriver:
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
         if not self._started:
-            return [Returned(call, error=ErrorInfo("unsupported", "the handshake is not over"))]
+            return [CallReturned(call, error=ErrorInfo("unsupported", "the handshake is not over"))]
         if "turn" in params and (name := PROMPTS.get(method)) is not None:
             turn = str(params["turn"])
             uuid = self._turns.uuid_of(turn)
             if uuid is None:
                 return [
-                    Returned(call, error=ErrorInfo("unknown_turn", f"no prompt began {turn!r}"))
+                    CallReturned(call, error=ErrorInfo("unknown_turn", f"no prompt began {turn!r}"))
                 ]
             params = {**{k: v for k, v in params.items() if k != "turn"}, name: uuid}
         return self._calls.call(call, method, params)
 
-    def uncall(self, call: str) -> list[Effect]:
+    def cancel_call(self, call: str) -> list[Effect]:
         return self._calls.uncall(call)
 
-    def goodbye(self) -> list[Effect]:
+    def shutdown_message(self) -> list[Effect]:
         return [self._calls.send(GOODBYE)] if self._started else []
 
     @property
@@ -253,7 +253,7 @@ class ClaudeDriver:
 
     def _oversized(self, out: Out) -> None:
         for size in self._lines.oversized:
-            out += self._repeats.rarer(notices.too_long(size, self._lines.limit))
+            out += self._repeats.worth_reporting(notices.too_long(size, self._lines.limit))
         self._lines.oversized.clear()
 
     def _read(self, lines: bytes | bytearray | LongLine, out: Out) -> None:
@@ -366,7 +366,7 @@ class ClaudeDriver:
             self.dropped["stale"] += 1
             data = {"prompts": uuids, "outcome": verdict.outcome, "origin": m.origin}
             notice = Notice("info", "stale", "a result came that ends no turn", data)
-            out += self._repeats.rarer(notice)
+            out += self._repeats.worth_reporting(notice)
 
     def _forget_turn(self) -> None:
         self._speech.turn_ended()
@@ -386,7 +386,7 @@ class ClaudeDriver:
 
     def _bad(self, m: wire.BadClaudeLine, out: Out) -> None:
         self.dropped["bad"] += 1
-        out += self._repeats.rarer(notices.bad_line(m))
+        out += self._repeats.worth_reporting(notices.bad_line(m))
 
     def _unknown(self, m: wire.UnknownClaudeLine, out: Out) -> None:
         self.dropped["unknown"] += 1
@@ -408,7 +408,7 @@ class ClaudeDriver:
                 text = fields.get("content")
                 if isinstance(text, str) and text:
                     self._turns.began(out)
-                    out += [Spoke(text), SpeechEnded()]
+                    out += [TextReceived(text), TextEnded()]
             case subtype if subtype in TASKS:
                 turn = self._turns.current
                 if self._tasks.received(fields, turn, self._speech.background, out):
@@ -443,9 +443,9 @@ class ClaudeDriver:
         if sent.call is None:
             return
         if result.subtype == "success":
-            out.append(Returned(sent.call, result.response))
+            out.append(CallReturned(sent.call, result.response))
         else:
-            out.append(Returned(sent.call, error=error_of(result)))
+            out.append(CallReturned(sent.call, error=error_of(result)))
 
     def _initialized(self, result: wire.ControlResult, out: Out) -> None:
         if self._handshake.over:

@@ -23,19 +23,19 @@ from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import Block, JsonObject, Text
 from .._model.driver import (
-    Answer,
+    CallReturned,
+    DecisionAnswer,
     Effect,
     NewKey,
     Opening,
-    Returned,
+    RequestWithdrawn,
     Signal,
     Started,
     TurnFinished,
-    Withdrawn,
     Write,
 )
 from .._model.events import ErrorInfo, Notice, Usage
-from .._model.repeats import Repeats
+from .._model.repeats import NoticeLimiter
 from .._wire.json import encode_line
 from .._wire.lines import Lines
 from . import messages as wire
@@ -71,7 +71,7 @@ class LegacyDriver:
         self._new_key = new_key
         self._lines = Lines(line_limit)
         self._reader = wire.ClaudeReader()
-        self._repeats = Repeats()
+        self._repeats = NoticeLimiter()
         self._speech = ClaudeTranslator()
         self._snapshots = _Snapshots(self._speech)
         self._settings = ClaudeSettings()
@@ -106,7 +106,7 @@ class LegacyDriver:
         message = {"role": "user", "content": "\n".join(texts)}
         return [Write(encode_line({"type": "user", "message": message}), urgent=False)]
 
-    def unsent(self, turn: str) -> None:
+    def discard_prompt(self, turn: str) -> None:
         if self._turn == turn:
             self._turn = None
 
@@ -117,7 +117,7 @@ class LegacyDriver:
         self._asked.clear()  # the signal ends pending calls; a later `deny` would hit the next turn
         return [Signal("interrupt")]
 
-    def answer(self, key: str, answer: Answer) -> list[Effect]:
+    def answer(self, key: str, answer: DecisionAnswer) -> list[Effect]:
         call, request = self._asked.pop(key, (None, {}))
         if call is None:
             return []
@@ -149,12 +149,14 @@ class LegacyDriver:
         return []
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
-        return [Returned(call, error=ErrorInfo("unsupported", f"this protocol has no {method}"))]
+        return [
+            CallReturned(call, error=ErrorInfo("unsupported", f"this protocol has no {method}"))
+        ]
 
-    def uncall(self, call: str) -> list[Effect]:
+    def cancel_call(self, call: str) -> list[Effect]:
         return []
 
-    def goodbye(self) -> list[Effect]:
+    def shutdown_message(self) -> list[Effect]:
         return []
 
     @property
@@ -200,11 +202,11 @@ class LegacyDriver:
                 case wire.System(fields=fields):
                     out += filter(None, [notices.of_system(fields)])
                 case wire.BadClaudeLine():
-                    out += self._repeats.rarer(notices.bad_line(m))
+                    out += self._repeats.worth_reporting(notices.bad_line(m))
                 case _:
                     out += filter(None, [notices.of_message(m)])
         for size in self._lines.oversized:
-            out += self._repeats.rarer(notices.too_long(size, self._lines.limit))
+            out += self._repeats.worth_reporting(notices.too_long(size, self._lines.limit))
         self._lines.oversized.clear()
         return out
 
@@ -246,14 +248,14 @@ class LegacyDriver:
         for key, (call, _) in list(self._asked.items()):
             if call in done:
                 del self._asked[key]
-                out.append(Withdrawn(key))
+                out.append(RequestWithdrawn(key))
 
     def _result(self, m: wire.Result, out: list[Effect]) -> None:
         late, self._owed = self._owed and not self._said and bool(m.is_error), False
         if late or self._turn is None:
             self.dropped["stale"] += 1
             notice = Notice("info", "stale", "a result came that ends no turn")
-            out += self._repeats.rarer(notice)
+            out += self._repeats.worth_reporting(notice)
             return
         self._snapshots.end(out)
         cost = total_cost(m)
@@ -262,7 +264,7 @@ class LegacyDriver:
         self._end(judge(m, interrupted=self._speech.interrupted), usage, out)
 
     def _withdraw(self, out: list[Effect]) -> None:
-        out += [Withdrawn(key) for key in self._asked]
+        out += [RequestWithdrawn(key) for key in self._asked]
         self._asked.clear()
 
     def _end(self, verdict: ResultVerdict, usage: Usage | None, out: list[Effect]) -> None:

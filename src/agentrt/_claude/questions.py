@@ -1,7 +1,7 @@
 """Claude's requests to a person: tool permissions, questions, and forms of MCP servers.
 
-Each is shown as an `Asked`; the answer is translated into the response that the CLI expects.
-Nothing is allowed by default: an answer that is not understood is a refusal.
+Each is shown as an `DecisionRequested`; the answer is translated into the response that the CLI
+expects. Nothing is allowed by default: an answer that is not understood is a refusal.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._model.content import JsonObject
-from .._model.driver import Answer, Asked
+from .._model.driver import DecisionAnswer, DecisionRequested
 from .._model.events import PermissionOption
 from .coerce import objects, text
 from .suggestions import ACCEPT_EDITS, ACCEPT_EDITS_NAME, ALLOW_ALWAYS, suggested
@@ -23,7 +23,7 @@ CALL = frozenset(
 detail: the CLI's information about the request. They may contain terminal escapes."""
 
 
-def ask_permission(key: str, request: JsonObject, *, background: bool) -> Asked:
+def ask_permission(key: str, request: JsonObject, *, background: bool) -> DecisionRequested:
     """Show a `can_use_tool` request.
 
     `background`: a background agent asks; its call may not be shown yet.
@@ -36,7 +36,7 @@ def ask_permission(key: str, request: JsonObject, *, background: bool) -> Asked:
         del detail["display_name"]
     if background:  # its call may not be visible
         detail |= {"tool": name, "input": arguments}
-    asked = Asked(
+    asked = DecisionRequested(
         key=key,
         kind="permission",
         title=_str(request.get("title")) or title_of(name, arguments),
@@ -71,7 +71,7 @@ def _options(name: str, request: JsonObject) -> list[PermissionOption]:
     ]
 
 
-def permission_response(request: JsonObject, answer: Answer) -> JsonObject:
+def permission_response(request: JsonObject, answer: DecisionAnswer) -> JsonObject:
     """Return the response to `can_use_tool`."""
     arguments = request.get("input")
     arguments = arguments if isinstance(arguments, dict) else {}
@@ -98,7 +98,7 @@ def allows(response: JsonObject) -> bool:
     return response.get("behavior") == "allow"
 
 
-def _deny(answer: Answer, reason: str) -> JsonObject:
+def _deny(answer: DecisionAnswer, reason: str) -> JsonObject:
     """Return a denial. Without a message, the CLI would treat it as a broken answer."""
     denied: JsonObject = {"behavior": "deny", "message": answer.message or reason}
     if answer.interrupt:
@@ -134,10 +134,10 @@ def _joined(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def ask_elicitation(key: str, request: JsonObject) -> Asked:
+def ask_elicitation(key: str, request: JsonObject) -> DecisionRequested:
     """Show an `elicitation`: an MCP server wants a form filled in or a page visited."""
     schema, url = request.get("requested_schema"), request.get("url")
-    return Asked(
+    return DecisionRequested(
         key=key,
         kind="elicitation",
         title=_str(request.get("title")) or _str(request.get("message")),
@@ -153,7 +153,7 @@ def ask_elicitation(key: str, request: JsonObject) -> Asked:
     )
 
 
-def elicitation_response(answer: Answer) -> JsonObject:
+def elicitation_response(answer: DecisionAnswer) -> JsonObject:
     """Return the response to `elicitation`."""
     if answer.option == "accept":
         return {"action": "accept", "content": answer.content or {}}

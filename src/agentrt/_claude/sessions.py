@@ -19,7 +19,14 @@ from msgspec import Struct, ValidationError, convert
 from .._errors import RemoteProtocolError, SessionNotFound
 from .._home import home_folder
 from .._model.content import JsonObject
-from .._model.driver import Effect, Said, Showed, SpeechEnded, Spoke, ToolCalled
+from .._model.driver import (
+    BlockReceived,
+    Effect,
+    TextEnded,
+    TextReceived,
+    ToolCalled,
+    UserContentReceived,
+)
 from .._wire.json import decode
 from . import messages as wire
 from .blocks import from_claude
@@ -96,16 +103,16 @@ def history(transcript: Path, *, up_to: str | None = None) -> list[Effect]:
                 translator.assistant(convert(entry, wire.Assistant), out)
             elif entry["type"] == "user" and _is_prompt(entry):
                 content = from_claude(_message(entry).get("content"))
-                out.append(Said(content=content, message=entry["uuid"]))
+                out.append(UserContentReceived(content=content, message=entry["uuid"]))
             elif entry["type"] == "user":
                 message = {**entry, "tool_use_result": entry.get("toolUseResult")}
                 translator.user(convert(message, wire.User), True, out)
         except ValidationError:
             continue
     for effect in out:
-        if isinstance(effect, Said | Showed | Spoke | ToolCalled):
+        if isinstance(effect, UserContentReceived | BlockReceived | TextReceived | ToolCalled):
             effect.replay = True
-    kept = Said | Showed | Spoke | SpeechEnded | ToolCalled
+    kept = UserContentReceived | BlockReceived | TextReceived | TextEnded | ToolCalled
     return [effect for effect in out if isinstance(effect, kept)]
 
 

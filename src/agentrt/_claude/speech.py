@@ -23,14 +23,14 @@ from msgspec import UNSET, Struct, field, to_builtins
 
 from .._model.content import Block, Text, ToolContent
 from .._model.driver import (
+    BlockReceived,
     Effect,
     PlanSet,
     Retracted,
-    Said,
-    Showed,
-    SpeechEnded,
-    Spoke,
+    TextEnded,
+    TextReceived,
     ToolCalled,
+    UserContentReceived,
 )
 from .._model.events import ItemStatus, Notice
 from . import messages as wire
@@ -131,7 +131,7 @@ class ClaudeTranslator:
             text = text.removeprefix(shown)
         else:
             speech.said += len(text)
-        out.append(Spoke(text, thought, stream.message, parent))
+        out.append(TextReceived(text, thought, stream.message, parent))
 
     def stream_event(self, event: wire.Event, parent: str | None, out: list[Effect]) -> None:
         """Take a streaming event that is not a piece of text."""
@@ -167,7 +167,7 @@ class ClaudeTranslator:
         if stream is None:
             return
         if any(speech.said and not speech.ended for speech in stream.unconfirmed):
-            out.append(SpeechEnded(parent=parent, broken=True))
+            out.append(TextEnded(parent=parent, broken=True))
         stream.unconfirmed.clear()
         stream.blocks.clear()
 
@@ -216,7 +216,7 @@ class ClaudeTranslator:
         if speech is not None:
             speech.ended = True
             if speech.said:
-                out.append(SpeechEnded(parent=parent))
+                out.append(TextEnded(parent=parent))
 
     def _count(self, usage: Any) -> None:
         if isinstance(usage, dict):
@@ -247,7 +247,9 @@ class ClaudeTranslator:
             elif block.type.endswith("_tool_result") and block.tool_use_id:
                 self._result(block, block.tool_use_id, parent, {}, None, out)
             else:
-                out += [Showed(block=b, message=message.id, parent=parent) for b in _shown(block)]
+                out += [
+                    BlockReceived(block=b, message=message.id, parent=parent) for b in _shown(block)
+                ]
 
     def _confirm(
         self, block: wire.ClaudeBlock, message: str | None, parent: str | None, out: list[Effect]
@@ -266,11 +268,11 @@ class ClaudeTranslator:
             stream.unstreamed.append(_OpenSpeech(thought, ahead=text))
         rest = text[speech.said :] if speech is not None else text
         if rest:
-            out.append(Spoke(rest, thought, message, parent))
+            out.append(TextReceived(rest, thought, message, parent))
         if speech is not None:
             speech.said += len(rest)
         if rest and (speech is None or speech.ended):
-            out.append(SpeechEnded(parent=parent))
+            out.append(TextEnded(parent=parent))
 
     def _call(
         self, block: wire.ClaudeBlock, id: str, parent: str | None, out: list[Effect]
@@ -345,7 +347,7 @@ class ClaudeTranslator:
         if m.isReplay and not results and not ours and parent is None:
             said = [part for b in content for part in _shown(b)]
             if said:
-                out.append(Said(content=said, message=m.uuid))
+                out.append(UserContentReceived(content=said, message=m.uuid))
 
     def _said(self, text: str, m: wire.User, ours: bool, out: list[Effect]) -> None:
         for tag, level in (("local-command-stdout", "info"), ("local-command-stderr", "warning")):
@@ -355,7 +357,7 @@ class ClaudeTranslator:
                     out.append(Notice(level, "local_command", said))  # type: ignore[arg-type]
                 return
         if m.isReplay and not ours and m.parent_tool_use_id is None:
-            out.append(Said(content=[Text(text)], message=m.uuid))
+            out.append(UserContentReceived(content=[Text(text)], message=m.uuid))
 
     def _result(
         self,

@@ -19,13 +19,13 @@ from .._errors import LocalProtocolError, RemoteProtocolError
 from .._limits import Limits
 from .._model.content import Audio, Block, JsonObject
 from .._model.driver import (
-    Answer,
+    CallReturned,
+    DecisionAnswer,
     Effect,
     ModesSet,
     NewKey,
     Opening,
     PlanSet,
-    Returned,
     TitleSet,
     ToolCalled,
     TurnBegan,
@@ -35,7 +35,13 @@ from .._model.driver import (
 from .._model.events import ErrorInfo, PlanEntry
 from .._wire.channel import Channel
 from .._wire.json import DECODE_ERRORS
-from .._wire.jsonrpc import Notification, Request, Response, RpcError, parse
+from .._wire.jsonrpc import (
+    JsonRpcError,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    parse,
+)
 from .._wire.lenient import lenient
 from .._wire.lines import Lines
 from .._wire.long_lines import LongLine
@@ -156,7 +162,7 @@ class CodexDriver:
         if self._turns.own is None:
             self._speech.turn_ended()
 
-        def answered(response: Response) -> None:
+        def answered(response: JsonRpcResponse) -> None:
             self._turn_taken(sent, response)
 
         self._channel.request("turn/start", request, answered, urgent=False)
@@ -170,7 +176,7 @@ class CodexDriver:
         self._steer(current, current.id, turn, _input(content))
         return self._channel.take()
 
-    def unsent(self, turn: str) -> None:
+    def discard_prompt(self, turn: str) -> None:
         prompt = self._turns.prompt
         if prompt is not None and prompt.prompt == turn:
             self._turns.forget(prompt)
@@ -181,7 +187,7 @@ class CodexDriver:
             self._interrupt(turn)
         return self._channel.take()
 
-    def answer(self, key: str, answer: Answer) -> list[Effect]:
+    def answer(self, key: str, answer: DecisionAnswer) -> list[Effect]:
         self._requests.answer(key, answer)
         return self._channel.take()
 
@@ -190,7 +196,7 @@ class CodexDriver:
         return self._channel.take()
 
     def refuse(self, key: str, code: int, message: str, data: Any = None) -> list[Effect]:
-        self._requests.refuse(key, RpcError(code, message, data))
+        self._requests.refuse(key, JsonRpcError(code, message, data))
         return self._channel.take()
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
@@ -200,19 +206,19 @@ class CodexDriver:
         try:
             sent, request, made = self._resolve(thread, method, params)
         except UnsupportedCodexSetting as error:
-            self._channel.out.append(Returned(call, error=ErrorInfo("unsupported", str(error))))
+            self._channel.out.append(CallReturned(call, error=ErrorInfo("unsupported", str(error))))
             return self._channel.take()
 
-        def answered(response: Response) -> None:
+        def answered(response: JsonRpcResponse) -> None:
             del self._calls[call]
             if response.error is not None:
-                self._channel.out.append(Returned(call, error=error_of(response.error)))
+                self._channel.out.append(CallReturned(call, error=error_of(response.error)))
                 return
             if isinstance(request, wire.ThreadSettingsUpdateParams):
                 self._settings.taken(request)
                 self._channel.out.append(ModesSet(self._settings.view()))
             value = response.result if made is None else made(response.result)
-            self._channel.out.append(Returned(call, value))
+            self._channel.out.append(CallReturned(call, value))
 
         self._calls[call] = self._channel.request(sent, request, answered)
         return self._channel.take()
@@ -251,13 +257,13 @@ class CodexDriver:
             case _:
                 return method, params, None
 
-    def uncall(self, call: str) -> list[Effect]:
+    def cancel_call(self, call: str) -> list[Effect]:
         id = self._calls.pop(call, None)
         if id is not None:
             self._channel.forget(id)
         return self._channel.take()
 
-    def goodbye(self) -> list[Effect]:
+    def shutdown_message(self) -> list[Effect]:
         return []  # the end of its input is the shutdown message
 
     @property
@@ -355,18 +361,18 @@ class CodexDriver:
             head = line if isinstance(line, bytes) else line.head
             self._channel.malformed(str(error), head)
 
-    def _dispatch(self, message: Request | Notification | Response) -> None:
+    def _dispatch(self, message: JsonRpcRequest | JsonRpcNotification | JsonRpcResponse) -> None:
         match message:
-            case Response():
+            case JsonRpcResponse():
                 self._channel.answered(message)
-            case Notification():
+            case JsonRpcNotification():
                 self._notified(message)
-            case Request():
+            case JsonRpcRequest():
                 turn = self._turns.prompt
                 stopping = turn is not None and turn.cancelled
                 self._requests.received(message, stopping=stopping)
 
-    def _notified(self, message: Notification) -> None:
+    def _notified(self, message: JsonRpcNotification) -> None:
         known = self._take.get(message.method)
         if known is None:
             self._requests.notified(message)
@@ -410,7 +416,7 @@ class CodexDriver:
             raise LocalProtocolError("there is no session yet")
         return self._thread
 
-    def _turn_taken(self, sent: CodexTurn, response: Response) -> None:
+    def _turn_taken(self, sent: CodexTurn, response: JsonRpcResponse) -> None:
         """Take the response to `turn/start`."""
         if self._turns.prompt is not sent:
             return  # it is over already, or was never written
@@ -486,7 +492,7 @@ class CodexDriver:
         """
         thread, commands = self._ready(), frozenset(self._speech.commands)
 
-        def listed(response: Response) -> None:
+        def listed(response: JsonRpcResponse) -> None:
             found = response.result if isinstance(response.result, dict) else {}
             dropped: list[str] = []
             try:
@@ -511,7 +517,7 @@ class CodexDriver:
             input=input,
         )
 
-        def answered(response: Response) -> None:
+        def answered(response: JsonRpcResponse) -> None:
             if response.error is None and self._turns.live(expected):
                 turn.steered.append(id)
             else:  # the turn was over, or takes none
@@ -671,7 +677,7 @@ def _input(content: Sequence[Block]) -> list[wire.UserInput]:
         raise LocalProtocolError(str(error)) from None
 
 
-def _ignore(response: Response) -> None:
+def _ignore(response: JsonRpcResponse) -> None:
     """Ignore the response: the turn reports its own end, and a refusal means that it was over."""
 
 

@@ -15,7 +15,7 @@ from .._model.driver import ModesSet, Opening, Started, StartFailed, TitleSet
 from .._model.events import ErrorInfo
 from .._model.models import model_unknown
 from .._wire.channel import Channel
-from .._wire.jsonrpc import Response, RpcError
+from .._wire.jsonrpc import JsonRpcError, JsonRpcResponse
 from .._wire.lenient import lenient
 from .._wire.mcp import ToolInfo
 from . import messages as wire
@@ -175,7 +175,7 @@ class CodexHandshake:
         config |= opening.options.get("codex", {})
         return {**given, "config": config or None}
 
-    def _lost(self, error: RpcError) -> None:
+    def _lost(self, error: JsonRpcError) -> None:
         unknown = self._opening.resume is not None and "no rollout" in error.message
         self._fail("session_not_found" if unknown else "rejected", error.message)
 
@@ -207,7 +207,7 @@ class CodexHandshake:
         else:
             self._finish()
 
-    def _unread(self, error: RpcError) -> None:
+    def _unread(self, error: JsonRpcError) -> None:
         """Report that the history cannot be shown; the agent still knows it."""
         self._channel.notice("warning", "history_unread", error.message)
         self._finish()
@@ -245,11 +245,11 @@ class CodexHandshake:
         params: Struct,
         kind: type[Any],
         then: Callable[[Any], None],
-        refused: Callable[[RpcError], None] | None = None,
+        refused: Callable[[JsonRpcError], None] | None = None,
     ) -> None:
         """Send a request and pass its result to `then`; an unusable response fails the start."""
 
-        def answered(response: Response) -> None:
+        def answered(response: JsonRpcResponse) -> None:
             if response.error is not None:
                 if refused is not None:
                     refused(response.error)

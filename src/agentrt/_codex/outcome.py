@@ -8,7 +8,7 @@ from typing import Any, Final
 from .._model.driver import TurnFinished
 from .._model.events import ErrorInfo, Outcome, Usage
 from .._wire import jsonrpc
-from .._wire.jsonrpc import RpcError
+from .._wire.jsonrpc import JsonRpcError
 from . import messages as wire
 from .turn import CodexTurn
 
@@ -57,7 +57,7 @@ def turn_error(error: wire.TurnError) -> ErrorInfo:
     return ErrorInfo(code, error.message, {k: v for k, v in data.items() if v is not None} or None)
 
 
-def error_of(error: RpcError) -> ErrorInfo:
+def error_of(error: JsonRpcError) -> ErrorInfo:
     """Convert codex's error for a refused request."""
     return ErrorInfo(_CODES.get(error.code, str(error.code)), error.message, error.data)
 

@@ -13,16 +13,24 @@ from msgspec import Struct, ValidationError, to_builtins
 
 from .._errors import LocalProtocolError
 from .._model.content import JsonObject
-from .._model.driver import Answer, Asked, Effect, NewKey, Requested, Withdrawn, extended
+from .._model.driver import (
+    DecisionAnswer,
+    DecisionRequested,
+    Effect,
+    NewKey,
+    RequestWithdrawn,
+    ServiceRequested,
+    extension_request,
+)
 from .._model.events import PermissionOption
 from .._wire.channel import Channel
 from .._wire.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Id,
-    Notification,
-    Request,
-    RpcError,
+    JsonRpcError,
+    JsonRpcNotification,
+    JsonRpcRequest,
     error_line,
     result_line,
 )
@@ -45,7 +53,7 @@ FORM: Final = [
 ELICITATION: Final = "mcpServer/elicitation/request"
 AMENDED: Final = "acceptWithExecpolicyAmendment"
 
-Make: TypeAlias = Callable[[Answer], Any]
+Make: TypeAlias = Callable[[DecisionAnswer], Any]
 """Makes the result of a request from its answer."""
 
 
@@ -80,7 +88,7 @@ class CodexRequests:
         self._speech = speech
         self._open: dict[str, _OpenCodexRequest] = {}
         self._keys: dict[tuple[type, Id], str] = {}
-        self._take: dict[str, tuple[type[Struct] | Any, Callable[[Request, Any], None]]] = {
+        self._take: dict[str, tuple[type[Struct] | Any, Callable[[JsonRpcRequest, Any], None]]] = {
             "item/commandExecution/requestApproval": (
                 wire.CommandExecutionRequestApprovalParams,
                 self._command,
@@ -99,7 +107,7 @@ class CodexRequests:
         for method in {*self._take, ELICITATION} & self._extensions:
             raise LocalProtocolError(f"{method} is served by agentrt itself")
 
-    def received(self, request: Request, *, stopping: bool) -> None:
+    def received(self, request: JsonRpcRequest, *, stopping: bool) -> None:
         """Take a request. An unknown one is refused immediately.
 
         `stopping`: the turn is being cancelled, and no question is asked any more.
@@ -107,7 +115,7 @@ class CodexRequests:
         method = request.method
         if method in self._extensions:
             key = self._add(_OpenCodexRequest(request.id, method))
-            self._channel.out.append(extended(key, method, request.params))
+            self._channel.out.append(extension_request(key, method, request.params))
             return
         if method == ELICITATION:
             given = request.params if isinstance(request.params, dict) else {}
@@ -117,7 +125,7 @@ class CodexRequests:
                 if form
                 else wire.UrlMcpServerElicitationRequest
             )
-            take: Callable[[Request, Any], None] = self._elicit
+            take: Callable[[JsonRpcRequest, Any], None] = self._elicit
         elif method in self._take:
             kind, take = self._take[method]
         else:
@@ -142,23 +150,25 @@ class CodexRequests:
         if stopping:
             self._dismiss(self._channel.out[before:])
 
-    def notified(self, notification: Notification) -> None:
+    def notified(self, notification: JsonRpcNotification) -> None:
         """Pass a notification on if it is an extension of the host's."""
         method = notification.method
         if method in self._extensions:
-            requested = extended(self._new_key(), method, notification.params, notification=True)
+            requested = extension_request(
+                self._new_key(), method, notification.params, notification=True
+            )
             self._channel.out.append(requested)
 
     def _dismiss(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Asked):
+            if isinstance(effect, DecisionRequested):
                 self._channel.out.remove(effect)
-                self.answer(effect.key, Answer())
+                self.answer(effect.key, DecisionAnswer())
 
     # --- approvals
 
     def _command(
-        self, request: Request, params: wire.CommandExecutionRequestApprovalParams
+        self, request: JsonRpcRequest, params: wire.CommandExecutionRequestApprovalParams
     ) -> None:
         command, network = params.command, params.network_approval_context
         decisions = params.available_decisions or ["accept", "acceptForSession"]
@@ -175,7 +185,7 @@ class CodexRequests:
             options.append(PermissionOption(AMENDED, label, "allow_always"))
         options.append(DECLINE)
 
-        def decide(answer: Answer) -> JsonObject:
+        def decide(answer: DecisionAnswer) -> JsonObject:
             chosen = _decision(answer)
             return {"decision": offered.get(chosen, chosen) if chosen == AMENDED else chosen}
 
@@ -194,7 +204,7 @@ class CodexRequests:
             request,
             options,
             decide,
-            Asked(
+            DecisionRequested(
                 key="",
                 kind="permission",
                 title=title,
@@ -206,7 +216,7 @@ class CodexRequests:
             ),
         )
 
-    def _edit(self, request: Request, params: wire.FileChangeRequestApprovalParams) -> None:
+    def _edit(self, request: JsonRpcRequest, params: wire.FileChangeRequestApprovalParams) -> None:
         changes = self._speech.changes.get(params.item_id, [])
         files = changed_files(changes)
         given: JsonObject = {"changes": to_builtins(changes)}
@@ -217,7 +227,7 @@ class CodexRequests:
             request,
             [ONCE, _for_session("edits of these files"), DECLINE],
             lambda answer: {"decision": _decision(answer)},
-            Asked(
+            DecisionRequested(
                 key="",
                 kind="permission",
                 title=edit_title(changes),
@@ -233,13 +243,15 @@ class CodexRequests:
             ),
         )
 
-    def _permissions(self, request: Request, params: wire.PermissionsRequestApprovalParams) -> None:
+    def _permissions(
+        self, request: JsonRpcRequest, params: wire.PermissionsRequestApprovalParams
+    ) -> None:
         """Ask for permissions beyond the sandbox, for the rest of the turn or of the session."""
         files = params.permissions.file_system
         wanted = _raw(request, "permissions")
         given = {name: value for name, value in wanted.items() if value is not None}
 
-        def grant(answer: Answer) -> JsonObject:
+        def grant(answer: DecisionAnswer) -> JsonObject:
             if answer.option not in (ONCE.id, FOR_SESSION):
                 return {"permissions": {}, "scope": "turn"}
             scope = "turn" if answer.option == ONCE.id else "session"
@@ -253,7 +265,7 @@ class CodexRequests:
                 DECLINE,
             ],
             grant,
-            Asked(
+            DecisionRequested(
                 key="",
                 kind="permission",
                 title=params.reason or "Leave the sandbox",
@@ -267,7 +279,11 @@ class CodexRequests:
         )
 
     def _ask(
-        self, request: Request, options: list[PermissionOption], make: Make, asked: Asked
+        self,
+        request: JsonRpcRequest,
+        options: list[PermissionOption],
+        make: Make,
+        asked: DecisionRequested,
     ) -> None:
         asked.options = options
         asked.raw = request.params
@@ -282,7 +298,7 @@ class CodexRequests:
 
     def _elicit(
         self,
-        request: Request,
+        request: JsonRpcRequest,
         params: wire.FormMcpServerElicitationRequest | wire.UrlMcpServerElicitationRequest,
     ) -> None:
         meta = params.meta if isinstance(params.meta, dict) else {}
@@ -290,7 +306,7 @@ class CodexRequests:
             self._mcp_tool(request, params.server_name, params.message, meta)
             return
 
-        def fill(answer: Answer) -> JsonObject:
+        def fill(answer: DecisionAnswer) -> JsonObject:
             action = answer.option or "cancel"
             return {"action": action, "content": answer.content if action == "accept" else None}
 
@@ -299,7 +315,7 @@ class CodexRequests:
             request,
             FORM,
             fill,
-            Asked(
+            DecisionRequested(
                 key="",
                 kind="elicitation",
                 title=params.message,
@@ -310,7 +326,7 @@ class CodexRequests:
             ),
         )
 
-    def _mcp_tool(self, request: Request, server: str, title: str, meta: JsonObject) -> None:
+    def _mcp_tool(self, request: JsonRpcRequest, server: str, title: str, meta: JsonObject) -> None:
         """Ask if the model may call the tool of an MCP server, for an elicitation of codex's
         own."""
         persist = meta.get("persist")
@@ -320,7 +336,7 @@ class CodexRequests:
             options.append(_for_session("this tool"))
         options.append(DECLINE)
 
-        def decide(answer: Answer) -> JsonObject:
+        def decide(answer: DecisionAnswer) -> JsonObject:
             if answer.option not in (ONCE.id, FOR_SESSION):
                 return {"action": "cancel" if answer.option is None else "decline"}
             more = {"_meta": {"persist": "session"}} if answer.option == FOR_SESSION else {}
@@ -330,7 +346,7 @@ class CodexRequests:
             request,
             options,
             decide,
-            Asked(
+            DecisionRequested(
                 key="",
                 kind="permission",
                 title=title,
@@ -341,11 +357,11 @@ class CodexRequests:
             ),
         )
 
-    def _questions(self, request: Request, params: wire.ToolRequestUserInputParams) -> None:
+    def _questions(self, request: JsonRpcRequest, params: wire.ToolRequestUserInputParams) -> None:
         """Ask the model's questions, as a form with one field each."""
         fields = {question.id: _field(question) for question in params.questions}
 
-        def answers(answer: Answer) -> JsonObject:
+        def answers(answer: DecisionAnswer) -> JsonObject:
             given = answer.content if answer.option == "accept" else None
             values = {id: value for id, value in (given or {}).items() if id in fields}
             return {"answers": {id: {"answers": _texts(value)} for id, value in values.items()}}
@@ -354,7 +370,7 @@ class CodexRequests:
             request,
             FORM,
             answers,
-            Asked(
+            DecisionRequested(
                 key="",
                 kind="elicitation",
                 title="; ".join(question.question for question in params.questions),
@@ -365,14 +381,14 @@ class CodexRequests:
 
     # --- tools
 
-    def _tool(self, request: Request, params: wire.DynamicToolCallParams) -> None:
+    def _tool(self, request: JsonRpcRequest, params: wire.DynamicToolCallParams) -> None:
         key = self._add(_OpenCodexRequest(request.id, request.method))
         given = {"tool": params.tool, "arguments": params.arguments, "call": params.call_id}
-        self._channel.out.append(Requested(key=key, method="tool", params=given))
+        self._channel.out.append(ServiceRequested(key=key, method="tool", params=given))
 
     # --- answers
 
-    def answer(self, key: str, answer: Answer) -> None:
+    def answer(self, key: str, answer: DecisionAnswer) -> None:
         """Answer a question. A key that is no longer open is ignored.
 
         Raises `LocalProtocolError` for an answer that the request does not allow.
@@ -392,7 +408,7 @@ class CodexRequests:
         if request is not None:
             self._close(key, result_line(request.id, {} if result is None else result))
 
-    def refuse(self, key: str, error: RpcError) -> None:
+    def refuse(self, key: str, error: JsonRpcError) -> None:
         """Refuse a request. The failure of a tool is sent to the model as a result; codex would
         take an error for its own."""
         request = self._open.get(key)
@@ -413,7 +429,7 @@ class CodexRequests:
         key = self._keys.get(named) if named else None
         if key is not None:
             self._remove(key)
-            self._channel.out.append(Withdrawn(key))
+            self._channel.out.append(RequestWithdrawn(key))
 
     def _add(self, request: _OpenCodexRequest) -> str:
         key = self._new_key()
@@ -436,7 +452,7 @@ class CodexRequests:
             del self._keys[named]
 
     def _refuse(self, id: Id, code: int, message: str) -> None:
-        self._channel.write(error_line(id, RpcError(code, message)))
+        self._channel.write(error_line(id, JsonRpcError(code, message)))
 
 
 _NOT_FOR_PEOPLE: Final = frozenset(
@@ -446,7 +462,7 @@ _NOT_FOR_PEOPLE: Final = frozenset(
 _TOLD: Final = frozenset({"codex_approval_kind", "persist", "tool_name", "tool_params"})
 
 
-def _detail(request: Request, *shown: str) -> JsonObject | None:
+def _detail(request: JsonRpcRequest, *shown: str) -> JsonObject | None:
     """Return the fields of a request that are for people, without the fields `shown`.
 
     The fields may repeat the subject of the request, because the call may have been shown with
@@ -457,7 +473,7 @@ def _detail(request: Request, *shown: str) -> JsonObject | None:
     return {k: v for k, v in params.items() if k not in hidden and v is not None} or None
 
 
-def _decision(answer: Answer) -> str:
+def _decision(answer: DecisionAnswer) -> str:
     """Return codex's decision. Without an answer, or with one that ends the turn, codex must
     stop."""
     if answer.option is None or (answer.option == DECLINE.id and answer.interrupt):
@@ -478,7 +494,7 @@ def _amended(decision: Any) -> str | None:
             return None
 
 
-def _raw(request: Request, name: str) -> JsonObject:
+def _raw(request: JsonRpcRequest, name: str) -> JsonObject:
     params = request.params if isinstance(request.params, dict) else {}
     value = params.get(name)
     return value if isinstance(value, dict) else {}

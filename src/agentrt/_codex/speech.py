@@ -20,7 +20,7 @@ from .._model.content import (
     ToolContent,
     ToolText,
 )
-from .._model.driver import Said, SpeechEnded, Spoke, TaskSet, ToolCalled
+from .._model.driver import TaskSet, TextEnded, TextReceived, ToolCalled, UserContentReceived
 from .._model.events import ItemStatus, Task
 from .._wire.channel import Channel
 from . import messages as wire
@@ -60,12 +60,12 @@ class CodexTranslator:
     def pieces(self, item: str, text: str, *, thought: bool) -> None:
         """Report text of one message, perhaps from many deltas."""
         self._spoken.add(item)
-        self._channel.out.append(Spoke(text, thought, item))
+        self._channel.out.append(TextReceived(text, thought, item))
 
     def part_added(self, item: str, index: int) -> None:
         """Note that the next part of a thought begins."""
         if index and item in self._spoken:
-            self._channel.out.append(Spoke("\n\n", True, item))
+            self._channel.out.append(TextReceived("\n\n", True, item))
 
     def output(self, item: str, text: str) -> None:
         """Report output of a running command."""
@@ -113,12 +113,12 @@ class CodexTranslator:
             match item:
                 case wire.UserMessageThreadItem():
                     content = [block for each in item.content if (block := _block(each))]
-                    out.append(Said(content=content, message=item.id, replay=True))
+                    out.append(UserContentReceived(content=content, message=item.id, replay=True))
                 case wire.AgentMessageThreadItem() | wire.PlanThreadItem():
-                    out.append(Spoke(item.text, False, item.id, replay=True))
+                    out.append(TextReceived(item.text, False, item.id, replay=True))
                 case wire.ReasoningThreadItem():
                     if text := _thought(item):
-                        out.append(Spoke(text, True, item.id, replay=True))
+                        out.append(TextReceived(text, True, item.id, replay=True))
                 case wire.ContextCompactionThreadItem():
                     pass
                 case _:
@@ -149,7 +149,7 @@ class CodexTranslator:
             self.pieces(item, text, thought=thought)
         if item in self._spoken:
             self._spoken.discard(item)
-            self._channel.out.append(SpeechEnded())
+            self._channel.out.append(TextEnded())
 
     def _called(self, item: Item, over: bool) -> ToolCalled:
         """Convert an item that is a tool call."""

@@ -11,10 +11,10 @@ from .._version import __version__
 from .._wire.jsonrpc import (
     METHOD_NOT_FOUND,
     Id,
-    Notification,
-    Request,
-    Response,
-    RpcError,
+    JsonRpcError,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
     error_line,
     result_line,
 )
@@ -43,7 +43,7 @@ class AcpPeer(RpcPeer):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.capabilities: JsonObject = {}
-        self.asks: list[Request] = []
+        self.asks: list[JsonRpcRequest] = []
         """Permission requests without an answer."""
         self.answers_asks = True
         """True if permission requests are rejected immediately; if false, the check answers
@@ -54,7 +54,7 @@ class AcpPeer(RpcPeer):
 
     # --- incoming messages
 
-    def asked(self, request: Request) -> None:
+    def asked(self, request: JsonRpcRequest) -> None:
         if request.method == "session/request_permission":
             if self.answers_asks:
                 self.answer(request, self.option(request, "reject_once"))
@@ -63,10 +63,10 @@ class AcpPeer(RpcPeer):
             return
         if request.method.startswith(("fs/", "terminal/")):
             self.unoffered.append(request.method)
-        error = RpcError(METHOD_NOT_FOUND, f"no such method: {request.method}")
+        error = JsonRpcError(METHOD_NOT_FOUND, f"no such method: {request.method}")
         self.send(error_line(request.id, error))
 
-    def notified(self, notification: Notification) -> None:
+    def notified(self, notification: JsonRpcNotification) -> None:
         params = notification.params if isinstance(notification.params, dict) else {}
         update = params.get("update")
         if notification.method == "session/update" and isinstance(update, dict):
@@ -87,7 +87,7 @@ class AcpPeer(RpcPeer):
 
     # --- opening a session
 
-    async def initialize(self, version: Any = VERSION) -> Response:
+    async def initialize(self, version: Any = VERSION) -> JsonRpcResponse:
         """Send `initialize` and note the agent's capabilities."""
         params = {
             "protocolVersion": version,
@@ -180,7 +180,7 @@ class AcpPeer(RpcPeer):
 
     # --- permissions
 
-    async def permission(self, session: str) -> tuple[Id, Request]:
+    async def permission(self, session: str) -> tuple[Id, JsonRpcRequest]:
         """Start a turn and wait for its permission request."""
         self.answers_asks = False
         id = self.prompt(session, self.prompts.permission)
@@ -203,7 +203,7 @@ class AcpPeer(RpcPeer):
         """True if the action that needed permission has been done."""
         return (self.cwd / TOUCHED).exists()
 
-    def option(self, ask: Request, kind: OptionKind) -> str | None:
+    def option(self, ask: JsonRpcRequest, kind: OptionKind) -> str | None:
         """Return the id of an option of this kind; None if there is none."""
         options = ask.params.get("options") if isinstance(ask.params, dict) else None
         for option in options if isinstance(options, list) else []:
@@ -212,14 +212,14 @@ class AcpPeer(RpcPeer):
                 return id if isinstance(id, str) else None
         return None
 
-    def chosen(self, ask: Request, kind: OptionKind) -> str:
+    def chosen(self, ask: JsonRpcRequest, kind: OptionKind) -> str:
         """Return the id of an option of this kind. Raises `CheckEnded` if there is none."""
         option = self.option(ask, kind)
         if option is None:
             raise not_provoked(f"it offers no option of the kind {kind}")
         return option
 
-    def answer(self, ask: Request, option: str | None) -> None:
+    def answer(self, ask: JsonRpcRequest, option: str | None) -> None:
         """Answer a permission request with an option, or as cancelled if it is None."""
         cancelled = {"outcome": "cancelled"}
         selected = {"outcome": "selected", "optionId": option}
@@ -258,7 +258,7 @@ class AcpPeer(RpcPeer):
         return trio.current_time() - began
 
 
-def stop_reason(response: Response) -> str:
+def stop_reason(response: JsonRpcResponse) -> str:
     """Return the stop reason in an answer. Raises `CheckEnded` if ACP does not define it."""
     reason = result_of(response, "session/prompt").get("stopReason")
     if reason not in STOP_REASONS:

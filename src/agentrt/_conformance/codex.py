@@ -11,10 +11,10 @@ from .._version import __version__
 from .._wire.jsonrpc import (
     METHOD_NOT_FOUND,
     Id,
-    Notification,
-    Request,
-    Response,
-    RpcError,
+    JsonRpcError,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
     error_line,
     result_line,
 )
@@ -48,7 +48,7 @@ class CodexPeer(RpcPeer):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.asks: list[Request] = []
+        self.asks: list[JsonRpcRequest] = []
         """Approval requests without an answer."""
         self.answers_asks = True
         """True if approval requests are declined immediately; if false, the check answers them."""
@@ -58,16 +58,16 @@ class CodexPeer(RpcPeer):
 
     # --- incoming messages
 
-    def asked(self, request: Request) -> None:
+    def asked(self, request: JsonRpcRequest) -> None:
         if request.method not in APPROVALS:
-            error = RpcError(METHOD_NOT_FOUND, f"no such method: {request.method}")
+            error = JsonRpcError(METHOD_NOT_FOUND, f"no such method: {request.method}")
             self.send(error_line(request.id, error))
         elif self.answers_asks:
             self.decide(request, "decline")
         else:
             self.asks.append(request)
 
-    def notified(self, notification: Notification) -> None:
+    def notified(self, notification: JsonRpcNotification) -> None:
         params = notification.params if isinstance(notification.params, dict) else {}
         given = params.get("turn")
         about = given if isinstance(given, dict) else {}
@@ -91,7 +91,7 @@ class CodexPeer(RpcPeer):
 
     # --- opening a thread
 
-    async def initialize(self) -> Response:
+    async def initialize(self) -> JsonRpcResponse:
         """Send `initialize` and note the agent's name and version."""
         info = {"name": "agentrt-conformance", "title": "agentrt", "version": __version__}
         response = await self.ask("initialize", {"clientInfo": info})
@@ -190,7 +190,7 @@ class CodexPeer(RpcPeer):
         """Send `turn/interrupt` and return its request's id."""
         return self.call("turn/interrupt", {"threadId": thread, "turnId": turn})
 
-    async def soon(self, request: Id) -> Response | None:
+    async def soon(self, request: Id) -> JsonRpcResponse | None:
         """Return the answer to a request if it arrives soon; otherwise None."""
         await self.quiet()
         heard = self._answers.get(request)
@@ -198,7 +198,7 @@ class CodexPeer(RpcPeer):
 
     # --- approvals
 
-    async def permission(self, thread: str) -> tuple[str, Request]:
+    async def permission(self, thread: str) -> tuple[str, JsonRpcRequest]:
         """Start a turn and wait for its approval request."""
         self.answers_asks = False
         with self.preparing():
@@ -218,7 +218,7 @@ class CodexPeer(RpcPeer):
                 )
         return turn, self.asks.pop(0)
 
-    def decide(self, ask: Request, decision: Any) -> None:
+    def decide(self, ask: JsonRpcRequest, decision: Any) -> None:
         """Answer an approval request."""
         self.send(result_line(ask.id, {"decision": decision}))
 
@@ -251,7 +251,7 @@ class CodexPeer(RpcPeer):
         return trio.current_time() - began
 
 
-def refused(response: Response, what: str) -> str:
+def refused(response: JsonRpcResponse, what: str) -> str:
     """Describe a refusal. Raises `CheckEnded` if the request was not refused."""
     if response.error is None:
         raise fails(f"{what}: {shown(response.result)}")

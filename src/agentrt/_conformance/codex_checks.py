@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from .._wire.jsonrpc import METHOD_NOT_FOUND, RpcError, error_line
+from .._wire.jsonrpc import METHOD_NOT_FOUND, JsonRpcError, error_line
 from .check import TOUCHED, CheckRegistry, fails, own_way, shown
 from .codex import WHERE, CodexPeer, refused
 from .rpc import described, result_of
@@ -334,7 +334,7 @@ async def permission_unknown_option(peer: CodexPeer) -> str:
 )
 async def permission_error(peer: CodexPeer) -> str:
     turn, ask = await peer.permission(await peer.thread())
-    peer.send(error_line(ask.id, RpcError(METHOD_NOT_FOUND, "nobody answers questions here")))
+    peer.send(error_line(ask.id, JsonRpcError(METHOD_NOT_FOUND, "nobody answers questions here")))
     return await _not_done(peer, turn)
 
 

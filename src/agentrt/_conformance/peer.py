@@ -18,7 +18,7 @@ import trio
 from .._errors import RemoteProtocolError
 from .._limits import Limits
 from .._nesting import bare_errors
-from .._process.pipes import Transport, Writer, read_loop
+from .._process.pipes import LineWriter, Transport, read_loop
 from .._trace.tap import ProcessTap
 from .._wire.lines import Lines
 from .check import CheckEnded, ConformancePrompts, fails, not_provoked, shown
@@ -70,7 +70,7 @@ class ConformancePeer(ABC):
         self._tap = tap
         self._lines = Lines(limits.line)
         self._changed = trio.lowlevel.ParkingLot()
-        self._writer = Writer(
+        self._writer = LineWriter(
             transport, outbox=limits.outbox, write_timeout=limits.write, watcher=tap
         )
 

@@ -12,10 +12,10 @@ from .._model.content import JsonObject
 from .._wire.json import encode_line
 from .._wire.jsonrpc import (
     Id,
-    Notification,
-    Request,
-    Response,
-    RpcError,
+    JsonRpcError,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
     notification_line,
     parse,
     request_line,
@@ -42,7 +42,7 @@ class RpcPeer(ConformancePeer):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.unknown_answers: list[Response] = []
+        self.unknown_answers: list[JsonRpcResponse] = []
         """Answers that belong to no request."""
         self._answers: dict[Id, ReceivedRequest] = {}
         self._next = 0
@@ -52,22 +52,22 @@ class RpcPeer(ConformancePeer):
 
     def take(self, message: Any) -> None:
         match parse(message):
-            case Response(id=id) as response:
+            case JsonRpcResponse(id=id) as response:
                 if id in self._sent and id not in self._answers and type(id) is not float:
                     here = ReceivedRequest(len(self.heard), trio.current_time(), response)
                     self._answers[id] = here
                 else:
                     self.unknown_answers.append(response)
-            case Request() as request:
+            case JsonRpcRequest() as request:
                 self.asked(request)
-            case Notification() as notification:
+            case JsonRpcNotification() as notification:
                 self.notified(notification)
 
     @abstractmethod
-    def asked(self, request: Request) -> None: ...
+    def asked(self, request: JsonRpcRequest) -> None: ...
 
     @abstractmethod
-    def notified(self, notification: Notification) -> None: ...
+    def notified(self, notification: JsonRpcNotification) -> None: ...
 
     # --- requests
 
@@ -92,13 +92,13 @@ class RpcPeer(ConformancePeer):
         """Wait for the answer to a request; returns it with its place and time."""
         return await self.until(f"the answer to {what}", lambda: self._answers.get(id))
 
-    async def answered(self, id: Id, what: str) -> Response:
+    async def answered(self, id: Id, what: str) -> JsonRpcResponse:
         """Wait for the answer to a request."""
         heard = await self.heard_answer(id, what)
-        assert isinstance(heard.message, Response)
+        assert isinstance(heard.message, JsonRpcResponse)
         return heard.message
 
-    async def ask(self, method: str, params: Any) -> Response:
+    async def ask(self, method: str, params: Any) -> JsonRpcResponse:
         """Send a request and return its answer."""
         return await self.answered(self.call(method, params), method)
 
@@ -123,14 +123,14 @@ class RpcPeer(ConformancePeer):
         await self.quiet()
 
 
-def result_of(response: Response, what: str) -> JsonObject:
+def result_of(response: JsonRpcResponse, what: str) -> JsonObject:
     """Return the result in an answer. Raises `CheckEnded` if the answer is an error."""
     if response.error is not None:
         raise fails(f"{what} was refused: {described(response.error)}")
     return response.result if isinstance(response.result, dict) else {}
 
 
-def described(error: RpcError) -> str:
+def described(error: JsonRpcError) -> str:
     """Describe an error, for people to read."""
     return shown(f"{error.code} {error.message}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .._wire.json import encode_line
-from .._wire.jsonrpc import METHOD_NOT_FOUND, PARSE_ERROR, Response
+from .._wire.jsonrpc import METHOD_NOT_FOUND, PARSE_ERROR, JsonRpcResponse
 from .acp import at
 from .check import JSON_RPC, CheckRegistry, fails, own_way, shown
 from .rpc import UNKNOWN, RpcPeer, described, raw_request
@@ -27,7 +27,7 @@ async def unknown_method(peer: RpcPeer) -> str:
     return refused_unknown(await peer.ask(UNKNOWN, {}))
 
 
-def refused_unknown(response: Response) -> str:
+def refused_unknown(response: JsonRpcResponse) -> str:
     """Check that an answer refuses an unknown method, and describe it."""
     if response.error is None:
         raise fails(f"answered with a result: {shown(response.result)}")

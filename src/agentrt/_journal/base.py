@@ -18,7 +18,7 @@ from .._errors import LimitExceeded, RemoteProtocolError, StoreError
 from .._model.checkpoint import Head, Record, restored
 from .._model.content import JsonObject
 from .._model.events import Event, Notice, Phase
-from .._model.state import Ahead, SessionState
+from .._model.state import SessionState, StoredHistory
 from .._wire.json import without_surrogates
 
 T = TypeVar("T")
@@ -161,7 +161,7 @@ class Stored(Struct, kw_only=True):
     next: int
     head: Head
     records: list[Record]
-    ahead: Ahead | None
+    ahead: StoredHistory | None
     events: list[Event]
 
     def state(self) -> SessionState:

@@ -14,7 +14,7 @@ from .._model.checkpoint import Checkpoints
 from .._model.content import Block, plain_text
 from .._model.conversation import Conversation
 from .._model.events import Event
-from .._model.log import EVENT
+from .._model.log import EVENT_BYTES
 from .._model.state import SessionState
 from .base import About, Answer, Place, Row
 from .writer import Batch
@@ -136,7 +136,7 @@ class StoreKeeper:
         state = self._log.state
         turn = self._conversation.turn
         last = first + len(events) - 1
-        weight = size + EVENT * len(events)
+        weight = size + EVENT_BYTES * len(events)
         self._waiting.append((last, events, size))
         self._bytes += weight
         self._home.backlog += weight
@@ -197,7 +197,7 @@ class StoreKeeper:
         full = self._home.backlog >= self._limits.store_backlog
         while waiting and waiting[0][0] <= last:
             _, events, size = waiting.popleft()
-            weight = size + EVENT * len(events)
+            weight = size + EVENT_BYTES * len(events)
             self._bytes -= weight
             self._home.backlog -= weight
             if self._gate:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from .._errors import StoreError
 from .._model.checkpoint import Record
 from .._model.events import Event, TurnStarted
-from .._model.state import Ahead
+from .._model.state import StoredHistory
 from . import schema
 from .base import (
     PROMPTED,
@@ -198,7 +198,7 @@ class SqliteReader:
         if last is not None and records and (left := records[0].number):
             turns -= sum(len(record.turns) for record in records)
             turns -= sum(isinstance(event, TurnStarted) for event in events)
-            ahead = Ahead(left, turns, prompt)
+            ahead = StoredHistory(left, turns, prompt)
         return Stored(
             about=decode_about(about),
             epoch=epoch if generation == born else f"{epoch}.{generation}",

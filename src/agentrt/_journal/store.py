@@ -321,7 +321,7 @@ class Store:
         if self._taken_under.pop(log.session, self._lease) != self._lease:
             raise SessionMoved("the lease of the store ended while the session was being opened")
         keeper = StoreKeeper(self, place, conversation, about, self._limits, checkpoints)
-        log.keep(keeper, shown)
+        log.persist_with(keeper, shown)
         self._open[log.session] = keeper
         self.unkept.discard(log.session)
         try:

@@ -11,22 +11,22 @@ from msgspec.structs import replace
 
 from .events import Choice, Command, Modes, Task
 
-NAME: Final = 256
+NAME_CHARS: Final = 256
 """Characters of a title, a display name or a version."""
 
-DESCRIPTION: Final = 2048
+DESCRIPTION_CHARS: Final = 2048
 """Characters of a description."""
 
-ID: Final = 1024
+ID_CHARS: Final = 1024
 """Characters of an id that a client sends back. It cannot be cut: an entry with a longer one is
 left out.
 """
 
-ENTRIES: Final = 2048
+MAX_ENTRIES: Final = 2048
 """Entries of a list."""
 
 
-def cut(text: str, limit: int = NAME) -> str:
+def cut(text: str, limit: int = NAME_CHARS) -> str:
     """Return the text, cut to `limit` characters with an ellipsis at the end if it is longer."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
@@ -36,11 +36,11 @@ def cut_commands(commands: list[Command]) -> list[Command]:
     return [
         replace(
             command,
-            description=cut(command.description, DESCRIPTION),
+            description=cut(command.description, DESCRIPTION_CHARS),
             hint=command.hint and cut(command.hint),
         )
-        for command in commands[:ENTRIES]
-        if len(command.name) <= NAME
+        for command in commands[:MAX_ENTRIES]
+        if len(command.name) <= NAME_CHARS
     ]
 
 
@@ -54,18 +54,18 @@ def cut_modes(modes: Modes) -> Modes:
             replace(
                 option,
                 name=cut(option.name),
-                description=option.description and cut(option.description, DESCRIPTION),
+                description=option.description and cut(option.description, DESCRIPTION_CHARS),
                 choices=_choices(option.choices),
             )
-            for option in modes.options[:NAME]
-            if len(option.id) <= ID
+            for option in modes.options[:NAME_CHARS]
+            if len(option.id) <= ID_CHARS
         ],
     )
 
 
 def cut_task(task: Task) -> Task:
     """Apply the limits to a task. Its detail is output and is not cut."""
-    return replace(task, title=cut(task.title)) if len(task.title) > NAME else task
+    return replace(task, title=cut(task.title)) if len(task.title) > NAME_CHARS else task
 
 
 def _choices(choices: list[Choice]) -> list[Choice]:
@@ -73,8 +73,8 @@ def _choices(choices: list[Choice]) -> list[Choice]:
         replace(
             choice,
             name=cut(choice.name),
-            description=choice.description and cut(choice.description, DESCRIPTION),
+            description=choice.description and cut(choice.description, DESCRIPTION_CHARS),
         )
-        for choice in choices[:ENTRIES]
-        if len(choice.id) <= ID
+        for choice in choices[:MAX_ENTRIES]
+        if len(choice.id) <= ID_CHARS
     ]

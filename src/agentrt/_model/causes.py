@@ -175,14 +175,14 @@ WORDS: Final[tuple[tuple[str, Cause], ...]] = (
 )
 """Phrases in messages that determine the cause if nothing else does."""
 
-LOOKED_AT_CHARS: Final = 4000
+EXAMINED_CHARS: Final = 4000
 """The number of characters of a message that are evaluated."""
 _NUMBER: Final = re.compile(r"(?<![0-9])[45][0-9][0-9](?![0-9])")
 _BEFORE: Final = ("status", "error", "code", "http")
 """Words of which one precedes a number that is a status."""
 _NEAR_CHARS: Final = 24
 _KEYS: Final = frozenset({"status", "statuscode", "status_code", "httpstatuscode", "code"})
-_DEEPEST: Final = 6
+_MAX_DATA_DEPTH: Final = 6
 
 
 def cause_of(code: str, message: str, data: Any = None) -> Cause | None:
@@ -194,20 +194,20 @@ def cause_of(code: str, message: str, data: Any = None) -> Cause | None:
         return None
     if (cause := CODES.get(code)) is not None:
         return cause
-    words = message[:LOOKED_AT_CHARS].casefold().strip()
+    words = message[:EXAMINED_CHARS].casefold().strip()
     if words == "terminated":  # a broken stream, as reported by Node's fetch
         return "network"
-    if (cause := _said(words, SURE)) is not None:
+    if (cause := _phrase_cause(words, SURE)) is not None:
         return cause
-    status = _status_in(data, _DEEPEST) or _status_said(words)
+    status = _status_in(data, _MAX_DATA_DEPTH) or _status_in_message(words)
     if status is not None and (cause := STATUSES.get(status)) is not None:
         return cause
     if status is None and code in CONNECTIONS:
         return "network"
-    return _said(words, WORDS) or ("overloaded" if code in SERVERS else None)
+    return _phrase_cause(words, WORDS) or ("overloaded" if code in SERVERS else None)
 
 
-def _said(words: str, table: tuple[tuple[str, Cause], ...]) -> Cause | None:
+def _phrase_cause(words: str, table: tuple[tuple[str, Cause], ...]) -> Cause | None:
     return next((cause for part, cause in table if part in words), None)
 
 
@@ -216,7 +216,7 @@ def _status_in(data: Any, depth: int) -> int | None:
     if not depth:
         return None
     if isinstance(data, list):
-        data = dict(enumerate(data[:_DEEPEST]))
+        data = dict(enumerate(data[:_MAX_DATA_DEPTH]))
     if not isinstance(data, dict):
         return None
     for key, value in data.items():
@@ -227,7 +227,7 @@ def _status_in(data: Any, depth: int) -> int | None:
     return next((status for status in found if status is not None), None)
 
 
-def _status_said(words: str) -> int | None:
+def _status_in_message(words: str) -> int | None:
     """Find the HTTP status in a message."""
     for number in _NUMBER.finditer(words):
         before = words[max(0, number.start() - _NEAR_CHARS) : number.start()]

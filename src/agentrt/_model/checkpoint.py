@@ -26,7 +26,7 @@ from .events import (
     TaskChanged,
     Usage,
 )
-from .state import Ahead, SessionState, TurnRecord
+from .state import SessionState, StoredHistory, TurnRecord
 
 T = TypeVar("T")
 
@@ -130,7 +130,9 @@ def _last(values: dict[str, T], count: int) -> list[T]:
     return last
 
 
-def restored(head: Head, records: Iterable[Record], ahead: Ahead | None = None) -> SessionState:
+def restored(
+    head: Head, records: Iterable[Record], ahead: StoredHistory | None = None
+) -> SessionState:
     """Return the state at event `head.seq`, from all records or from those after `ahead`."""
     state = SessionState()
     state.ahead = ahead
@@ -158,7 +160,7 @@ def put_ahead(state: SessionState, records: Sequence[Record]) -> None:
     turns = [turn for record in records for turn in record.turns]
     items = [item for record in records for item in record.items]
     if left is not None and records and records[0].number > 0:
-        left = Ahead(records[0].number, left.turns - len(turns), left.prompt)
+        left = StoredHistory(records[0].number, left.turns - len(turns), left.prompt)
     else:
         left = None
     state.put_ahead(turns, items, left)

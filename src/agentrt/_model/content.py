@@ -16,7 +16,15 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from .._errors import LocalProtocolError
-from .media import LARGEST, check_media, check_name, check_size, media_type, read_file, read_media
+from .media import (
+    MAX_FILE_BYTES,
+    check_media,
+    check_name,
+    check_size,
+    media_type,
+    read_file,
+    read_media,
+)
 
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object whose shape agentrt does not define."""
@@ -45,7 +53,7 @@ class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
         path: str | os.PathLike[str],
         *,
         mime_type: str | None = None,
-        largest: int = LARGEST,
+        largest: int = MAX_FILE_BYTES,
     ) -> Image:
         """Read an image file.
 
@@ -59,7 +67,7 @@ class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
 
     @classmethod
     def from_bytes(
-        cls, data: bytes, *, mime_type: str | None = None, largest: int = LARGEST
+        cls, data: bytes, *, mime_type: str | None = None, largest: int = MAX_FILE_BYTES
     ) -> Image:
         """Make an image block from bytes; see `from_path`."""
         kind = check_media(data, "image", mime_type)
@@ -81,7 +89,7 @@ class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
         path: str | os.PathLike[str],
         *,
         mime_type: str | None = None,
-        largest: int = LARGEST,
+        largest: int = MAX_FILE_BYTES,
     ) -> Audio:
         """Read a sound file; see `Image.from_path`."""
         data, kind = read_media(path, "audio", mime_type, largest)
@@ -89,7 +97,7 @@ class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
 
     @classmethod
     def from_bytes(
-        cls, data: bytes, *, mime_type: str | None = None, largest: int = LARGEST
+        cls, data: bytes, *, mime_type: str | None = None, largest: int = MAX_FILE_BYTES
     ) -> Audio:
         """Make a sound block from bytes; see `Image.from_path`."""
         kind = check_media(data, "audio", mime_type)
@@ -137,7 +145,7 @@ class Resource(Struct, tag_field="type", tag="resource"):
         path: str | os.PathLike[str],
         *,
         mime_type: str | None = None,
-        largest: int = LARGEST,
+        largest: int = MAX_FILE_BYTES,
     ) -> Resource:
         """Read a file: as `text` if it is UTF-8, else as `blob`.
 
@@ -233,7 +241,7 @@ def _text(text: str) -> Text:
     return Text(text)
 
 
-class _Words(Struct, rename="camel"):
+class _TextFields(Struct, rename="camel"):
     """The required fields of a text resource."""
 
     uri: str
@@ -241,7 +249,7 @@ class _Words(Struct, rename="camel"):
     mime_type: str | None = None
 
 
-class _Blob(Struct, rename="camel"):
+class _BlobFields(Struct, rename="camel"):
     """The required fields of a base64 resource."""
 
     uri: str
@@ -257,7 +265,9 @@ def _block(value: object) -> Block:
         block: Block = msgspec.convert(msgspec.to_builtins(value), Block)
         msgspec.json.encode(block)
         if isinstance(block, Resource):
-            msgspec.convert(block.resource, _Blob if "blob" in block.resource else _Words)
+            msgspec.convert(
+                block.resource, _BlobFields if "blob" in block.resource else _TextFields
+            )
     except msgspec.ValidationError as error:
         raise LocalProtocolError(f"{_named(value)} is no content block: {error}") from None
     except RecursionError:

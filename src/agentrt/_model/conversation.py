@@ -23,19 +23,19 @@ from .._errors import LocalProtocolError
 from .._limits import Limits
 from .bounds import cut, cut_commands, cut_modes, cut_task
 from .driver import (
-    Asked,
+    BlockReceived,
     CommandsSet,
+    DecisionRequested,
     ModesSet,
     PlanSet,
     Retracted,
-    Said,
-    Showed,
-    SpeechEnded,
-    Spoke,
     TaskSet,
+    TextEnded,
+    TextReceived,
     TitleSet,
     ToolCalled,
     UsageSet,
+    UserContentReceived,
 )
 from .events import (
     NO_ORIGIN,
@@ -77,8 +77,8 @@ from .life import PHASES as LIFE_PHASES
 from .log import Log
 from .prompt_queue import PromptQueue
 from .state import left_open
-from .turn import PHASES, TurnInput, TurnMachine
-from .turn import TurnState as Machine
+from .turn import PHASES, TurnMachine, TurnMachineInput
+from .turn import TurnMachineState as Machine
 
 CLOSING: Final[dict[Outcome, ItemStatus]] = {
     "completed": "completed",
@@ -143,10 +143,10 @@ class Conversation:
         """The settings with an unanswered change that is not waited for, one entry per request."""
         self._said: State | None = None
         self._apply: dict[type, Callable[[Any], None]] = {
-            Spoke: self.items.spoke,
-            Showed: self.items.showed,
-            Said: self.items.user_said,
-            SpeechEnded: self.items.speech_ended,
+            TextReceived: self.items.spoke,
+            BlockReceived: self.items.showed,
+            UserContentReceived: self.items.user_said,
+            TextEnded: self.items.speech_ended,
             Retracted: self.items.retracted,
             ToolCalled: self.items.tool_called,
             PlanSet: lambda e: self._append(PlanChanged(e.entries)),
@@ -175,7 +175,7 @@ class Conversation:
         """Start a turn. Raises `LocalProtocolError` while another one runs."""
         if self.turn is not None:
             raise LocalProtocolError(f"turn {self.turn.id} is running")
-        turn.apply(TurnInput.START)
+        turn.apply(TurnMachineInput.START)
         turn.id = id = id or self.new_id("t")
         now, clock, append = self._now, self._clock, self._append
         turn.since = now()
@@ -202,7 +202,7 @@ class Conversation:
         """
         turn = self._running()
         first = turn.state is not Machine.CANCELLING
-        turn.apply(TurnInput.CANCEL)
+        turn.apply(TurnMachineInput.CANCEL)
         if first:
             turn.by = by
             turn.cancel_deadline = deadline
@@ -226,7 +226,7 @@ class Conversation:
         closing = CLOSING[outcome]
         self.items.close_all(closing, closing if closing != "failed" else "completed")
         self.items.end()
-        turn.apply(TurnInput.END)
+        turn.apply(TurnMachineInput.END)
         self.turn = None
         ended = TurnEnded(
             turn=turn.id,
@@ -247,7 +247,9 @@ class Conversation:
 
     # --- questions
 
-    def ask(self, effect: Asked, expires: float | None, *, decided: bool = False) -> bool:
+    def ask(
+        self, effect: DecisionRequested, expires: float | None, *, decided: bool = False
+    ) -> bool:
         """Show a question. Returns False if its turn is being cancelled.
 
         The answer is `cancelled` in that case. `decided`: the question will be resolved in the same
@@ -256,7 +258,7 @@ class Conversation:
         if not self.items.ask(effect, expires, decided=decided):
             return False
         if not decided and not effect.background:
-            self._running().apply(TurnInput.ASK)
+            self._running().apply(TurnMachineInput.ASK)
         return True
 
     def resolve(
@@ -297,13 +299,13 @@ class Conversation:
         self.items.tool_called(effect)
         item = self.items.open_call(effect.id)
         if item is not None:
-            self._running().apply(TurnInput.ASK)
+            self._running().apply(TurnMachineInput.ASK)
         return item
 
     def _resolved(self) -> None:
         turn = self.turn
         if turn is not None and turn.state is Machine.WAITING and not self.items.waits:
-            turn.apply(TurnInput.RESOLVE)
+            turn.apply(TurnMachineInput.RESOLVE)
 
     def _admit(self, replay: bool) -> bool:
         """Return True if content is shown.

@@ -10,7 +10,7 @@ import enum
 import math
 from typing import Final, TypeAlias
 
-from .turn import TurnMachine, TurnState
+from .turn import TurnMachine, TurnMachineState
 
 
 class Deadline(enum.Enum):
@@ -59,13 +59,13 @@ def next_deadline(
         return NEVER if idle_report_s is None else (active_at + idle_report_s, Deadline.IDLE_REPORT)
     state, limits = turn.state, turn.limits
     if idle_report_s is not None:  # a running agent still reaches the turn's limits
-        limit = turn.grace_at if state is TurnState.CANCELLING else turn.hard_at
+        limit = turn.grace_at if state is TurnMachineState.CANCELLING else turn.hard_at
         return min(active_at + idle_report_s, limit), Deadline.IDLE_REPORT
-    if state is TurnState.CANCELLING:
+    if state is TurnMachineState.CANCELLING:
         if turn.resend_at < turn.grace_at:
             return turn.resend_at, Deadline.RESEND
         return turn.grace_at, Deadline.GRACE
-    asked, hard_at = state is TurnState.WAITING, turn.hard_at
+    asked, hard_at = state is TurnMachineState.WAITING, turn.hard_at
     if not turn.explicit:
         if tail_s is not None:
             # Its last output must not be counted for the next turn, but it may never end.

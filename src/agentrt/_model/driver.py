@@ -83,7 +83,9 @@ class Started(Struct, kw_only=True):
     agent_version: str | None = None
     resumed: bool = False
     repeated: bool = False
-    """True if the agent has repeated the prompts of the resumed conversation (`Said`)."""
+    """True if the agent has repeated the prompts of the resumed conversation
+    (`UserContentReceived`).
+    """
     capabilities: JsonObject = {}
 
     def __post_init__(self) -> None:
@@ -100,7 +102,7 @@ class StartFailed(Struct):
     error: ErrorInfo
 
 
-class Said(Struct, kw_only=True):
+class UserContentReceived(Struct, kw_only=True):
     """User content that the agent repeats: history, or an echo of the running prompt."""
 
     content: list[Block]
@@ -108,7 +110,7 @@ class Said(Struct, kw_only=True):
     replay: bool = False
 
 
-class Spoke(Struct, gc=False):
+class TextReceived(Struct, gc=False):
     """A piece of the answer's text or of the agent's thinking.
 
     Consecutive pieces with the same `message` and `parent` form one item.
@@ -121,7 +123,7 @@ class Spoke(Struct, gc=False):
     replay: bool = False
 
 
-class Showed(Struct, kw_only=True):
+class BlockReceived(Struct, kw_only=True):
     """A block of the answer that is not text."""
 
     block: Block
@@ -131,7 +133,7 @@ class Showed(Struct, kw_only=True):
     replay: bool = False
 
 
-class SpeechEnded(Struct, kw_only=True):
+class TextEnded(Struct, kw_only=True):
     """The current text or thought item is complete (Claude marks the end of a block).
 
     `broken`: it was interrupted and the agent will send it again.
@@ -213,7 +215,7 @@ class TaskSet(Struct):
     detaches: bool = False
 
 
-class Asked(Struct, kw_only=True):
+class DecisionRequested(Struct, kw_only=True):
     """The agent requests a decision by a person; answer it with `Driver.answer`.
 
     `kind` is `permission` (choose one of `options`) or `elicitation` (fill in `form` or visit
@@ -242,14 +244,14 @@ class Asked(Struct, kw_only=True):
     """True if background work asks: the question belongs to no turn, even if one is running."""
 
 
-class Checking(Struct, kw_only=True):
+class ToolCheckRequested(Struct, kw_only=True):
     """The agent is about to run a tool call, with or without asking for permission.
 
     It waits for `Driver.answer`: the option `DENY` keeps the call from running, `ASK` makes the
     agent ask for permission, and no option leaves the decision to the agent's own rules.
     """
 
-    call: Asked
+    call: DecisionRequested
     """The call. It has its own key and no options."""
     ran: bool = False
     """True if the call has already run, so the answer has no effect."""
@@ -257,10 +259,10 @@ class Checking(Struct, kw_only=True):
 
 DENY: Final = "deny"
 ASK: Final = "ask"
-"""The options that answer a `Checking`."""
+"""The options that answer a `ToolCheckRequested`."""
 
 
-class Requested(Struct, kw_only=True):
+class ServiceRequested(Struct, kw_only=True):
     """The agent requests a service from the host; answer with `Driver.reply` or `Driver.refuse`.
 
     `method` is `fs/read_text_file` or another ACP name, `mcp` (a message for an in-process tool
@@ -283,9 +285,11 @@ class Requested(Struct, kw_only=True):
     """
 
 
-def extended(key: str, method: str, params: Any, *, notification: bool = False) -> Requested:
+def extension_request(
+    key: str, method: str, params: Any, *, notification: bool = False
+) -> ServiceRequested:
     """Make the effect of an agent-specific request or notification."""
-    return Requested(
+    return ServiceRequested(
         key=key,
         method="extension",
         params={"method": method, "params": params},
@@ -294,7 +298,7 @@ def extended(key: str, method: str, params: Any, *, notification: bool = False) 
     )
 
 
-class Withdrawn(Struct, gc=False):
+class RequestWithdrawn(Struct, gc=False):
     """The agent withdrew its request: stop the handler.
 
     The driver knows whether an answer is still required: `answer`, `reply` and `refuse` do nothing
@@ -331,7 +335,7 @@ class TurnFinished(Struct, kw_only=True):
     """The ids of further prompts that end with this turn."""
 
 
-class Returned(Struct):
+class CallReturned(Struct):
     """The result of `Driver.call`: a value in the protocol's own shape, or an error."""
 
     call: str
@@ -344,10 +348,10 @@ Effect: TypeAlias = (
     | Signal
     | Started
     | StartFailed
-    | Said
-    | Spoke
-    | Showed
-    | SpeechEnded
+    | UserContentReceived
+    | TextReceived
+    | BlockReceived
+    | TextEnded
     | Retracted
     | ToolCalled
     | PlanSet
@@ -356,20 +360,20 @@ Effect: TypeAlias = (
     | CommandsSet
     | TitleSet
     | TaskSet
-    | Asked
-    | Checking
-    | Requested
-    | Withdrawn
+    | DecisionRequested
+    | ToolCheckRequested
+    | ServiceRequested
+    | RequestWithdrawn
     | TurnBegan
     | TurnFinished
-    | Returned
+    | CallReturned
     | Notice
 )
 """Any effect that a driver reports."""
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """The answer to an `Asked`.
+class DecisionAnswer(Struct, frozen=True, kw_only=True):
+    """The answer to an `DecisionRequested`.
 
     Without `option` and `content` it declines to decide (`cancelled`).
     """
@@ -411,7 +415,7 @@ class Driver(Protocol):
         """
         ...
 
-    def unsent(self, turn: str) -> None:
+    def discard_prompt(self, turn: str) -> None:
         """Forget the unsent message of `prompt` or `steer` for `turn`: it will not be written."""
         ...
 
@@ -419,20 +423,23 @@ class Driver(Protocol):
         """Ask the agent to stop the running turn. Call again to repeat the request.
 
         Sends nothing if no turn runs, because a late cancel would hit the next one. The runtime
-        must still answer open `Asked` and `Requested` keys.
+        must still answer open `DecisionRequested` and `ServiceRequested` keys.
         """
         ...
 
-    def answer(self, key: str, answer: Answer) -> list[Effect]:
-        """Answer an `Asked` or a `Checking`. Does nothing if the key is unknown or closed."""
+    def answer(self, key: str, answer: DecisionAnswer) -> list[Effect]:
+        """Answer an `DecisionRequested` or a `ToolCheckRequested`.
+
+        Does nothing if the key is unknown or closed.
+        """
         ...
 
     def reply(self, key: str, result: Any) -> list[Effect]:
-        """Answer a `Requested` with its result."""
+        """Answer a `ServiceRequested` with its result."""
         ...
 
     def refuse(self, key: str, code: int, message: str, data: Any = None) -> list[Effect]:
-        """Answer a `Requested` with an error."""
+        """Answer a `ServiceRequested` with an error."""
         ...
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
@@ -445,11 +452,11 @@ class Driver(Protocol):
         """
         ...
 
-    def uncall(self, call: str) -> list[Effect]:
+    def cancel_call(self, call: str) -> list[Effect]:
         """Abandon a call, and notify the agent if the protocol supports it."""
         ...
 
-    def goodbye(self) -> list[Effect]:
+    def shutdown_message(self) -> list[Effect]:
         """Return the message to send before stdin is closed, if any.
 
         Examples are `session/close` and `end_session`.

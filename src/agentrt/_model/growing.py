@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-MANY: Final = 1024
+JOINED_PIECES: Final = 1024
 """The number of pieces that are joined: a small `str` costs 50 bytes in addition to its text."""
 
-PART: Final = 8
+GROWTH_DIVISOR: Final = 8
 """The text is extended by this fraction of its length, so that it is copied only a few times."""
 
-LEAST: Final = 64 * 1024
+MIN_GROWTH_CHARS: Final = 64 * 1024
 """The minimum number of characters for an extension."""
 
-MOST: Final = 1024 * 1024
+MAX_GROWTH_CHARS: Final = 1024 * 1024
 """The maximum number of characters per extension, because more would take a while."""
 
 
-class Growing:
+class GrowingText:
     """A growing text: linear in time, compact in memory, and never stored twice.
 
     At the end nothing remains to be copied.
@@ -33,7 +33,7 @@ class Growing:
         """The pieces after `_text`."""
         self._put = 0
         """The number of pieces that are themselves joined from many."""
-        self._due = self.size + LEAST
+        self._due = self.size + MIN_GROWTH_CHARS
 
     def append(self, text: str) -> None:
         """Append a piece."""
@@ -42,13 +42,13 @@ class Growing:
         self.size += len(text)
         if self.size >= self._due:
             self._lengthen()
-        elif len(parts) - self._put >= MANY:
+        elif len(parts) - self._put >= JOINED_PIECES:
             parts[self._put :] = ["".join(parts[self._put :])]
             self._put += 1
 
     def short(self) -> str | None:
         """Return the text if joining it is cheap, else None."""
-        if self.size - len(self._text) > LEAST:
+        if self.size - len(self._text) > MIN_GROWTH_CHARS:
             return None
         return str(self) if self._text else "".join(self._parts)
 
@@ -75,4 +75,6 @@ class Growing:
         self._parts.clear()
         self._put = 0
         self._text = text
-        self._due = self.size + max(LEAST, min(self.size // PART, MOST))
+        self._due = self.size + max(
+            MIN_GROWTH_CHARS, min(self.size // GROWTH_DIVISOR, MAX_GROWTH_CHARS)
+        )

@@ -1,7 +1,7 @@
 """The visible content of a conversation: texts, tool calls and questions, opened and closed.
 
 `Items` keeps the open ones and appends the events. The conversation decides whether content is
-shown at all, and in which turn (`Admit`).
+shown at all, and in which turn (`AdmitContent`).
 
 The steps of a sub-agent that works in the background belong to no turn. After `detach` was called
 with the tool call that started it, everything below that call opens without a turn, even if one
@@ -18,7 +18,15 @@ from typing import Any, Final, Protocol
 from msgspec import UNSET, Struct, structs
 
 from .content import Block, JsonObject, TerminalRef
-from .driver import Asked, Retracted, Said, Showed, SpeechEnded, Spoke, ToolCalled
+from .driver import (
+    BlockReceived,
+    DecisionRequested,
+    Retracted,
+    TextEnded,
+    TextReceived,
+    ToolCalled,
+    UserContentReceived,
+)
 from .events import (
     NO_ORIGIN,
     TERMINAL,
@@ -40,17 +48,17 @@ from .events import (
 )
 from .log import Log
 
-ORPHANS: Final = [
+ORPHAN_OPTIONS: Final = [
     PermissionOption("allow", "Allow once", "allow_once"),
     PermissionOption("reject", "Reject", "reject_once"),
 ]
 """The answers to a question of an ended process. None of them outlasts the question."""
 
-UNPLACED: Final = 64 * 1024
+UNPLACED_CHARS: Final = 64 * 1024
 """Characters of a terminal's output that are kept until a tool call shows the terminal."""
 
 
-class _Speech(Struct):
+class _OpenText(Struct):
     """The text or thought item that is growing now."""
 
     item: str
@@ -60,7 +68,7 @@ class _Speech(Struct):
     turn: str | None
 
 
-class _Call(Struct):
+class _ShownCall(Struct):
     """A tool call of the agent and the item that shows it."""
 
     id: str
@@ -78,13 +86,13 @@ class _Call(Struct):
     told_late: bool = False
 
 
-class _Ask(Struct):
+class _OpenQuestion(Struct):
     request: PermissionOpened
-    call: _Call | None
+    call: _ShownCall | None
     decided: bool
 
 
-class Admit(Protocol):
+class AdmitContent(Protocol):
     """Decides whether content is shown now.
 
     Begins an agent-started turn if the content needs one.
@@ -96,14 +104,13 @@ class Admit(Protocol):
 class Items:
     """The open items of a session's conversation."""
 
-    def __init__(self, log: Log, new_id: Callable[[str], str], admit: Admit) -> None:
+    def __init__(self, log: Log, new_id: Callable[[str], str], admit: AdmitContent) -> None:
         self.turn: str | None = None
         """The id of the running turn; set by the conversation."""
         self.echoes = False
         """True while user content from the agent only repeats the prompt that is already shown."""
         self.admits = False
-        """True while content of the running turn needs no call of `Admit`, which is the common
-        case.
+        """True while content of the running turn needs no call of `AdmitContent`: the usual case.
         """
         self.released: list[str] = []
         """Keys of questions that were closed by this class. The runtime stops their handlers and
@@ -117,19 +124,19 @@ class Items:
         self._append = log.append
         self._new_id = new_id
         self._admit = admit
-        self._speech: dict[str | None, _Speech] = {}
-        self._calls: dict[str, _Call] = {}
-        self._open: dict[str, _Call] = {}  # the calls that are not over, by item
+        self._speech: dict[str | None, _OpenText] = {}
+        self._calls: dict[str, _ShownCall] = {}
+        self._open: dict[str, _ShownCall] = {}  # the calls that are not over, by item
         self._detached: dict[str, str] = {}
         """Calls whose steps belong to no turn, each with the call given to `detach`."""
         self._waiting: set[str] = set()  # open items that wait for a client, not for an answer
-        self._asks: dict[str, _Ask] = {}
+        self._asks: dict[str, _OpenQuestion] = {}
         self._asked: set[str] = set()
         self._terminals: dict[str, str] = {}  # the items that show each terminal, by terminal id
         self._unplaced: dict[str, str] = {}  # output of terminals that no item shows yet
         self._answer: list[tuple[str | None, list[str]]] = []
         """The text items of the running turn, each with the agent's message that it belongs to."""
-        self._cut: _Speech | None = None  # a text that was interrupted by a prompt
+        self._cut: _OpenText | None = None  # a text that was interrupted by a prompt
 
     def begin(self, turn: str, *, echoes: bool) -> None:
         """Assign the following content to this turn."""
@@ -201,7 +208,7 @@ class Items:
         if self.item_of(root) is None:
             tool = ToolCall(call=root, title=title)
             item = self._show("tool", replay=False, status="running", tool=tool, outside=True)
-            call = self._calls[root] = _Call(root, item, None, "running", root=root)
+            call = self._calls[root] = _ShownCall(root, item, None, "running", root=root)
             self._open[item] = call
         for call in self._open.values():  # a call comes after its parent
             if call.parent is not None and detached.get(call.parent) == root:
@@ -213,7 +220,7 @@ class Items:
             if parent is not None and detached.get(parent) == root and not speech.replay:
                 self._leave_turn(speech, speech.item)
 
-    def _leave_turn(self, step: _Call | _Speech, item: str) -> None:
+    def _leave_turn(self, step: _ShownCall | _OpenText, item: str) -> None:
         if step.turn is not None:
             step.turn = None
             self._append(ItemUpdated(item, {"turn": None}))
@@ -229,7 +236,7 @@ class Items:
 
     # --- output of the agent
 
-    def spoke(self, effect: Spoke) -> None:
+    def spoke(self, effect: TextReceived) -> None:
         """Append text to the growing text or thought item, or open one."""
         if not effect.text:
             return  # some agents end a message with an empty text, even after the turn's end
@@ -249,7 +256,7 @@ class Items:
         else:
             append(TextDelta(speech.item, effect.text))
 
-    def _admits(self, effect: Spoke | Showed | ToolCalled) -> bool:
+    def _admits(self, effect: TextReceived | BlockReceived | ToolCalled) -> bool:
         """Return True if the effect is shown. A step of background work always is."""
         if effect.parent in self._detached and not effect.replay:
             return True
@@ -257,14 +264,14 @@ class Items:
 
     def _open_speech(
         self, parent: str | None, thought: bool, message: str | None, replay: bool
-    ) -> _Speech:
+    ) -> _OpenText:
         if parent in self._speech:
             self._close_speech(parent, "completed")
         item = self._show(
             "thought" if thought else "text", replay, parent, status="running", message=message
         )
         turn = None if replay or parent in self._detached else self.turn
-        speech = self._speech[parent] = _Speech(item, thought, message, replay, turn)
+        speech = self._speech[parent] = _OpenText(item, thought, message, replay, turn)
         if not thought and parent is None and not replay:
             answer, cut = self._answer, self._cut
             self._cut = None
@@ -279,7 +286,7 @@ class Items:
         if speech is not None:
             self._append(ItemClosed(speech.item, status))
 
-    def speech_ended(self, effect: SpeechEnded) -> None:
+    def speech_ended(self, effect: TextEnded) -> None:
         """Close the growing item; a broken one is removed from the answer."""
         speech = self._speech.get(effect.parent)
         self._close_speech(effect.parent, "failed" if effect.broken else "completed")
@@ -290,7 +297,7 @@ class Items:
         """Remove messages from the answer. Their items stay, because they have been read."""
         self._answer = [part for part in self._answer if part[0] not in effect.messages]
 
-    def showed(self, effect: Showed) -> None:
+    def showed(self, effect: BlockReceived) -> None:
         """Show a block that is not text."""
         if not self._admits(effect):
             return
@@ -312,7 +319,7 @@ class Items:
             self._close_speech(None, "completed")
         self._show("user", replay=False, content=content)
 
-    def user_said(self, effect: Said) -> None:
+    def user_said(self, effect: UserContentReceived) -> None:
         """Show user content reported by the agent, unless it is an echo of the prompt."""
         live = not effect.replay
         if live and self.echoes:
@@ -390,7 +397,7 @@ class Items:
         else:
             self._update_call(call, effect)
 
-    def _belongs(self, call: _Call, replay: bool) -> bool:
+    def _belongs(self, call: _ShownCall, replay: bool) -> bool:
         """Return True if the call belongs to the running turn or to background work.
 
         With `replay`, return True if it belongs to the history that is being replayed.
@@ -399,7 +406,7 @@ class Items:
             return not replay
         return call.turn is None if replay else call.turn is not None and call.turn == self.turn
 
-    def _is_same(self, call: _Call, effect: ToolCalled) -> bool:
+    def _is_same(self, call: _ShownCall, effect: ToolCalled) -> bool:
         """Return True if a call that begins now is the known one.
 
         The id alone does not tell, because some models restart their call count from zero.
@@ -411,9 +418,9 @@ class Items:
 
     def _never_shown(self, id: str) -> None:
         """Remember a call of a turn that is being cancelled, because updates may come later."""
-        self._calls[id] = _Call(id, "", self.turn, "cancelled")
+        self._calls[id] = _ShownCall(id, "", self.turn, "cancelled")
 
-    def _late(self, call: _Call, effect: ToolCalled) -> None:
+    def _late(self, call: _ShownCall, effect: ToolCalled) -> None:
         self.dropped["late"] += 1
         if not call.told_late:
             call.told_late = True
@@ -426,7 +433,7 @@ class Items:
                 )
             )
 
-    def _open_call(self, effect: ToolCalled) -> _Call:
+    def _open_call(self, effect: ToolCalled) -> _ShownCall:
         self._close_speech(effect.parent, "completed")
         status: ItemStatus = effect.status if effect.status is not UNSET else "pending"
         item = self._show(
@@ -440,7 +447,7 @@ class Items:
         if effect.parent is not None and not effect.replay:
             root = self._detached.get(effect.parent)
         turn = None if effect.replay or root is not None else self.turn
-        call = _Call(effect.id, item, turn, status, effect.parent, root)
+        call = _ShownCall(effect.id, item, turn, status, effect.parent, root)
         self._calls[effect.id] = call
         if root is not None:
             self._detached[effect.id] = root
@@ -457,7 +464,7 @@ class Items:
                 self._waiting.add(item)
         return call
 
-    def _update_call(self, call: _Call, effect: ToolCalled) -> None:
+    def _update_call(self, call: _ShownCall, effect: ToolCalled) -> None:
         patch: JsonObject = {}
         tool = _tool_fields(effect)
         if tool:
@@ -479,7 +486,7 @@ class Items:
             assert status is not UNSET
             self._close_call(call, status)
 
-    def _close_call(self, call: _Call, status: ItemStatus) -> None:
+    def _close_call(self, call: _ShownCall, status: ItemStatus) -> None:
         call.status = status
         if call.asks:  # the agent continued without the answer
             for key, ask in list(self._asks.items()):
@@ -499,11 +506,11 @@ class Items:
         """
         item = self._terminals.get(terminal)
         if item is None:
-            self._unplaced[terminal] = (self._unplaced.get(terminal, "") + text)[-UNPLACED:]
+            self._unplaced[terminal] = (self._unplaced.get(terminal, "") + text)[-UNPLACED_CHARS:]
         elif item in self._open:
             self._append(ItemDelta(item, text))
 
-    def _place_terminals(self, call: _Call, effect: ToolCalled) -> None:
+    def _place_terminals(self, call: _ShownCall, effect: ToolCalled) -> None:
         """Assign terminals to the tool call that shows them, and append their earlier output."""
         for part in effect.content or ():
             if (
@@ -517,7 +524,9 @@ class Items:
 
     # --- questions
 
-    def ask(self, effect: Asked, expires: float | None, *, decided: bool = False) -> bool:
+    def ask(
+        self, effect: DecisionRequested, expires: float | None, *, decided: bool = False
+    ) -> bool:
         """Show a question. Returns False if its turn is being cancelled.
 
         The answer is `cancelled` in that case. `decided`: the question will be resolved in the same
@@ -557,7 +566,7 @@ class Items:
             url=effect.url,
             background=effect.background,
         )
-        self._asks[effect.key] = _Ask(request, call, decided)
+        self._asks[effect.key] = _OpenQuestion(request, call, decided)
         self._asked.add(effect.key)
         self._append(request)
         return True
@@ -568,13 +577,13 @@ class Items:
             request = structs.replace(
                 request,
                 request=self._new_id("o"),
-                options=request.options and ORPHANS,
+                options=request.options and ORPHAN_OPTIONS,
                 expires=None,
                 background=True,
                 orphaned=True,
             )
             self._append(request)
-        self._asks[request.request] = _Ask(request, None, False)
+        self._asks[request.request] = _OpenQuestion(request, None, False)
         self._asked.add(request.request)
 
     @property

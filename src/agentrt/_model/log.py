@@ -31,17 +31,17 @@ from .events import (
 )
 from .state import History, SessionState, Snapshot, patched
 
-JOIN: Final = 256 * 1024
+JOINED_CHARS: Final = 256 * 1024
 """Characters of joined text after which a slow lossless reader gets the rest as another event."""
 
-EVENT: Final = 256
+EVENT_BYTES: Final = 256
 """Approximate size of an event without its content, in bytes."""
 
-AHEAD: Final = 16
+READ_AHEAD_EVENTS: Final = 16
 """Events that a reader fetches at a time: finding its position costs as much as reading two."""
 
 
-FAR: Final = sys.maxsize
+PAUSED_SEQ: Final = sys.maxsize
 """The position of a paused reader."""
 
 
@@ -51,7 +51,7 @@ class EventsExpired(AgentrtError):
     __module__ = "agentrt.errors"  # the public import path
 
 
-class Keeper(Protocol):
+class Persister(Protocol):
     """Stores the batches of a log before readers see them."""
 
     def put(self, first: int, events: list[Event], size: int) -> None:
@@ -103,7 +103,7 @@ class Log:
         them to.
         """
         self._source = self
-        self.keeper: Keeper | None = None
+        self.persister: Persister | None = None
         """Takes the batches, if set."""
         self.observer: Callable[[list[Event], int], None] | None = None
         """Called with each batch and its size before readers see it, even if it is not stored yet.
@@ -162,12 +162,12 @@ class Log:
             return
         if self.observer is not None:
             self.observer(self._events[-new:], arrived)
-        if self.keeper is not None:
+        if self.persister is not None:
             events, self._events = self._events, []
             self._first = self._seq + 1
-            self.keeper.put(self._first - new, events, arrived)
+            self.persister.put(self._first - new, events, arrived)
             return
-        size = arrived + EVENT * new
+        size = arrived + EVENT_BYTES * new
         self._batches.append((new, size))
         self._weighed = kept
         self._bytes = held = self._bytes + size
@@ -176,13 +176,13 @@ class Log:
         if kept > self._ring_events or held > self._ring_bytes:
             self._cut(self._ring_events, self._ring_bytes)
 
-    def keep(self, keeper: Keeper, shown: Log) -> None:
+    def persist_with(self, keeper: Persister, shown: Log) -> None:
         """Give all later batches to `keeper`.
 
         Stored batches go to `shown`, a log equal to this one, which is read instead of it.
         """
         self._fold()
-        self.keeper = keeper
+        self.persister = keeper
         self._events, self._first = [], self._seq + 1
         self._batches.clear()
         self._weighed = self._bytes = 0
@@ -332,7 +332,7 @@ class Cursor:
     @property
     def seq(self) -> int:
         """The number of the last event that was returned or skipped."""
-        return self._log.seq if self._end == FAR else self._end - len(self.ready)
+        return self._log.seq if self._end == PAUSED_SEQ else self._end - len(self.ready)
 
     def pop(self) -> Event | None:
         """Return the next event, or None if there is none yet.
@@ -363,14 +363,14 @@ class Cursor:
         if at < 0:
             raise EventsExpired(end)
         ready = self.ready
-        ready += log._events[at : at + AHEAD]
+        ready += log._events[at : at + READ_AHEAD_EVENTS]
         ready.reverse()
         self._end = end + len(ready)
         return True
 
     def pause(self) -> None:
         """Return no events until `skip` sets the position to continue after."""
-        self.skip(FAR)
+        self.skip(PAUSED_SEQ)
 
     def skip(self, seq: int) -> None:
         """Continue after event `seq`."""
@@ -397,21 +397,21 @@ class Cursor:
         self.ready.clear()
         unread = max(0, self.seq - first + 1)
         for seq, event in enumerate(events[unread:], first + unread):
-            both = _both(kept[-1][1], event) if kept else None
+            both = _merged(kept[-1][1], event) if kept else None
             if both is not None:
                 kept[-1] = (seq, both)
             else:
                 kept.append((seq, event))
 
 
-def _both(last: Event | _Slice, event: Event | _Slice) -> Event | _Slice | None:
+def _merged(last: Event | _Slice, event: Event | _Slice) -> Event | _Slice | None:
     """Merge two neighbours, if the result has a reasonable size; else return None."""
     if isinstance(event, _Slice):
         if (
             isinstance(last, _Slice)
             and last.item == event.item
             and last.end == event.start
-            and last.end - last.start < JOIN
+            and last.end - last.start < JOINED_CHARS
         ):
             return _Slice(last.kind, last.item, last.start, event.end)
         return None

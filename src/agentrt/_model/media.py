@@ -8,7 +8,7 @@ from typing import Final
 
 from .._errors import LocalProtocolError
 
-LARGEST: Final = 16 * 1024 * 1024
+MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of a file in a prompt. Models accept less: most no image above 5 MB."""
 
 _BEGINNINGS: Final = (

@@ -25,7 +25,7 @@ from .events import QueueEntry
 from .turn import TurnMachine
 
 
-class Waiting(enum.Enum):
+class QueuedState(enum.Enum):
     """The state of one prompt in the queue."""
 
     READY = "ready"
@@ -45,16 +45,16 @@ class QueueInput(enum.Enum):
     """The queue was resumed."""
 
 
-TABLE: Final[dict[Waiting, dict[QueueInput, Waiting]]] = {
-    Waiting.READY: {
-        QueueInput.PUT: Waiting.READY,
-        QueueInput.PAUSE: Waiting.PAUSED,
-        QueueInput.RESUME: Waiting.READY,
+TABLE: Final[dict[QueuedState, dict[QueueInput, QueuedState]]] = {
+    QueuedState.READY: {
+        QueueInput.PUT: QueuedState.READY,
+        QueueInput.PAUSE: QueuedState.PAUSED,
+        QueueInput.RESUME: QueuedState.READY,
     },
-    Waiting.PAUSED: {
-        QueueInput.PUT: Waiting.PAUSED,
-        QueueInput.PAUSE: Waiting.PAUSED,
-        QueueInput.RESUME: Waiting.READY,
+    QueuedState.PAUSED: {
+        QueueInput.PUT: QueuedState.PAUSED,
+        QueueInput.PAUSE: QueuedState.PAUSED,
+        QueueInput.RESUME: QueuedState.READY,
     },
 }
 """The transitions: the next state of a prompt by current state and input."""
@@ -138,7 +138,7 @@ class PromptQueue:
         self._apply(QueueInput.RESUME)
 
     def _apply(self, input: QueueInput) -> None:
-        ready, paused = TABLE[Waiting.READY][input], TABLE[Waiting.PAUSED][input]
-        count = self._ready * (ready is Waiting.READY)
-        count += (len(self.waiting) - self._ready) * (paused is Waiting.READY)
+        ready, paused = TABLE[QueuedState.READY][input], TABLE[QueuedState.PAUSED][input]
+        count = self._ready * (ready is QueuedState.READY)
+        count += (len(self.waiting) - self._ready) * (paused is QueuedState.READY)
         self._ready = count

@@ -10,7 +10,7 @@ from .content import Block, Text
 from .retelling import OPENING
 from .state import SessionState
 
-COMPARED: Final = 100
+COMPARED_PROMPTS: Final = 100
 """The number of prompts that are compared, newest first."""
 REPEATED_CHARS: Final = 1_000_000
 """The maximum text of repeated prompts that is kept for the comparison, newest first."""
@@ -48,12 +48,12 @@ def prompts_to_remember(state: SessionState) -> list[str]:
         answered = item.replay if turn is None else turn.outcome in ("completed", "limit")
         if answered and text and not text.startswith("/"):
             found.append(text)
-        if (answered and _plain(OPENING) in text) or len(found) == COMPARED:
+        if (answered and _plain(OPENING) in text) or len(found) == COMPARED_PROMPTS:
             break
     return found[::-1]
 
 
-def remembered(prompts: Sequence[str], repeated: Collection[str]) -> int:
+def count_remembered(prompts: Sequence[str], repeated: Collection[str]) -> int:
     """Return the number of `prompts` that `repeated` contains, each as often as it occurs.
 
     An agent may repeat a prompt in several pieces, or with text of its own around it.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from .driver import Effect, Said, Showed, SpeechEnded, Spoke, ToolCalled
+from .driver import BlockReceived, Effect, TextEnded, TextReceived, ToolCalled, UserContentReceived
 from .events import Item
 
 
-def repeated(items: Iterable[Item]) -> Iterator[Effect]:
+def history_effects(items: Iterable[Item]) -> Iterator[Effect]:
     """Turn items into the effects of an agent that repeats them."""
     for item in items:
         match item.type:
             case "user":
-                yield Said(content=item.content, message=item.message, replay=True)
+                yield UserContentReceived(content=item.content, message=item.message, replay=True)
             case "tool" if (tool := item.tool) is not None:
                 yield ToolCalled(
                     id=tool.call or item.id,
@@ -31,9 +31,11 @@ def repeated(items: Iterable[Item]) -> Iterator[Effect]:
                 )
             case "text" | "thought":
                 thought = item.type == "thought"
-                yield Spoke(item.text, thought, item.message, replay=True)
+                yield TextReceived(item.text, thought, item.message, replay=True)
                 for block in item.content:
-                    yield Showed(block=block, thought=thought, message=item.message, replay=True)
-                yield SpeechEnded()
+                    yield BlockReceived(
+                        block=block, thought=thought, message=item.message, replay=True
+                    )
+                yield TextEnded()
             case _:
                 pass

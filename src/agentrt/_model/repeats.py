@@ -10,34 +10,34 @@ from msgspec.structs import replace
 
 from .events import Notice
 
-ALL_REPORTED: Final = 16
+REPORTED_NOTICES: Final = 16
 """The number of notices about one subject that are all reported; later ones at powers of two."""
-APART: Final = 256
+DISTINCT_NOTICES: Final = 256
 """The number of subjects that are counted separately. A subject may be text from the agent that is
 never the same twice.
 """
-NAMED: Final = 5
+LISTED_NAMES: Final = 5
 """The number of names that `listed` shows."""
 
 
-class Repeats:
+class NoticeLimiter:
     """Counts notices and passes on the ones worth reporting."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, str]] = Counter()
 
-    def rarer(self, notice: Notice, *, about: str = "", times: int = 1) -> list[Notice]:
+    def worth_reporting(self, notice: Notice, *, about: str = "", times: int = 1) -> list[Notice]:
         """Return the notice, or an empty list if it was reported often.
 
         `about`: the subject, counted separately under the same code. `times`: the number of
         occurrences since the last call.
         """
         code = notice.code
-        if len(self._seen) > APART:
+        if len(self._seen) > DISTINCT_NOTICES:
             about = ""
         before = self._seen[code, about]
         so_far = self._seen[code, about] = before + times
-        if so_far <= ALL_REPORTED:
+        if so_far <= REPORTED_NOTICES:
             return [notice]
         if so_far.bit_length() == before.bit_length():  # no power of two was passed
             return []
@@ -47,6 +47,8 @@ class Repeats:
 def listed(names: Iterable[str]) -> str:
     """Join names, each only once and not too many of them."""
     counts = Counter(names)
-    shown = [f"{name} ({n} times)" if n > 1 else name for name, n in list(counts.items())[:NAMED]]
-    more = sum(list(counts.values())[NAMED:])
+    shown = [
+        f"{name} ({n} times)" if n > 1 else name for name, n in list(counts.items())[:LISTED_NAMES]
+    ]
+    more = sum(list(counts.values())[LISTED_NAMES:])
     return ", ".join(shown) + (f" and {more} more" if more else "")

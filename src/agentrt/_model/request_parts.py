@@ -22,13 +22,13 @@ from .reveal import reveal
 PartKind: TypeAlias = Literal["text", "command", "diff", "media", "link", "value", "same"]
 """The kind of a part, which determines its display."""
 
-TITLE: Final = 200
+TITLE_CHARS: Final = 200
 """Characters of a title that a heading shows; a longer title is also a part."""
 
-_REPEATED: Final = 20
+_REPEATED_CHARS: Final = 20
 """Characters of an argument from which on it is not repeated if another part has it."""
 
-_DEEPEST: Final = 32
+_MAX_VALUE_DEPTH: Final = 32
 """Levels of nesting that are split into parts; deeper values are shown as JSON."""
 
 _KINDS: Final = frozenset(
@@ -129,7 +129,7 @@ class _Parts:
         if tool.get("output") is not None:
             self.leaves("output", tool["output"])
         heading = reveal(title)
-        uneven = len(heading) > TITLE or _UNEVEN.search(heading) is not None
+        uneven = len(heading) > TITLE_CHARS or _UNEVEN.search(heading) is not None
         if uneven and title not in self._shown:
             self.all.insert(0, RequestPart("title", title, "text"))
 
@@ -220,11 +220,11 @@ class _Parts:
         """Add each string and other value within `value`, labelled with the path to it."""
         match value:
             case str():
-                if value in self._shown and len(value) > _REPEATED:
+                if value in self._shown and len(value) > _REPEATED_CHARS:
                     self.all.append(RequestPart(label, value, "same"))
                 else:
                     self._add(label, value)
-            case dict() | list() if depth == _DEEPEST:
+            case dict() | list() if depth == _MAX_VALUE_DEPTH:
                 self._add(label, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
             case dict() if value:
                 for name, each in value.items():

@@ -14,11 +14,11 @@ OPENING: Final = (
 )
 """The first sentences of such a prompt."""
 
-CUT: Final = "(what came before is left out)"
+OMITTED: Final = "(what came before is left out)"
 """Marks the place where earlier text is left out."""
 
 
-def retold(state: SessionState, most: int) -> str:
+def history_text(state: SessionState, most: int) -> str:
     """Return the last `most` characters of the finished turns as text.
 
     Empty if there is none.
@@ -30,7 +30,7 @@ def retold(state: SessionState, most: int) -> str:
         if not words:
             continue
         if len(words) > left:
-            parts += [words[len(words) - left :], CUT]
+            parts += [words[len(words) - left :], OMITTED]
             break
         left -= len(words)
         parts.append(words)

@@ -40,7 +40,7 @@ _DISGUISED: Final = (
 _DOUBLES: Final = frozenset("аеорсухѕіјһԁԛԝӏοανικτυρ")
 """Letters of those scripts that can form whole words that look Latin."""
 
-_MARKS: Final = 2
+_MAX_MARKS: Final = 2
 """The number of combining marks per letter that are shown unchanged."""
 
 _OVERLAYS: Final = range(0x334, 0x339)
@@ -65,7 +65,7 @@ def reveal(text: str) -> str:
     for place, (character, kind) in enumerate(zip(text, kinds, strict=True)):
         if kind == "M":
             marks += 1
-            out.append(character if joins and marks <= _MARKS else _code(character))
+            out.append(character if joins and marks <= _MAX_MARKS else _code(character))
             continue
         marks, joins = 0, kind in "ALKX"
         match kind:
@@ -154,7 +154,7 @@ def _among(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
     return any(first <= code <= last for first, last in ranges)
 
 
-class _Kinds(dict[str, str]):
+class _CharacterKinds(dict[str, str]):
     """The kinds of the characters seen so far."""
 
     def __missing__(self, character: str) -> str:
@@ -162,7 +162,7 @@ class _Kinds(dict[str, str]):
         return kind
 
 
-_KINDS: Final = _Kinds()
+_KINDS: Final = _CharacterKinds()
 _PICTURES: Final = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {
     0x7F: "\N{SYMBOL FOR DELETE}"
 }

@@ -51,9 +51,9 @@ from .events import (
     Usage,
     UsageChanged,
 )
-from .growing import Growing
+from .growing import GrowingText
 
-TASKS: Final = 100
+MAX_FINISHED_TASKS: Final = 100
 """The number of finished background tasks in a snapshot of the last turns, newest first."""
 
 
@@ -70,7 +70,7 @@ class TurnRecord(Struct, omit_defaults=True, kw_only=True, gc=False):
     structured_output: Any = None
 
 
-class Ahead(Struct, frozen=True):
+class StoredHistory(Struct, frozen=True):
     """The part of the history before a state's first item that is only in a store.
 
     `records` is its number of records, `turns` its number of turns, and `prompt` the start of the
@@ -130,7 +130,7 @@ class SessionState:
     def __init__(self, agent: AgentState | None = None) -> None:
         agent = AgentState("", "acp") if agent is None else msgspec.structs.replace(agent)
         self.state = State("starting", None, agent)  # a copy: only events change it
-        self.ahead: Ahead | None = None
+        self.ahead: StoredHistory | None = None
         self.turns: dict[str, TurnRecord] = {}
         self._items: dict[str, Item] = {}
         self._loose: list[str] = []  # closed items with their text still in pieces
@@ -145,7 +145,7 @@ class SessionState:
         self.modes: Modes | None = None
         self.commands: list[Command] = []
         self.title: str | None = None
-        self._growing: dict[str, Growing] = {}
+        self._growing: dict[str, GrowingText] = {}
         self.table: dict[type, _Apply] = {
             StateChanged: self._state,
             TurnStarted: self._turn_started,
@@ -210,7 +210,7 @@ class SessionState:
                 self._open[item.id] = None
 
     def put_ahead(
-        self, turns: Iterable[TurnRecord], items: Iterable[Item], left: Ahead | None
+        self, turns: Iterable[TurnRecord], items: Iterable[Item], left: StoredHistory | None
     ) -> None:
         """Insert closed turns and items before the existing ones.
 
@@ -258,7 +258,9 @@ class SessionState:
                 shown = {item.id for item in page.items}
                 left = [self._items[id] for id in self._open if id not in shown]
                 page.items[:0] = map(self._complete, left)
-            newest = {task.id: task for task in islice(reversed(self.tasks.values()), TASKS)}
+            newest = {
+                task.id: task for task in islice(reversed(self.tasks.values()), MAX_FINISHED_TASKS)
+            }
             running = [self.tasks[id] for id in self._open_tasks if id not in newest]
             tasks = [*running, *reversed(newest.values())]
         return Snapshot(
@@ -381,7 +383,7 @@ class SessionState:
             item = self._items.get(event.item)
             if item is None:
                 return
-            growing = self._growing[event.item] = Growing(item.text)
+            growing = self._growing[event.item] = GrowingText(item.text)
         growing.append(event.text)
 
     def _item_updated(self, event: ItemUpdated) -> None:

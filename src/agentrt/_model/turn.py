@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .log import Cursor
 
 
-class TurnState(enum.Enum):
+class TurnMachineState(enum.Enum):
     """The state of a turn."""
 
     __hash__ = object.__hash__  # implemented in C; members are singletons
@@ -38,7 +38,7 @@ class TurnState(enum.Enum):
     DROPPED = "dropped"
 
 
-class TurnInput(enum.Enum):
+class TurnMachineInput(enum.Enum):
     """An input of the turn's state machine."""
 
     __hash__ = object.__hash__
@@ -57,35 +57,35 @@ class TurnInput(enum.Enum):
     """The turn is over: reported by the agent, because it died, or because waiting has ended."""
 
 
-TABLE: Final[dict[TurnState, dict[TurnInput, TurnState]]] = {
-    TurnState.QUEUED: {
-        TurnInput.START: TurnState.RUNNING,
-        TurnInput.DROP: TurnState.DROPPED,
+TABLE: Final[dict[TurnMachineState, dict[TurnMachineInput, TurnMachineState]]] = {
+    TurnMachineState.QUEUED: {
+        TurnMachineInput.START: TurnMachineState.RUNNING,
+        TurnMachineInput.DROP: TurnMachineState.DROPPED,
     },
-    TurnState.RUNNING: {
-        TurnInput.ASK: TurnState.WAITING,
-        TurnInput.CANCEL: TurnState.CANCELLING,
-        TurnInput.END: TurnState.ENDED,
+    TurnMachineState.RUNNING: {
+        TurnMachineInput.ASK: TurnMachineState.WAITING,
+        TurnMachineInput.CANCEL: TurnMachineState.CANCELLING,
+        TurnMachineInput.END: TurnMachineState.ENDED,
     },
-    TurnState.WAITING: {
-        TurnInput.ASK: TurnState.WAITING,
-        TurnInput.RESOLVE: TurnState.RUNNING,
-        TurnInput.CANCEL: TurnState.CANCELLING,
-        TurnInput.END: TurnState.ENDED,
+    TurnMachineState.WAITING: {
+        TurnMachineInput.ASK: TurnMachineState.WAITING,
+        TurnMachineInput.RESOLVE: TurnMachineState.RUNNING,
+        TurnMachineInput.CANCEL: TurnMachineState.CANCELLING,
+        TurnMachineInput.END: TurnMachineState.ENDED,
     },
-    TurnState.CANCELLING: {
-        TurnInput.CANCEL: TurnState.CANCELLING,
-        TurnInput.END: TurnState.ENDED,
+    TurnMachineState.CANCELLING: {
+        TurnMachineInput.CANCEL: TurnMachineState.CANCELLING,
+        TurnMachineInput.END: TurnMachineState.ENDED,
     },
-    TurnState.ENDED: {},
-    TurnState.DROPPED: {},
+    TurnMachineState.ENDED: {},
+    TurnMachineState.DROPPED: {},
 }
 """The transitions: the next state by current state and input. Other inputs are illegal."""
 
-PHASES: Final[dict[TurnState, Phase]] = {
-    TurnState.RUNNING: "running",
-    TurnState.WAITING: "waiting",
-    TurnState.CANCELLING: "cancelling",
+PHASES: Final[dict[TurnMachineState, Phase]] = {
+    TurnMachineState.RUNNING: "running",
+    TurnMachineState.WAITING: "waiting",
+    TurnMachineState.CANCELLING: "cancelling",
 }
 """The session's phase for each state of a running turn."""
 
@@ -122,7 +122,7 @@ class TurnMachine(Struct, eq=False):
 
     id: str = ""
     """The turn's id in the log; empty until it has started."""
-    state: TurnState = TurnState.QUEUED
+    state: TurnMachineState = TurnMachineState.QUEUED
     entry: str = ""
     """The prompt's id in the queue; empty if it did not have to wait."""
     cursor: Cursor | None = None
@@ -185,7 +185,7 @@ class TurnMachine(Struct, eq=False):
                 stacklevel=2,
             )
 
-    def apply(self, input: TurnInput) -> TurnState:
+    def apply(self, input: TurnMachineInput) -> TurnMachineState:
         """Move to the next state and return it.
 
         Raises `LocalProtocolError` if `input` is illegal in the current state.
@@ -221,7 +221,7 @@ class TurnMachine(Struct, eq=False):
     @property
     def cancelling(self) -> bool:
         """True if the turn is being cancelled."""
-        return self.state is TurnState.CANCELLING
+        return self.state is TurnMachineState.CANCELLING
 
     @property
     def over(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from .._errors import LocalProtocolError
-from .._model.driver import Answer
+from .._model.driver import DecisionAnswer
 from .._model.events import Notice, PermissionOpened, PermissionOption
 from .policies import Allow, Decision, Deny, choose_option
 
@@ -18,7 +18,7 @@ turn takes a hundredth of a second."""
 
 def answer_for(
     request: PermissionOpened, decision: Decision, *, protocol: str
-) -> tuple[Answer, bool, Notice | None]:
+) -> tuple[DecisionAnswer, bool, Notice | None]:
     """Return the answer for a policy's decision, True if it allows, and a notice for viewers."""
     notice = None
     if isinstance(decision, Allow):
@@ -34,21 +34,21 @@ def answer_for(
     allowed = option is not None and option.kind.startswith("allow")
     match decision:
         case Allow(updated_input=updated_input) if allowed:
-            answer = Answer(option=id, updated_input=updated_input)
+            answer = DecisionAnswer(option=id, updated_input=updated_input)
         case Deny(message=message, interrupt=interrupt):
-            answer = Answer(option=id, message=message, interrupt=interrupt)
+            answer = DecisionAnswer(option=id, message=message, interrupt=interrupt)
         case _:
-            answer = Answer(option=id)
+            answer = DecisionAnswer(option=id)
     return answer, allowed, notice
 
 
-def rejection(request: PermissionOpened) -> Answer:
+def rejection(request: PermissionOpened) -> DecisionAnswer:
     """Return the answer that rejects, with an option for it if there is one."""
     option = choose_option(request.options, Deny())
-    return Answer(option=option.id if option is not None else None)
+    return DecisionAnswer(option=option.id if option is not None else None)
 
 
-def decided_words(request: PermissionOpened, answer: Answer, *, denied: bool) -> str:
+def decided_words(request: PermissionOpened, answer: DecisionAnswer, *, denied: bool) -> str:
     """Return the text for an agent that no longer waits for the question's answer."""
     if answer.content is not None:
         content = msgspec.json.encode(answer.content).decode()

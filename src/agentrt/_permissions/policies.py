@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from .._agents.agent import Agent
 from .._model.content import JsonObject
-from .._model.driver import Asked
+from .._model.driver import DecisionRequested
 from .._model.events import PermissionOption
 from .mcp_calls import called_tool
 
@@ -111,7 +111,7 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     """The request as the protocol transmitted it."""
 
     @classmethod
-    def of(cls, asked: Asked, *, cwd: str) -> PermissionRequest:
+    def of(cls, asked: DecisionRequested, *, cwd: str) -> PermissionRequest:
         """Make the request that policies receive from the driver's `asked`."""
         return cls(
             title=asked.title,

@@ -18,7 +18,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from .._agents.agent import Agent, Quirks
-from .._model.driver import Asked
+from .._model.driver import DecisionRequested
 from .._model.events import Modes, PermissionOption
 from .mcp_calls import OWN_NAME
 from .own_tools import OwnTools
@@ -151,7 +151,7 @@ class Standing:
             " without them"
         )
 
-    def offered(self, asked: Asked, modes: Modes | None) -> list[PermissionOption]:
+    def offered(self, asked: DecisionRequested, modes: Modes | None) -> list[PermissionOption]:
         """Return the options of a request that may be chosen, each with its effect and scope.
 
         Options that switch the agent to a mode in which the refusals would have no effect are left

@@ -34,9 +34,9 @@ _VARIABLE = MARKER.encode() + b"="
 
 _LIMIT = b"Max realtime timeout"
 
-_READ = 64 * 1024
+_READ_BYTES = 64 * 1024
 
-_LOADING = 0.005
+_LOADING_S = 0.005
 """Seconds that the kernel may take to switch from the old environment to the new in `execve`."""
 
 
@@ -92,7 +92,7 @@ def number_of(marker: str) -> int:
 
 def mark(pid: int, marker: str) -> None:
     """Mark a child that was just started, and the processes that it has started already, so that
-    `look` finds everything below it. Does nothing if the system has no such limit."""
+    `list_processes` finds everything below it. Does nothing if the system has no such limit."""
     if not hasattr(resource, "prlimit") or not hasattr(resource, "RLIMIT_RTTIME"):
         return
     number, pids = number_of(marker), [pid]
@@ -108,13 +108,15 @@ def mark(pid: int, marker: str) -> None:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """Return the process that has this id now; None if there is none. Raises OSError as `look`
-    does."""
+    """Return the process that has this id now; None if there is none.
+
+    Raises `OSError` as `list_processes` does.
+    """
     stat = _read_stat(pid)
     return None if stat is None else ProcessId(pid, stat.start)
 
 
-def look(oldest: int) -> Table:
+def list_processes(oldest: int) -> ProcessTable:
     """Return all processes that were started at `oldest`, in clock ticks since boot, or later.
 
     Blocks. Raises OSError if this process has no file descriptor or memory left for this.
@@ -124,10 +126,10 @@ def look(oldest: int) -> Table:
         stat = _read_stat(pid := int(name))
         if stat is not None and stat.start >= oldest:
             processes[pid] = stat
-    return Table(processes, _carriers(processes))
+    return ProcessTable(processes, _carriers(processes))
 
 
-class Table:
+class ProcessTable:
     """The processes found by one look, which serves all callers that search for their processes.
     Building it takes time for each process, searching only for each process that is found."""
 
@@ -183,7 +185,7 @@ def _carriers(processes: dict[int, _Stat]) -> dict[str | int, list[int]]:
             blank.append(pid)
     if blank:
         # A process whose program is just being loaded shows no environment.
-        time.sleep(_LOADING)
+        time.sleep(_LOADING_S)
         for pid in blank:
             _add_markers(found, pid, _read(f"/proc/{pid}/environ"))
     return found
@@ -263,7 +265,7 @@ def _read(path: str) -> bytes:
         _raise_if_blind(error)
         return content
     try:
-        while len(content) % _READ == 0 and (more := os.read(fd, _READ)):
+        while len(content) % _READ_BYTES == 0 and (more := os.read(fd, _READ_BYTES)):
             content += more
     except OSError:
         return b""  # the process ended between the two calls

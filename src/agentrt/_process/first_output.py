@@ -8,16 +8,16 @@ import math
 import re
 from typing import Final
 
-LINES: Final = 5
+SHOWN_LINES: Final = 5
 """Maximum number of lines that are quoted."""
-LENGTH: Final = 300
+SHOWN_LINE_CHARS: Final = 300
 """Maximum number of characters of each quoted line."""
-MANY: Final = 100
+MAX_LINES: Final = 100
 """Number of lines without a message after which a program is known not to be an agent."""
-QUIET: Final = 2.0
+QUIET_TIMEOUT_S: Final = 2.0
 """The same in seconds of silence, for a program that has printed its usage, or that stopped in the
 middle of a line, as programs do that wait for a person."""
-SHARE: Final = 6
+HANDSHAKE_DIVISOR: Final = 6
 """The same for any other output: this fraction of the time for the handshake. Wrappers of agents
 also write text before they start the agents."""
 
@@ -50,34 +50,34 @@ class FirstOutput:
                 return
             if line.strip():
                 self._count += 1
-                if len(self._lines) < LINES:
+                if len(self._lines) < SHOWN_LINES:
                     self._lines.append(_shown(line))
-        self._begun = rest[: 16 * LENGTH]
+        self._begun = rest[: 16 * SHOWN_LINE_CHARS]
 
     def patience(self, handshake: float) -> float:
         """Return the seconds of silence after which this is known not to be an agent."""
         begun = self._begun.strip()
         if self._message or not (self._lines or begun) or begun.startswith(b"{"):
             return math.inf
-        if self._count >= MANY:
+        if self._count >= MAX_LINES:
             return 0
         if begun or any(map(_USAGE.search, self._lines)):
-            return QUIET
-        return max(QUIET, handshake / SHARE)
+            return QUIET_TIMEOUT_S
+        return max(QUIET_TIMEOUT_S, handshake / HANDSHAKE_DIVISOR)
 
     @property
     def words(self) -> str:
         """The text that was written, for error messages; empty if there was none, or if a message
         came."""
         lines = [*self._lines, _shown(self._begun)]
-        lines = [line for line in lines[:LINES] if line]
+        lines = [line for line in lines[:SHOWN_LINES] if line]
         if self._message or not lines:
             return ""
-        more = " …" if self._count > LINES else ""
+        more = " …" if self._count > SHOWN_LINES else ""
         return f"it wrote what is no message: {' | '.join(lines)}{more}"
 
 
 def _shown(line: bytes) -> str:
-    text = _UNSEEN.sub(" ", line[: 8 * LENGTH].decode(errors="replace"))
+    text = _UNSEEN.sub(" ", line[: 8 * SHOWN_LINE_CHARS].decode(errors="replace"))
     text = " ".join("".join(c for c in text if c.isprintable()).split())
-    return text if len(text) <= LENGTH else f"{text[:LENGTH]}…"
+    return text if len(text) <= SHOWN_LINE_CHARS else f"{text[:SHOWN_LINE_CHARS]}…"

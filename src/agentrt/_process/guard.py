@@ -39,18 +39,18 @@ _log = logging.getLogger("agentrt.process")
 SHORT = "/tmp"
 """A folder whose path is short enough for a socket."""
 
-_LONGEST_PATH = 100
+_MAX_PATH_CHARS = 100
 """Maximum length of the path of a Unix socket: the kernels' limits are 108 (Linux) and 104
 bytes."""
 
-_END = 1.0
+_EXIT_TIMEOUT_S = 1.0
 """Seconds to wait for the killed guard to end; it should take a millisecond."""
 
 
-_REAP_S = 1.0
+_REAP_INTERVAL_S = 1.0
 """Seconds between two searches for dead orphans."""
 
-_AGAIN_S = 1.0
+_RESTART_DELAY_S = 1.0
 """Seconds between two starts of a guard program that ends repeatedly."""
 
 
@@ -93,20 +93,20 @@ class _Guard:
             if isinstance(self._process.stdin, trio.lowlevel.FdStream):
                 forget_in_forks(self._process.stdin)
             if self.until is not None:
-                self.tell()
+                self.send_end_time()
 
     async def keep(self) -> None:
         """Restart the program whenever it ends, until cancelled."""
         while self._process is not None:
             await self._process.wait()
             await self.start()
-            await trio.sleep(_AGAIN_S)
+            await trio.sleep(_RESTART_DELAY_S)
 
     @property
     def _runs(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
-    def tell(self) -> None:
+    def send_end_time(self) -> None:
         """Send the program the time until which agents may live. Never waits."""
         stdin = None if self._process is None else self._process.stdin
         if isinstance(stdin, trio.lowlevel.FdStream):
@@ -136,7 +136,7 @@ def let_agents_live(until: float | None) -> None:
     shared = _current.get()
     if shared is not None:
         shared.until = until
-        shared.tell()
+        shared.send_end_time()
 
 
 @asynccontextmanager
@@ -166,7 +166,7 @@ async def guard() -> AsyncIterator[str]:
         shared.users -= 1
         if not shared.users:
             _current.set(None)
-            with trio.move_on_after(_END, shield=True):
+            with trio.move_on_after(_EXIT_TIMEOUT_S, shield=True):
                 await shared.end()
 
 
@@ -191,7 +191,7 @@ async def reap_orphans() -> None:
         return
     async with shared.reaping:
         while True:
-            await trio.sleep(_REAP_S)
+            await trio.sleep(_REAP_INTERVAL_S)
             reap_adopted(shared.token, leaders)
 
 
@@ -203,7 +203,7 @@ def private_folder(run: str) -> Path:
     """
     prefix = f"agentrt-{run}-"
     folder = tempfile.mkdtemp(prefix=prefix)
-    if len(os.fsencode(folder)) + 2 > _LONGEST_PATH:
+    if len(os.fsencode(folder)) + 2 > _MAX_PATH_CHARS:
         os.rmdir(folder)
         folder = tempfile.mkdtemp(prefix=prefix, dir=SHORT)
     return Path(folder)

@@ -22,16 +22,16 @@ from msgspec import Struct
 
 from .._errors import LocalProtocolError
 
-READ_SIZE = 64 * 1024
+READ_BYTES = 64 * 1024
 """Maximum number of bytes of a read: the size of a pipe. Larger reads gain nothing (measured)."""
 
-STEP = 0.004
+PIECE_S = 0.004
 """Seconds for which processing one agent's output may delay all other sessions."""
 
-SMALLEST = 1024
+MIN_PIECE_BYTES = 1024
 """Smallest number of bytes processed at a time, for the most expensive output."""
 
-FIRST = 8 * 1024
+FIRST_PIECE_BYTES = 8 * 1024
 """Number of bytes processed at a time while their cost is unknown."""
 
 
@@ -44,7 +44,7 @@ class Readable(Protocol):
     """The reading end of a pipe."""
 
     def read_nowait(self) -> bytes | None:
-        """Return up to `READ_SIZE` bytes, None if none are available, or empty at the end."""
+        """Return up to `READ_BYTES` bytes, None if none are available, or empty at the end."""
         ...
 
     def wait_readable(self) -> Awaitable[None]:
@@ -165,7 +165,7 @@ async def read_loop(
     unusable and must be ended. Cancellation stops reading between two pieces.
     """
     clock = trio.lowlevel.current_clock().current_time  # a third of the cost of Trio's own call
-    size, answered_at = FIRST, None
+    size, answered_at = FIRST_PIECE_BYTES, None
     while True:
         if wait_for_room is not None:
             await wait_for_room()
@@ -174,12 +174,12 @@ async def read_loop(
             if not data:
                 on_eof()
                 return
-            full = len(data) == READ_SIZE
+            full = len(data) == READ_BYTES
             while len(data) > size:
                 piece, data = data[:size], data[size:]
                 size = next_size(size, on_data, piece)
                 await trio.lowlevel.checkpoint()
-            if len(data) < SMALLEST:  # it would not be split, whatever it costs
+            if len(data) < MIN_PIECE_BYTES:  # it would not be split, whatever it costs
                 on_data(data)
             else:
                 size = next_size(size, on_data, data)
@@ -191,7 +191,7 @@ async def read_loop(
                 now = clock()
                 if answered_at is None:
                     answered_at = now
-                elif now - answered_at > STEP:
+                elif now - answered_at > PIECE_S:
                     await trio.lowlevel.checkpoint()
                     answered_at = None
                 continue
@@ -204,10 +204,10 @@ def next_size(size: int, on_data: Callable[[bytes], None], piece: bytes) -> int:
     started = thread_time()  # while other processes have the CPU, smaller pieces do not help
     on_data(piece)
     took = thread_time() - started
-    if took > STEP:
-        return max(SMALLEST, int(len(piece) * STEP / took))
-    if took < STEP / 2 and len(piece) == size:  # a small rest tells nothing about the cost
-        return min(READ_SIZE, 2 * size)
+    if took > PIECE_S:
+        return max(MIN_PIECE_BYTES, int(len(piece) * PIECE_S / took))
+    if took < PIECE_S / 2 and len(piece) == size:  # a small rest tells nothing about the cost
+        return min(READ_BYTES, 2 * size)
     return size
 
 
@@ -221,7 +221,7 @@ class ReadEnd:
         """After `cut`: the number of bytes that are still to be read."""
 
     def read_nowait(self) -> bytes | None:
-        wanted = READ_SIZE if self._left is None else min(self._left, READ_SIZE)
+        wanted = READ_BYTES if self._left is None else min(self._left, READ_BYTES)
         if not wanted:
             return b""
         try:
@@ -269,7 +269,7 @@ class ReadEnd:
 
 
 class WriterStatistics(Struct, frozen=True):
-    """Counts of a `Writer` at one moment."""
+    """Counts of a `LineWriter` at one moment."""
 
     lines_written: int
     bytes_written: int
@@ -280,7 +280,7 @@ class WriterStatistics(Struct, frozen=True):
     """Written after the end of the pipe, or waiting when it ended."""
 
 
-class Writer:
+class LineWriter:
     """Writes whole lines to an agent, in order, urgent ones first.
 
     `write` tries the pipe once and otherwise only queues; `run` is the task that waits for the

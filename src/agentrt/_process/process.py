@@ -27,13 +27,13 @@ from .._nesting import open_service_nursery
 from .descendants import MARKER
 from .forks import forget_in_forks
 from .guard import guard, keep_guard, reap_orphans
-from .pipes import Happening, ReadEnd, Transport, Watcher, Writer, read_loop
-from .tree import WALK, ProcessTree, reap
+from .pipes import Happening, LineWriter, ReadEnd, Transport, Watcher, read_loop
+from .tree import SCAN_TIMEOUT_S, ProcessTree, reap
 
 _log = logging.getLogger("agentrt.process")
 _stderr = logging.getLogger("agentrt.process.stderr")
 
-LINE: Final = 8 * 1024
+STDERR_LINE_BYTES: Final = 8 * 1024
 """Maximum number of bytes of a stderr line that are logged."""
 
 
@@ -84,7 +84,7 @@ async def close(
     transport: Transport,
     limits: Limits,
     *,
-    writer: Writer | None = None,
+    writer: LineWriter | None = None,
     goodbye: Callable[[], None] | None = None,
 ) -> None:
     """End an agent, and everything that it started, by the gentlest means that works.
@@ -100,7 +100,7 @@ async def close(
     left alone.
     """
     with trio.CancelScope(shield=True):
-        with trio.move_on_after(WALK):
+        with trio.move_on_after(SCAN_TIMEOUT_S):
             await transport.note()
         if transport.returncode is None:
             if goodbye is not None:
@@ -112,7 +112,7 @@ async def close(
             with trio.move_on_after(limits.stdin_close):
                 await transport.wait_tree()
                 return
-            with trio.move_on_after(WALK):
+            with trio.move_on_after(SCAN_TIMEOUT_S):
                 await transport.note()
         transport.close_stdin()  # if the goodbye did not get through
         transport.terminate()
@@ -308,9 +308,9 @@ class AgentProcess:
 
     def _log_lines(self, data: bytes) -> None:
         *lines, rest = (self._said + data).split(b"\n")
-        self._said = rest[-LINE:]
+        self._said = rest[-STDERR_LINE_BYTES:]
         for line in lines:
-            text = line[:LINE].decode(errors="replace").rstrip("\r")
+            text = line[:STDERR_LINE_BYTES].decode(errors="replace").rstrip("\r")
             self._context.run(_stderr.debug, "%s", text, extra={"pid": self.pid})
 
 

@@ -13,9 +13,9 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 import trio
 
 from .._nesting import bare_errors
-from .pipes import READ_SIZE, Transport
+from .pipes import READ_BYTES, Transport
 
-HELD = READ_SIZE
+BUFFER_BYTES = READ_BYTES
 """Maximum number of bytes that may be buffered in either direction, as in a pipe."""
 
 Streams: TypeAlias = tuple[trio.abc.SendStream, trio.abc.ReceiveStream]
@@ -58,10 +58,10 @@ class StreamTransport:
     async def read(self) -> None:
         """Receive data, as long as there is room for it, to the end of the stream."""
         try:
-            while data := await self._receive.receive_some(HELD):
+            while data := await self._receive.receive_some(BUFFER_BYTES):
                 self._in += data
                 self._to_read.unpark_all()
-                while len(self._in) >= HELD:
+                while len(self._in) >= BUFFER_BYTES:
                     await self._room.park()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._lost = True
@@ -102,8 +102,8 @@ class StreamTransport:
     def read_nowait(self) -> bytes | None:
         if not self._in:
             return b"" if self._eof else None
-        data = bytes(self._in[:READ_SIZE])
-        del self._in[:READ_SIZE]
+        data = bytes(self._in[:READ_BYTES])
+        del self._in[:READ_BYTES]
         self._room.unpark_all()
         return data
 
@@ -116,13 +116,13 @@ class StreamTransport:
     def write_nowait(self, data: bytes | memoryview) -> int:
         if self._lost or self._closing or self.returncode is not None:
             raise trio.BrokenResourceError("the connection to the agent has ended")
-        taken = data[: max(0, HELD - len(self._out))]
+        taken = data[: max(0, BUFFER_BYTES - len(self._out))]
         self._out += taken
         self._to_write.unpark_all()
         return len(taken)
 
     async def wait_writable(self) -> None:
-        if self._lost or self.returncode is not None or len(self._out) < HELD:
+        if self._lost or self.returncode is not None or len(self._out) < BUFFER_BYTES:
             await trio.lowlevel.checkpoint()
         else:
             await self._written.park()

@@ -37,18 +37,18 @@ LADDER: tuple[tuple[signal.Signals | None, float], ...] = (
     (signal.SIGKILL, 10.0),  # repeated; processes that survive this cannot be ended by a signal
 )
 """The signals to send, and the seconds to wait for the agents to exit after each."""
-AT_ONCE: tuple[tuple[signal.Signals | None, float], ...] = (
+SHORT_LADDER: tuple[tuple[signal.Signals | None, float], ...] = (
     (signal.SIGTERM, 0.5),
     (signal.SIGSTOP, 0.1),
     (signal.SIGKILL, 10.0),
 )
 """The same for agents whose time is over."""
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-SLEEP = 200
+CLOCK_CHECK_MS = 200
 """Milliseconds between two checks of the clock, if agents are ended at a given time."""
-LOOK = 0.05
+SCAN_INTERVAL_S = 0.05
 """Seconds between two looks at the process table."""
-SETTLE = 0.5
+QUIET_S = 0.5
 """Seconds without a carrier after which none is assumed to be left: a process whose program is just
 being loaded shows no environment."""
 
@@ -74,15 +74,15 @@ def end_agents(
         until += seconds
         signalled: set[int] = set()  # signalled once each: some take a second one as an order
         while (now := time.monotonic()) < until:
-            look(token, known)
+            find_agents(token, known)
             for pid in sorted(known, key=lambda pid: int(known[pid])):  # the oldest first
                 seen = now
                 if signum is not None and pid not in signalled:
                     send(pid, signum)
                     signalled.add(pid)
-            if now - seen > SETTLE:
+            if now - seen > QUIET_S:
                 return
-            time.sleep(LOOK)
+            time.sleep(SCAN_INTERVAL_S)
 
 
 def wait_for_the_end_of(host: int, token: bytes) -> None:
@@ -101,7 +101,7 @@ def wait_for_the_end_of(host: int, token: bytes) -> None:
     # If its parent is a different process, the host is dead, and its process id may be reused.
     while os.getppid() == host:
         # `poll` does not see the time pass while a machine sleeps.
-        events = dict(poll.poll(None if until is None else SLEEP))
+        events = dict(poll.poll(None if until is None else CLOCK_CHECK_MS))
         if 0 in events:
             data = os.read(0, 4096)
             if not data:
@@ -112,7 +112,7 @@ def wait_for_the_end_of(host: int, token: bytes) -> None:
         elif events:
             return
         if until is not None and time.clock_gettime(CLOCK) >= until:
-            end_agents(token, AT_ONCE)
+            end_agents(token, SHORT_LADDER)
             until = None
 
 
@@ -127,7 +127,7 @@ def number_of(token: bytes) -> int:
     return 1 << 30 | zlib.crc32(token) >> 2
 
 
-def look(token: bytes, known: dict[int, bytes]) -> None:
+def find_agents(token: bytes, known: dict[int, bytes]) -> None:
     """Update the processes of the agents: their ids, with their start times, which distinguish a
     process from an earlier one with the same id."""
     starts: dict[int, bytes] = {}

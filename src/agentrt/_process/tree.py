@@ -17,10 +17,10 @@ import trio
 from . import descendants
 from .descendants import ProcessId
 
-LOOK: Final = 0.02
+POLL_INTERVAL_S: Final = 0.02
 """Seconds between two checks whether signalled processes are gone."""
 
-WALK: Final = 1.0
+SCAN_TIMEOUT_S: Final = 1.0
 """Seconds that one walk over `/proc` may take before the shutdown continues without it: reading the
 environment of a process that hangs in the kernel may hang as well."""
 
@@ -33,35 +33,35 @@ _walkers = trio.CapacityLimiter(math.inf)
 programs."""
 
 
-class _Walk:
+class _ProcScan:
     """One walk over `/proc`, for all callers that asked before it began."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.over = trio.Event()
-        self.table: descendants.Table | None = None
+        self.table: descendants.ProcessTable | None = None
         """None if it is not over, its task was cancelled, or it failed."""
         self.error: OSError | None = None
 
 
-class _Walks:
+class _ProcScans:
     """The walks of one Trio run. Five hundred programs that end at the same time look often, and
     each look takes time for all processes of the machine: so callers that ask during a walk share
     the next one."""
 
     def __init__(self) -> None:
         self._begun = 0
-        self._current: _Walk | None = None
+        self._current: _ProcScan | None = None
         self._oldest = math.inf
         """The start of the oldest leader among the callers of the next walk."""
 
-    async def look(self, oldest: int) -> descendants.Table:
+    async def scan(self, oldest: int) -> descendants.ProcessTable:
         """Return the processes at a moment after the call. Raises OSError as `descendants.look`
         does."""
         self._oldest = min(self._oldest, oldest)
         asked = self._begun
         while (walk := self._current) is not None:
-            with trio.move_on_after(WALK / 2):
+            with trio.move_on_after(SCAN_TIMEOUT_S / 2):
                 await walk.over.wait()
             if self._current is walk:
                 self._current = None  # it hangs: no caller waits for it any more
@@ -70,12 +70,12 @@ class _Walks:
             if walk.number > asked and walk.error is not None:
                 raise walk.error
             self._oldest = min(self._oldest, oldest)
-        return await self._walk()
+        return await self._scan()
 
-    async def _walk(self) -> descendants.Table:
+    async def _scan(self) -> descendants.ProcessTable:
         self._begun += 1
-        walk = self._current = _Walk(self._begun)
-        make = partial(descendants.look, int(self._oldest))
+        walk = self._current = _ProcScan(self._begun)
+        make = partial(descendants.list_processes, int(self._oldest))
         self._oldest = math.inf
         try:
             try:
@@ -94,14 +94,14 @@ class _Walks:
         return walk.table
 
 
-_walks: trio.lowlevel.RunVar[_Walks | None] = trio.lowlevel.RunVar("agentrt walks", None)
+_proc_scans: trio.lowlevel.RunVar[_ProcScans | None] = trio.lowlevel.RunVar("agentrt walks", None)
 
 
-def _walks_of_this_run() -> _Walks:
-    walks = _walks.get()
+def _scans_of_this_run() -> _ProcScans:
+    walks = _proc_scans.get()
     if walks is None:
-        walks = _Walks()
-        _walks.set(walks)
+        walks = _ProcScans()
+        _proc_scans.set(walks)
     return walks
 
 
@@ -144,7 +144,7 @@ class ProcessTree:
             if self._leader is None and self._group is not None:
                 self._leader = descendants.identify(self._pid)
             if self._leader is not None:
-                table = await _walks_of_this_run().look(self._leader.start)
+                table = await _scans_of_this_run().scan(self._leader.start)
                 self._below = table.below(self._leader, self._marker, self._below)
         except OSError:  # no file descriptor is available
             self._blind = True
@@ -166,7 +166,7 @@ class ProcessTree:
         await exited.wait()
         await self.note()
         while self._below or self._blind:
-            await trio.sleep(LOOK)
+            await trio.sleep(POLL_INTERVAL_S)
             if not any(found.alive() for found in self._below):
                 await self.note()  # they may have started others in the meantime
         self._gone = True
@@ -175,7 +175,7 @@ class ProcessTree:
         """Stop all processes, then send SIGKILL, until all are gone."""
         self._signal_known(signal.SIGSTOP)
         try:
-            with trio.move_on_after(WALK):
+            with trio.move_on_after(SCAN_TIMEOUT_S):
                 await self.note()  # no process starts another now, and no tie is cut
         finally:  # even if there is no time to look
             self.kill_known()
@@ -183,7 +183,7 @@ class ProcessTree:
         known: frozenset[ProcessId] = frozenset()
         while self._below or self._blind or not exited.is_set():
             if self._below <= known:  # otherwise they may start others faster
-                await trio.sleep(LOOK)
+                await trio.sleep(POLL_INTERVAL_S)
             known = self._below
             self.kill_known()
             await self.note()
@@ -215,5 +215,5 @@ async def reap(process: trio.Process) -> int:
         return await process.wait()
     except (OSError, RuntimeError):  # no file descriptor, or no thread
         while (status := process.poll()) is None:  # noqa: ASYNC110 - there is no event for it
-            await trio.sleep(LOOK)
+            await trio.sleep(POLL_INTERVAL_S)
         return status

@@ -17,7 +17,7 @@ from .._acp.terminals import TerminalService, open_terminals
 from .._agents import Agent
 from .._errors import LocalProtocolError
 from .._model.content import JsonObject
-from .._model.driver import Driver, Opening, Requested
+from .._model.driver import Driver, Opening, ServiceRequested
 from .._model.events import Notice
 from .._permissions.claude_rules import as_claude_rules
 from .._process.descendants import MARKER
@@ -176,12 +176,12 @@ def _with_claude_rules(opening: Opening, offer: Offer) -> Opening:
     return structs.replace(opening, options={**opening.options, "meta": meta})
 
 
-async def _serve_file(files: Files, asked: Requested) -> JsonObject:
+async def _serve_file(files: Files, asked: ServiceRequested) -> JsonObject:
     return await files.handle(asked.method, asked.params)
 
 
 async def _serve_terminal(
-    host: SessionHost, terminals: TerminalService, asked: Requested
+    host: SessionHost, terminals: TerminalService, asked: ServiceRequested
 ) -> JsonObject:
     if asked.method == "terminal/output":
         await host.wait_read()

@@ -16,7 +16,7 @@ from .._claude.command import build_command
 from .._claude.legacy import driver_for
 from .._claude.options import ClaudeOptions, check_values, effective, with_session_id
 from .._errors import RequestError
-from .._model.driver import Driver, Opening, Requested
+from .._model.driver import Driver, Opening, ServiceRequested
 from .._permissions.claude_rules import as_claude_rules
 from .._session.host import SessionHost
 from .._session.turn import Turn
@@ -128,7 +128,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 
 
 async def _serve_mcp(
-    host: SessionHost, connections: Mapping[str, Connection], request: Requested
+    host: SessionHost, connections: Mapping[str, Connection], request: ServiceRequested
 ) -> Any:
     """Pass one message of Claude's to a server. A tool call runs here, in its own handler."""
     calls: list[Callable[[], Awaitable[None]]] = []

@@ -18,7 +18,7 @@ from .._codex.messages import ClientInfo
 from .._codex.options import CodexOptions
 from .._codex.toolkit import tool_response
 from .._errors import LocalProtocolError
-from .._model.driver import Driver, Opening, Requested
+from .._model.driver import Driver, Opening, ServiceRequested
 from .._model.events import Notice
 from .._process.guard import guard
 from .._session.host import SessionHost
@@ -113,7 +113,7 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     return Assembly(opening, make_driver, connection(agent, offer, program), attach, offer)
 
 
-async def _serve_tool(host: SessionHost, server: ToolServer, request: Requested) -> Any:
+async def _serve_tool(host: SessionHost, server: ToolServer, request: ServiceRequested) -> Any:
     """Run a call of one of the program's tools, in its own handler."""
     host.begin_tool()
     given = request.params

@@ -24,11 +24,11 @@ from .._acp.services import CreateTerminalRequest, ReadTextFileRequest
 from .._acp.terminals import command_words
 from .._errors import RequestError
 from .._model.content import JsonObject
-from .._model.driver import Requested
+from .._model.driver import ServiceRequested
 from .._session.host import SessionHost
 from .._session.interfaces import ClientGone, ClientServices
 
-Otherwise: TypeAlias = Callable[[Requested], Awaitable[JsonObject]]
+Otherwise: TypeAlias = Callable[[ServiceRequested], Awaitable[JsonObject]]
 
 OVERLAP = 256
 """Length of the overlap, in characters, used to find new terminal output in a truncated one."""
@@ -59,7 +59,7 @@ class Editors:
         self._shown: dict[str, str] = {}  # the last known output of each terminal
         host.exit_callbacks.append(self._agent_gone)
 
-    async def serve(self, otherwise: Otherwise | None, asked: Requested) -> JsonObject:
+    async def serve(self, otherwise: Otherwise | None, asked: ServiceRequested) -> JsonObject:
         """Answer a request by the program, a client, or else by `otherwise`.
 
         `otherwise` is None if the program serves everything. Raises `RequestError`.

@@ -56,7 +56,7 @@ class Query:
     async def __anext__(self) -> Event:
         """Return the next event. Cancelling this loses no event."""
         if self._offered is not None:
-            host_of(self.session).core.questions.unanswered(self._offered)
+            host_of(self.session).core.questions.reject_if_open(self._offered)
             self._offered = None
         event = await self.events.__anext__()
         if self._asked and isinstance(event, PermissionOpened):

@@ -14,7 +14,7 @@ from .._wire.jsonrpc import METHOD_NOT_FOUND
 from .calls import call
 from .core import SessionCore
 
-PAGES: Final = 100
+MAX_PAGES: Final = 100
 """The maximum number of pages of a list, so that an agent cannot keep agentrt asking forever."""
 
 
@@ -41,15 +41,15 @@ class AgentSessions(Protocol):
         ...
 
 
-class _Info(Struct, rename="camel"):
+class _SessionFields(Struct, rename="camel"):
     session_id: str
     cwd: str | None = None
     title: str | None = None
     updated_at: str | None = None
 
 
-class _Page(Struct, rename="camel"):
-    sessions: list[_Info]
+class _SessionPage(Struct, rename="camel"):
+    sessions: list[_SessionFields]
     next_cursor: str | None = None
 
 
@@ -69,12 +69,12 @@ class AskedSessions:
         found: dict[str, AgentSession] = {}
         cursors: set[str | None] = set()
         cursor: str | None = None
-        while cursor not in cursors and len(cursors) < PAGES:
+        while cursor not in cursors and len(cursors) < MAX_PAGES:
             cursors.add(cursor)
             params = {"cwd": wanted, "cursor": cursor}
             answer = await call(self._core, "list_sessions", params)
             try:
-                page = msgspec.convert(answer, _Page)
+                page = msgspec.convert(answer, _SessionPage)
             except msgspec.ValidationError as error:
                 raise RemoteProtocolError(f"{name}'s list makes no sense: {error}") from error
             for each in page.sessions:

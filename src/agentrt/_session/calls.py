@@ -9,7 +9,7 @@ import trio
 
 from .._errors import RequestError
 from .._model.content import JsonObject
-from .._model.driver import Returned
+from .._model.driver import CallReturned
 from .._model.events import Notice
 from .._wire.jsonrpc import METHOD_NOT_FOUND
 from .core import SessionCore
@@ -31,7 +31,7 @@ async def call(
     checkpoint. Cancelling this call notifies the agent if the protocol supports it.
     """
     await trio.lowlevel.checkpoint_if_cancelled()
-    asked = _Asked(succeeded)
+    asked = _PendingCall(succeeded)
     forget = core.requests.call(method, params, asked.returned)
     try:
         await asked.done.wait()
@@ -50,9 +50,9 @@ async def change(
     answer counts like any other.
     """
     await trio.lowlevel.checkpoint_if_cancelled()
-    asked = _Asked(succeeded)
+    asked = _PendingCall(succeeded)
 
-    def returned(answer: Returned) -> None:
+    def returned(answer: CallReturned) -> None:
         asked.returned(answer)
         if given_up:
             core.conversation.confirm(setting)
@@ -72,15 +72,15 @@ async def change(
     asked.result()
 
 
-class _Asked:
+class _PendingCall:
     """A request to the agent, and its answer once it has come."""
 
     def __init__(self, succeeded: Callable[[], None]) -> None:
         self.done = trio.Event()
-        self.answer: Returned | None = None
+        self.answer: CallReturned | None = None
         self._succeeded = succeeded
 
-    def returned(self, answer: Returned) -> None:
+    def returned(self, answer: CallReturned) -> None:
         self.answer = answer
         if answer.error is None:
             self._succeeded()

@@ -1,8 +1,8 @@
 """The session as a state machine.
 
 Its inputs are commands, the agent's effects and the clock; its outputs are events for the log and
-actions for the `Host`. It never waits and does not use Trio. Each command and each batch of effects
-is one step. The end of a step logs a changed state and wakes the readers.
+actions for the `CoreHost`. It never waits and does not use Trio. Each command and each batch of
+effects is one step. The end of a step logs a changed state and wakes the readers.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from .._model.content import Block, JsonObject, Text
 from .._model.conversation import Conversation
 from .._model.deadlines import NEVER, Deadline, DueDeadline, next_deadline
 from .._model.driver import (
-    Asked,
-    Checking,
+    CallReturned,
+    DecisionRequested,
     Driver,
     Effect,
     EndsBySilence,
     ModesSet,
     Opening,
-    Requested,
-    Returned,
-    Said,
+    RequestWithdrawn,
+    ServiceRequested,
     Signal,
-    Spoke,
     Started,
     StartFailed,
     Steers,
+    TextReceived,
     ToolCalled,
+    ToolCheckRequested,
     TurnBegan,
     TurnFinished,
-    Withdrawn,
+    UserContentReceived,
     Write,
 )
 from .._model.events import (
@@ -54,16 +54,16 @@ from .._model.events import (
     Usage,
 )
 from .._model.life import Life, LifeInput
-from .._model.remembered import RepeatedPrompts, prompts_to_remember, remembered
-from .._model.repeated import repeated
+from .._model.remembered import RepeatedPrompts, count_remembered, prompts_to_remember
+from .._model.repeated import history_effects
 from .._model.result import Failure
-from .._model.turn import TurnInput, TurnMachine, TurnState
+from .._model.turn import TurnMachine, TurnMachineInput, TurnMachineState
 from .._permissions.own_tools import OwnTools
 from .._permissions.policies import Policy
 from .._permissions.standing import Standing
-from .interfaces import Host, Observer
-from .questions import Questions
-from .requests import Requests
+from .interfaces import CoreHost, SessionObserver
+from .questions import OpenQuestions
+from .requests import OpenRequests
 from .tripwire import Tripwire
 from .unsent import UnsentUntilStored
 
@@ -156,7 +156,7 @@ class SessionCore:
         policy: Policy | None,
         own_tools: OwnTools,
         standing: Standing,
-        host: Host,
+        host: CoreHost,
         wall: Callable[[], float],
         clock: Callable[[], float],
         env: Callable[[], Mapping[str, str]] = dict,
@@ -174,7 +174,7 @@ class SessionCore:
         """The agent's own id of the conversation, for resuming it."""
         self.capabilities: JsonObject = {}
         self.start_failed: StartFailed | None = None
-        self.observer: Observer | None = None
+        self.observer: SessionObserver | None = None
         """Telemetry, if enabled."""
         self.active_at = clock()
         """The time of the agent's last output or of the last answer to it."""
@@ -209,7 +209,7 @@ class SessionCore:
         self._mode: str | None = None
         """The mode that the agent last reported."""
         self.tripwire = Tripwire(self, conversation, standing, cwd=opening.cwd)
-        self.questions = Questions(
+        self.questions = OpenQuestions(
             self,
             host,
             conversation,
@@ -222,7 +222,7 @@ class SessionCore:
             cwd=opening.cwd,
             wall=wall,
         )
-        self.requests = Requests(
+        self.requests = OpenRequests(
             self,
             host,
             limits=limits,
@@ -234,18 +234,18 @@ class SessionCore:
             **conversation.handled,
             Write: host.write,
             Signal: self._signal,
-            Said: self._said,
-            Asked: self.questions.asked,
-            Checking: self.questions.checking,
+            UserContentReceived: self._said,
+            DecisionRequested: self.questions.asked,
+            ToolCheckRequested: self.questions.checking,
             ToolCalled: self._tool_called,
             ModesSet: self._modes_set,
-            Requested: self.requests.requested,
-            Withdrawn: self._withdrawn,
+            ServiceRequested: self.requests.requested,
+            RequestWithdrawn: self._withdrawn,
             TurnBegan: self._turn_began,
             TurnFinished: self._turn_finished,
             Started: self._opened,
             StartFailed: self._refused,
-            Returned: self.requests.returned,
+            CallReturned: self.requests.returned,
             Notice: self._noticed,
         }
 
@@ -270,7 +270,7 @@ class SessionCore:
         turn, driver = self.conversation.turn, self._ends_by_silence
         if (
             len(effects) == 1
-            and type(effects[0]) is Spoke
+            and type(effects[0]) is TextReceived
             and turn is self._stepped
             and turn is not None
             and turn.scope is None
@@ -331,7 +331,7 @@ class SessionCore:
     def show_history(self, items: Iterable[Item]) -> None:
         """Show `items`, the history of the conversation that this one is a copy of."""
         with self.step():
-            for effect in repeated(items):
+            for effect in history_effects(items):
                 self.conversation.handled[type(effect)](effect)
             self.conversation.items.replayed()
 
@@ -367,7 +367,7 @@ class SessionCore:
     @property
     def serving(self) -> bool:
         """True if the agent may be waiting for a handler, a host program or the store."""
-        keeper = self.log.keeper
+        keeper = self.log.persister
         waits = keeper is not None and (keeper.unread or bool(self._unsent))
         return waits or self._host.serving
 
@@ -471,7 +471,7 @@ class SessionCore:
         conversation can be resumed. A prompt with a waiting caller is dropped, because the caller
         gets an error. Without a store, or after `discard`, everything is dropped.
         """
-        keeps = self.log.keeper is not None and not self._discards
+        keeps = self.log.persister is not None and not self._discards
         with self.step():
             self.conversation.live(LifeInput.CLOSE)
             over = SessionClosed("the session was closed while the prompt waited")
@@ -517,7 +517,7 @@ class SessionCore:
     def has_prompt_to_send(self) -> bool:
         """True if the next prompt can be processed now."""
         queue = self.queue
-        keeper = self.log.keeper
+        keeper = self.log.persister
         return (
             bool(queue.waiting)
             and queue.flows
@@ -534,13 +534,13 @@ class SessionCore:
         """
         if self.conversation.ended:
             raise SessionClosed("the session is closed")
-        if turn.entry or turn.state is not TurnState.QUEUED:
+        if turn.entry or turn.state is not TurnMachineState.QUEUED:
             raise LocalProtocolError("a turn can be entered once")
         idle = not self.queue.flows and self.can_start_turn
         if not idle and when == "reject":
             raise Busy("a turn is running")
-        if self.log.keeper is not None:
-            self.log.keeper.check()
+        if self.log.persister is not None:
+            self.log.persister.check()
         if idle and self.ready:
             try:
                 self._begin(turn)
@@ -579,7 +579,7 @@ class SessionCore:
         self._moved = True
         if _logger.isEnabledFor(logging.DEBUG):
             self.scope.say(logging.DEBUG, "the turn begins", turn=id)
-        if self.log.keeper is None:
+        if self.log.persister is None:
             self.receive(prompt)
         else:
             with self.step():
@@ -606,7 +606,7 @@ class SessionCore:
     def _unsend(self, id: str) -> None:
         self._steered.discard(id)
         if self.driver is not None:
-            self.driver.unsent(id)
+            self.driver.discard_prompt(id)
 
     def stored(self, seq: int) -> None:
         """Send the messages that waited for the events up to `seq` to be stored."""
@@ -673,7 +673,7 @@ class SessionCore:
 
     def _is_waiting(self, turn: TurnMachine) -> bool:
         """Return True if this process will send the prompt; False if it is kept for another one."""
-        return turn.state is TurnState.QUEUED and turn in self.queue
+        return turn.state is TurnMachineState.QUEUED and turn in self.queue
 
     def _remove(self, turn: TurnMachine, failure: AgentrtError) -> None:
         self.queue.remove(turn)
@@ -682,7 +682,7 @@ class SessionCore:
 
     def _fail(self, turn: TurnMachine, failure: AgentrtError) -> None:
         turn.failure = failure
-        turn.apply(TurnInput.DROP)
+        turn.apply(TurnMachineInput.DROP)
 
     def _report_dropped(self, turn: TurnMachine) -> None:
         """Log that a prompt will never be sent, unless a task waits for it."""
@@ -801,7 +801,7 @@ class SessionCore:
             error = turn.timeout
         elif outcome == "cancelled" and turn.denied:
             outcome = "completed"  # some agents report a turn with a denial as cancelled
-        if self.log.keeper is not None:
+        if self.log.persister is not None:
             self._unsent.drop(turn, ended=True)
         self.tripwire.turn_ended()
         turn.answer = conversation.items.answer()
@@ -874,7 +874,7 @@ class SessionCore:
             return
         if turn is None and not self.idle:
             self.retire_silent("warning", "hung", limit_s)
-        elif turn is not None and turn.state is TurnState.RUNNING:
+        elif turn is not None and turn.state is TurnMachineState.RUNNING:
             self.time_out(turn, "hang", limit_s)
 
     def extend_limits(self, gap_s: float) -> None:
@@ -961,19 +961,19 @@ class SessionCore:
         self.conversation.items.tool_called(effect)
         self.tripwire.called(effect)
 
-    def _said(self, effect: Said) -> None:
+    def _said(self, effect: UserContentReceived) -> None:
         if effect.replay:
             self._repeated.add(effect.content)
         elif not self._prompted and self.opening.resume is None:
             self._prompted = True
             self._noticed(_UNEXPECTED)
-        self.conversation.handled[Said](effect)
+        self.conversation.handled[UserContentReceived](effect)
 
     def _signal(self, effect: Signal) -> None:
         self._host.interrupt()
         self.active_at = self._clock()  # the silence counts from here: the signal may be an answer
 
-    def _withdrawn(self, effect: Withdrawn) -> None:
+    def _withdrawn(self, effect: RequestWithdrawn) -> None:
         self._host.stop(effect.key)
         self.conversation.resolve(effect.key, "cancelled", by="agent")
         self.reset_idle_timer()
@@ -1035,7 +1035,7 @@ class SessionCore:
         conversation.items.replayed()
         if effect.repeated and not conversation.keep_replay:
             prompts = prompts_to_remember(self.log.state)
-            if (n := remembered(prompts, self._repeated.pieces)) < len(prompts):
+            if (n := count_remembered(prompts, self._repeated.pieces)) < len(prompts):
                 self._noticed(_shorter(n, len(prompts)))
         self._repeated = RepeatedPrompts()
         conversation.live(LifeInput.OPEN)

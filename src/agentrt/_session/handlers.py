@@ -15,7 +15,7 @@ import trio
 
 from .._errors import RequestError
 from .._wire.jsonrpc import INTERNAL_ERROR
-from .interfaces import CANCELLED, Lifetime
+from .interfaces import CANCELLED_CODE, Lifetime
 
 Reply = Callable[[Any], None]
 """Answers with a result. Raises `TypeError`, `ValueError` or `RecursionError` if it is not JSON;
@@ -124,7 +124,7 @@ class Handlers:
             on_error(error)
             refuse(INTERNAL_ERROR, f"{type(error).__name__}: {error}", None)
 
-        answer: Callable[[], None] = lambda: refuse(CANCELLED, "Request cancelled", None)  # noqa: E731
+        answer: Callable[[], None] = lambda: refuse(CANCELLED_CODE, "Request cancelled", None)  # noqa: E731
         try:
             with scope:
                 try:

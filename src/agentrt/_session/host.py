@@ -20,10 +20,10 @@ from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.conversation import Conversation
 from .._model.deadlines import NEVER, DueDeadline
-from .._model.driver import Driver, Effect, Opening, Requested, Write
+from .._model.driver import Driver, Effect, Opening, ServiceRequested, Write
 from .._model.events import Notice
 from .._model.life import Life, LifeInput
-from .._model.turn import TurnMachine, TurnState
+from .._model.turn import TurnMachine, TurnMachineState
 from .._nesting import ServiceNursery
 from .._permissions.own_tools import OwnTools
 from .._permissions.policies import Decision, Policy
@@ -31,7 +31,7 @@ from .._permissions.standing import Standing
 from .._trace.tap import Tap
 from .core import SessionCore
 from .handlers import Handlers
-from .interfaces import CANCELLED, ClientServices, Lifetime, Observer
+from .interfaces import CANCELLED_CODE, ClientServices, Lifetime, SessionObserver
 from .link import Connect, Link, exit_words
 from .rate_limit import CHECK_INTERVAL_S, TenantRateLimit
 from .standstill import TICK_S, on_standstill
@@ -41,10 +41,10 @@ from .waiters import Waiters
 if TYPE_CHECKING:
     from .._journal.keeper import StoreKeeper
 
-Service: TypeAlias = Callable[[Requested], Awaitable[Any]]
+Service: TypeAlias = Callable[[ServiceRequested], Awaitable[Any]]
 """Answers one kind of request; an exception becomes an error answer."""
 
-TurnService: TypeAlias = Callable[[Requested, TurnMachine | None], Awaitable[Any]]
+TurnService: TypeAlias = Callable[[ServiceRequested, TurnMachine | None], Awaitable[Any]]
 """Answers hooks. Gets the turn during which the agent asked, which may be over."""
 
 
@@ -150,7 +150,7 @@ class SessionHost:
         self._wakes_at = math.inf
         self._wake = trio.Event()
 
-    def observe(self, observer: Observer) -> None:
+    def observe(self, observer: SessionObserver) -> None:
         """Attach telemetry to the session. Must be called before it starts."""
         self.core.observer = observer
         self.log.observer = observer.events
@@ -177,12 +177,12 @@ class SessionHost:
         return self.services.get(method) or self.services.get(method.partition("/")[0])
 
     async def _serve_turn(
-        self, service: TurnService, turn: TurnMachine | None, asked: Requested
+        self, service: TurnService, turn: TurnMachine | None, asked: ServiceRequested
     ) -> Any:
         # A turn may begin in the same batch as the request; none runs yet in that case.
         return await service(asked, None if asked.background else turn or self.core.turn)
 
-    def serve(self, request: Requested, until: Lifetime) -> None:
+    def serve(self, request: ServiceRequested, until: Lifetime) -> None:
         """Start the handler that answers the request."""
         service = self._service(request.method)
         assert service is not None
@@ -319,7 +319,7 @@ class SessionHost:
         context, scope = None, self.scope.of(None)
         if turn is not None and until in ("turn", "cancel"):
             context, scope = turn.context, self.scope.of(turn.id)
-            if until == "turn" and turn.state is not TurnState.CANCELLING:
+            if until == "turn" and turn.state is not TurnMachineState.CANCELLING:
                 tasks = self.tasks_of(turn)
                 nursery = self.nursery if tasks is None else tasks.nursery
         if context is None:
@@ -359,7 +359,7 @@ class SessionHost:
     def begin_tool(self) -> None:
         """Raise `RequestError` if tools may not be called any more."""
         if self.core.stopped:
-            raise RequestError(CANCELLED, "the turn was cancelled")
+            raise RequestError(CANCELLED_CODE, "the turn was cancelled")
 
     def handler_failed(self, what: str, error: Exception) -> None:
         """Log a failed handler; its caller gets an error answer."""

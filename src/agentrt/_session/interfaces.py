@@ -9,12 +9,12 @@ from typing import Literal, Protocol, TypeAlias
 
 from .._logging import LogScope
 from .._model.content import JsonObject
-from .._model.driver import Driver, Effect, Requested, Write
+from .._model.driver import Driver, Effect, ServiceRequested, Write
 from .._model.events import CancelledBy, Event, Notice, Outcome
 from .._model.turn import TurnMachine
 from .._permissions.policies import Decision
 
-CANCELLED = -32800
+CANCELLED_CODE = -32800
 """The JSON-RPC error code of LSP and ACP for a cancelled request."""
 
 Lifetime: TypeAlias = Literal["turn", "cancel", "session", "itself"]
@@ -26,7 +26,7 @@ has outlived its turn and should finish.
 """
 
 
-class Host(Protocol):
+class CoreHost(Protocol):
     """Carries out the core's decisions. Its methods never wait, raise or call back."""
 
     def write(self, lines: Write) -> None:
@@ -41,16 +41,16 @@ class Host(Protocol):
         """Return True if there is a service for such requests."""
         ...
 
-    def serve(self, request: Requested, until: Lifetime) -> None:
+    def serve(self, request: ServiceRequested, until: Lifetime) -> None:
         """Have a handler answer the request."""
         ...
 
     def decide(self, key: str, decision: Awaitable[Decision], until: Lifetime) -> None:
-        """Have a handler wait for a policy's decision and pass it to `Questions.decided`."""
+        """Have a handler wait for a policy's decision and pass it to `OpenQuestions.decided`."""
         ...
 
     def expire(self, key: str, seconds: float, until: Lifetime) -> None:
-        """Call `Questions.expired` if the question stays open for that many seconds."""
+        """Call `OpenQuestions.expired` if the question stays open for that many seconds."""
         ...
 
     def stop(self, key: str) -> None:
@@ -95,7 +95,7 @@ class Host(Protocol):
         ...
 
 
-class Observer(Protocol):
+class SessionObserver(Protocol):
     """Observes a session, for telemetry. Its methods never wait or raise."""
 
     def prompting(self, turn: str, context: contextvars.Context | None, /) -> JsonObject | None:

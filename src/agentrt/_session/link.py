@@ -16,18 +16,18 @@ from .._limits import Limits
 from .._model.driver import Driver, Effect, Opening, StartFailed, Write
 from .._nesting import bare_errors
 from .._process.first_output import FirstOutput
-from .._process.pipes import Transport, Watcher, Writer, read_loop
+from .._process.pipes import LineWriter, Transport, Watcher, read_loop
 from .._process.process import close
 
 Connect = Callable[[Opening], AbstractAsyncContextManager[Transport]]
 """Starts the agent and yields its transport; leaving the block leaves no process behind."""
 
 
-UNOPENED: Final = 0.5
+UNOPENED_EXIT_S: Final = 0.5
 """Seconds that an agent gets to exit by itself if it has not become ready."""
 
 
-class Owner(Protocol):
+class LinkOwner(Protocol):
     """Gets the reports of a link, synchronously and in order."""
 
     def received(
@@ -54,7 +54,7 @@ class Link:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: LinkOwner,
         driver: Driver,
         limits: Limits,
         *,
@@ -80,7 +80,7 @@ class Link:
         """Around the wait for the handshake; ended early if the handshake can never complete."""
         self._owner = owner
         self._transport: Transport | None = None
-        self._writer: Writer | None = None
+        self._writer: LineWriter | None = None
         self._nursery: trio.Nursery
         self._begun = 0
         """Bytes of the incomplete last line."""
@@ -107,7 +107,7 @@ class Link:
             with self._starting:
                 async with connect(opening) as transport:
                     self._transport = transport
-                    self._writer = Writer(
+                    self._writer = LineWriter(
                         transport,
                         outbox=self.limits.outbox,
                         write_timeout=self.limits.write,
@@ -251,14 +251,16 @@ class Link:
         else:
             self._closing = True
             if not self.opened:  # it has nothing to save
-                limits = structs.replace(limits, stdin_close=min(limits.stdin_close, UNOPENED))
+                limits = structs.replace(
+                    limits, stdin_close=min(limits.stdin_close, UNOPENED_EXIT_S)
+                )
             await close(self._transport, limits, writer=self._writer, goodbye=self._goodbye)
         with trio.move_on_after(wait, shield=True):
             await self._over.wait()
         self._end()  # a process that survives SIGKILL is not waited for
 
     def _goodbye(self) -> None:
-        for effect in self.driver.goodbye():
+        for effect in self.driver.shutdown_message():
             if isinstance(effect, Write):
                 self.write(effect.data, urgent=effect.urgent)
 

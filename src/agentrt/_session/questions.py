@@ -12,7 +12,7 @@ from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.conversation import Conversation
-from .._model.driver import ASK, DENY, Answer, Asked, Checking, Effect
+from .._model.driver import ASK, DENY, DecisionAnswer, DecisionRequested, Effect, ToolCheckRequested
 from .._model.events import NO_ORIGIN, PermissionOpened, PermissionOption
 from .._model.result import Denial
 from .._model.turn import TurnMachine
@@ -37,7 +37,7 @@ from .._permissions.policies import (
     given,
 )
 from .._permissions.standing import Refusal, Standing
-from .interfaces import Host, Steps, lifetime_of
+from .interfaces import CoreHost, Steps, lifetime_of
 from .origin import current_origin
 from .tripwire import Tripwire
 from .unsent import UnsentUntilStored
@@ -57,13 +57,13 @@ def request_id(request: PermissionOpened | str) -> str:
     )
 
 
-class Questions:
+class OpenQuestions:
     """Handles the questions of one session. The conversation keeps the open ones."""
 
     def __init__(
         self,
         core: Steps,
-        host: Host,
+        host: CoreHost,
         conversation: Conversation,
         withheld: UnsentUntilStored,
         *,
@@ -89,7 +89,7 @@ class Questions:
         self._cwd = cwd
         self._wall = wall
 
-    def asked(self, effect: Asked) -> None:
+    def asked(self, effect: DecisionRequested) -> None:
         """Show a question from the agent and let the policy decide."""
         key, limit = effect.key, self._limit
         effect.options = self._standing.offered(effect, self._conversation.log.state.modes)
@@ -111,7 +111,7 @@ class Questions:
             self._host.expire(key, limit, until)
         self._core.reset_idle_timer()
 
-    def checking(self, effect: Checking) -> None:
+    def checking(self, effect: ToolCheckRequested) -> None:
         """Check a tool call that the agent is about to run. A refusal applies in every mode."""
         call = effect.call
         self._tripwire.checked(call.tool_call)
@@ -123,22 +123,22 @@ class Questions:
             asked = self._tripwire.was_asked(call.tool_call)
             if refusal is not None and (refusal.certain or not asked):
                 self._tripwire.report(request, refusal)
-            self._core.receive(self._encoded(call.key, Answer()))
+            self._core.receive(self._encoded(call.key, DecisionAnswer()))
             return
         try:
             refusal = self._standing.refusal(request)
         except Exception as error:
             refusal = Refusal(Deny(self.policy_failed(error).message), "", certain=True)
         if refusal is None:
-            answer = Answer()
+            answer = DecisionAnswer()
         elif isinstance(refusal.decision, Deny):
-            answer = Answer(option=DENY, message=refusal.decision.message)
+            answer = DecisionAnswer(option=DENY, message=refusal.decision.message)
             self.show_denied(call, refusal.decision)
         else:
-            answer = Answer(option=ASK, message=f"{refusal.rule} wants this to be asked.")
+            answer = DecisionAnswer(option=ASK, message=f"{refusal.rule} wants this to be asked.")
         self._core.receive(self._encoded(call.key, answer))
 
-    def show_denied(self, call: Asked, denied: Deny) -> None:
+    def show_denied(self, call: DecisionRequested, denied: Deny) -> None:
         """Log a call that was denied without a request, as a question answered by the policy."""
         request = structs.replace(call, key=self._conversation.new_id("d"), options=[REJECT])
         if not self._conversation.ask(request, None, decided=True):
@@ -159,7 +159,7 @@ class Questions:
             denial = Denial(title=call.title, by="policy", reason=denied.message, item=item)
             turn.denied += (denial,)
 
-    def _consult(self, effect: Asked) -> Decision | Awaitable[Decision]:
+    def _consult(self, effect: DecisionRequested) -> Decision | Awaitable[Decision]:
         """Return the policy's decision.
 
         Without a policy, the turn's reader is asked, if there is one.
@@ -238,7 +238,7 @@ class Questions:
         with self._core.step():
             self._close(
                 request,
-                Answer(option=chosen.id, message=note),
+                DecisionAnswer(option=chosen.id, message=note),
                 by="user",
                 denied=denied,
             )
@@ -256,17 +256,17 @@ class Questions:
         check_json(content, "the content of a form")
         self._check_store()
         with self._core.step():
-            answer = Answer(option="accept", content=content)
+            answer = DecisionAnswer(option="accept", content=content)
             self._close(request, answer, by="user", denied=False)
 
     def dismiss(self, key: str, message: str) -> None:
         """Answer neither yes nor no. Raises like `answer`."""
         request = self._request(key)
         with self._core.step():
-            self._close(request, Answer(message=message), by="user", denied=True)
+            self._close(request, DecisionAnswer(message=message), by="user", denied=True)
 
     def _check_store(self) -> None:
-        keeper = self._conversation.log.keeper
+        keeper = self._conversation.log.persister
         if keeper is not None:
             keeper.check()
 
@@ -276,7 +276,7 @@ class Questions:
             raise LocalProtocolError(f"no question {key!r} is open: it was answered or withdrawn")
         return request
 
-    def passed_by(self, turn: TurnMachine, key: str | None = None) -> None:
+    def reject_unanswered(self, turn: TurnMachine, key: str | None = None) -> None:
         """Reject questions because the turn's reader continued without an answer, or left.
 
         Does nothing if there is a policy: it has decided that another party answers.
@@ -285,9 +285,9 @@ class Questions:
         if self._policy is not None or turn is not self._core.turn or not items.questions:
             return
         for each in [key] if key is not None else items.open_requests():
-            self.unanswered(each)
+            self.reject_if_open(each)
 
-    def unanswered(self, key: str) -> None:
+    def reject_if_open(self, key: str) -> None:
         """Reject a question, if still open, because its reader continued without an answer."""
         request = self._conversation.items.open_request(key)
         if request is not None and not request.orphaned:
@@ -297,7 +297,7 @@ class Questions:
     def _close(
         self,
         request: PermissionOpened,
-        answer: Answer,
+        answer: DecisionAnswer,
         *,
         by: str,
         denied: bool,
@@ -312,7 +312,7 @@ class Questions:
             self._core.prompt_agent(decided_words(request, answer, denied=denied))
         turn = None if request.background else self._core.turn
         effects: list[Effect] = []
-        keeper = self._conversation.log.keeper
+        keeper = self._conversation.log.persister
         waits = not denied and keeper is not None and not request.orphaned
         if not waits:
             try:  # encode first: an answer that cannot be sent must not be shown
@@ -350,7 +350,7 @@ class Questions:
         if answer.interrupt and turn is not None:
             self._core.cancel_turn(turn, "cancelled", by="caller")
 
-    def _send_stored(self, request: PermissionOpened, answer: Answer) -> None:
+    def _send_stored(self, request: PermissionOpened, answer: DecisionAnswer) -> None:
         """Send the agent its permission, now that the answer is stored."""
         key = request.request
         try:
@@ -369,9 +369,9 @@ class Questions:
         """Send the agent `cancelled`, because there will be no answer."""
         self._asks.pop(key, None)
         self._host.stop(key)
-        self._core.receive(self._encoded(key, Answer()))
+        self._core.receive(self._encoded(key, DecisionAnswer()))
 
-    def _encoded(self, key: str, answer: Answer) -> list[Effect]:
+    def _encoded(self, key: str, answer: DecisionAnswer) -> list[Effect]:
         driver = self._core.driver
         return driver.answer(key, answer) if driver is not None else []
 

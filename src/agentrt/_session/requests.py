@@ -9,29 +9,29 @@ from typing import Any, Final
 from .._errors import SessionClosed
 from .._limits import Limits
 from .._model.content import JsonObject
-from .._model.driver import Requested, Returned
+from .._model.driver import CallReturned, ServiceRequested
 from .._model.events import ErrorInfo, Notice
-from .._model.repeats import Repeats
+from .._model.repeats import NoticeLimiter
 from .._permissions.policies import Deny, PermissionRequest
 from .._permissions.standing import Standing
 from .._wire.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND
-from .interfaces import CANCELLED, Host, Steps, lifetime_of
+from .interfaces import CANCELLED_CODE, CoreHost, Steps, lifetime_of
 
 _STOPPED = "the turn was cancelled"
-FORBIDDEN: Final = -32000
+FORBIDDEN_CODE: Final = -32000
 """JSON-RPC's first code for server-defined errors: a rule denies the request."""
 
 _EFFECTS = frozenset({"fs/write_text_file", "terminal/create", "extension"})
 """Requests that a stopped turn may not start. It may still inspect and end what it has started."""
 
 
-class Requests:
+class OpenRequests:
     """The requests of one session that wait for an answer."""
 
     def __init__(
         self,
         core: Steps,
-        host: Host,
+        host: CoreHost,
         *,
         limits: Limits,
         new_id: Callable[[str], str],
@@ -44,14 +44,14 @@ class Requests:
         self._standing = standing
         self._cwd = cwd
         self._new_id = new_id
-        self._calls: dict[str, Callable[[Returned], None]] = {}
-        self._waiting: deque[Requested] = deque()  # requests of the agent to pass on
-        self._repeats = Repeats()
+        self._calls: dict[str, Callable[[CallReturned], None]] = {}
+        self._waiting: deque[ServiceRequested] = deque()  # requests of the agent to pass on
+        self._repeats = NoticeLimiter()
 
     # --- agentrt's requests
 
     def call(
-        self, method: str, params: JsonObject, returned: Callable[[Returned], None]
+        self, method: str, params: JsonObject, returned: Callable[[CallReturned], None]
     ) -> Callable[[], None]:
         """Send the agent a request outside its turns; `returned` is called with the answer.
 
@@ -66,11 +66,11 @@ class Requests:
 
         def forget() -> None:
             if self._calls.pop(id, None) is not None and self._core.driver is not None:
-                self._core.receive(self._core.driver.uncall(id))
+                self._core.receive(self._core.driver.cancel_call(id))
 
         return forget
 
-    def returned(self, effect: Returned) -> None:
+    def returned(self, effect: CallReturned) -> None:
         """Pass an answer to the caller, if the call was not abandoned."""
         answered = self._calls.pop(effect.call, None)
         if answered is not None:
@@ -80,11 +80,11 @@ class Requests:
         """Answer all open calls with an error: the process has ended."""
         for call in list(self._calls):
             gone = ErrorInfo("agent_died", "the agent's process has ended")
-            self.returned(Returned(call, error=gone))
+            self.returned(CallReturned(call, error=gone))
 
     # --- the agent's requests
 
-    def requested(self, effect: Requested) -> None:
+    def requested(self, effect: ServiceRequested) -> None:
         """Handle a request of the agent for a service, or refuse it if it is not offered."""
         self._waiting.append(effect)
         if len(self._waiting) == 1:  # else the loop below serves it: a refusal may bring the next
@@ -95,7 +95,7 @@ class Requests:
             finally:
                 self._waiting.clear()
 
-    def _serve(self, effect: Requested) -> None:
+    def _serve(self, effect: ServiceRequested) -> None:
         limit = self._limits.requests
         if self._host.handlers_open >= limit:
             message = f"{limit} requests are open: wait for their answers"
@@ -106,16 +106,16 @@ class Requests:
             message = f"{effect.method} is not offered here"
             self.refuse(effect.key, METHOD_NOT_FOUND, message)
         elif effect.method in _EFFECTS and self._core.stopped and not effect.notification:
-            self.refuse(effect.key, CANCELLED, _STOPPED)
+            self.refuse(effect.key, CANCELLED_CODE, _STOPPED)
         elif (reason := self._forbidden(effect)) is not None:
-            self.refuse(effect.key, FORBIDDEN, reason)
+            self.refuse(effect.key, FORBIDDEN_CODE, reason)
         else:
             until = lifetime_of(
                 self._core.turn, background=effect.background, unawaited=effect.unawaited
             )
             self._host.serve(effect, until)
 
-    def _forbidden(self, effect: Requested) -> str | None:
+    def _forbidden(self, effect: ServiceRequested) -> str | None:
         """Return the reason why access to a file or a program is denied, or None.
 
         It applies whether or not the agent asked before.
@@ -140,7 +140,7 @@ class Requests:
     def _dropped(self, method: str) -> None:
         message = f"the agent's notification {method} was dropped: too many wait to be handled"
         notice = Notice("warning", "notification_dropped", message)
-        for each in self._repeats.rarer(notice):
+        for each in self._repeats.worth_reporting(notice):
             self._core.add_notice(each)
 
     def reply(self, key: str, result: Any) -> None:

@@ -24,7 +24,7 @@ from .._model.events import (
 from .._model.fork_point import ForkPoint, fork_point
 from .._model.log import Log
 from .._model.result import TurnResult
-from .._model.retelling import retold
+from .._model.retelling import history_text
 from .._model.state import SessionState, Snapshot
 from .._model.turn import TurnMachine
 from .._wire.mcp import ToolInfo
@@ -274,7 +274,7 @@ class Session:
         Raises the same errors as `submit`, and `LocalProtocolError` if the conversation is still
         empty.
         """
-        words = retold(self._known, most)
+        words = history_text(self._known, most)
         if not words:
             raise LocalProtocolError("there is nothing yet that could be repeated")
         return Turn(self._host, self._core.prompt_agent(words), check=False)

@@ -14,21 +14,21 @@ from msgspec import UNSET, Struct, to_builtins
 
 from .._model.content import Diff
 from .._model.conversation import Conversation
-from .._model.driver import Asked, ToolCalled
+from .._model.driver import DecisionRequested, ToolCalled
 from .._model.events import ErrorInfo, Notice
 from .._permissions.policies import Deny, PermissionRequest
 from .._permissions.standing import Refusal, Standing
 from .interfaces import Steps
 
-RAN: Final = "ran_unasked"
+RAN_UNASKED: Final = "ran_unasked"
 """The code of the notice."""
-TITLES: Final = 4
+MAX_TITLES: Final = 4
 """The number of titles of one call that are remembered: agents put the command into one of them."""
 SHOWN_CHARS: Final = 300
 """Characters of a call's title in the notice."""
 
 
-class _Call(Struct):
+class _WatchedCall(Struct):
     """A tool call of the running turn, as far as the agent has described it."""
 
     titles: list[str] = []
@@ -53,17 +53,17 @@ class Tripwire:
         self._conversation = conversation
         self._standing = standing
         self._cwd = cwd
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _WatchedCall] = {}
         self._asked: set[str] = set()
         self._checked: set[str] = set()
         self._asked_without_call: list[bytes] = []
 
-    def asked(self, asked: Asked) -> None:
+    def asked(self, asked: DecisionRequested) -> None:
         """Record that the agent asked for permission, so this call is not a violation."""
         if asked.tool_call is not None:
             self._asked.add(asked.tool_call)
         else:
-            self._asked_without_call.append(_print_of(asked.name, asked.input))
+            self._asked_without_call.append(_fingerprint(asked.name, asked.input))
 
     def was_asked(self, call: str | None) -> bool:
         """Return True if the agent has asked for permission for this call."""
@@ -74,7 +74,7 @@ class Tripwire:
         if call is not None:
             self._checked.add(call)
 
-    def refused_by_agent(self, effect: ToolCalled) -> tuple[Asked, Deny] | None:
+    def refused_by_agent(self, effect: ToolCalled) -> tuple[DecisionRequested, Deny] | None:
         """Return a call that the agent itself refused by a rule of the policy, which it was given.
 
         Returns None for all other calls. Must be called before `called`.
@@ -88,7 +88,7 @@ class Tripwire:
         if refusal is None or not refusal.certain or not isinstance(refusal.decision, Deny):
             return None
         call.judged = True
-        asked = Asked(
+        asked = DecisionRequested(
             key="",
             kind="permission",
             title=call.titles[-1] if call.titles else call.name,
@@ -107,7 +107,7 @@ class Tripwire:
         if call is None or (call.judged and effect.opens):
             if call is not None:
                 self._asked.discard(effect.id)  # the agent reuses the id for another call
-            call = self._calls[effect.id] = _Call()
+            call = self._calls[effect.id] = _WatchedCall()
         _merge(call, effect)
         match effect.status:
             case "running":
@@ -131,7 +131,7 @@ class Tripwire:
         self._checked.clear()
         self._asked_without_call.clear()
 
-    def _judge_unfinished(self, id: str, call: _Call) -> None:
+    def _judge_unfinished(self, id: str, call: _WatchedCall) -> None:
         """Judge a call that may have run in part.
 
         An agent that asks before each call has not started this one: its announcement was invalid,
@@ -140,13 +140,13 @@ class Tripwire:
         if not self._standing.binds:
             self._judge(id, call)
 
-    def _judge(self, id: str, call: _Call) -> None:
+    def _judge(self, id: str, call: _WatchedCall) -> None:
         if call.judged:
             return
         call.judged = True
         if id in self._asked:
             return
-        printed = _print_of(call.name, call.input)
+        printed = _fingerprint(call.name, call.input)
         if printed in self._asked_without_call:
             self._asked_without_call.remove(printed)
             return
@@ -157,7 +157,7 @@ class Tripwire:
                 self.report(request, refusal)
                 return
 
-    def _request(self, id: str, call: _Call, titles: list[str]) -> PermissionRequest:
+    def _request(self, id: str, call: _WatchedCall, titles: list[str]) -> PermissionRequest:
         return PermissionRequest(
             title=titles[0] if titles else "",
             tool=call.name,
@@ -198,16 +198,16 @@ class Tripwire:
             "call": call,
             "item": known,
         }
-        self._core.add_notice(Notice("warning", RAN, message, data))
+        self._core.add_notice(Notice("warning", RAN_UNASKED, message, data))
         turn = self._core.turn
         if self._standing.cancels and turn is not None and turn.verdict is None:
-            turn.timeout = ErrorInfo(RAN, message, {"rule": refusal.rule})
+            turn.timeout = ErrorInfo(RAN_UNASKED, message, {"rule": refusal.rule})
             self._core.cancel_turn(turn, "cancelled", by="caller")
 
 
-def _merge(call: _Call, effect: ToolCalled) -> None:
+def _merge(call: _WatchedCall, effect: ToolCalled) -> None:
     if effect.title is not UNSET and effect.title and effect.title not in call.titles[-1:]:
-        call.titles = [*call.titles, effect.title][-TITLES:]
+        call.titles = [*call.titles, effect.title][-MAX_TITLES:]
     if effect.name is not UNSET and effect.name:
         call.name = effect.name
     if effect.kind is not UNSET and effect.kind:
@@ -224,7 +224,7 @@ def _merge(call: _Call, effect: ToolCalled) -> None:
             call.content = to_builtins(effect.content)
 
 
-def _print_of(name: str | None, input: Any) -> bytes:
+def _fingerprint(name: str | None, input: Any) -> bytes:
     """Return a fingerprint of a call, for agents that send no id."""
     try:
         return msgspec.json.encode([name or "", input], order="sorted")

@@ -20,7 +20,7 @@ from .._model.result import (
     TurnResult,
     TurnTimedOut,
 )
-from .._model.turn import TurnMachine, TurnState
+from .._model.turn import TurnMachine, TurnMachineState
 from .core import When
 from .host import SessionHost
 from .questions import request_id
@@ -192,7 +192,7 @@ class Turn:
         self._core.place(machine, self._when)
         machine.awaited = True
         try:
-            while machine.state is TurnState.QUEUED:
+            while machine.state is TurnMachineState.QUEUED:
                 if self._host.keeper is not None and self._host.keeper.over:
                     self._host.keeper.check()
                 await self._host.waiters.wait()
@@ -217,7 +217,7 @@ class Turn:
             if error is None:
                 machine.attended = False
                 if machine.ended is None:
-                    self._core.questions.passed_by(machine)
+                    self._core.questions.reject_unanswered(machine)
                 elif not self._fairness.waited:
                     await checkpoint()  # noqa: ASYNC102 - as in the block
                 if not self._host.over(machine):
@@ -318,7 +318,7 @@ class Turn:
         if cursor is None:
             raise LocalProtocolError("iterate a turn inside its `async with` block")
         if self._offered is not None:
-            self._core.questions.passed_by(self._machine, self._offered)
+            self._core.questions.reject_unanswered(self._machine, self._offered)
             self._offered = None
         self._ready = cursor.ready
         return cursor

@@ -50,7 +50,7 @@ class UnsentUntilStored:
         `key` is the id of the prompt or question. `turn` is None if no turn's end concerns it. Must
         be called within a step.
         """
-        keeper = self._log.keeper
+        keeper = self._log.persister
         if keeper is None:
             send()
         else:

@@ -26,7 +26,7 @@ from .._logging import get_logger
 from .._model.content import JsonObject
 from .._nesting import bare_errors
 from .._process.guard import private_folder
-from .._process.pipes import FIRST, next_size
+from .._process.pipes import FIRST_PIECE_BYTES, next_size
 from .._process.programs import python_program
 from .._wire.json import encode_line
 from .._wire.lines import Lines
@@ -185,7 +185,7 @@ class _Bridge:
             self._connection.close()
 
     async def _read(self) -> None:
-        size = FIRST
+        size = FIRST_PIECE_BYTES
         while not self._too_long and (data := await self._stream.receive_some(size)):
             size = next_size(size, self._take, data)
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from .._errors import RequestError
-from .._model.driver import Requested
+from .._model.driver import ServiceRequested
 from .._session.session import Session
 from .._session.turn import Turn
 from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
@@ -134,7 +134,7 @@ class ExtensionTable:
 
     async def serve(
         self,
-        asked: Requested,
+        asked: ServiceRequested,
         session: Session,
         turn: Turn | None,
         failed: Callable[[str, Exception], None],

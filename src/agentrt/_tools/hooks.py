@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from .._claude.options import HOOK_EVENTS, HookMatcher
 from .._model.content import JsonObject
-from .._model.driver import Requested
+from .._model.driver import ServiceRequested
 from .._session.turn import Turn
 
 _GOES_ON = frozenset({"Stop", "SubagentStop"})
@@ -114,7 +114,7 @@ class HookTable:
         return found
 
     async def serve(
-        self, request: Requested, turn: Turn | None, stored: Callable[[], Awaitable[None]]
+        self, request: ServiceRequested, turn: Turn | None, stored: Callable[[], Awaitable[None]]
     ) -> Any:
         """Call the requested hook and return its answer. An exception becomes an error answer.
 

@@ -34,9 +34,9 @@ from .._wire.jsonrpc import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     Id,
-    Notification,
-    Request,
-    RpcError,
+    JsonRpcError,
+    JsonRpcNotification,
+    JsonRpcRequest,
     parse,
 )
 from .._wire.mcp import Message, ToolOutcome, answer_to_call
@@ -159,13 +159,13 @@ class RelayConnection:
             return
         try:
             match parse(decoded):
-                case Request(id) if id in self._waiting:
+                case JsonRpcRequest(id) if id in self._waiting:
                     reply(None)  # delivered twice
-                case Request(id) if self._over:
+                case JsonRpcRequest(id) if self._over:
                     reply(_error(id, INTERNAL_ERROR, f"the server {self._relay.name} has ended"))
-                case Request(id, "tools/call", params) if why := self._refused(params):
+                case JsonRpcRequest(id, "tools/call", params) if why := self._refused(params):
                     reply(answer_to_call(decoded, ToolOutcome.error(why)))
-                case Request(id, "tools/call"):
+                case JsonRpcRequest(id, "tools/call"):
                     call = _Call(self, decoded, reply)
                     self._waiting[id] = call.answered
                     try:
@@ -173,10 +173,10 @@ class RelayConnection:
                     except Exception as error:  # there is no longer a turn for it
                         del self._waiting[id]
                         reply(_error(id, INTERNAL_ERROR, f"it cannot run now: {error}"))
-                case Request(id):
+                case JsonRpcRequest(id):
                     self._waiting[id] = reply
                     self._put(decoded)
-                case Notification("notifications/cancelled", params):
+                case JsonRpcNotification("notifications/cancelled", params):
                     self._put(decoded)
                     id = params.get("requestId") if isinstance(params, dict) else None
                     if isinstance(id, str | int) and id in self._waiting:
@@ -328,4 +328,4 @@ def _refusal(id: Id, why: str) -> JsonObject:
 
 
 def _error(id: Id, code: int, message: str) -> Message:
-    return {"jsonrpc": "2.0", "id": id, "error": RpcError(code, message)}
+    return {"jsonrpc": "2.0", "id": id, "error": JsonRpcError(code, message)}

@@ -16,7 +16,7 @@ from .._model.content import JsonObject
 from .._session.session import Session
 from .._session.turn import Turn
 from .._wire.jsonrpc import INTERNAL_ERROR, Id
-from .._wire.mcp import CallTool, CancelTool, Listen, McpServer, Message, ToolOutcome
+from .._wire.mcp import CallTool, CancelTool, ListenForChanges, McpToolServer, Message, ToolOutcome
 from .checked import checked_tools
 from .lent import OWN_NAME
 from .tools import Tool, ToolContext, call_tool
@@ -198,7 +198,7 @@ class ToolConnection:
     def __init__(self, server: ToolServer, notify: Notify) -> None:
         self._server = server
         self._notify = notify
-        self._mcp = McpServer(server.name, VERSION, [tool.info for tool in server.tools])
+        self._mcp = McpToolServer(server.name, VERSION, [tool.info for tool in server.tools])
         self._running: dict[Id, ToolContext] = {}
         self._listening: dict[Id, Reply] = {}
         server._connections.add(self)
@@ -226,7 +226,7 @@ class ToolConnection:
             case CallTool() as call:
                 turn = None if background else self._server._turn()
                 self._start(call, turn, spawn, reply)
-            case Listen(request_id, acknowledgement):
+            case ListenForChanges(request_id, acknowledgement):
                 self._listening[request_id] = reply
                 self._notify(acknowledgement)
             case CancelTool(request_id):

@@ -122,7 +122,7 @@ class AcpViewer(ForeignViewer):
         """Defaults for values that `session/new` leaves out."""
         self._greeted = False
         self._sessions: dict[Feed, _Attached] = {}
-        self._calls: OurCalls = rpc.Calls()
+        self._calls: OurCalls = rpc.OutstandingCalls()
         self._talks = Sessions(hub, lambda: self._client, self)
         self._questions = Questions(
             self._talks, self._calls, lambda: answering(self._client.who, self.via)
@@ -141,24 +141,24 @@ class AcpViewer(ForeignViewer):
         except RemoteProtocolError as error:
             self._refuse(None, rpc.INVALID_REQUEST, str(error))
             return
-        first = isinstance(said, rpc.Request) and said.method == "initialize"
+        first = isinstance(said, rpc.JsonRpcRequest) and said.method == "initialize"
         if not self._greeted and not first:
             why = "the first message must be `initialize`"
-            if isinstance(said, rpc.Request):
+            if isinstance(said, rpc.JsonRpcRequest):
                 self._refuse(said.id, rpc.INVALID_REQUEST, why)
             self.end(Code.OUT_OF_ORDER, why)
-        elif isinstance(said, rpc.Response):
+        elif isinstance(said, rpc.JsonRpcResponse):
             take, _ = self._calls.take(said.id)
             if take is not None:
                 take(said)
-        elif isinstance(said, rpc.Notification):
+        elif isinstance(said, rpc.JsonRpcNotification):
             self._notified(said)
         else:
             self._requested(said)
 
     # --- requests from the client
 
-    def _requested(self, request: rpc.Request) -> None:
+    def _requested(self, request: rpc.JsonRpcRequest) -> None:
         id = request.id
         try:
             known = _METHODS.get(request.method)
@@ -464,7 +464,7 @@ class AcpViewer(ForeignViewer):
 
     # --- notifications from the client
 
-    def _notified(self, said: rpc.Notification) -> None:
+    def _notified(self, said: rpc.JsonRpcNotification) -> None:
         """Handle a notification. Unknown or invalid ones are ignored, as the protocol requires."""
         if self.role == "viewer":
             return

@@ -22,10 +22,10 @@ class _Waiting:
     def __init__(self, session: str) -> None:
         self.session = session
         self.over = trio.Event()
-        self.answer: rpc.Response | None = None
+        self.answer: rpc.JsonRpcResponse | None = None
         """The answer; None if there will be none."""
 
-    def take(self, said: rpc.Response) -> None:
+    def take(self, said: rpc.JsonRpcResponse) -> None:
         """Take the answer."""
         self.answer = said
         self.over.set()
@@ -117,7 +117,7 @@ class Editor:
     def fail_all(self, why: str) -> None:
         """Fail all open requests, because an answer was lost and its request is unknown."""
         for waiting in self._waiting.values():
-            waiting.take(rpc.Response(None, error=rpc.RpcError(rpc.INTERNAL_ERROR, why)))
+            waiting.take(rpc.JsonRpcResponse(None, error=rpc.JsonRpcError(rpc.INTERNAL_ERROR, why)))
 
     def leave(self, session: str) -> None:
         """Handle that the client no longer views this session."""

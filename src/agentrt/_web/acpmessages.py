@@ -226,12 +226,12 @@ def answered(id: rpc.Id, **result: Any) -> bytes:
 
 def failed(id: rpc.Id, code: int, message: str, data: Any = None) -> bytes:
     """Encode the error of a request."""
-    return pack(jsonrpc="2.0", id=id, error=rpc.RpcError(code, message, data))
+    return pack(jsonrpc="2.0", id=id, error=rpc.JsonRpcError(code, message, data))
 
 
-OurCalls: TypeAlias = rpc.Calls[Callable[[rpc.Response], None]]
+OurCalls: TypeAlias = rpc.OutstandingCalls[Callable[[rpc.JsonRpcResponse], None]]
 """The server's requests to one client, each with the function that takes its answer."""
 
 
-def unanswered(said: rpc.Response) -> None:
+def unanswered(said: rpc.JsonRpcResponse) -> None:
     """Ignore an answer that nothing waits for any more."""

@@ -61,7 +61,7 @@ class Questions:
         """Forget the questions of a session."""
         self._open.pop(feed, None)
 
-    def _answered(self, asked: _Asked, said: rpc.Response) -> None:
+    def _answered(self, asked: _Asked, said: rpc.JsonRpcResponse) -> None:
         """Take the client's answer. An answer that fits no option, or a missing one, never counts
         as yes.
         """

@@ -43,7 +43,7 @@ class Relay(Peer):
 
     async def take(self, text: str) -> None:
         said = _parsed(text)
-        if isinstance(said, rpc.Request):
+        if isinstance(said, rpc.JsonRpcRequest):
             if said.method == "session/new" and self._defaults:
                 text = self._with_defaults(said)
             self._open[said.id] = None
@@ -56,7 +56,7 @@ class Relay(Peer):
         except ConnectionClosed:
             await trio.sleep_forever()  # `next_message` reports it
 
-    def _with_defaults(self, request: rpc.Request) -> str:
+    def _with_defaults(self, request: rpc.JsonRpcRequest) -> str:
         """Return the request with the defaults for values that the client leaves out."""
         params = dict(request.params) if isinstance(request.params, dict) else {}
         meta = params.get("_meta")
@@ -69,15 +69,17 @@ class Relay(Peer):
         params["_meta"] = {**meta, "agentrt": {**usual, **said}}
         return rpc.request_line(request.id, request.method, params)[:-1].decode()
 
-    def _shortened(self, said: rpc.Request | rpc.Notification | rpc.Response | None) -> str:
+    def _shortened(
+        self, said: rpc.JsonRpcRequest | rpc.JsonRpcNotification | rpc.JsonRpcResponse | None
+    ) -> str:
         """Return a replacement for a message that is too large for the server. Empty if there is
         none; the client gets an error then.
         """
         why = f"the message is larger than {self._limit} bytes, which the server does not take"
-        if isinstance(said, rpc.Response):
-            error = rpc.RpcError(rpc.INTERNAL_ERROR, why)
+        if isinstance(said, rpc.JsonRpcResponse):
+            error = rpc.JsonRpcError(rpc.INTERNAL_ERROR, why)
             return rpc.error_line(said.id, error)[:-1].decode()
-        id = said.id if isinstance(said, rpc.Request) else None
+        id = said.id if isinstance(said, rpc.JsonRpcRequest) else None
         self._open.pop(id, None)
         self._say(failed(id, rpc.INVALID_REQUEST, why))
         return ""
@@ -95,7 +97,7 @@ class Relay(Peer):
             message = await self._received()
             if message is not None:
                 said = _parsed(message)
-                if isinstance(said, rpc.Response):
+                if isinstance(said, rpc.JsonRpcResponse):
                     self._open.pop(said.id, None)
                 return message.encode()
         return self._ours.popleft()
@@ -140,7 +142,7 @@ class Relay(Peer):
             await self._socket.aclose()
 
 
-def _parsed(text: str) -> rpc.Request | rpc.Notification | rpc.Response | None:
+def _parsed(text: str) -> rpc.JsonRpcRequest | rpc.JsonRpcNotification | rpc.JsonRpcResponse | None:
     """Parse a message. Returns None if it is not valid; its recipient reports that."""
     try:
         return rpc.parse(decode_strictly(text))

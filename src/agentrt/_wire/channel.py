@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from .._model.driver import Effect, Write
 from .._model.events import Notice
-from .._model.repeats import Repeats
+from .._model.repeats import NoticeLimiter
 from .json import DECODE_ERRORS, repair
-from .jsonrpc import Calls, Response, notification_line, request_line
+from .jsonrpc import JsonRpcResponse, OutstandingCalls, notification_line, request_line
 from .lenient import lenient
 from .lines import Lines
 from .long_lines import LongLine
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Struct)
 
 _json: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
-Then: TypeAlias = Callable[[Response], None]
+Then: TypeAlias = Callable[[JsonRpcResponse], None]
 """Processes the answer to a request."""
 
 _STRAYS = {
@@ -41,8 +41,8 @@ class Channel:
         self.out: list[Effect] = []
         self.counts: Counter[str] = Counter()
         """The number of occurrences of each notice, reported or not."""
-        self._repeats = Repeats()
-        self._calls: Calls[Then] = Calls()
+        self._repeats = NoticeLimiter()
+        self._calls: OutstandingCalls[Then] = OutstandingCalls()
 
     def take(self) -> list[Effect]:
         """Return the collected effects and forget them."""
@@ -71,7 +71,7 @@ class Channel:
         """Forget a request that was never written."""
         self._calls.take(id)
 
-    def answered(self, response: Response) -> None:
+    def answered(self, response: JsonRpcResponse) -> None:
         """Pass an answer to its callback. An answer without a request is reported."""
         if response.id is None and response.error is not None:
             self.notice(
@@ -157,12 +157,14 @@ class Channel:
         about: str = "",
         times: int = 1,
     ) -> None:
-        """Count a notice and report it unless it was reported often before; see `Repeats.rarer`."""
+        """Count a notice and report it unless it was reported often before; see
+        `NoticeLimiter.worth_reporting`.
+        """
         self.counts[code] += times
         notice = Notice(level, code, message, data)
-        self.out += self._repeats.rarer(notice, about=about, times=times)
+        self.out += self._repeats.worth_reporting(notice, about=about, times=times)
 
-    def _late(self, response: Response) -> None:
+    def _late(self, response: JsonRpcResponse) -> None:
         self.notice(
             "info",
             "late_response",

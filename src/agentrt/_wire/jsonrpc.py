@@ -1,8 +1,9 @@
 """JSON-RPC 2.0, as used by both ends of a pipe: envelopes, ids, errors.
 
-`parse` sorts a decoded message into `Request`, `Notification` or `Response`; `Calls` matches
-responses with agentrt's own requests. Each side numbers its own requests, so the same id is often
-in use in both directions. The peer's ids are kept apart from agentrt's.
+`parse` sorts a decoded message into `JsonRpcRequest`, `JsonRpcNotification` or `JsonRpcResponse`;
+`OutstandingCalls` matches responses with agentrt's own requests. Each side numbers its own
+requests, so the same id is often in use in both directions. The peer's ids are kept apart from
+agentrt's.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
-LONGEST_ID = 1000
+MAX_ID_CHARS = 1000
 """Characters of an id: it is kept and sent back, and many may be open."""
 
 Id: TypeAlias = int | float | str | None
@@ -31,7 +32,7 @@ valid id, although Python treats it as an int.
 """
 
 
-class RpcError(Struct, omit_defaults=True):
+class JsonRpcError(Struct, omit_defaults=True):
     """The error of a failed request. Useful detail is usually in `data`."""
 
     code: int
@@ -39,7 +40,7 @@ class RpcError(Struct, omit_defaults=True):
     data: Any = None
 
 
-class Request(Struct):
+class JsonRpcRequest(Struct):
     """Requires an answer with the same `id`.
 
     `params` is the sent value, or None if there was none.
@@ -50,14 +51,14 @@ class Request(Struct):
     params: Any
 
 
-class Notification(Struct):
+class JsonRpcNotification(Struct):
     """Requires no answer."""
 
     method: str
     params: Any
 
 
-class Response(Struct):
+class JsonRpcResponse(Struct):
     """The answer to a request of agentrt.
 
     An error with the `id` None reports that a message was not understood, without naming it.
@@ -65,10 +66,10 @@ class Response(Struct):
 
     id: Id
     result: Any = None
-    error: RpcError | None = None
+    error: JsonRpcError | None = None
 
 
-def parse(message: Any) -> Request | Notification | Response:
+def parse(message: Any) -> JsonRpcRequest | JsonRpcNotification | JsonRpcResponse:
     """Classify a decoded message. Raises `RemoteProtocolError` if it is none of the three.
 
     Common deviations are tolerated: a missing `jsonrpc`, `error: null` next to a result, a string
@@ -80,43 +81,47 @@ def parse(message: Any) -> Request | Notification | Response:
     id = message.get("id")
     if isinstance(id, bool | list | dict):
         raise RemoteProtocolError(f"not a message: its id is a {type(id).__name__}")
-    if isinstance(id, str) and len(id) > LONGEST_ID:
+    if isinstance(id, str) and len(id) > MAX_ID_CHARS:
         raise RemoteProtocolError(f"not a message: its id has {len(id)} characters")
     method = message.get("method")
     if isinstance(method, str):
         params = message.get("params")
-        return Request(id, method, params) if "id" in message else Notification(method, params)
+        return (
+            JsonRpcRequest(id, method, params)
+            if "id" in message
+            else JsonRpcNotification(method, params)
+        )
     if method is not None:
         raise RemoteProtocolError("not a message: its method is no string")
     error = message.get("error")
     if error is not None:
-        return Response(id, error=read_error(error))
+        return JsonRpcResponse(id, error=read_error(error))
     if "id" not in message:
         raise RemoteProtocolError("not a message: no method and no id")
     if "result" in message:
-        return Response(id, message["result"])
+        return JsonRpcResponse(id, message["result"])
     if "error" in message:
-        return Response(id, error=RpcError(INTERNAL_ERROR, "failed without a reason"))
+        return JsonRpcResponse(id, error=JsonRpcError(INTERNAL_ERROR, "failed without a reason"))
     raise RemoteProtocolError("not a message: no method, no result and no error")
 
 
-def read_error(error: Any) -> RpcError:
+def read_error(error: Any) -> JsonRpcError:
     """Convert an error object, or another value sent instead of one, without losing content."""
     if isinstance(error, str):
-        return RpcError(INTERNAL_ERROR, error)
+        return JsonRpcError(INTERNAL_ERROR, error)
     if not isinstance(error, dict):
-        return RpcError(INTERNAL_ERROR, "failed", error)
+        return JsonRpcError(INTERNAL_ERROR, "failed", error)
     code, message, data = error.get("code"), error.get("message"), error.get("data")
     if type(code) is int and isinstance(message, str):
-        return RpcError(code, message, data)
-    return RpcError(
+        return JsonRpcError(code, message, data)
+    return JsonRpcError(
         code if type(code) is int else INTERNAL_ERROR,
         message if isinstance(message, str) else "failed",
         error,
     )
 
 
-class Calls(Generic[T]):
+class OutstandingCalls(Generic[T]):
     """The requests of agentrt that wait for an answer, each with its purpose (`T`)."""
 
     def __init__(self) -> None:
@@ -179,6 +184,6 @@ def result_line(id: Id, result: Any) -> bytes:
     return encode_line({"jsonrpc": "2.0", "id": id, "result": result})
 
 
-def error_line(id: Id, error: RpcError) -> bytes:
+def error_line(id: Id, error: JsonRpcError) -> bytes:
     """Encode an answer with an error."""
     return encode_line({"jsonrpc": "2.0", "id": id, "error": error})

@@ -6,9 +6,9 @@ from io import BytesIO
 from typing import Final
 
 from .._limits import Limits
-from .long_lines import LONG, PIECE, LongLine
+from .long_lines import LONG_LINE_BYTES, PIECE_BYTES, LongLine
 
-SMALL: Final = 4 * 1024
+SMALL_LINE_BYTES: Final = 4 * 1024
 """Bytes below which a piece of a line is appended to the piece before: a separate piece costs a
 list entry and an object.
 """
@@ -24,9 +24,9 @@ class Lines:
     A line longer than `limit` is skipped up to its newline and its size is added to `oversized`.
     The part already kept is freed as soon as the limit is exceeded.
 
-    With `long_apart`, a line of more than `LONG` bytes that comes in several reads is not returned
-    but added to `long`, for the caller to take and clear. It precedes the lines that `feed`
-    returns.
+    With `long_apart`, a line of more than `LONG_LINE_BYTES` bytes that comes in several reads is
+    not returned but added to `long`, for the caller to take and clear. It precedes the lines that
+    `feed` returns.
     """
 
     def __init__(self, limit: int = Limits().line, *, long_apart: bool = False) -> None:
@@ -42,7 +42,7 @@ class Lines:
         """Bytes in `_pieces`."""
         self._skipped = 0
         """Bytes of an oversized line that is being skipped; 0 if there is none."""
-        self._long_from = LONG if long_apart else limit
+        self._long_from = LONG_LINE_BYTES if long_apart else limit
         self._long: LongLine | None = None
         """The unfinished line, if it is a long one; it is not in `_pieces` in that case."""
 
@@ -63,8 +63,8 @@ class Lines:
             if self._size > self._long_from:
                 self._long = LongLine()
                 for piece in self._taken():
-                    for at in range(0, len(piece), PIECE):
-                        self._long.feed(piece[at : at + PIECE])
+                    for at in range(0, len(piece), PIECE_BYTES):
+                        self._long.feed(piece[at : at + PIECE_BYTES])
             return b""
         if cut == len(data):
             return b"".join((*self._taken(), data)) if self._size else data
@@ -75,7 +75,7 @@ class Lines:
     def _keep(self, piece: bytes) -> None:
         """Keep a further piece of the line."""
         last = self._pieces[-1] if self._pieces else None
-        if len(piece) >= SMALL:
+        if len(piece) >= SMALL_LINE_BYTES:
             self._pieces.append(piece)
         elif isinstance(last, bytearray):
             last += piece

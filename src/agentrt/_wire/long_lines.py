@@ -14,22 +14,22 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from .._errors import RemoteProtocolError
-from .._model.growing import Growing
+from .._model.growing import GrowingText
 from .json import DECODE_ERRORS, repair, without_surrogates
 
 T = TypeVar("T")
 
-LONG: Final = 2 * 1024 * 1024
+LONG_LINE_BYTES: Final = 2 * 1024 * 1024
 """Bytes from which on a line is a long one. Decoding this many takes a few milliseconds, which is
 half of the time that decoding in pieces takes.
 """
 
-STRUCTURE: Final = 4 * 1024 * 1024
+MAX_STRUCTURE_BYTES: Final = 4 * 1024 * 1024
 """Bytes of a long line outside of long strings. They are decoded in one step and are the most
 expensive: a megabyte of empty objects takes 40 ms and 25 MB.
 """
 
-PIECE: Final = 64 * 1024
+PIECE_BYTES: Final = 64 * 1024
 """Bytes of a string that are decoded at a time. A shorter string is not a long one."""
 
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
@@ -64,7 +64,7 @@ class LongLine:
         """The content of an unfinished string that is not decoded yet."""
         self._escape = b""
         """A backslash at the end of the data so far."""
-        self._begun = Growing()
+        self._begun = GrowingText()
         """The decoded part of that string."""
         self._strings: list[str] = []
         self._refusal: str | None = None
@@ -81,8 +81,10 @@ class LongLine:
                 self._refuse(str(error))
             if self._rest.isspace():
                 self._rest.clear()  # nothing has come yet
-            if len(self._rest) > STRUCTURE:
-                self._refuse(f"not a message: more than {STRUCTURE} bytes of it are no text")
+            if len(self._rest) > MAX_STRUCTURE_BYTES:
+                self._refuse(
+                    f"not a message: more than {MAX_STRUCTURE_BYTES} bytes of it are no text"
+                )
 
     @property
     def blank(self) -> bool:
@@ -144,14 +146,14 @@ class LongLine:
         whole = len(data)
         if data.endswith(b"\\") and _escapes(data[at:], whole - at - 1):
             whole -= 1
-        if len(self._string) + whole - at < PIECE or not self._take_piece(data[at:whole]):
+        if len(self._string) + whole - at < PIECE_BYTES or not self._take_piece(data[at:whole]):
             end = _quote(data, at)
             if end >= 0:
                 self._string += data[at:end]
                 self._close()
                 return end + 1
             self._string += data[at:whole]
-            if len(self._string) >= PIECE:
+            if len(self._string) >= PIECE_BYTES:
                 cut = _whole(self._string)
                 self._begun.append(self._text(self._string[:cut]))
                 del self._string[:cut]
@@ -181,7 +183,7 @@ class LongLine:
             self._begun.append(self._text(self._string))
             self._strings.append(str(self._begun))
             self._rest += _MARK
-            self._begun = Growing()
+            self._begun = GrowingText()
         else:
             self._rest += b'"' + self._string + b'"'
         self._string = None
@@ -200,7 +202,7 @@ class LongLine:
     def _refuse(self, why: str) -> None:
         self._refusal = why
         self._rest, self._string = bytearray(), None
-        self._begun, self._strings = Growing(), []
+        self._begun, self._strings = GrowingText(), []
 
 
 def _finite(number: str) -> float | None:

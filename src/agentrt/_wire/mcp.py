@@ -1,8 +1,8 @@
 """A minimal MCP server that supports only tools.
 
-Sans-I/O: `McpServer.receive` takes one JSON-RPC message and returns the action to take. It tracks
-the running calls, so that each is answered exactly once, or not at all if its client has cancelled
-it. Each client needs its own server object, because ids are the client's own.
+Sans-I/O: `McpToolServer.receive` takes one JSON-RPC message and returns the action to take. It
+tracks the running calls, so that each is answered exactly once, or not at all if its client has
+cancelled it. Each client needs its own server object, because ids are the client's own.
 
 Both eras of the protocol are supported: with a handshake (2024-11-05 to 2025-11-25) and stateless
 (2026-07-28), where each request names its revision and `server/discover` replaces the handshake.
@@ -26,9 +26,9 @@ from .jsonrpc import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     Id,
-    Notification,
-    Request,
-    RpcError,
+    JsonRpcError,
+    JsonRpcNotification,
+    JsonRpcRequest,
     parse,
 )
 
@@ -80,7 +80,7 @@ class ToolOutcome(Struct, rename={"structured": "structuredContent", "is_error":
 
 
 class CallTool(Struct, frozen=True):
-    """Run a tool; answer with `McpServer.reply` or `McpServer.refuse`."""
+    """Run a tool; answer with `McpToolServer.reply` or `McpToolServer.refuse`."""
 
     request_id: Id
     name: str
@@ -96,11 +96,11 @@ class CancelTool(Struct, frozen=True):
     reason: str = ""
 
 
-class Listen(Struct, frozen=True):
+class ListenForChanges(Struct, frozen=True):
     """The client subscribes to changes.
 
     Send `acknowledgement` first. When there are no more changes to report, answer with
-    `McpServer.end_listening`.
+    `McpToolServer.end_listening`.
     """
 
     request_id: Id
@@ -121,7 +121,7 @@ class _CallParams(Struct):
     meta: JsonObject | None = field(name="_meta", default=None)
 
 
-class McpServer:
+class McpToolServer:
     """One client's view of a set of tools."""
 
     def __init__(self, name: str, version: str, tools: Iterable[ToolInfo] = ()) -> None:
@@ -139,7 +139,7 @@ class McpServer:
 
     def receive(
         self, message: bytes | bytearray | JsonObject
-    ) -> Message | CallTool | CancelTool | Listen | None:
+    ) -> Message | CallTool | CancelTool | ListenForChanges | None:
         """Process one message and return the action to take.
 
         The action is to send a reply, call a tool, stop a call or let the client listen; None means
@@ -151,9 +151,9 @@ class McpServer:
             return _error(None, PARSE_ERROR, str(error))
         try:
             match parse(decoded):
-                case Request(id, method, params):
+                case JsonRpcRequest(id, method, params):
                     return self._request(id, method, params)
-                case Notification("notifications/cancelled", params):
+                case JsonRpcNotification("notifications/cancelled", params):
                     return self._cancelled(params)
         except RemoteProtocolError as error:
             return _error(None, INVALID_REQUEST, str(error))
@@ -208,11 +208,15 @@ class McpServer:
         meta = {_SUBSCRIPTION_KEY: request_id}
         return _result(request_id, {"resultType": "complete", "_meta": meta})
 
-    def _request(self, id: Id, method: str, params: Any) -> Message | CallTool | Listen | None:
+    def _request(
+        self, id: Id, method: str, params: Any
+    ) -> Message | CallTool | ListenForChanges | None:
         version = stateless_version(params)
         if version is not None and version not in STATELESS:
             data = {"supported": [*STATELESS, *VERSIONS], "requested": version}
-            error = RpcError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", data)
+            error = JsonRpcError(
+                UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", data
+            )
             return {"jsonrpc": "2.0", "id": id, "error": error}
         match method:
             case "tools/call":
@@ -259,7 +263,7 @@ class McpServer:
             },
         )
 
-    def _listen(self, id: Id, params: Any) -> Message | Listen | None:
+    def _listen(self, id: Id, params: Any) -> Message | ListenForChanges | None:
         try:
             wanted = msgspec.convert(params, _ListenParams).notifications
         except msgspec.ValidationError as error:
@@ -272,7 +276,7 @@ class McpServer:
             "_meta": {_SUBSCRIPTION_KEY: id},
         }
         method = "notifications/subscriptions/acknowledged"
-        return Listen(id, {"jsonrpc": "2.0", "method": method, "params": params})
+        return ListenForChanges(id, {"jsonrpc": "2.0", "method": method, "params": params})
 
     def _call(self, id: Id, params: Any, *, stateless: bool = False) -> Message | CallTool | None:
         try:
@@ -337,4 +341,4 @@ def _result(id: Id, result: object) -> Message:
 
 
 def _error(id: Id, code: int, message: str) -> Message:
-    return {"jsonrpc": "2.0", "id": id, "error": RpcError(code, message)}
+    return {"jsonrpc": "2.0", "id": id, "error": JsonRpcError(code, message)}

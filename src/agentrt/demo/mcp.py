@@ -16,7 +16,7 @@ import trio
 from msgspec import Struct
 
 from .._nesting import bare_errors
-from .._wire.jsonrpc import METHOD_NOT_FOUND, Request
+from .._wire.jsonrpc import METHOD_NOT_FOUND, JsonRpcRequest
 from .child import child
 from .files import Refused
 from .wire import Connection, JsonObject, RpcError
@@ -61,9 +61,9 @@ class Client:
         while (messages := await self._connection.receive()) is not None:
             for message in messages:
                 match message:
-                    case Request(id, "ping"):
+                    case JsonRpcRequest(id, "ping"):
                         self._connection.reply(id, {})
-                    case Request(id, method):
+                    case JsonRpcRequest(id, method):
                         error = RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
                         self._connection.refuse(id, error)
 

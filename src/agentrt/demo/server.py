@@ -31,8 +31,8 @@ from .._wire.jsonrpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Id,
-    Notification,
-    Request,
+    JsonRpcNotification,
+    JsonRpcRequest,
 )
 from . import commands
 from .answer import answer
@@ -169,17 +169,17 @@ class Agent:
                     await self._handle(message)
             self._nursery.cancel_scope.cancel(reason="the client is gone")
 
-    async def _handle(self, message: Request | Notification) -> None:
+    async def _handle(self, message: JsonRpcRequest | JsonRpcNotification) -> None:
         """Carry out a request or a notification. A request gets exactly one answer."""
         try:
             match message:
-                case Request(id, method, params):
+                case JsonRpcRequest(id, method, params):
                     await self._requested(id, method, params)
-                case Notification(method, params):
+                case JsonRpcNotification(method, params):
                     self._notified(method, params)
         except Exception as failed:
             error = _as_answer(failed)
-            if isinstance(message, Request):
+            if isinstance(message, JsonRpcRequest):
                 self._connection.refuse(message.id, error)
 
     def _notified(self, method: str, params: Any) -> None:

@@ -17,7 +17,7 @@ from .._errors import RemoteProtocolError
 from .._nesting import open_service_nursery
 from .._wire import jsonrpc
 from .._wire.json import decode
-from .._wire.jsonrpc import Id, Notification, Request, Response
+from .._wire.jsonrpc import Id, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse
 from .._wire.lines import Lines
 
 JsonObject = dict[str, Any]
@@ -36,7 +36,7 @@ class RpcError(Exception):
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.error = jsonrpc.RpcError(code, message, data)
+        self.error = jsonrpc.JsonRpcError(code, message, data)
 
 
 def _gone() -> RpcError:
@@ -60,7 +60,7 @@ class Connection:
         self._writing = False
         self._filled = trio.Event()
         self._sent = trio.lowlevel.ParkingLot()
-        self._calls: dict[Id, trio.MemorySendChannel[Response]] = {}
+        self._calls: dict[Id, trio.MemorySendChannel[JsonRpcResponse]] = {}
         self._next_id = 0
         self._gone = False
 
@@ -99,7 +99,7 @@ class Connection:
         id, self._next_id = self._next_id, self._next_id + 1
         if self._gone:
             raise _gone()
-        self._calls[id], answer = trio.open_memory_channel[Response](1)
+        self._calls[id], answer = trio.open_memory_channel[JsonRpcResponse](1)
         self._send(jsonrpc.request_line(id, method, params))
         try:
             response = await answer.receive()
@@ -152,7 +152,7 @@ class Connection:
 
     # --- receiving
 
-    async def receive(self) -> list[Request | Notification] | None:
+    async def receive(self) -> list[JsonRpcRequest | JsonRpcNotification] | None:
         """Return the requests and notifications of the next read; None if the other side has
         disconnected.
 
@@ -175,7 +175,7 @@ class Connection:
         self._lines.oversized.clear()
         return [message for message in messages if message is not None]
 
-    def _read(self, line: bytes | bytearray) -> Request | Notification | None:
+    def _read(self, line: bytes | bytearray) -> JsonRpcRequest | JsonRpcNotification | None:
         code = jsonrpc.PARSE_ERROR
         try:
             message: object = decode(line)
@@ -184,7 +184,7 @@ class Connection:
         except RemoteProtocolError as error:
             self.refuse(None, RpcError(code, str(error)))
             return None
-        if not isinstance(parsed, Response):
+        if not isinstance(parsed, JsonRpcResponse):
             return parsed
         call = self._calls.pop(parsed.id, None)
         if call is not None:

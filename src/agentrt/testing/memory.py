@@ -10,7 +10,7 @@ from itertools import count
 import trio
 
 from .._nesting import bare_errors
-from .._process.pipes import READ_SIZE, Transport
+from .._process.pipes import READ_BYTES, Transport
 
 _pids = count(100_000)
 
@@ -133,9 +133,9 @@ class MemoryAgent:
         if not self._stdout:
             return None if self._stdout_open else b""
         data = self._stdout.popleft()
-        if len(data) > READ_SIZE:
-            self._stdout.appendleft(data[READ_SIZE:])
-            data = data[:READ_SIZE]
+        if len(data) > READ_BYTES:
+            self._stdout.appendleft(data[READ_BYTES:])
+            data = data[:READ_BYTES]
         return data
 
     async def wait_readable(self) -> None:

@@ -23,7 +23,7 @@ from msgspec import Struct
 from .._agents import ProtocolName
 from .._errors import AgentrtError, RequestError
 from .._model.content import JsonObject
-from .._model.driver import Requested
+from .._model.driver import ServiceRequested
 from .._nesting import bare_errors
 from .._session.host import Service
 from .._session.session import Session
@@ -166,7 +166,7 @@ class Replay:
         """Services that answer the agent's requests as the recorded host did."""
         return dict.fromkeys(_SERVICES, self._serve)
 
-    async def _serve(self, asked: Requested) -> Any:
+    async def _serve(self, asked: ServiceRequested) -> Any:
         return await self._started[-1].serve(asked)
 
     async def enact(self, session: Session) -> None:
@@ -284,7 +284,7 @@ class _ReplayPlayer:
             if number < self._ends:
                 raise self._departed(f"the host did not say {said.what}", number)
 
-    async def serve(self, asked: Requested) -> Any:
+    async def serve(self, asked: ServiceRequested) -> Any:
         """Return the recorded host's answer to the same request. Raises `RequestError`."""
         said = (asked.method, asked.params)
         found = (n for n, (request, _) in enumerate(self._served) if request == said)

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from ..._errors import LocalProtocolError
 from ..._model.content import JsonObject
 from ..._model.events import Item, PermissionOpened, PermissionOption
-from ..._model.request_parts import TITLE, RequestPart, form_parts, request_parts
+from ..._model.request_parts import TITLE_CHARS, RequestPart, form_parts, request_parts
 from ..._model.reveal import reveal
 from ..._permissions.policies import Deny, choose_option
 from ..held import HeldSession
@@ -123,7 +123,7 @@ class Choice:
         self._keys: list[str] = []
         self._answers: dict[str, str] = {}
         """The valid answers, each with the id of its option."""
-        self.title = f"The agent asks: │ {revealed_line(request.title, TITLE)}"
+        self.title = f"The agent asks: │ {revealed_line(request.title, TITLE_CHARS)}"
         plain_kinds = [option.kind for option in request.options if not option.effect]
         for number, option in enumerate(request.options, 1):
             key, _, word = _KINDS.get(option.kind, ("", "", ""))
@@ -227,7 +227,9 @@ class Visit:
     def __init__(self, session: HeldSession, request: PermissionOpened) -> None:
         self._session = session
         self._request = request
-        self.title = f"The agent asks you to visit a page: │ {revealed_line(request.title, TITLE)}"
+        self.title = (
+            f"The agent asks you to visit a page: │ {revealed_line(request.title, TITLE_CHARS)}"
+        )
 
     def offered(self, width: int) -> list[str]:
         return ["  y  I have been there", "  n  I will not"]
@@ -264,7 +266,7 @@ class Form:
         self._left = fields
         self._values: JsonObject = {}
         self._began = False
-        title = revealed_line(request.title, TITLE)
+        title = revealed_line(request.title, TITLE_CHARS)
         self.title = f"The agent asks: │ {title}\n  (Ctrl-D answers nothing)"
 
     def offered(self, width: int) -> list[str]:
