@@ -119,7 +119,7 @@ async def works(host: str) -> Any:
         await there.opened()
         try:
             yield {
-                "calls": lambda: there.call(there.session.drained),
+                "calls": lambda: there.call(there.session.wait_idle),
                 "turns": lambda: there.read("BENCH turn"),
                 "stream": lambda: there.read(flood),
             }
@@ -134,7 +134,7 @@ async def works(host: str) -> Any:
         opening = agentrt.open_session
     async with opening(program(), cwd="/") as session:
         yield {
-            "calls": session.drained,
+            "calls": session.wait_idle,
             "turns": lambda: read(session, "BENCH turn"),
             "stream": lambda: read(session, flood),
         }

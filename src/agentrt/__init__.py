@@ -37,6 +37,7 @@ _HOMES = {
     "query": "_runtime.query",
     "Query": "_runtime.query",
     "Session": "_session.session",
+    "SessionQueue": "_session.queue",
     "Turn": "_session.turn",
     "TurnResult": "_model.result",
     "Prompt": "_model.content",

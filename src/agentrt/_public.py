@@ -43,6 +43,7 @@ from ._runtime.register import SessionInfo as SessionInfo
 from ._runtime.runtime import Runtime as Runtime
 from ._runtime.runtime import open_runtime as open_runtime
 from ._session.core import When as When
+from ._session.queue import SessionQueue as SessionQueue
 from ._session.session import Session as Session
 from ._session.turn import Turn as Turn
 from ._tools.hooks import hook as hook

@@ -69,7 +69,7 @@ async def prompted(
                 events.append(event)
                 if not isinstance(event, agentrt.PermissionOpened):
                     continue
-                if event.request not in session.permissions:
+                if event.request not in session.pending_permissions:
                     continue  # the policy has answered
                 wanted = [o for o in event.options if o.kind == choose and o.id not in avoid]
                 if choose is not None and wanted:

@@ -76,9 +76,9 @@ async def test_a_background_agent_outlives_its_turn_and_is_followed_by_another(l
         async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
             result = await session.run(prompt_for(script))
             assert session.state.turn is None  # nobody need wait for it
-            assert [task.status for task in session.tasks.values()] == ["running"]
+            assert [task.status for task in session.background_tasks.values()] == ["running"]
             open_gate(lab)
-        assert [task.status for task in session.tasks.values()] == ["completed"]
+        assert [task.status for task in session.background_tasks.values()] == ["completed"]
     assert result.text == "Started."
     assert turns(story) == [("user", "completed"), ("agent", "completed")]
     assert items(story, result.turn) == [("user", False), ("tool", False), ("text", False)]
@@ -103,7 +103,7 @@ async def test_what_a_sub_agent_says_and_does_is_logged_below_its_call(
     with trio.fail_after(PATIENCE):
         async with session_with(lab, permissions=agentrt.allow_all) as (session, _):
             await session.run(prompt_for(script))
-            await session.drained()
+            await session.wait_idle()
         items = session.snapshot().items
     [call] = [item for item in items if item.tool is not None and item.parent is None]
     below = [item for item in items if item.parent == call.id]
@@ -119,7 +119,7 @@ async def test_what_a_sub_agent_says_and_does_is_logged_below_its_call(
     old = lab.agent == "claude-2.1.165" and background is True
     assert touch.status == ("denied" if old else "completed")
     assert (lab.work / "sub.txt").exists() is not old
-    tasks = list(session.tasks.values())
+    tasks = list(session.background_tasks.values())
     assert [(task.item, task.status) for task in tasks] == [(call.id, "completed")] * len(tasks)
     assert all(item.turn is None for item in below) or not tasks
     report = 'Agent "look" completed' if old else "All is well."
@@ -138,7 +138,7 @@ async def test_a_prompt_is_answered_while_an_agent_works_in_the_background(lab: 
         async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
             await session.run(prompt_for(script))
             result = await session.run("Please [[again]]")
-            assert [task.status for task in session.tasks.values()] == ["running"]
+            assert [task.status for task in session.background_tasks.values()] == ["running"]
             open_gate(lab)
     assert result.text == "Another answer."
     assert turns(story) == [("user", "completed"), ("user", "completed"), ("agent", "completed")]
@@ -193,7 +193,7 @@ async def test_a_question_of_a_background_agent_may_wait_for_a_viewer(lab: Lab) 
                         await session.run("Please [[again]]")  # it need not be answered first
                         session.answer(event.request, "allow_once")
                         break
-            await session.drained()
+            await session.wait_idle()
     assert (lab.work / "sub.txt").exists()
     assert turns(story) == [("user", "completed"), ("user", "completed"), ("agent", "completed")]
 
@@ -220,5 +220,5 @@ async def test_a_long_command_in_the_foreground_is_no_background_task(lab: Lab) 
     with trio.fail_after(PATIENCE):
         async with session_with(lab) as (session, story):
             await session.run(prompt_for(script))
-            assert session.tasks == {}
+            assert session.background_tasks == {}
     assert story.all(agentrt.events.TaskChanged) == []

@@ -204,7 +204,7 @@ async def test_prompts_that_wait_are_held_back_by_a_stop(lab: Lab) -> None:
             assert turn.result.by == "user"
             assert session.state.turn is None
             assert len(session.snapshot().queue) == 1
-            session.resume_queue()
+            session.queue.resume()
     assert [end.outcome for end in story.all(agentrt.TurnEnded)] == ["cancelled", "completed"]
 
 
@@ -228,11 +228,11 @@ async def test_a_cancel_spares_background_agents_and_they_can_be_stopped(lab: La
                         turn.cancel()
             assert turn.result.outcome == "cancelled"
             assert running(lab, SLEEP)
-            [agent] = [t for t in session.tasks.values() if t.kind == "local_agent"]
+            [agent] = [t for t in session.background_tasks.values() if t.kind == "local_agent"]
             assert agent.status == "running"
             await session.stop_task(agent.id)
-            await session.drained()
-            assert session.tasks[agent.id].status == "cancelled"
+            await session.wait_idle()
+            assert session.background_tasks[agent.id].status == "cancelled"
             await until(lambda: not running(lab, SLEEP))
 
 
@@ -252,8 +252,8 @@ async def test_a_cancel_can_be_made_to_stop_background_agents(lab: Lab) -> None:
                         turn.cancel()
             assert turn.result.outcome == "cancelled"
             await until(lambda: not running(lab, SLEEP))
-            await session.drained()
-            assert {task.status for task in session.tasks.values()} == {"cancelled"}
+            await session.wait_idle()
+            assert {task.status for task in session.background_tasks.values()} == {"cancelled"}
 
 
 async def test_a_cancel_spares_background_shells(lab: Lab) -> None:
@@ -271,11 +271,11 @@ async def test_a_cancel_spares_background_shells(lab: Lab) -> None:
                 async for event in turn:
                     if isinstance(event, agentrt.TextDelta):
                         turn.cancel()
-            [task] = session.tasks.values()
+            [task] = session.background_tasks.values()
             assert task.status == "running"
             open_gate(lab)
-            await session.drained()
-            assert [task.status for task in session.tasks.values()] == ["completed"]
+            await session.wait_idle()
+            assert [task.status for task in session.background_tasks.values()] == ["completed"]
     assert [end.outcome for end in story.all(agentrt.TurnEnded)] == ["cancelled", "completed"]
 
 

@@ -47,7 +47,7 @@ async def test_a_prompt_that_comes_while_text_streams_runs_as_the_next_turn(lab:
                 await until_said(session, "word")
                 session.steer("Please [[again]]")
                 session.steer("And [[again]]")
-            await session.drained()
+            await session.wait_idle()
     assert turn.result.text == "word " * 30
     assert turns(story) == [("user", "completed"), ("agent", "completed")]
     said = [e.text for e in story.all(agentrt.TextDelta)]
@@ -80,7 +80,7 @@ async def test_an_interrupt_by_its_own_name_reports_what_still_waits(lab: Lab) -
                 session.steer("Please [[again]]")
                 await trio.testing.wait_all_tasks_blocked(0.05)  # it has been written
                 receipt = await session.call("interrupt")
-            await session.drained()
+            await session.wait_idle()
             idle = await session.call("interrupt", cancel_queued=True)
     assert turn.result.outcome == "cancelled"
     [waiting] = receipt["still_queued"]
@@ -124,7 +124,7 @@ async def test_mcp_servers_are_added_switched_connected_anew_and_removed(lab: La
                         case agentrt.PermissionOpened(form=None):
                             turn.answer(event.request, "allow_once")
                         case agentrt.PermissionOpened():
-                            session.fill(event.request, {"count": 3})
+                            session.submit_form(event.request, {"count": 3})
                         case _:
                             pass
             removed = await claude.set_mcp_servers({})
@@ -147,16 +147,16 @@ async def test_a_running_command_can_be_sent_to_the_background(lab: Lab) -> None
         ):
             async with session.prompt(prompt_for(script)) as turn:
                 await until(lambda: story_tools(session))
-                while not session.tasks:
+                while not session.background_tasks:
                     await agentrt.claude.ClaudeControl(session).send_to_background()
                     await trio.sleep(0.1)
             assert turn.result.text == "Left it."
-            [task] = session.tasks.values()
+            [task] = session.background_tasks.values()
             assert task.status == "running"
             output = await agentrt.claude.ClaudeControl(session).task_output(task.id)
             open_gate(lab)
-            await session.drained()
-            assert session.tasks[task.id].status == "completed"
+            await session.wait_idle()
+            assert session.background_tasks[task.id].status == "completed"
     assert output.total_bytes >= len(output.output) >= 0
     assert turns(story) == [("user", "completed"), ("agent", "completed")]
 

@@ -88,8 +88,8 @@ async def test_background_work_ends_with_the_session(lab: Lab) -> None:
         async with session_with(lab, permissions=agentrt.allow_all, limits=LADDER) as (session, _):
             await session.run(prompt_for(script))
             await until(lambda: running(lab, SLEEP))
-            assert [task.status for task in session.tasks.values()] == ["running"]
-        assert [task.status for task in session.tasks.values()] == ["cancelled"]
+            assert [task.status for task in session.background_tasks.values()] == ["running"]
+        assert [task.status for task in session.background_tasks.values()] == ["cancelled"]
         await nothing_of(lab)
 
 

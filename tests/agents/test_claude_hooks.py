@@ -98,7 +98,7 @@ async def test_hooks_are_asked_at_their_moments(lab: Lab) -> None:
         ) as (session, story):
             for prompt in MOMENTS:
                 await session.run(prompt, check=False)
-                await session.drained()
+                await session.wait_idle()
             await session.set_model("haiku")
             await until(lambda: set(asked) == events)  # some are not waited for
     assert Counter(asked)["UserPromptSubmit"] >= len(MOMENTS) - 1
@@ -144,7 +144,7 @@ async def test_every_event_may_be_hooked_and_the_rarer_ones_have_their_moments(l
                         case agentrt.PermissionOpened(form=None):
                             turn.answer(event.request, "allow_once")
                         case agentrt.PermissionOpened():
-                            session.fill(event.request, {"count": 3})
+                            session.submit_form(event.request, {"count": 3})
                         case _:
                             pass
             await until_asked("Elicitation", "ElicitationResult", "Notification")
@@ -424,7 +424,10 @@ def shop(lab: Lab) -> Answer:
 @pytest.mark.parametrize(
     ("reply", "told"),
     [
-        (lambda s, key: s.fill(key, {"count": 3}), '{"action": "accept", "content": {"count": 3}}'),
+        (
+            lambda s, key: s.submit_form(key, {"count": 3}),
+            '{"action": "accept", "content": {"count": 3}}',
+        ),
         (lambda s, key: s.dismiss(key), '{"action": "cancel"}'),
     ],
     ids=["filled", "dismissed"],

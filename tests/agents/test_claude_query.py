@@ -106,7 +106,7 @@ async def test_a_background_shell_that_ends_later_is_waited_for_with_what_follow
 
     query, events = await ask(lab, prompt_for(script), watch=watch, permissions=agentrt.allow_all)
     assert said(events).endswith("The shell is done.")
-    assert [task.status for task in query.session.tasks.values()] == ["completed"]
+    assert [task.status for task in query.session.background_tasks.values()] == ["completed"]
     turns = [event.origin for event in events if isinstance(event, agentrt.TurnStarted)]
     assert turns == ["user", "agent"]
 
@@ -138,7 +138,7 @@ async def test_a_shell_that_ends_in_its_own_turn_delays_nothing(lab: Lab) -> Non
     ]
     query, events = await ask(lab, prompt_for(script), permissions=agentrt.allow_all)
     assert said(events).startswith("All done.")
-    assert [task.status for task in query.session.tasks.values()] == ["completed"]
+    assert [task.status for task in query.session.background_tasks.values()] == ["completed"]
 
 
 async def test_a_shell_that_was_stopped_owes_nothing(lab: Lab) -> None:
@@ -155,10 +155,10 @@ async def test_a_shell_that_was_stopped_owes_nothing(lab: Lab) -> None:
             async for event in query:
                 if isinstance(event, agentrt.TurnEnded):
                     await until(lambda: running(lab, "sleep 297"))
-                    [task] = query.session.tasks
+                    [task] = query.session.background_tasks
                     await query.session.stop_task(task)
         await until(lambda: not running(lab, "sleep 297"))
-    assert query.session.tasks[task].status == "cancelled"
+    assert query.session.background_tasks[task].status == "cancelled"
 
 
 async def test_a_shell_that_never_ends_is_waited_for_no_longer_than_the_limit(lab: Lab) -> None:
@@ -169,7 +169,7 @@ async def test_a_shell_that_never_ends_is_waited_for_no_longer_than_the_limit(la
         limits=agentrt.Limits(drain=0.5),
     )
     assert said(events) == "Started."
-    assert [task.status for task in query.session.tasks.values()] == ["cancelled"]
+    assert [task.status for task in query.session.background_tasks.values()] == ["cancelled"]
 
 
 async def test_the_prompts_may_go_on_after_the_last_one(lab: Lab) -> None:

@@ -99,7 +99,7 @@ async def test_questions_to_a_person_are_a_form(lab: Lab) -> None:
                     assert event.form is not None
                     [(question, field)] = event.form["properties"].items()
                     assert [choice["const"] for choice in field["oneOf"]] == ["Red", "Blue"]
-                    session.fill(event.request, {question: "Blue"})
+                    session.submit_form(event.request, {question: "Blue"})
     [(tool, status)] = story.tools()
     assert (status, turn.result.text) == ("completed", "Thank you.")
     assert "Which colour?" in output_of(session, tool)

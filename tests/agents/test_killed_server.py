@@ -189,7 +189,7 @@ async def test_an_agent_that_has_lost_the_conversation_is_told_what_was_said(
         async with open_store(tmp_path / "kept.db") as store:
             agent = agent_of(lab)
             async with open_session(
-                agent, cwd=lab.work, env=lab.env, trusted=True, journal=store
+                agent, cwd=lab.work, env=lab.env, trusted=True, store=store
             ) as session:
                 await session.run("Please [[text]]")
             (tmp_path / "elsewhere").mkdir()
@@ -202,7 +202,7 @@ async def test_an_agent_that_has_lost_the_conversation_is_told_what_was_said(
                         await session.run("Please [[again]]")
                     return
                 told = session.subscribe()
-                session.retell()
+                session.send_history()
                 await session.run("Please [[again]]")
             restarted = [e async for e in told if getattr(e, "code", "") == "agent_restarted"]
     assert [notice.data for notice in restarted] == [{"resumed": False}]

@@ -89,7 +89,7 @@ def test_a_task_that_is_cancelled_as_it_starts_a_turn_leaves_none_behind() -> No
                 with pytest.raises(asyncio.CancelledError):
                     await task
                 assert session.state.turn is None
-                assert session.queue == []
+                assert list(session.queue) == []
 
     run(main)
 
@@ -282,7 +282,7 @@ def test_a_handler_of_asyncio_is_cancelled_with_its_turn() -> None:
     async def main() -> None:
         async with fake_session(Incarnations(asking).start, permissions=policy) as session:
             async with session.prompt("go") as turn:
-                while not session.permissions:
+                while not session.pending_permissions:
                     await asyncio.sleep(0.001)
                 turn.cancel()
             assert turn.result.outcome == "cancelled"

@@ -33,7 +33,7 @@ async def test_no_turn_s_end_touches_what_an_agent_in_the_background_asks_and_ca
             async with session.prompt("stop") as turn:
                 turn.cancel()
             assert session.state.phase == "idle"
-            [question] = session.permissions.values()
+            [question] = session.pending_permissions.values()
             assert (question.title, question.background) == ("dig", True)
             asked = session.snapshot().items
             [about] = [item for item in asked if item.id == question.item]
@@ -60,9 +60,9 @@ async def test_a_question_of_the_background_ends_with_the_session() -> None:
     with trio.fail_after(20):
         async with opening as session:
             await session.run("dig")
-            assert session.permissions
+            assert session.pending_permissions
             await session.aclose()
-    assert session.permissions == {}
+    assert session.pending_permissions == {}
 
 
 class Reporter:

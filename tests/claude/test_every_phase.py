@@ -155,7 +155,7 @@ async def at_an_open_question(visit: Visit) -> None:
 async def with_background_work(visit: Visit) -> None:
     async def block(session: agentrt.Session) -> None:
         await session.run("go")
-        assert session.tasks
+        assert session.background_tasks
         await visit.now()
 
     await visit.run("endless_shell", block)

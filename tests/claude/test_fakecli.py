@@ -128,8 +128,8 @@ async def test_a_background_agent_outlives_its_turn_and_is_waited_for() -> None:
     async with session("background_agent") as s:
         await s.run("dig")
         assert s.state.turn is None
-        assert s.tasks["a1"].status == "running"
-    assert s.tasks["a1"].status == "completed"
+        assert s.background_tasks["a1"].status == "running"
+    assert s.background_tasks["a1"].status == "completed"
     assert turns(s) == [("user", "completed"), ("agent", "completed")]
     assert texts(s) == ["Agent started.", "Agent finished."]
 

@@ -28,7 +28,7 @@ async def test_what_follows_a_background_agent_of_an_older_cli_is_waited_for() -
     """Only silence can tell that nothing more comes, and only after the work has ended."""
     query = await ask("older", "dig", limits=agentrt.Limits(settle=0.5))
     assert texts_of(query) == ["You said: dig", "Agent finished."]
-    assert [task.status for task in query.session.tasks.values()] == ["completed"]
+    assert [task.status for task in query.session.background_tasks.values()] == ["completed"]
 
 
 async def test_a_reply_that_comes_after_its_caller_has_given_up_is_applied() -> None:

@@ -87,7 +87,7 @@ async def test_what_follows_a_background_agent_belongs_to_the_conversation(scena
 async def test_what_follows_a_background_shell_belongs_to_the_conversation() -> None:
     query = await ask("late_shell")
     assert texts(query) == ["Shell started.", "Shell finished."]
-    assert [task.status for task in query.session.tasks.values()] == ["completed"]
+    assert [task.status for task in query.session.background_tasks.values()] == ["completed"]
     assert await codes(query) == ["waiting"]
 
 
@@ -99,7 +99,7 @@ async def test_a_shell_that_nobody_cares_for_does_not_hold_it_for_ever() -> None
 async def test_a_shell_that_never_ends_holds_it_no_longer_than_the_limit() -> None:
     query = await ask("endless_shell", limits=structs.replace(NEVER, drain=0.3))
     assert texts(query) == ["Shell started."]
-    assert [task.status for task in query.session.tasks.values()] == ["orphaned"]
+    assert [task.status for task in query.session.background_tasks.values()] == ["orphaned"]
     assert await codes(query) == ["waiting", "not_waited_for"]
 
 

@@ -218,7 +218,7 @@ async def test_another_viewer_s_answer_is_seen_by_a_tab_that_resumes() -> None:
         chat = await site.open("one")
         await chat.say("/ask")
         session = runtime.get(runtime.list()[0].session)
-        (request,) = session.permissions
+        (request,) = session.pending_permissions
         session.answer(request, "allow_once")
         await chat.do("resume")
         assert "Allowed, so I did nothing" in chat.text()
@@ -449,7 +449,7 @@ async def test_the_tool_of_an_application_that_has_gone_fails_and_the_turn_ends(
         assert runtime.list()[0].phase == "waiting"
         await chat.do("cut")
         session = runtime.get(runtime.list()[0].session)
-        await session.drained()
+        await session.wait_idle()
         other = await site.open("two")
         await other.do("resume")
         assert "The tool `record` failed" in other.text()

@@ -216,7 +216,7 @@ async def test_an_attached_editor_sees_what_a_server_has_and_is_seen(tmp_path: P
         assert await new(one, editor) == session
         prompting = await one.prompt(session, "/ask")
         question = await one.question()
-        [request] = runtime.get(session).permissions
+        [request] = runtime.get(session).pending_permissions
         runtime.get(session).answer(request, "allow_once")  # a phone does
         assert (await one.led.result(prompting))["stopReason"] == "end_turn"
         await one.led.until(lambda: one.led.heard("withdrawn"))

@@ -235,7 +235,7 @@ async def test_a_client_that_does_not_read_loses_its_connection_and_nobody_else_
                 await client.send(frame(json.dumps(call)))
             while not site.statistics().dropped:  # noqa: ASYNC110 - a counter tells nobody
                 await trio.sleep(0.05)
-            await session.drained()
+            await session.wait_idle()
             assert len(session.snapshot().items) >= 200
             assert session.snapshot().turns[0].outcome == "completed"
             assert site.statistics().clients == 0

@@ -79,7 +79,7 @@ class Answers:
     """A session that only has questions."""
 
     def __init__(self) -> None:
-        self.permissions: dict[str, PermissionOpened] = {}
+        self.pending_permissions: dict[str, PermissionOpened] = {}
         self.given: list[str] = []
 
     def answer(self, request: str, option: str, *, note: str = "") -> None:
@@ -110,7 +110,7 @@ async def _answered(request: Request, size: tuple[int, int]) -> None:
     if request.item is not None:
         view.take(ItemOpened(request.item))
     asker = Asker(cast("Session", session), view, terminal)
-    session.permissions[request.opened.request] = request.opened
+    session.pending_permissions[request.opened.request] = request.opened
     asker.take(request.opened)
     await trio.sleep(INERT)
     pages = 0

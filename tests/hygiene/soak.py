@@ -89,7 +89,7 @@ class Soak:
                     self.done["taken back"] += 1
                     return
                 with trio.fail_after(60):
-                    await session.drained()
+                    await session.wait_idle()
                 result = turn.result
             case "give up":
                 with trio.move_on_after(self.chance.uniform(0, 0.05)):

@@ -96,7 +96,7 @@ async def test_leaving_the_block_after_a_stop_keeps_what_it_paused(path: Any, li
     async with open_store(path, library=library) as store, again(store, agents) as session:
         await session.run("first of all")
         assert prompts(agents) == ["first of all"]
-        session.resume_queue()
+        session.queue.resume()
     assert prompts(agents) == ["first of all", *WAITING]
 
 
@@ -177,7 +177,7 @@ async def test_an_open_question_outlives_an_orderly_end(path: Any, library: Any)
             assert question.title == "Run ls"
     async with open_store(path, library=library) as store, again(store, agents) as session:
         session.answer(question.request, "allow_once")
-        assert session.permissions == {}
+        assert session.pending_permissions == {}
     assert ["'Run ls'" in told for told in prompts(agents)] == [True]
 
 
@@ -218,7 +218,7 @@ async def test_a_session_whose_first_prompt_was_taken_back_is_forgotten(
                 if isinstance(event, agentrt.events.StateChanged) and event.state.phase == "dead":
                     break
             turn = session.submit("first")
-            session.unqueue(turn.entry)
+            session.queue.remove(turn.entry)
         assert await store.sessions() == []
 
 

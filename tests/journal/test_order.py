@@ -47,7 +47,7 @@ async def asked(session: agentrt.Session, puppet: Puppet) -> str:
     await wait_all_tasks_blocked()
     puppet.ask()
     await wait_all_tasks_blocked()
-    [request] = session.permissions
+    [request] = session.pending_permissions
     return request
 
 
@@ -271,7 +271,7 @@ async def test_an_allow_reaches_the_agent_when_it_is_stored(
         session.answer(request, "allow_once")
         await wait_all_tasks_blocked()
         assert puppet.answers == []
-        assert session.permissions == {}
+        assert session.pending_permissions == {}
         store.go_on()
         await wait_all_tasks_blocked()
         assert puppet.answers == ["allow"]
@@ -366,9 +366,9 @@ async def test_a_filled_form_reaches_the_agent_when_it_is_stored(
         await wait_all_tasks_blocked()
         puppet.ask_form()
         await wait_all_tasks_blocked()
-        [request] = session.permissions
+        [request] = session.pending_permissions
         store.stalled = True
-        session.fill(request, {"name": "Ada"})
+        session.submit_form(request, {"name": "Ada"})
         await wait_all_tasks_blocked()
         assert puppet.forms == []
         store.go_on()
@@ -556,9 +556,9 @@ async def test_a_disk_that_hangs_keeps_an_allow_back_and_no_cancel(
             turn = session.submit("hello")
             await until(lambda: puppet.prompts != [])
             puppet.ask()
-            await until(lambda: bool(session.permissions))
+            await until(lambda: bool(session.pending_permissions))
             blocked.clear()
-            session.answer(next(iter(session.permissions)), "allow_once")
+            session.answer(next(iter(session.pending_permissions)), "allow_once")
             session.cancel()
             await until(lambda: puppet.cancels > 0)
             puppet.end(cancelled=True)

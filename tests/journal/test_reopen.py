@@ -93,13 +93,13 @@ async def test_an_agent_that_does_not_remember_can_be_told_what_was_said(
             with pytest.raises(
                 agentrt.LocalProtocolError, match="nothing yet that could be repeated"
             ):
-                session.retell()
+                session.send_history()
             await session.run("the first word")
             await session.run("the second word")
         async with again(store, agents) as session:
-            session.retell()
+            session.send_history()
             await session.run("go on")
-            session.retell(most=50)
+            session.send_history(most=50)
             await session.run("and on")
     first, _, second, _ = prompts(agents)
     assert first.startswith("[agentrt] You do not remember this conversation")
@@ -224,10 +224,10 @@ async def test_its_answer_is_told_to_the_resumed_agent_and_allows_nothing_by_its
     agents = Incarnations(asking, **RESUMES)
     async with open_store(left_asking, library=library) as store:
         async with again(store, agents, permissions=left) as session:
-            [question] = session.permissions
+            [question] = session.pending_permissions
             seq = session.log.seq
             session.answer(question, kind)
-            assert session.permissions == {}
+            assert session.pending_permissions == {}
             async for event in session.subscribe(seq):
                 if type(event) is agentrt.PermissionOpened:
                     session.answer(event.request, "no")  # it asks again, and is answered anew
@@ -247,10 +247,10 @@ async def test_a_dismissed_question_of_an_agent_that_is_gone_starts_none(
     agents = Incarnations(asking, **RESUMES)
     async with open_store(left_asking, library=library) as store:
         async with again(store, agents) as session:
-            session.dismiss(next(iter(session.permissions)))
-            assert session.permissions == {}
+            session.dismiss(next(iter(session.pending_permissions)))
+            assert session.pending_permissions == {}
         async with again(store, agents) as session:
-            assert session.permissions == {}
+            assert session.pending_permissions == {}
     assert agents.processes == []
 
 
@@ -260,7 +260,7 @@ async def test_a_question_whose_asker_is_gone_waits_on_through_other_turns(
     async with open_store(left_asking, library=library) as store:
         async with again(store, Incarnations(echo, **RESUMES)) as session:
             assert (await session.run("and now")).outcome == "completed"
-            assert len(session.permissions) == 1
+            assert len(session.pending_permissions) == 1
 
 
 async def test_prompts_that_waited_wait_on_until_they_are_let_go(
@@ -283,9 +283,9 @@ async def test_prompts_that_waited_wait_on_until_they_are_let_go(
         shown = session.snapshot()
         assert [entry.content[0].text for entry in shown.queue] == ["second", "third"]
         assert shown.paused
-        session.unqueue(shown.queue[0].id)
+        session.queue.remove(shown.queue[0].id)
         assert agents.processes == []
-        session.resume_queue()
+        session.queue.resume()
         async for event in session.subscribe(shown.seq):
             if type(event) is agentrt.TurnEnded:
                 break

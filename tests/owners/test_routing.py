@@ -114,7 +114,7 @@ def _given_up(self: Port) -> Callable[[CommandStatus], Awaitable[Any]]:
 
 
 def _settled(session: Any, command: Any) -> dict[str, Any]:
-    if command.request not in session.permissions:
+    if command.request not in session.pending_permissions:
         return {}
     return PERMISSION(session, command)
 

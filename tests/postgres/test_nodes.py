@@ -226,7 +226,7 @@ async def test_no_agent_is_started_under_a_lease_that_is_over(url: str) -> None:
     ):
         nursery.start_soon(end_the_lease)
         with trio.fail_after(PATIENCE), pytest.raises((SessionMoved, agentrt.AgentStartError)):
-            async with agentrt.agents.connect(slow, cwd="/", journal=store):
+            async with agentrt.agents.connect(slow, cwd="/", store=store):
                 pass
         assert ended.is_set()
 

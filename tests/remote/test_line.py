@@ -80,7 +80,7 @@ async def test_a_session_is_followed_and_prompted() -> None:
             assert [entry.content for entry in held.queue] == [[Text("one two")]]
             await reader.until(lambda: reader.ended)
             assert reader.ended == [sent.id]
-            assert held.queue == []
+            assert list(held.queue) == []
             assert held.snapshot() == session.snapshot()
 
 
@@ -171,9 +171,9 @@ async def test_a_question_that_anybody_answers_is_closed_for_all() -> None:
             for each in readers:
                 it.nursery.start_soon(each.run)
             first.submit("ask me")
-            await readers[0].until(lambda: first.permissions)
-            await readers[1].until(lambda: second.permissions)
-            [request] = second.permissions
+            await readers[0].until(lambda: first.pending_permissions)
+            await readers[1].until(lambda: second.pending_permissions)
+            [request] = second.pending_permissions
             second.answer(request, "allow_once")
             first.answer(request, "reject_once")  # one of them is too late, which is told
             for each in readers:
@@ -181,7 +181,7 @@ async def test_a_question_that_anybody_answers_is_closed_for_all() -> None:
             for line in (one, two):
                 await line.ask(c.ListSessions(id=""))  # behind the answers
             assert sorted(reader.notices for reader in readers) == [[], ["not_done"]]
-            assert not first.permissions
+            assert not first.pending_permissions
             with pytest.raises(LocalProtocolError, match="not open any more"):
                 first.answer(request, "reject_once")
 
@@ -199,7 +199,7 @@ async def test_a_cancel_is_for_the_turn_that_was_seen() -> None:
             await reader.until(lambda: line.trouble)
             held.cancel()  # that turn, which ends before the server hears of it
             session.cancel()
-            await session.drained()
+            await session.wait_idle()
             session.submit("wait for another")
             await reader.until(lambda: len(reader.ended) == 1 and held.state.turn is not None)
             await line.ask(c.ListSessions(id=""))  # behind the cancel
@@ -216,14 +216,14 @@ async def test_a_waiting_prompt_can_be_taken_back_also_on_its_way() -> None:
             held.submit("wait")
             await reader.until(lambda: held.state.turn is not None)
             held.submit("not this one")
-            held.unqueue(held.queue[0].id)
-            assert held.queue == []
+            held.queue.remove(held.queue[0].id)
+            assert list(held.queue) == []
             held.submit("this one")
             await reader.until(lambda: len(session.queue) == 1)
             await line.ask(c.ListSessions(id=""))
             [entry] = session.queue
             assert entry.content == [Text("this one")]
-            held.unqueue(entry.id)
+            held.queue.remove(entry.id)
             await reader.until(lambda: not session.queue)
 
 

@@ -331,7 +331,7 @@ async def a_stored_session_of_a_runtime(tmp_path: Path) -> None:
 @calls("reopen_session")
 async def going_on_with_a_session(tmp_path: Path) -> None:
     async with agentrt.store.open_store(tmp_path / "sessions.db") as store:
-        opened = agentrt.open_session("demo", cwd=tmp_path, journal=store)
+        opened = agentrt.open_session("demo", cwd=tmp_path, store=store)
         with assert_checkpoints():
             session = await opened.__aenter__()
         await session.run("hello")
@@ -492,14 +492,14 @@ async def asking_for_what_an_agent_keeps(folder: Path) -> None:
         await agentrt.agents.delete_session(demo, "nobody's")
 
 
-@calls("Session.drained")
+@calls("Session.wait_idle")
 async def waiting_for_rest(_: Path) -> None:
     async with session_with(echo) as (session, _incarnations):
         with assert_checkpoints():
-            await session.drained()
+            await session.wait_idle()
         session.submit("hello")
         with assert_checkpoints():
-            await session.drained()
+            await session.wait_idle()
 
 
 @calls("Session.aclose")
@@ -531,7 +531,7 @@ async def a_turn_s_block_with_a_question(_: Path) -> None:
     async with session_with(asking) as (session, _incarnations):
         turn = session.prompt("hello")
         await turn.__aenter__()
-        while not session.permissions:  # noqa: ASYNC110 - no event of ours
+        while not session.pending_permissions:  # noqa: ASYNC110 - no event of ours
             await trio.lowlevel.checkpoint()
         with assert_checkpoints():
             await turn.__aexit__(None, None, None)
@@ -588,7 +588,7 @@ async def test_a_cancelled_scope_is_noticed_whatever_is_called() -> None:
             lambda: session.run("hello"),
             lambda: session.set_mode("a"),
             lambda: session.call("x"),
-            lambda: session.drained(),
+            lambda: session.wait_idle(),
             lambda: turn.__aenter__(),
             lambda: runtime.load("fake", "theirs"),
             lambda: runtime.create("fake"),

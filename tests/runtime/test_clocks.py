@@ -156,11 +156,11 @@ async def test_while_a_person_is_asked_the_hard_limit_stands_still(
         assert before is not None
         assert asked is not None
         assert (asked.deadline, session.state.phase) == (None, "waiting")
-        [request] = session.permissions
+        [request] = session.pending_permissions
         session.answer(request, "allow_once")
         assert session.state.turn is not None
         assert session.state.turn.deadline is not None
-        await session.drained()
+        await session.wait_idle()
         assert (turn.result.outcome, turn.result.duration) == ("completed", 1005.0)
 
 
@@ -178,9 +178,9 @@ async def test_what_was_left_of_the_hard_limit_is_left_behind_the_answer(
     async with session_with(endless, limits=limits, permissions=agentrt.ask) as (session, _):
         turn = session.submit("go")
         await trio.sleep(100)
-        [request] = session.permissions
+        [request] = session.pending_permissions
         session.answer(request, "reject_once")
-        await session.drained()
+        await session.wait_idle()
         assert (turn.result.outcome, turn.result.duration) == ("timed_out", 106.0)
 
 
@@ -238,9 +238,9 @@ async def test_a_prompt_that_was_taken_back_leaves_no_pause_behind(
         waiting = session.submit("two")
         session.cancel()
         assert session.snapshot().paused
-        session.unqueue(waiting.entry)
+        session.queue.remove(waiting.entry)
         assert not session.snapshot().paused
-        await session.drained()
+        await session.wait_idle()
         session.submit("three")
         await trio.sleep(1)
         snapshot = session.snapshot()

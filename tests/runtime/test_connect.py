@@ -237,7 +237,7 @@ async def test_folders_where_the_agent_is_are_not_looked_for_here(tmp_path: Path
                 roots=["/nor/such"],
                 files=False,
                 terminals=False,
-                journal=journal,
+                store=journal,
             ) as session:
                 await session.run("hello")
             async with agentrt.store.reopen_session(

@@ -152,7 +152,7 @@ async def test_an_extension_may_know_the_session_and_the_turn() -> None:
 
     async with session_with(script, extensions=[look]) as (session, _):
         result = await session.run("go")
-        await session.drained()
+        await session.wait_idle()
         while len(seen) < 2:
             await trio.testing.wait_all_tasks_blocked()
         inside, outside = seen
@@ -240,7 +240,7 @@ async def test_a_notification_is_not_answered_whatever_becomes_of_it() -> None:
     script = tells(("_a/told", {}), ("_a/told", {"fail": True}), ("_a/told", [1]))
     async with session_with(script, extensions=[told]) as (session, incarnations):
         await session.run("go")
-        await session.drained()
+        await session.wait_idle()
         answers = [m for m in incarnations.agents[0].received if "method" not in m]
         assert [e.code for e in log_of(session) if isinstance(e, Notice)] == ["handler_failed"] * 1
     assert answers == []
@@ -267,7 +267,7 @@ async def test_a_cancel_of_the_turn_drops_the_notifications_that_wait() -> None:
             await began.wait()
             await trio.testing.wait_all_tasks_blocked()  # until the others have come, too
             turn.cancel()
-        await session.drained()
+        await session.wait_idle()
     assert heard == [0]
 
 
@@ -290,7 +290,7 @@ async def test_more_notifications_than_may_wait_are_dropped_and_reported() -> No
             if isinstance(event, Notice) and event.code == "notification_dropped"
         ]
         go_on.set()
-        await session.drained()
+        await session.wait_idle()
     assert heard == list(range(10))
     assert 16 <= len(dropped) < 40
     assert "_a/step" in dropped[0].message

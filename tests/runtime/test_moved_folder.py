@@ -25,7 +25,7 @@ def moved(tmp_path: Path) -> tuple[Path, Path]:
     async def fill() -> None:
         async with (
             agentrt.store.open_store(tmp_path / "store.db") as store,
-            agentrt.open_session(DEMO, cwd=old, journal=store) as session,
+            agentrt.open_session(DEMO, cwd=old, store=store) as session,
         ):
             await session.run("hello")
 

@@ -28,6 +28,7 @@ from agentrt._permissions.policies import (
     ask,
     choose_option,
     deny_all,
+    request_of,
     rules,
 )
 from agentrt._permissions.programs import Verdict
@@ -79,7 +80,8 @@ def test_a_request_is_made_of_what_the_driver_reported() -> None:
         input={"file_path": "a.py"},
         raw={"all": "of it"},
     )
-    assert PermissionRequest.of(asked, cwd=CWD) == PermissionRequest(
+    assert request_of(asked, cwd=CWD) == PermissionRequest(
+        id="k",
         title="Edit a.py",
         tool="Edit",
         kind="edit",

@@ -286,7 +286,7 @@ async def test_a_form_is_filled_by_a_person(autojump_clock: trio.abc.Clock) -> N
         async for event in turn:
             if isinstance(event, agentrt.PermissionOpened):
                 assert event.form is not None
-                session.fill(event.request, {"name": "blue"})
+                session.submit_form(event.request, {"name": "blue"})
     assert turn.result.text == "{'action': 'accept', 'content': {'name': 'blue'}}"
 
 

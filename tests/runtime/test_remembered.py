@@ -113,7 +113,7 @@ async def test_a_history_that_was_sent_to_the_agent_stands_for_all_before_it(
         await session.run("fix it")
         await session.run("go", check=False)
         await session.run("test it")
-        session.retell()
+        session.send_history()
         await trio.testing.wait_all_tasks_blocked()
         await session.run("go", check=False)
         await session.run("again")

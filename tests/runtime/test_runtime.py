@@ -221,7 +221,7 @@ async def test_questions_are_left_to_the_viewers(autojump_clock: MockClock) -> N
         session = await runtime.create("fake")
         turn = session.submit("go")
         await trio.sleep(60)
-        [request] = session.permissions
+        [request] = session.pending_permissions
         session.answer(request, "allow_once", note="fine")
         await trio.sleep(1)
         assert turn.result.text == "yes"

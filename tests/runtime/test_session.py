@@ -18,13 +18,13 @@ async def test_the_open_questions_are_known_by_their_request(
         session_with(asking, permissions=agentrt.ask) as (session, _),
         trio.open_nursery() as nursery,
     ):
-        assert session.permissions == {}
+        assert session.pending_permissions == {}
         nursery.start_soon(session.run, "go")
         await trio.sleep(1)
-        [(key, request)] = session.permissions.items()
+        [(key, request)] = session.pending_permissions.items()
         assert (key, request.title) == (request.request, "Run ls")
         session.answer(key, "allow_once")
-        assert session.permissions == {}
+        assert session.pending_permissions == {}
 
 
 async def test_the_agent_s_capabilities_are_reported(autojump_clock: trio.abc.Clock) -> None:
@@ -42,11 +42,11 @@ async def test_a_session_is_drained_when_nothing_runs_or_waits(
             prompt.end()
 
     async with session_with(slow) as (session, _), trio.open_nursery() as nursery:
-        await session.drained()
+        await session.wait_idle()
         nursery.start_soon(session.run, "one")
         nursery.start_soon(session.run, "two")
         await trio.sleep(1)
-        await session.drained()
+        await session.wait_idle()
         assert trio.current_time() >= 40
         assert session.state.phase == "idle"
 

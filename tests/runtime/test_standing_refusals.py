@@ -101,10 +101,12 @@ async def run(
                 async for event in turn:
                     events.append(event)
                     if isinstance(event, agentrt.PermissionOpened):
-                        option = choose(event) if event.request in opened.permissions else None
+                        option = (
+                            choose(event) if event.request in opened.pending_permissions else None
+                        )
                         if option is not None:
                             turn.answer(event.request, option)
-                        elif event.request in opened.permissions:
+                        elif event.request in opened.pending_permissions:
                             turn.answer(event.request, "reject_once")
     return events
 

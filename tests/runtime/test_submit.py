@@ -14,7 +14,7 @@ from agentrt.testing import FakeAcpAgent
 async def settled(session: agentrt.Session) -> None:
     """Until nothing runs or waits."""
     with trio.fail_after(60):
-        await session.drained()
+        await session.wait_idle()
 
 
 def said(agents: Incarnations) -> list[str]:
@@ -80,15 +80,15 @@ async def test_waiting_prompts_can_be_removed_edited_and_promoted(
     async with session_with(obedient) as (session, agents):
         running = session.submit("one")
         waiting = [session.submit(text) for text in ("two", "three", "four")]
-        session.unqueue(waiting[0].entry)
-        session.edit_queued(waiting[1].entry, "drei")
-        session.promote(waiting[2].entry)
+        session.queue.remove(waiting[0].entry)
+        session.queue.edit(waiting[1].entry, "drei")
+        session.queue.promote(waiting[2].entry)
         assert [e.content[0].text for e in session.snapshot().queue] == ["four", "drei"]
         running.cancel()
         await trio.sleep(1)
         assert said(agents) == ["one", "four"]
         with pytest.raises(agentrt.LocalProtocolError):
-            session.unqueue(waiting[2].entry)
+            session.queue.remove(waiting[2].entry)
 
 
 async def test_who_waits_for_a_prompt_learns_that_it_was_taken_out(
@@ -104,7 +104,7 @@ async def test_who_waits_for_a_prompt_learns_that_it_was_taken_out(
 
         nursery.start_soon(wait)
         await trio.sleep(1)
-        session.unqueue(session.snapshot().queue[0].id)
+        session.queue.remove(session.snapshot().queue[0].id)
 
 
 async def test_a_stop_before_the_prompt_is_on_its_way_holds_it_back(
@@ -124,7 +124,7 @@ async def test_a_stop_before_the_prompt_is_on_its_way_holds_it_back(
         await trio.sleep(60)
         assert session.snapshot().paused
         assert [e.content[0].text for e in session.snapshot().queue] == ["two"]
-        session.resume_queue()
+        session.queue.resume()
         await settled(session)
         assert said(agents) == ["two"]
 
@@ -142,7 +142,7 @@ async def test_after_a_stop_a_new_prompt_goes_first_and_the_others_wait_for_resu
         [left] = session.snapshot().queue
         assert left.paused
         session.cancel()
-        session.resume_queue()
+        session.queue.resume()
         await trio.sleep(1)
         assert said(agents)[-1] == "deploy to production"
 
@@ -223,7 +223,7 @@ async def test_an_agent_s_own_turn_is_not_over_while_a_person_is_asked(
 
     async with session_with(asks_by_itself, permissions=agentrt.ask) as (session, _):
         await trio.sleep(30)
-        [request] = session.permissions
+        [request] = session.pending_permissions
         session.answer(request, "allow_once")
         await trio.sleep(30)
         assert session.snapshot().items[-1].text == " you chose yes"

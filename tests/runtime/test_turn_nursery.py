@@ -57,7 +57,7 @@ async def test_the_next_turn_starts_when_the_last_one_s_tasks_are_over(
         async with session.prompt("one") as turn:
             turn.nursery.start_soon(lingering)
             nursery.start_soon(session.run, "two")
-        await session.drained()
+        await session.wait_idle()
         assert begun == [1]
         assert len(session.snapshot().turns) == 2
 

@@ -453,7 +453,7 @@ async def test_a_user_s_cancel_holds_the_waiting_prompts_back(
         await trio.sleep(100)
         assert len(agents.sent("session/prompt")) == 1
         assert session.snapshot().paused
-        session.resume_queue()
+        session.queue.resume()
         await trio.sleep(1)
         assert len(agents.sent("session/prompt")) == 2
         nursery.cancel_scope.cancel()

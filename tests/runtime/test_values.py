@@ -114,7 +114,7 @@ async def test_a_queued_prompt_that_cannot_be_sent_fails_alone(
         await trio.sleep(0.1)
         session.submit("bad")
         session.submit("good")
-        await session.drained()
+        await session.wait_idle()
         dropped = [e for e in session.log.since(0) if getattr(e, "code", "") == "prompt_dropped"]
         assert ["ZeroDivisionError" in notice.message for notice in dropped] == [True]  # type: ignore[union-attr]
         texts = [item.text for item in session.snapshot().items if item.type == "text"]
@@ -170,13 +170,13 @@ async def test_a_form_is_filled_only_with_what_can_be_sent(autojump_clock: trio.
     async with session_with(forms, permissions=agentrt.ask) as (session, _):
         turn = session.submit("go")
         await trio.sleep(1)
-        [request] = session.permissions
+        [request] = session.pending_permissions
         for content in ({"name": Path("/x")}, CYCLE, {"name": "\ud800"}):
             with pytest.raises(agentrt.LocalProtocolError, match="JSON"):
-                session.fill(request, content)
-            assert list(session.permissions) == [request]
-        session.fill(request, {"name": "Ada"})
-        await session.drained()
+                session.submit_form(request, content)
+            assert list(session.pending_permissions) == [request]
+        session.submit_form(request, {"name": "Ada"})
+        await session.wait_idle()
         assert turn.result.text == "{'name': 'Ada'}"
 
 
@@ -184,11 +184,11 @@ async def test_a_question_without_a_form_cannot_be_filled(autojump_clock: trio.a
     async with session_with(asking, permissions=agentrt.ask) as (session, _):
         turn = session.submit("go")
         await trio.sleep(1)
-        [request] = session.permissions
+        [request] = session.pending_permissions
         with pytest.raises(agentrt.LocalProtocolError, match="has no form"):
-            session.fill(request, {"name": "Ada"})
+            session.submit_form(request, {"name": "Ada"})
         session.answer(request, "allow_once")
-        await session.drained()
+        await session.wait_idle()
         assert turn.result.text == "yes"
 
 

@@ -346,12 +346,12 @@ def dismiss(world: World, rng: Random) -> None:
 @rule(0.5, _asked)
 def fill(world: World, rng: Random) -> None:
     key = rng.choice(list(world.checker.questions))
-    request = world.session.permissions[key]
+    request = world.session.pending_permissions[key]
     tag = world.checker.questions[key].tag
     if request.form is not None and tag is not None:
         world.book.allowed.add(tag)
         with suppress(agentrt.errors.StoreUnavailable, agentrt.errors.LimitExceeded):
-            world.session.fill(key, {"x": "1"})
+            world.session.submit_form(key, {"x": "1"})
 
 
 @rule(0.5)
@@ -369,14 +369,14 @@ def answer_the_unknown(world: World, rng: Random) -> None:
 @rule(2, lambda world: bool(world.checker.paused))
 def resume_queue(world: World, rng: Random) -> None:
     world.checker.held.clear()
-    world.session.resume_queue()
+    world.session.queue.resume()
 
 
 @rule(0.5, _queued)
 def unqueue(world: World, rng: Random) -> None:
     entry = rng.choice(list(world.checker.queued))
     world.book.taken_back.add(world.checker.queued[entry])
-    world.session.unqueue(entry)
+    world.session.queue.remove(entry)
 
 
 @rule(0.5, _queued)
@@ -385,12 +385,12 @@ def edit(world: World, rng: Random) -> None:
     entry = rng.choice(list(world.checker.queued))
     token = world.checker.queued[entry]
     if token.startswith("p"):  # else it is in agentrt's own words
-        world.session.edit_queued(entry, f"changed ⟦{token}⟧")
+        world.session.queue.edit(entry, f"changed ⟦{token}⟧")
 
 
 @rule(0.5, _queued)
 def promote(world: World, rng: Random) -> None:
-    world.session.promote(rng.choice(list(world.checker.queued)))
+    world.session.queue.promote(rng.choice(list(world.checker.queued)))
 
 
 # --- what is asked outside turns

@@ -208,7 +208,7 @@ async def test_prompts_that_wait_do_not_start_because_of_a_stop() -> None:
         waiting = session.snapshot()
         assert (len(waiting.queue), waiting.paused) == (2, True)
         assert len(waiting.turns) == 1
-        session.resume_queue()
+        session.queue.resume()
         await until(session, lambda: len(session.snapshot().turns) == 3)
         await until(session, lambda: session.state.phase == "idle")
         assert [turn.outcome for turn in session.snapshot().turns[1:]] == ["completed"] * 2
@@ -242,5 +242,5 @@ async def test_a_prompt_that_waits_for_a_new_process_does_not_start_behind_a_sto
         await trio.sleep(0.1)
         waiting = session.snapshot()
         assert (len(waiting.queue), waiting.paused, len(waiting.turns)) == (1, True, 1)
-        session.resume_queue()
+        session.queue.resume()
         await until(session, lambda: len(session.snapshot().turns) == 2)

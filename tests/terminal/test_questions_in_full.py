@@ -30,13 +30,13 @@ class Answers:
     """A session that only has questions."""
 
     def __init__(self) -> None:
-        self.permissions: dict[str, PermissionOpened] = {}
+        self.pending_permissions: dict[str, PermissionOpened] = {}
         self.given: list[object] = []
 
     def answer(self, request: str, option: str, *, note: str = "") -> None:
         self.given.append((option, note) if note else option)
 
-    def fill(self, request: str, content: JsonObject) -> None:
+    def submit_form(self, request: str, content: JsonObject) -> None:
         self.given.append(content)
 
     def dismiss(self, request: str, message: str = "") -> None:
@@ -93,7 +93,7 @@ class Asked:
         request = PermissionOpened(
             **{"request": "r", "title": "Do it", "item": "i", "options": OPTIONS, **fields}
         )
-        self.session.permissions["r"] = request
+        self.session.pending_permissions["r"] = request
         self.asker.take(request)
 
     async def readable(self) -> Asked:

@@ -16,9 +16,9 @@ async def test_viewers_prompt_an_adopted_session_and_may_not_close_it() -> None:
         stage.runtime.adopt(own)
         tab = stage.connect(own.id)
         await tab.prompt(own.id, "go")
-        while not own.permissions:
+        while not own.pending_permissions:
             await tab.news()
-        [request] = own.permissions
+        [request] = own.pending_permissions
         await tab.ok("permission", session=own.id, request=request, option="yes")
         while tab.view(own.id).texts() != ["yes"]:
             await tab.news()

@@ -207,7 +207,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             env=agents_environment(self.config),
             trusted=self.config.trusted,
             on_stderr=on_stderr,
-            journal=own.store if own is not None else None,
+            store=own.store if own is not None else None,
         )
         return opening if self.resume is None else _resumed(opening, self.resume)
 

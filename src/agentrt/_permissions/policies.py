@@ -146,6 +146,24 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
         return tuple(resolve(path) for path in find_paths(self.input, self.cwd))
 
 
+def request_of(asked: Asked, *, cwd: str) -> PermissionRequest:
+    """Return the request that policies receive, from the driver's `asked`."""
+    return PermissionRequest(
+        id=asked.key,
+        title=asked.title,
+        tool=asked.name or "",
+        kind=asked.tool_kind or "other",
+        input=asked.input,
+        options=tuple(asked.options),
+        cwd=cwd,
+        tool_call=asked.tool_call,
+        changes=tuple(asked.changes),
+        created=tuple(asked.created),
+        locations=tuple(asked.locations),
+        raw=asked.raw,
+    )
+
+
 Policy: TypeAlias = Callable[[PermissionRequest], Decision | Awaitable[Decision]]
 """A function that decides. If it raises, or takes longer than `limits.permission`, the request is
 denied."""

@@ -30,6 +30,7 @@ from .._model.state import History, SessionState, Snapshot, left_open
 from .._web import commands as c
 from .history import earlier_of, with_earlier
 from .line import Line, OutOfOrder
+from .queue import RemoteQueue
 
 UNREAD: Final = 4000
 """Maximum number of unread events before the client stops reading from the server."""
@@ -85,6 +86,8 @@ class RemoteSession:
         self._cut = False
         self._behind: Snapshot | None = None  # a snapshot while the history before it
         self._held: list[Event] = []  # is requested, and the events after it
+        self.queue = RemoteQueue(self._queued, self._unqueue, self._resume_queue)
+        """The queued prompts."""
         self._sent: list[Sent] = []
         self._waiting: list[Sent] = []  # their turns are not known to have begun
         self._unqueued: set[str] = set()
@@ -126,18 +129,17 @@ class RemoteSession:
         return self._state.modes
 
     @property
-    def tasks(self) -> dict[str, Task]:
+    def background_tasks(self) -> dict[str, Task]:
         """The background tasks, by id."""
         return dict(self._state.tasks)
 
     @property
-    def permissions(self) -> dict[str, PermissionOpened]:
+    def pending_permissions(self) -> dict[str, PermissionOpened]:
         """The open permission requests, by id."""
         return dict(self._state.permissions)
 
-    @property
-    def queue(self) -> list[QueueEntry]:
-        """The queued prompts, including those that were sent and may not have to wait."""
+    def _queued(self) -> list[QueueEntry]:
+        """Return the queued prompts, including those that were sent and may not have to wait."""
         there = [entry for entry in self._state.queue if entry.id not in self._unqueued]
         known = {entry.id for entry in there}
         coming = [
@@ -198,7 +200,7 @@ class RemoteSession:
             if sent.stopped:
                 self.stop(sent)
             if sent.unwanted and "entry" in fields:
-                self.unqueue(sent.entry)
+                self._unqueue(sent.entry)
             elif sent.unwanted:
                 self._tell("warning", "not_taken_back", "the prompt was not taken back: it runs")
             self._settle()
@@ -244,7 +246,7 @@ class RemoteSession:
         prompt = c.Prompt(id="", session=self.id, content=blocks(content), when="steer")
         self._say(prompt, "the turn was not steered")
 
-    def retell(self) -> None:
+    def send_history(self) -> None:
         """Repeat the conversation to an agent that does not remember it."""
         self._say(c.Retell(id="", session=self.id), "it could not be told what was said")
 
@@ -258,11 +260,11 @@ class RemoteSession:
             "it could not be stopped",
         )
 
-    def resume_queue(self) -> None:
+    def _resume_queue(self) -> None:
         """Resume a paused queue."""
         self._say(c.QueueResume(id="", session=self.id), "the queue stays as it is")
 
-    def unqueue(self, entry: str) -> None:
+    def _unqueue(self, entry: str) -> None:
         """Take back a queued prompt, if it is still queued when the command reaches the server."""
         for sent in self._sent:
             if sent.entry == entry and sent.seq is None:
@@ -286,7 +288,7 @@ class RemoteSession:
             c.Permission(id="", session=self.id, request=request, option=option, note=note)
         )
 
-    def fill(self, request: str, content: JsonObject) -> None:
+    def submit_form(self, request: str, content: JsonObject) -> None:
         """Answer the form of an elicitation."""
         self._answer(c.Permission(id="", session=self.id, request=request, content=content))
 

@@ -175,7 +175,7 @@ class ClaudeControl:
         await self._session.call("background_tasks", **given)
 
     async def task_output(self, task: str) -> TaskOutput:
-        """Return the output of a background task (an id of `Session.tasks`)."""
+        """Return the output of a background task (an id of `Session.background_tasks`)."""
         return self._read(await self._session.call("get_task_output", task_id=task), TaskOutput)
 
     async def add_folder(self, folder: str | os.PathLike[str]) -> None:

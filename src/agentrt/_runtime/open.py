@@ -81,7 +81,7 @@ async def open_session(
     terminals: bool | Terminals = True,
     limits: Limits | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
-    journal: Store | None = None,
+    store: Store | None = None,
     telemetry: Telemetries | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
     tenant: str = "",
@@ -112,7 +112,7 @@ async def open_session(
       `Files`, `Terminals`).
     - `limits`: see `Limits`.
     - `on_stderr`: called with the agent's output on stderr.
-    - `journal`: the store that saves the session (see `open_store`). Events are then shown only
+    - `store`: the store that saves the session (see `open_store`). Events are then shown only
       after they are stored. `reopen_session` continues the session.
     - `telemetry`: `OpenTelemetry` for spans, `Metrics`, or a list of both.
     - `trace`: a file for all wire messages, without secrets, or an open trace (see `open_trace`).
@@ -168,7 +168,7 @@ async def open_session(
         options=options or {},
         tenant=tenant,
     )
-    async with _opened(found, opening, given, trace, journal) as session:
+    async with _opened(found, opening, given, trace, store) as session:
         yield session
 
 
@@ -184,7 +184,7 @@ def _one(telemetry: Telemetries | None) -> Telemetry | None:
 @asynccontextmanager
 async def reopen_session(
     id: str,
-    journal: Store,
+    store: Store,
     *,
     agent: str | Agent | None = None,
     tools: Tools = (),
@@ -208,7 +208,7 @@ async def reopen_session(
     No agent runs at first: the next prompt starts one, which resumes its own conversation if it
     can; if it cannot, the log reports that the agent does not remember. Anything left open by the
     earlier process is closed (a turn as `agent_died`, with the error `interrupted`). Queued prompts
-    stay queued until `resume_queue` or the next prompt. Nothing is sent again.
+    stay queued until `queue.resume` or the next prompt. Nothing is sent again.
 
     - `agent`: as in `open_session`, for an agent outside the catalogue; default: the stored name.
     - `cwd`, `roots`: replace the stored folders. Use `cwd` if the session's folder has moved; the
@@ -224,8 +224,8 @@ async def reopen_session(
 
     check_trio("reopen_session")
     check("id", id, str, "a session's id is a string")
-    check_store("journal", journal)
-    stored = await journal.load(id)
+    check_store("store", store)
+    stored = await store.load(id)
     if agent is None:
         found = resolve_stored_agent(stored.about.agent)
     else:
@@ -259,13 +259,13 @@ async def reopen_session(
             f"{error}, or continue the session in another folder (cwd=…, --cwd DIR)"
         ) from None
     beside = None if roots is None else folders(roots, elsewhere=elsewhere)
-    again = Again(id, *await journal.claim(id))
+    again = Again(id, *await store.claim(id))
     opening = structs.replace(again.opening, mcp_servers=given.mcp_servers)
     if cwd is not None:
         opening = structs.replace(opening, cwd=working)
     if beside is not None:
         opening = structs.replace(opening, roots=beside)
-    async with _opened(found, opening, given, trace, journal, again) as session:
+    async with _opened(found, opening, given, trace, store, again) as session:
         yield session
 
 
@@ -334,14 +334,14 @@ async def _opened(
     opening: Opening,
     given: _Given,
     trace: Trace | str | os.PathLike[str] | None,
-    journal: Store | None,
+    store: Store | None,
     again: Again | None = None,
 ) -> AsyncIterator[Session]:
     from .assembly import assemble
     from .offer import Offer
     from .project_start import project_start
 
-    check_store("journal", journal)
+    check_store("store", store)
     check_trace(trace)
     functions, servers = split(given.tools)
     offer = Offer(
@@ -372,7 +372,7 @@ async def _opened(
             assembly,
             given.permissions,
             given.limits,
-            store=journal,
+            store=store,
             again=again,
             telemetry=given.telemetry,
         ) as session,

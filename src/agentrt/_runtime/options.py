@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SessionOptions(TypedDict, total=False):
-    """The keyword arguments of `open_session` except `journal`.
+    """The keyword arguments of `open_session` except `store`.
 
     Use it for your own functions that pass them on (`**options: Unpack[SessionOptions]`).
     """

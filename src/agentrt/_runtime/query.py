@@ -69,7 +69,7 @@ async def query(
     prompts: Prompts,
     *,
     agent: str | Agent,
-    journal: Store | None = None,
+    store: Store | None = None,
     **options: Unpack[SessionOptions],
 ) -> AsyncIterator[Query]:
     """Send `prompts`, one turn after the other, and return all events::
@@ -79,7 +79,7 @@ async def query(
                 ...
         print(events.results[-1].text)
 
-    `prompts` is one string or an iterable of prompts, which may be asynchronous. `journal` and
+    `prompts` is one string or an iterable of prompts, which may be asynchronous. `store` and
     `options` are as in `open_session`.
 
     The events end when the turn of the last prompt is over and the agent reports that it is idle.
@@ -97,7 +97,7 @@ async def query(
     asked = options.get("permissions") is None
     if asked:
         options["permissions"] = ask
-    async with open_session(agent, journal=journal, **options) as session:
+    async with open_session(agent, store=store, **options) as session:
         query = Query(session, session.subscribe_all(), asked=asked)
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(_feed, query, prompts)

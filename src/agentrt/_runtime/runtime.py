@@ -239,8 +239,8 @@ class Runtime:
         policy allows that (`permissions=agentrt.ask`). Ending the runtime does not affect the
         session.
 
-        If the runtime has a store, open the session with the same one as `journal`: then it stays
-        in the store's list after its end. A session without a journal disappears from the list.
+        If the runtime has a store, open the session with the same one as `store`: then it stays
+        in the store's list after its end. A session without a store disappears from the list.
 
         Raises `SessionClosed`, `LimitExceeded`, or `LocalProtocolError` if the runtime already has
         the session, another store saves it, or it belongs to another tenant (see `of`).
@@ -254,7 +254,7 @@ class Runtime:
             raise LocalProtocolError(f"the session {session.id!r} is shown already")
         if inside.keeper is not None and not inside.keeper.kept_by(self.store):
             raise LocalProtocolError(
-                "another store keeps the session: give it `journal=` the runtime's, or none"
+                "another store keeps the session: give it `store=` the runtime's, or none"
             )
         opening = inside.core.opening
         if self.tenant is not None and opening.tenant != self.tenant.name:
@@ -539,8 +539,8 @@ class Runtime:
         if tenant:
             options["tenant"] = tenant
         tools = options["tools"] = checked_lent(options.get("tools", ()))
-        if "journal" in options:
-            raise TypeError("journal: a runtime has one store, that of open_runtime(store=…)")
+        if "store" in options:
+            raise TypeError("store: a runtime has one store, that of open_runtime(store=…)")
         check("options", options.get("options"), Mapping | None, "a dict")
         check("cwd", options.get("cwd", "."), str | os.PathLike, "a string or a path")
         kept = all(name in STORED or value == () for name, value in options.items())
@@ -569,7 +569,7 @@ class Runtime:
             whole=first.is_whole and _are_clients(tools) and not options.get("mcp_servers"),
             tenant=first.tenant,
         )
-        return await self._start(host, like(**options, journal=self.store))
+        return await self._start(host, like(**options, store=self.store))
 
     async def _start(self, host: Host, opening: AbstractAsyncContextManager[Session]) -> Session:
         with self._register.starting(host):
@@ -713,7 +713,7 @@ async def open_runtime(
         }
         given: SessionOptions = {**usual, **options}
         given["tools"] = (*common, *checked_lent(options.get("tools", ())))
-        return open_session(found, journal=kept, **given)
+        return open_session(found, store=kept, **given)
 
     def reopen(
         entry: StoreEntry,

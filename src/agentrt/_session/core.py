@@ -112,7 +112,7 @@ def _shorter(n: int, prompts: int) -> Notice:
         "warning",
         "memory_shorter",
         f"the agent remembers {n} of the last {prompts} prompts of this session; send it the"
-        " history (`Session.retell`, `/retell`, or the page's button)",
+        " history (`Session.send_history`, `/retell`, or the page's button)",
         {"remembered": n, "prompts": prompts},
     )
 

@@ -35,6 +35,7 @@ from .._permissions.policies import (
     Policy,
     check_decision,
     given,
+    request_of,
 )
 from .._permissions.standing import Refusal, Standing
 from .interfaces import CoreHost, Steps, lifetime_of
@@ -46,14 +47,20 @@ REJECT: Final = PermissionOption("reject", "Reject", "reject_once")
 """The answer to a call that was denied before the agent asked."""
 
 
-def request_id(request: PermissionOpened | str) -> str:
-    """Return the id of a request that was given as its event or its id. Raises `TypeError`."""
+def request_id(request: PermissionOpened | PermissionRequest | str) -> str:
+    """Return the id of a request that was given as its event, the policy's request or its id.
+
+    Raises `TypeError`.
+    """
     if isinstance(request, str):
         return request
     if isinstance(request, PermissionOpened):
         return request.request
+    if isinstance(request, PermissionRequest):
+        return request.id
     raise TypeError(
-        f"a request is given as a PermissionOpened or its id, not as {type(request).__name__}"
+        "request must be a PermissionOpened, a PermissionRequest or the id of one, got"
+        f" {type(request).__name__}"
     )
 
 
@@ -115,7 +122,7 @@ class OpenQuestions:
         """Check a tool call that the agent is about to run. A refusal applies in every mode."""
         call = effect.call
         self._tripwire.checked(call.tool_call)
-        request = PermissionRequest.of(call, cwd=self._cwd)
+        request = request_of(call, cwd=self._cwd)
         if effect.ran:
             refusal = self._tripwire.refusal(request)
             # A person may have allowed a call that was asked about; a rule that denies is never
@@ -167,7 +174,7 @@ class OpenQuestions:
         if self._conversation.items.questions >= OPEN:
             return Deny(f"{OPEN} questions are open already")
         turn = self._core.turn
-        request = PermissionRequest.of(effect, cwd=self._cwd)
+        request = request_of(effect, cwd=self._cwd)
         try:
             if (decided := self._own_tools.decide(request)) is not None:
                 return decided

@@ -17,7 +17,6 @@ from .._model.events import (
     ErrorInfo,
     Modes,
     PermissionOpened,
-    QueueEntry,
     State,
     Task,
 )
@@ -27,6 +26,7 @@ from .._model.result import TurnResult
 from .._model.retelling import history_text
 from .._model.state import SessionState, Snapshot
 from .._model.turn import TurnMachine
+from .._permissions.policies import PermissionRequest
 from .._wire.mcp import ToolInfo
 from .agent_sessions import (
     AgentSession,
@@ -40,6 +40,7 @@ from .calls import call
 from .core import When
 from .host import SessionHost
 from .questions import request_id
+from .queue import SessionQueue
 from .settings import SessionSettings
 from .subscription import Subscription
 from .turn import Turn
@@ -69,6 +70,7 @@ class Session:
         self._core = host.core
         self._set_tools: Callable[[Iterable[OfferedTool]], None] | None = None
         self._settings = SessionSettings(host)
+        self._queue = SessionQueue(host.core)
         self._kept: AgentSessions = AskedSessions(host.core)
 
     # --- properties
@@ -95,8 +97,8 @@ class Session:
     def state(self) -> State:
         """The current state. The session is busy if `state.turn is not None`.
 
-        This, `title`, `modes`, `tasks`, `permissions` and `queue` include events that are not
-        stored yet.
+        This, `title`, `modes`, `background_tasks`, `pending_permissions` and `queue` include events
+        that are not stored yet.
         """
         return self._known.state
 
@@ -121,19 +123,19 @@ class Session:
         return self._known.modes
 
     @property
-    def tasks(self) -> dict[str, Task]:
+    def background_tasks(self) -> dict[str, Task]:
         """Background work by id, including finished work."""
         return dict(self._known.tasks)
 
     @property
-    def permissions(self) -> dict[str, PermissionOpened]:
+    def pending_permissions(self) -> dict[str, PermissionOpened]:
         """The open permission requests and questions, by request id."""
         return dict(self._known.permissions)
 
     @property
-    def queue(self) -> list[QueueEntry]:
-        """The queued prompts, the next one first."""
-        return list(self._known.queue)
+    def queue(self) -> SessionQueue:
+        """The queued prompts, the next one first, and the methods that change the queue."""
+        return self._queue
 
     @property
     def capabilities(self) -> JsonObject:
@@ -215,7 +217,7 @@ class Session:
         iterates over it, so permission requests go to the session's policy and viewers.
 
         If a store keeps the session, a prompt that still waits when the block of the session, the
-        runtime or the process ends stays in the stored queue, paused; see `resume_queue`.
+        runtime or the process ends stays in the stored queue, paused; see `SessionQueue`.
 
         Raises `Busy`, `LimitExceeded`, `SessionClosed`, `StoreUnavailable` or `LocalProtocolError`;
         in each case nothing was queued. If the agent cannot be started for it later, the log gets a
@@ -264,7 +266,7 @@ class Session:
         """
         return fork_point(self.log.state, at)
 
-    def retell(self, *, most: int = 50_000) -> Turn:
+    def send_history(self, *, most: int = 50_000) -> Turn:
         """Repeat this conversation to an agent that does not remember it.
 
         Use it if another process could not resume the conversation. Sends a prompt written by
@@ -295,7 +297,7 @@ class Session:
     def cancel(self, *, now: bool = False) -> None:
         """Cancel the running turn, like a user's Stop, and pause all queued prompts.
 
-        The agent is notified. Paused prompts stay in the queue until `resume_queue`; a prompt sent
+        The agent is notified. Paused prompts stay in the queue until `queue.resume`; a prompt sent
         in the meantime goes first and leaves them paused. `now`: do not wait for the agent to end
         the turn; end its process instead. The next prompt then starts a new one. Returns
         immediately; idempotent.
@@ -304,31 +306,11 @@ class Session:
         if now:
             self._core.end_now()
 
-    def resume_queue(self) -> None:
-        """Resume the prompts that were paused by `cancel` or by the end of an earlier process."""
-        self._core.resume_queue()
-
-    def unqueue(self, entry: str) -> None:
-        """Remove a prompt from the queue. `entry` is an id in `snapshot().queue`.
-
-        A task waiting for the prompt gets an `AgentrtError`. Raises `LocalProtocolError` if the
-        prompt is not in the queue any more.
-        """
-        self._core.remove(entry)
-
-    def edit_queued(self, entry: str, content: Prompt) -> None:
-        """Replace the content of a queued prompt. Raises the same errors as `unqueue`."""
-        self._core.edit(entry, blocks(content))
-
-    def promote(self, entry: str) -> None:
-        """Move a queued prompt to the front, or a paused one to the front of the paused ones.
-
-        Raises the same errors as `unqueue`.
-        """
-        self._core.promote(entry)
-
-    def answer(self, request: PermissionOpened | str, option: str, *, note: str = "") -> None:
-        """Answer a permission request, given as its event or its id.
+    def answer(
+        self, request: PermissionOpened | PermissionRequest | str, option: str, *, note: str = ""
+    ) -> None:
+        """Answer a permission request, given as its event, as a
+        `PermissionRequest`, or by its id.
 
         `option` is the id of an option, or a kind such as `"allow_once"`. `note` is sent to agents
         that accept one. Raises `LocalProtocolError` if the request is not open or has no such
@@ -336,11 +318,15 @@ class Session:
         """
         self._core.questions.answer(request_id(request), option, note=note)
 
-    def fill(self, request: PermissionOpened | str, content: JsonObject) -> None:
+    def submit_form(
+        self, request: PermissionOpened | PermissionRequest | str, content: JsonObject
+    ) -> None:
         """Answer an elicitation with the fields of its `form`."""
         self._core.questions.fill(request_id(request), content)
 
-    def dismiss(self, request: PermissionOpened | str, message: str = "") -> None:
+    def dismiss(
+        self, request: PermissionOpened | PermissionRequest | str, message: str = ""
+    ) -> None:
         """Answer a question with neither yes nor no, which agents treat as a rejection.
 
         `message` is sent to agents that accept one.
@@ -426,7 +412,7 @@ class Session:
             raise LocalProtocolError(f"a method is called by its name, not by {method!r}")
         return await call(self._core, method, params)
 
-    async def drained(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until all work of the session has ended.
 
         That is: no turn runs or waits, the agent reports no remaining background work, and no hook

@@ -169,8 +169,9 @@ class Turn:
         self._core.withdraw(self._machine)
         self._core.cancel_turn(self._machine, "cancelled", by="caller")
 
-    def answer(self, request: PermissionOpened | str, option: str) -> bool:
-        """Answer a permission request, given as its event or its id.
+    def answer(self, request: PermissionOpened | PermissionRequest | str, option: str) -> bool:
+        """Answer a permission request, given as its event, as a
+        `PermissionRequest`, or by its id.
 
         `option` is the id of an option, or a kind such as `"allow_once"`. Returns True if the
         answer counts, and False if the request is no longer open: the policy or another client has

@@ -113,7 +113,7 @@ def _take_answer(session: AnySession, asked: _Asked, result: JsonObject) -> bool
     """Pass an answer to the session. Returns False if it is not an answer."""
     outcome, content = result.get("outcome"), result.get("content")
     if asked.form and result.get("action") == "accept":
-        session.fill(asked.request, content if isinstance(content, dict) else {})
+        session.submit_form(asked.request, content if isinstance(content, dict) else {})
     elif asked.form and result.get("action") == "decline":
         session.answer(asked.request, "reject_once")
     elif isinstance(outcome, dict) and outcome.get("outcome") == "selected":

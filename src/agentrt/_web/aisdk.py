@@ -336,7 +336,7 @@ class AiViewer(ForeignViewer):
 
     def _is_asked(self, session: AnySession) -> bool:
         """True if, from the client's view, the turn waits for it: by a question or a tool."""
-        return bool(session.permissions) or self._talks.waits(session.id)
+        return bool(session.pending_permissions) or self._talks.waits(session.id)
 
     def _compare(self, request: Send, feed: Feed) -> dict[str, list[JsonObject]]:
         """Return the turns that the client shows without their end.
@@ -369,7 +369,7 @@ class AiViewer(ForeignViewer):
         for part in message.parts:
             state, call, approval = part.get("state"), part.get("toolCallId"), part.get("approval")
             request = approval.get("id") if isinstance(approval, dict) else None
-            if state == "approval-responded" and request in session.permissions:
+            if state == "approval-responded" and request in session.pending_permissions:
                 assert isinstance(approval, dict)
                 with answering(self._client.who, self.via):
                     _answer(session, request, approval, answers.get(request, Answer()))
@@ -506,14 +506,16 @@ class AiViewer(ForeignViewer):
 def _answer(session: AnySession, request: str, approval: JsonObject, said: Answer) -> None:
     """Answer a question with the client's yes or no, and its further answer."""
     options = {
-        each.kind: each.id for each in session.permissions[request].options if not each.effect
+        each.kind: each.id
+        for each in session.pending_permissions[request].options
+        if not each.effect
     }
     note = said.note or str(approval.get("reason") or "")
     yes = approval.get("approved") is True
     first, second = ("allow_once", "allow_always") if yes else ("reject_once", "reject_always")
     option = said.option or options.get(first) or options.get(second)
     if said.content is not None:
-        session.fill(request, said.content)
+        session.submit_form(request, said.content)
     elif option is not None:
         session.answer(request, option, note=note)
     else:  # no option fits the answer

@@ -125,7 +125,7 @@ class ElsewhereSession:
         return self.feed.log.state.modes
 
     @property
-    def permissions(self) -> dict[str, PermissionOpened]:
+    def pending_permissions(self) -> dict[str, PermissionOpened]:
         """The open permission requests, by id."""
         return dict(self.feed.log.state.permissions)
 
@@ -163,7 +163,7 @@ class ElsewhereSession:
                 return
         raise LocalProtocolError(f"the request {request!r} has no option {option!r}")
 
-    def fill(self, request: str, content: JsonObject) -> None:
+    def submit_form(self, request: str, content: JsonObject) -> None:
         """Answer the form of an elicitation."""
         self._resolve(request, content=content)
 

@@ -345,7 +345,7 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
         case c.Prompt():
             return _place(session, command)
         case c.Retell():
-            return _placed(session, session.retell())
+            return _placed(session, session.send_history())
         case c.Cancel():
             return _cancel(session, command)
         case c.Permission():
@@ -420,12 +420,12 @@ def _cancel(session: Session, command: c.Cancel) -> Fields:
 
 
 def _permission(session: Session, command: c.Permission) -> Fields:
-    if command.request not in session.permissions:
+    if command.request not in session.pending_permissions:
         if host_of(session).core.conversation.items.was_asked(command.request):
             raise Refused("already_resolved", f"the request {command.request!r} is closed")
         raise Refused("unknown_request", f"no request {command.request!r} in this session")
     if command.content is not None:
-        session.fill(command.request, command.content)
+        session.submit_form(command.request, command.content)
     elif command.option is not None:
         session.answer(command.request, command.option, note=command.note)
     else:
@@ -449,13 +449,13 @@ def _tool_result(client: Client, session: Session, command: c.ToolResult) -> Fie
 def _in_queue(session: Session, command: c.InQueue) -> Fields:
     match command:
         case c.QueueRemove(entry=entry):
-            session.unqueue(entry)
+            session.queue.remove(entry)
         case c.QueueEdit(entry=entry, content=content):
-            session.edit_queued(entry, content)
+            session.queue.edit(entry, content)
         case c.QueuePromote(entry=entry):
-            session.promote(entry)
+            session.queue.promote(entry)
         case c.QueueResume():
-            session.resume_queue()
+            session.queue.resume()
     return {}
 
 

@@ -153,7 +153,7 @@ _VIEWS: Final[dict[type, type[Any]]] = {
         Session,
         "prompt",
         "submit",
-        "retell",
+        "send_history",
         "subscribe",
         "subscribe_all",
         set_tools=_set_tools,

@@ -150,9 +150,9 @@ class RecordedAgent:
             case {"outcome": {"optionId": str(option)}}:
                 self._session.answer(asked.request, option)
             case {"action": "accept", "content": dict(content)}:
-                self._session.fill(asked.request, content)
+                self._session.submit_form(asked.request, content)
             case {"answers": dict(answers)}:
-                self._session.fill(
+                self._session.submit_form(
                     asked.request, {str(id): each["answers"] for id, each in answers.items()}
                 )
             case {"decision": str(option)} if option != "cancel":
@@ -167,7 +167,7 @@ class RecordedAgent:
             return
         match answer:
             case {"behavior": "allow", "updatedInput": {"answers": dict(answers)}}:
-                self._session.fill(asked.request, answers)
+                self._session.submit_form(asked.request, answers)
             case {"behavior": "allow", **more}:
                 for_good = bool(more.get("updatedPermissions"))
                 self._session.answer(asked.request, "allow_always" if for_good else "allow_once")
@@ -175,7 +175,7 @@ class RecordedAgent:
                 note = more.get("message")
                 self._session.answer(asked.request, "reject_once", note=str(note or ""))
             case {"action": "accept", "content": dict(content)}:
-                self._session.fill(asked.request, content)
+                self._session.submit_form(asked.request, content)
             case _:
                 self._session.dismiss(asked.request)
 
@@ -226,7 +226,7 @@ def _asked_by(session: Session, before: list[TraceRecord], id: Any) -> Permissio
                     call = call_id
                 case {"request_id": asked, "request": {"tool_use_id": call_id}} if asked == id:
                     call = call_id
-    open = list(session.permissions.values())
+    open = list(session.pending_permissions.values())
     calls = {item.id: item.tool.call for item in session.snapshot().items if item.tool is not None}
     about = [asked for asked in open if asked.item is not None and calls.get(asked.item) == call]
     return next(iter(about or open), None)

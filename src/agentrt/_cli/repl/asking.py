@@ -97,7 +97,7 @@ class Asker:
     def take(self, event: Event) -> None:
         """Ask new questions, and withdraw those that another client or the policy has answered."""
         if isinstance(event, PermissionOpened):
-            if event.request in self._session.permissions:  # the policy has not decided it
+            if event.request in self._session.pending_permissions:  # the policy has not decided it
                 self._waiting.append(event)
         elif isinstance(event, PermissionClosed):
             self._waiting = deque(w for w in self._waiting if w.request != event.request)

@@ -353,7 +353,7 @@ class Repl(ABC):
     @property
     def waiting(self) -> list[str]:
         """The waiting prompts, including lines typed before there was a session."""
-        queue = self.session.queue if self.session is not None else []
+        queue = list(self.session.queue) if self.session is not None else []
         return [*(text_of(entry.content) for entry in queue), *self.early]
 
     @property
@@ -385,7 +385,7 @@ class Repl(ABC):
     def go_on(self) -> None:
         """Resume the paused prompts."""
         if self.session is not None and self.session.queue:
-            self.session.resume_queue()
+            self.session.queue.resume()
 
     def take_back(self) -> str | None:
         """Take the last prompt out of the queue and return its text.
@@ -394,12 +394,12 @@ class Repl(ABC):
         """
         if self.early:
             return self.early.pop()
-        entries = self.session.queue if self.session is not None else []
+        entries = list(self.session.queue) if self.session is not None else []
         if self.session is None or not entries:
             return None
         ready = [entry for entry in entries if not entry.paused]
         last = (ready or entries)[-1]
-        self.session.unqueue(last.id)
+        self.session.queue.remove(last.id)
         return text_of(last.content)
 
     def typed(self, line: str, nursery: trio.Nursery) -> None:

@@ -30,7 +30,7 @@ async def tasks(repl: Repl, argument: str) -> None:
     session = repl.session
     if session is None:
         return
-    found = list(session.tasks.values())
+    found = list(session.background_tasks.values())
     word, _, number = argument.partition(" ")
     if word == "stop" and number.isdecimal() and 0 < int(number) <= len(found):
         await session.stop_task(found[int(number) - 1].id)

@@ -249,7 +249,7 @@ class Visit:
         if self.declines(line):
             reject(self._session, self._request)
         elif line.strip().casefold() in ("y", "yes", "1"):
-            self._session.fill(self._request.request, {})
+            self._session.submit_form(self._request.request, {})
         else:
             return "Type y or n and Enter."
         return None
@@ -303,5 +303,5 @@ class Form:
         self._began = True
         if self._left:
             return ""
-        self._session.fill(self._request.request, self._values)
+        self._session.submit_form(self._request.request, self._values)
         return None

@@ -100,19 +100,19 @@ def _choices(repl: Repl, what: str, choices: list[Choice], current: str | None) 
 async def _queue(repl: Repl, argument: str) -> None:
     word, _, number = argument.partition(" ")
     session = repl.session
-    entries = session.queue if session is not None else []
+    entries = list(session.queue) if session is not None else []
     if session is not None and word == "clear":
         for entry in entries:
-            session.unqueue(entry.id)
+            session.queue.remove(entry.id)
     elif session is not None and word == "drop" and number.isdecimal():
         if not 0 < int(number) <= len(entries):
             raise UsageError(f"there is no waiting prompt {number}")
-        session.unqueue(entries[int(number) - 1].id)
+        session.queue.remove(entries[int(number) - 1].id)
     elif word:
         raise UsageError(
             "/queue shows the waiting prompts; /queue drop N, /queue clear remove some"
         )
-    entries = session.queue if session is not None else []
+    entries = list(session.queue) if session is not None else []
     for place, entry in enumerate(entries, 1):
         mark = "  (paused)" if entry.paused else ""
         repl.say(f"{place}  {one_line(text_of(entry.content))}{mark}")
@@ -186,7 +186,7 @@ async def _fork(repl: Repl, argument: str) -> None:
 
 async def _retell(repl: Repl, argument: str) -> None:
     if repl.session is not None:
-        repl.session.retell()
+        repl.session.send_history()
 
 
 def _table(repl: Repl, rows: Sequence[tuple[str, str]]) -> None:
