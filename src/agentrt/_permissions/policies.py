@@ -109,23 +109,8 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     """True if `kind` comes from the agent's program, not from its model."""
     raw: Any = None
     """The request as the protocol transmitted it."""
-
-    @classmethod
-    def of(cls, asked: DecisionRequested, *, cwd: str) -> PermissionRequest:
-        """Make the request that policies receive from the driver's `asked`."""
-        return cls(
-            title=asked.title,
-            tool=asked.name or "",
-            kind=asked.tool_kind or "other",
-            input=asked.input,
-            options=tuple(asked.options),
-            cwd=cwd,
-            tool_call=asked.tool_call,
-            changes=tuple(asked.changes),
-            created=tuple(asked.created),
-            locations=tuple(asked.locations),
-            raw=asked.raw,
-        )
+    id: str = ""
+    """The id of the request, as in `PermissionOpened.request`."""
 
     @property
     def command(self) -> str | None:
@@ -146,7 +131,7 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
         return tuple(resolve(path) for path in find_paths(self.input, self.cwd))
 
 
-def request_of(asked: Asked, *, cwd: str) -> PermissionRequest:
+def request_of(asked: DecisionRequested, *, cwd: str) -> PermissionRequest:
     """Return the request that policies receive, from the driver's `asked`."""
     return PermissionRequest(
         id=asked.key,

@@ -21,6 +21,7 @@ from .._model.result import (
     TurnTimedOut,
 )
 from .._model.turn import TurnMachine, TurnMachineState
+from .._permissions.policies import PermissionRequest
 from .core import When
 from .host import SessionHost
 from .questions import request_id
