@@ -149,7 +149,7 @@ def phase(page: Page, words: str) -> None:
 
 def ask(page: Page, text: str) -> None:
     """Write a message and send it: on a phone, Enter begins a line."""
-    box = page.get_by_label("Message to the agent")
+    box = page.get_by_label("Message the agent")
     box.fill(text)
     if page.evaluate("matchMedia('(pointer: coarse) and (hover: none)').matches"):
         page.locator(".composer button.send").click()
@@ -163,7 +163,7 @@ def turn(page: Page, text: str) -> None:
     before = logged.count()
     ask(page, text)
     until(lambda: logged.count() > before)  # the header may say `ready` of the turn before
-    phase(page, "ready")
+    phase(page, "Idle")
 
 
 CLICK = "found => found[0]?.click()"
@@ -180,7 +180,7 @@ def answer(page: Page, name: str) -> None:
     sheet = page.get_by_role("alertdialog")
     enabled = page.locator("[role=alertdialog] .options button:not([aria-disabled=true])")
     button = enabled.and_(sheet.get_by_role("button", name=name, exact=True))
-    to_the_end = sheet.get_by_role("button", name="To the end")
+    to_the_end = sheet.get_by_role("button", name="Jump to end")
 
     def ready() -> bool:
         to_the_end.evaluate_all(CLICK)  # it may be gone by now, or come again with more to read

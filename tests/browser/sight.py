@@ -44,7 +44,7 @@ _WORK = """() => {
     const seen = (element) => element.checkVisibility({ visibilityProperty: true });
     const all = (selector) => [...document.querySelectorAll(selector)].filter(seen);
     const words = (selector) => all(selector).map((element) => element.textContent.trim());
-    const busy = /^(working|waits|stopping|starting|running|preparing|Stop\\b)/i;
+    const busy = /^(working|needs|stopping|starting|running|preparing|Stop\\b)/i;
     return [
         ...words(".phase, .entry small, button, .status, .tray summary span")
             .filter((text) => busy.test(text)),

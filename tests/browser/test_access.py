@@ -40,12 +40,12 @@ def demo(tmp_path: Path) -> Iterator[Server]:
 
 def settled(page: Page) -> None:
     """The turn is over, whatever it asked on its way."""
-    ready = page.locator("header .phase", has_text="ready")
+    ready = page.locator("header .phase", has_text="Idle")
     sheet = page.get_by_role("alertdialog")
     ready.or_(sheet).first.wait_for()
     if sheet.count():
         answer(page, "Allow")
-        phase(page, "ready")
+        phase(page, "Idle")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -55,7 +55,7 @@ def test_axe_finds_nothing(
 ) -> None:
     options = PHONE if size == "phone" else {"viewport": {"width": 1280, "height": 800}}
     page = new_page(demo.link(), color_scheme=scheme, **options)
-    phase(page, "ready")
+    phase(page, "Idle")
     assert "\n".join(violations(page, axe)) == ""
     for prompt in ("/markdown", "/tools", "/plan", "/think", "/media"):
         ask(page, prompt)
@@ -65,7 +65,7 @@ def test_axe_finds_nothing(
     shoot(page, f"question-{size}-{scheme}")
     assert "\n".join(violations(page, axe)) == ""
     answer(page, "Allow")
-    phase(page, "ready")
+    phase(page, "Idle")
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert "\n".join(violations(page, axe)) == ""
     page.get_by_role("button", name="Settings").click()
@@ -94,7 +94,7 @@ def test_a_turn_with_a_question_is_had_with_the_keyboard_alone(
 ) -> None:
     with serving(tmp_path, *scripted()) as server:
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         focused = page.locator(":focus")
         page.keyboard.press("Tab")
         expect(focused).to_have_text("To the message field")
@@ -112,16 +112,16 @@ def test_a_turn_with_a_question_is_had_with_the_keyboard_alone(
             page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         expect(page.locator(".transcript")).to_contain_text("You chose no.")
-        page.get_by_label("Message to the agent").focus()
+        page.get_by_label("Message the agent").focus()
         page.keyboard.type("tool sleep 60")
         page.keyboard.press("Enter")
-        phase(page, "working")
+        phase(page, "Working")
         page.keyboard.press("Escape")
-        phase(page, "ready")
+        phase(page, "Idle")
 
 
 def test_a_screen_reader_gets_what_happens_and_not_every_piece(page: Page) -> None:
-    phase(page, "ready")
+    phase(page, "Idle")
     page.evaluate(
         """() => {
             window.told = [];
@@ -136,7 +136,7 @@ def test_a_screen_reader_gets_what_happens_and_not_every_piece(page: Page) -> No
     )
     ask(page, "flood 300\nwait 0.3\nask echo hello")
     answer(page, "Allow")
-    phase(page, "ready")
+    phase(page, "Idle")
     told = page.evaluate("window.told")
     assert 0 < len(told) < 60
     assert any("echo hello" in words for words in told)

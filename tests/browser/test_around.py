@@ -36,7 +36,7 @@ def another_session(page: Page) -> None:
     page.get_by_role("button", name="New session").click()
     page.get_by_role("button", name="Start", exact=True).click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    phase(page, "ready")
+    phase(page, "Idle")
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def two(tmp_path: Path, new_page: NewPage) -> Page:
     settings.write_text(f"[agents.scripted]\ncommand = '''{scripted()[1]}'''\n")
     with serving(tmp_path, "--agent", "scripted") as server:
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         another_session(page)
         yield page  # type: ignore[misc]
 
@@ -58,10 +58,10 @@ def entry(page: Page, at: int) -> None:
 
 
 def test_somebody_who_looks_elsewhere_is_notified_that_a_turn_is_over(page: Page) -> None:
-    phase(page, "ready")
+    phase(page, "Idle")
     page.evaluate(NOTIFIED)
     ask(page, "wait 3\nsay done")
-    phase(page, "working")
+    phase(page, "Working")
     page.evaluate(HIDE, True)
     until(lambda: page.evaluate("window.shown.length"))
     [shown] = page.evaluate("window.shown")
@@ -78,12 +78,12 @@ def test_somebody_who_looks_elsewhere_is_notified_that_a_turn_is_over(page: Page
 def test_a_question_of_another_session_is_reported_and_leads_there(two: Page) -> None:
     two.evaluate(NOTIFIED)
     ask(two, "wait 3\nask echo hello")
-    phase(two, "working")
+    phase(two, "Working")
     entry(two, 1)
-    phase(two, "ready")
+    phase(two, "Idle")
     until(lambda: two.evaluate("window.shown.length"))
     [shown] = two.evaluate("window.shown")
-    assert shown["title"].endswith("waits for you")
+    assert shown["title"].endswith("Needs your answer")
     assert shown["body"] == "echo hello"
     assert two.title().startswith("(1) ")
     two.evaluate("window.last.onclick()")
@@ -91,21 +91,21 @@ def test_a_question_of_another_session_is_reported_and_leads_there(two: Page) ->
 
 
 def test_nobody_is_notified_of_what_is_in_sight_or_of_what_was_stopped(page: Page) -> None:
-    phase(page, "ready")
+    phase(page, "Idle")
     page.evaluate(NOTIFIED)
     turn(page, "say one")
     ask(page, "tool sleep 60")
-    phase(page, "working")
+    phase(page, "Working")
     page.get_by_role("button", name="Stop", exact=True).click()
     page.evaluate(HIDE, True)
-    expect(page.locator("header .phase")).to_contain_text("ready")
+    expect(page.locator("header .phase")).to_contain_text("Idle")
     assert page.evaluate("window.shown") == []
 
 
 def test_back_leads_to_the_session_before(two: Page) -> None:
     second = two.url
     entry(two, 1)
-    phase(two, "ready")
+    phase(two, "Idle")
     first = two.url
     assert first != second
     two.go_back()
@@ -118,12 +118,12 @@ def test_back_leads_to_the_session_before(two: Page) -> None:
 
 def test_the_session_with_the_latest_turn_is_first_in_the_list(two: Page) -> None:
     entry(two, 1)
-    phase(two, "ready")
+    phase(two, "Idle")
     expect(two.locator(".sidebar li").last).to_have_class(re.compile("here"))
     turn(two, "say hello")
     expect(two.locator(".sidebar li").first).to_have_class(re.compile("here"))
     entry(two, 1)  # to look at the other one is no activity
-    phase(two, "ready")
+    phase(two, "Idle")
     expect(two.locator(".sidebar li").last).to_have_class(re.compile("here"))
 
 
@@ -151,7 +151,7 @@ LARGE = [
 
 
 def test_notes_move_nothing_and_cover_neither_header_nor_field(page: Page) -> None:
-    phase(page, "ready")
+    phase(page, "Idle")
     turn(page, "say hello")
     answered = page.get_by_role("article", name="answer")
     before = answered.bounding_box()
@@ -193,7 +193,7 @@ DROP = """([selector, name]) => {
 
 @pytest.mark.parametrize("where", [".transcript", "header.bar", "#prompt", ".sidebar"])
 def test_files_are_dropped_anywhere(page: Page, where: str) -> None:
-    phase(page, "ready")
+    phase(page, "Idle")
     expect(page.locator("#prompt")).to_be_visible()
     assert page.evaluate(DROP, [where, "dropped.txt"]) is None
     expect(page.locator(".attached li")).to_have_count(1)
@@ -202,7 +202,7 @@ def test_files_are_dropped_anywhere(page: Page, where: str) -> None:
 
 def test_a_finger_hits_every_button(server: Server, new_page: NewPage) -> None:
     page = new_page(server.link(), **PHONE)
-    phase(page, "ready")
+    phase(page, "Idle")
     ask(page, "say      code\nask echo hello")
     page.get_by_role("alertdialog").wait_for()
     small = """() => [...document.querySelectorAll("button:not(.mention), summary, .button")]
@@ -211,7 +211,7 @@ def test_a_finger_hits_every_button(server: Server, new_page: NewPage) -> None:
         .filter(([{ width, height }]) => width && height && (width < 43.9 || height < 43.9))
         .map(([{ width, height }, each]) => `${width}×${height} ${each.outerHTML.slice(0, 120)}`)"""
     assert page.evaluate(small) == []
-    page.get_by_role("alertdialog").get_by_role("button", name="Dismiss").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Skip").click()
     page.get_by_role("button", name="Sessions", exact=True).click()
     assert page.evaluate(small) == []
     page.keyboard.press("Escape")

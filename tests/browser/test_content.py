@@ -32,7 +32,7 @@ def shown(tmp_path: Path, new_page: NewPage) -> Iterator[Shown]:
         server = opened.__enter__()
         servers.append(opened)
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         return page
 
     yield show
@@ -82,7 +82,7 @@ def test_a_numbered_list_has_the_numbers_that_the_agent_wrote(shown: Shown) -> N
 def test_a_path_goes_into_the_message(shown: Shown) -> None:
     page = shown({"paths": "Look into `src/a.py:12` and `os.path`."})
     ask(page, "say paths")
-    box = page.get_by_label("Message to the agent")
+    box = page.get_by_label("Message the agent")
     box.fill("What is in")
     page.get_by_role("button", name="src/a.py:12").click()
     expect(box).to_have_value("What is in @src/a.py ")
@@ -98,7 +98,7 @@ def test_code_is_copied_without_a_secure_connection(shown: Shown) -> None:
     page.evaluate(NO_CLIPBOARD)
     ask(page, "say code")
     page.get_by_role("button", name="Copy").click()
-    box = page.get_by_label("Message to the agent")
+    box = page.get_by_label("Message the agent")
     box.focus()
     page.keyboard.press("Control+V")
     expect(box).to_have_value("first line\nsecond")
@@ -109,12 +109,12 @@ def test_that_nothing_could_be_copied_is_said(shown: Shown) -> None:
     page.evaluate(f"{NO_CLIPBOARD}; document.execCommand = () => false")
     ask(page, "say code")
     page.get_by_role("button", name="Copy").click()
-    expect(page.locator("body")).to_contain_text("does not let this page copy")
+    expect(page.locator("body")).to_contain_text("blocks copying from this page")
 
 
 def test_the_files_of_the_folder_are_offered_behind_an_at_sign(shown: Shown) -> None:
     page = shown({})
-    box = page.get_by_label("Message to the agent")
+    box = page.get_by_label("Message the agent")
     box.press_sequentially("look into @NOT")
     expect(page.get_by_role("option")).to_have_text("notes.txt")
     box.press("Tab")
@@ -140,7 +140,7 @@ def test_long_output_opens_at_its_end_and_can_be_seen_copied_and_saved_whole(sho
     expect(output.locator("figcaption")).not_to_contain_text("hidden")
     output.get_by_role("button", name="Copy").click()
     expect(output.locator("button.done")).to_be_visible()
-    page.get_by_label("Message to the agent").press("ControlOrMeta+v")
-    expect(page.get_by_label("Message to the agent")).to_have_value(
+    page.get_by_label("Message the agent").press("ControlOrMeta+v")
+    expect(page.get_by_label("Message the agent")).to_have_value(
         re.compile("^line 0 of.*line 3999 of the build$", re.DOTALL)
     )

@@ -49,13 +49,13 @@ UP = """async () => {
 @pytest.fixture
 def long(page: Page) -> Page:
     """A page that has just come to a long conversation."""
-    phase(page, "ready")
+    phase(page, "Idle")
     page.evaluate(FILL, TURNS)
     transcript = page.locator(".transcript")
     expect(transcript).to_contain_text(f"answer {TURNS - 1},", timeout=60_000)
-    phase(page, "ready")
+    phase(page, "Idle")
     page.reload()
-    phase(page, "ready")
+    phase(page, "Idle")
     expect(transcript).to_contain_text(f"answer {TURNS - 1},")
     return page
 
@@ -100,7 +100,7 @@ def test_one_goes_on_reading_while_the_agent_writes(long: Page) -> None:
     assert prompts(long)[:100] == list(range(20, 120))
     long.get_by_role("button", name="Latest").click()
     long.get_by_role("button", name="Stop", exact=True).click()
-    phase(long, "ready")
+    phase(long, "Idle")
 
 
 def test_what_one_has_asked_for_is_there_after_a_lost_connection(long: Page) -> None:
@@ -108,13 +108,13 @@ def test_what_one_has_asked_for_is_there_after_a_lost_connection(long: Page) -> 
     place = "document.querySelector('.transcript').scrollTop"
     before = long.evaluate(place)
     long.evaluate("import('/page/actions.js').then(({ connection }) => connection.reconnect())")
-    phase(long, "ready")
+    phase(long, "Idle")
     assert prompts(long) == list(range(20, 120))
     assert abs(long.evaluate(place) - before) < 3
 
 
 def test_an_earlier_prompt_than_those_that_are_there_can_be_brought_back(long: Page) -> None:
-    box = long.get_by_label("Message to the agent")
+    box = long.get_by_label("Message the agent")
     box.focus()
     for number in range(119, 69, -1):
         long.keyboard.press("ArrowUp")

@@ -90,7 +90,7 @@ def test_another_port_of_the_machine_gets_the_cookie_and_no_control(
     server: Server, new_page: NewPage, neighbour: Neighbour
 ) -> None:
     page = new_page(server.link())
-    phase(page, "ready")
+    phase(page, "Idle")
     expect(page).not_to_have_url("key")
     port = urlsplit(page.url).port
     assert port is not None
@@ -105,19 +105,19 @@ def test_another_port_of_the_machine_gets_the_cookie_and_no_control(
     heard = said_to_a_program(port, stolen)
     assert b"no valid token" in heard
     assert b'"ready"' not in heard
-    phase(page, "ready")
+    phase(page, "Idle")
 
 
 def test_a_reload_and_a_second_tab_without_the_link_go_on(
     server: Server, new_page: NewPage
 ) -> None:
     page = new_page(server.link())
-    phase(page, "ready")
+    phase(page, "Idle")
     page.reload()
-    phase(page, "ready")
+    phase(page, "Idle")
     second = page.context.new_page()
     second.goto(page.url.partition("#")[0])
-    phase(second, "ready")
+    phase(second, "Idle")
 
 
 def test_the_same_token_lets_the_same_browser_in_after_a_restart(
@@ -127,12 +127,12 @@ def test_the_same_token_lets_the_same_browser_in_after_a_restart(
     arguments = ("--token", TOKEN, "--port", str(port), *scripted())
     with serving(tmp_path, *arguments) as server:
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         server.end()
         server.start()
         server.link()
         page.goto(f"http://127.0.0.1:{port}/")
-        phase(page, "ready")
+        phase(page, "Idle")
 
 
 @pytest.mark.parametrize("forgets", ["all", "the key"])
@@ -142,7 +142,7 @@ def test_a_browser_that_is_not_known_is_let_in_by_the_token(
     port = free_port()
     with serving(tmp_path, "--token", TOKEN, "--port", str(port), *scripted()) as server:
         page: Page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         page.evaluate("localStorage.clear()")
         if forgets == "all":
             page.context.clear_cookies()
@@ -150,6 +150,6 @@ def test_a_browser_that_is_not_known_is_let_in_by_the_token(
             page.goto(f"http://127.0.0.1:{port}/", wait_until="commit")
         page.get_by_label("Server token").fill(TOKEN)
         page.get_by_role("button", name="Sign in").click()
-        phase(page, "ready")
+        phase(page, "Idle")
         assert TOKEN not in page.url
         assert "key" not in page.url

@@ -31,7 +31,7 @@ def test_a_button_behind_a_turn_goes_on_from_there(
 ) -> None:
     with serving(tmp_path, *DEMO) as server:
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         expect(page.get_by_role("button", name="Fork from here")).to_have_count(0)
         talk(page, "hello", "list the files", "hello again")
         first = page.url
@@ -42,7 +42,7 @@ def test_a_button_behind_a_turn_goes_on_from_there(
         page.wait_for_url(lambda url: url != first)
         prompts(page, "hello", "list the files")
         expect(buttons).to_have_count(2)
-        phase(page, "ready")
+        phase(page, "Idle")
         talk(page, "something else")
         prompts(page, "hello", "list the files", "something else")
         page.go_back()
@@ -52,7 +52,7 @@ def test_a_button_behind_a_turn_goes_on_from_there(
 def test_the_list_of_sessions_forks_one_at_its_end(tmp_path: Path, new_page: NewPage) -> None:
     with serving(tmp_path, *DEMO) as server:
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         talk(page, "hello")
         page.get_by_label("sessions", exact=True).get_by_role("listitem").first.hover()
         page.get_by_role("button", name="Fork hello").click()
@@ -64,8 +64,8 @@ def test_the_list_of_sessions_forks_one_at_its_end(tmp_path: Path, new_page: New
 def test_nothing_is_offered_that_the_agent_cannot(tmp_path: Path, new_page: NewPage) -> None:
     with serving(tmp_path, *scripted()) as server:
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         ask(page, "say hello")
         expect(page.get_by_label("answer")).to_have_count(1)
-        phase(page, "ready")
+        phase(page, "Idle")
         expect(page.get_by_role("button", name="Fork", exact=False)).to_have_count(0)

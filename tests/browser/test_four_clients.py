@@ -146,7 +146,7 @@ class Room:
         print(f"{who} allows it")
         if who == "page":
             sheet = self.page.get_by_role("alertdialog")
-            to_the_end = sheet.get_by_role("button", name="To the end")
+            to_the_end = sheet.get_by_role("button", name="Jump to end")
             allowing = sheet.locator("button.allow_once:not([aria-disabled=true])")
             with trio.fail_after(PATIENCE):
                 while self.seen.permissions:  # it takes no answer before it could be read
@@ -263,7 +263,7 @@ async def room(
         lines = {who: Network(port, target) for who, port in ports.items()}
         try:
             page = new_page(link.replace(str(target), str(ports["page"])))
-            page.locator("header .phase", has_text="ready").wait_for()
+            page.locator("header .phase", has_text="Idle").wait_for()
             async with (
                 node("acp_client.mjs") as led,
                 node("ai_client.mjs") as chats,

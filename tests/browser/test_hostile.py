@@ -96,7 +96,7 @@ def hostile(tmp_path: Path, new_page: NewPage) -> Page:
     with serving(tmp_path, *scripted(str(file))) as server:
         page = new_page(server.link())
         page.on("dialog", lambda dialog: pytest.fail(f"a dialog came up: {dialog.message}"))
-        phase(page, "ready")
+        phase(page, "Idle")
         yield page  # type: ignore[misc]
         assert page.locator("body").get_attribute("data-pwned") is None
         # Nothing of the agent's is an element that runs, frames, submits or loads.
@@ -117,9 +117,9 @@ def test_what_an_answer_holds_is_only_shown(hostile: Page, what: str, way: str) 
     """At once, or in pieces that cut through every tag."""
     ask(hostile, f"{way} {what}\nsay \n\nthe end")
     expect(hostile.locator(".transcript")).to_contain_text("the end")
-    phase(hostile, "ready")
+    phase(hostile, "Idle")
     assert hostile.get_by_role("alertdialog").count() == 0
-    assert hostile.get_by_label("Message to the agent").is_visible()
+    assert hostile.get_by_label("Message the agent").is_visible()
 
 
 def test_a_link_is_marked_as_a_strangers(hostile: Page) -> None:
@@ -149,7 +149,7 @@ def test_a_question_shows_every_character_of_what_it_is_about(hostile: Page) -> 
 def test_what_a_tool_shows_is_only_shown(hostile: Page, what: str) -> None:
     ask(hostile, f"show {what}\nsay the end")
     expect(hostile.locator("article.text")).to_contain_text("the end")  # and not the prompt
-    phase(hostile, "ready")
+    phase(hostile, "Idle")
     hostile.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     expect(card(hostile, what).locator(".body")).to_contain_text("<img src=x")
 
@@ -165,6 +165,6 @@ def test_a_code_block_of_five_megabytes_leaves_the_page_usable(
         page = new_page(server.link())
         ask(page, "say large")
         expect(page.locator(".transcript code").first).to_contain_text("xxx", timeout=60_000)
-        phase(page, "ready")
+        phase(page, "Idle")
         ask(page, "say and on")
         expect(page.locator(".transcript")).to_contain_text("and on")

@@ -65,7 +65,7 @@ def page(tmp_path: Path, new_page: NewPage) -> Iterator[Page]:
     file.write_text(json.dumps({**texts, **MARKDOWN, "code": code}))
     with serving(tmp_path, *scripted(str(file))) as server:
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         page.evaluate(BEATS)
         yield page
 

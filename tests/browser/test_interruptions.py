@@ -17,16 +17,16 @@ TOKEN = "a-token-for-the-tests-of-the-page-0123456789"
 
 def test_two_windows_show_the_same(server: Server, page: Page, new_page: NewPage) -> None:
     other = new_page(server.link())
-    phase(other, "ready")
+    phase(other, "Idle")
     ask(page, "ask echo hello")
     for each in (page, other):
-        phase(each, "waits for you")
+        phase(each, "Needs your answer")
         expect(each.get_by_role("alertdialog")).to_contain_text("echo hello")
     answer(other, "Allow")
     for each in (page, other):
         expect(each.locator(".transcript")).to_contain_text("You chose yes.")
         expect(each.get_by_role("alertdialog")).to_have_count(0)
-        phase(each, "ready")
+        phase(each, "Idle")
     expect(page.locator(".elsewhere")).to_contain_text("Answered elsewhere")
     expect(other.locator(".elsewhere")).to_have_count(0)
 
@@ -39,7 +39,7 @@ def test_stop_in_one_window_is_seen_in_the_other(
     expect(card(other, "sleep 60").locator(".status")).to_have_text("running")
     other.get_by_role("button", name="Stop", exact=True).click()
     for each in (page, other):
-        phase(each, "ready")
+        phase(each, "Idle")
         expect(card(each, "sleep 60").locator(".status")).to_have_text("stopped")
 
 
@@ -49,16 +49,16 @@ def test_a_reload_in_the_middle_of_a_turn_loses_nothing(page: Page) -> None:
     page.reload()
     transcript = page.locator(".transcript")
     expect(transcript).to_contain_text(re.compile("before.*tick0 .*tick5 ", re.DOTALL))
-    phase(page, "working")
+    phase(page, "Working")
     page.get_by_role("button", name="Stop", exact=True).click()
-    phase(page, "ready")
+    phase(page, "Idle")
     told = re.findall(r"tick(\d+)", transcript.text_content() or "")
     assert list(map(int, told)) == list(range(len(told)))
 
 
 def test_a_question_survives_a_reload(page: Page) -> None:
     ask(page, "ask echo hello")
-    phase(page, "waits for you")
+    phase(page, "Needs your answer")
     page.reload()
     answer(page, "Allow")
     expect(page.locator(".transcript")).to_contain_text("You chose yes.")
@@ -70,11 +70,11 @@ def test_a_server_that_was_killed_and_started_again_goes_on_with_its_conversatio
     port = free_port()
     with serving(tmp_path, *scripted(), "--port", str(port), "--token", TOKEN) as server:
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         ask(page, "say the green door")
         transcript = page.locator(".transcript")
         expect(transcript.locator("p", has_text="the green door").last).to_be_visible()
-        phase(page, "ready")
+        phase(page, "Idle")
         ask(page, "say and then\ntool sleep 60")
         expect(card(page, "sleep 60").locator(".status")).to_have_text("running")
         server.end(signal.SIGKILL)
@@ -89,7 +89,7 @@ def test_a_server_that_was_killed_and_started_again_goes_on_with_its_conversatio
             assert (transcript.text_content() or "").count(words) == 2
         ask(page, "say and again")
         expect(transcript.locator("p", has_text="and again").last).to_be_visible()
-        phase(page, "ready")
+        phase(page, "Idle")
 
 
 @pytest.mark.door("page", "resume")
@@ -98,15 +98,15 @@ def test_a_conversation_of_an_earlier_server_is_found_by_a_word_and_gone_on_with
 ) -> None:
     with serving(tmp_path, *scripted()) as server:
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         ask(page, "say the green door")
         expect(page.locator(".transcript p", has_text="the green door").last).to_be_visible()
-        phase(page, "ready")
+        phase(page, "Idle")
         page.get_by_role("button", name="New session").click()
         page.goto("about:blank")
     with serving(tmp_path, *scripted()) as server:
         page = new_page(server.link())
-        phase(page, "ready")  # the session with which the server has started
+        phase(page, "Idle")  # the session with which the server has started
         sidebar = page.locator(".sidebar")
         expect(sidebar.get_by_role("heading", name="Today")).to_be_visible()
         search = page.get_by_label("Search the conversations")
@@ -120,7 +120,7 @@ def test_a_conversation_of_an_earlier_server_is_found_by_a_word_and_gone_on_with
         search.fill("")
         ask(page, "say and again")
         expect(page.locator(".transcript p", has_text="and again").last).to_be_visible()
-        phase(page, "ready")
+        phase(page, "Idle")
         expect(sidebar.get_by_role("heading", name="Today")).to_have_count(0)
 
 
@@ -134,7 +134,7 @@ def test_a_network_that_goes_and_comes_back_loses_nothing(
         network = Network(port, target)
         try:
             page = new_page(link)
-            phase(page, "ready")
+            phase(page, "Idle")
             ask(page, "trickle 1000")
             transcript = page.locator(".transcript")
             expect(transcript).to_contain_text("tick3 ")
@@ -146,7 +146,7 @@ def test_a_network_that_goes_and_comes_back_loses_nothing(
             try_now(page)
             expect(page.locator(".banner")).to_have_count(0)
             page.get_by_role("button", name="Stop", exact=True).click()
-            phase(page, "ready")
+            phase(page, "Idle")
             told = re.findall(r"tick(\d+)", transcript.text_content() or "")
             assert list(map(int, told)) == list(range(len(told)))
             assert len(told) > 4
@@ -164,11 +164,11 @@ def test_what_was_written_while_the_network_was_gone_is_kept(
         network = Network(port, target)
         try:
             page = new_page(link)
-            phase(page, "ready")
+            phase(page, "Idle")
             network.cut()
             expect(page.locator(".banner")).to_contain_text("Reconnecting")
             ask(page, "say kept")
-            box = page.get_by_label("Message to the agent")
+            box = page.get_by_label("Message the agent")
             expect(box).to_have_value("say kept")
             network.mend()
             try_now(page)
@@ -182,25 +182,25 @@ def test_what_was_written_while_the_network_was_gone_is_kept(
 def test_a_tab_that_slept_shows_how_it_is_now(
     server: Server, page: Page, new_page: NewPage
 ) -> None:
-    phase(page, "ready")
+    phase(page, "Idle")
     browser = page.context.new_cdp_session(page)
     browser.send("Page.setWebLifecycleState", {"state": "frozen"})
     other = new_page(server.link())
     ask(other, "say while it slept\ntool sleep 60")
     expect(card(other, "sleep 60").locator(".status")).to_have_text("running")
     other.get_by_role("button", name="Stop", exact=True).click()
-    phase(other, "ready")
+    phase(other, "Idle")
     browser.send("Page.setWebLifecycleState", {"state": "active"})
     expect(page.locator(".transcript")).to_contain_text("while it slept")
     expect(card(page, "sleep 60").locator(".status")).to_have_text("stopped")
-    phase(page, "ready")
+    phase(page, "Idle")
 
 
 def test_an_agent_that_dies_is_reported_and_the_next_prompt_works(page: Page) -> None:
     ask(page, "say last words\ncrash")
-    expect(page.locator(".banner")).to_contain_text("The agent's process has ended")
+    expect(page.locator(".banner")).to_contain_text("The agent stopped")
     expect(page.locator(".transcript")).to_contain_text("The agent's process ended")
     ask(page, "say back")
     expect(page.locator(".transcript")).to_contain_text("back")
     expect(page.locator(".banner")).to_have_count(0)
-    phase(page, "ready")
+    phase(page, "Idle")

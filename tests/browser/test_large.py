@@ -23,8 +23,8 @@ PROBE = """() => {
 def test_twenty_thousand_pieces_are_all_there_and_one_can_type_meanwhile(
     page: Page, shoot: Shoot
 ) -> None:
-    phase(page, "ready")
-    box = page.get_by_label("Message to the agent")
+    phase(page, "Idle")
+    box = page.get_by_label("Message the agent")
     box.wait_for()
     page.evaluate(PROBE)
     ask(page, "flood 20000\nwait 0.2\ntool sleep 60")
@@ -36,7 +36,7 @@ def test_twenty_thousand_pieces_are_all_there_and_one_can_type_meanwhile(
     words = re.findall(r"word(\d+)", transcript.text_content() or "")
     assert list(map(int, words)) == list(range(20_000))
     page.get_by_role("button", name="Stop", exact=True).click()
-    phase(page, "ready")
+    phase(page, "Idle")
     expect(box).to_have_value("typed while it comes")
     waits = sorted(page.evaluate("window.waits"))
     SHOTS.mkdir(parents=True, exist_ok=True)
@@ -61,10 +61,10 @@ STEP = """async step => {
 
 
 def test_of_thousands_of_items_few_are_drawn_and_none_is_lost(page: Page, shoot: Shoot) -> None:
-    phase(page, "ready")
+    phase(page, "Idle")
     ask(page, "many 1500")
     expect(page.locator(".transcript")).to_contain_text("Answer 1499", timeout=120_000)
-    phase(page, "ready")
+    phase(page, "Idle")
     items = page.locator(".transcript .item")
     assert items.count() < 200
     page.locator(".transcript").evaluate("box => { box.scrollTop = box.scrollHeight / 2; }")
@@ -81,17 +81,17 @@ def test_of_thousands_of_items_few_are_drawn_and_none_is_lost(page: Page, shoot:
 
 
 def test_what_is_unfolded_stays_so_when_it_is_out_of_sight(page: Page) -> None:
-    phase(page, "ready")
+    phase(page, "Idle")
     ask(page, "many 200")
     expect(page.locator(".transcript")).to_contain_text("Answer 199", timeout=120_000)
-    phase(page, "ready")
+    phase(page, "Idle")
     first = page.locator(
         "details.tool", has=page.locator(".title", has_text=re.compile("^call 0$"))
     )
     page.locator(".transcript").evaluate("box => { box.scrollTop = 0; }")
     first.locator("summary").first.click()
     expect(first.locator(".verbatim")).to_be_visible()
-    page.get_by_label("Message to the agent").focus()
+    page.get_by_label("Message the agent").focus()
     page.get_by_role("button", name="Latest").click()
     expect(first).to_have_count(0)
     page.locator(".transcript").evaluate("box => { box.scrollTop = 0; }")

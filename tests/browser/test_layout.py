@@ -58,7 +58,7 @@ def shown(tmp_path: Path, new_page: NewPage) -> Iterator[Shown]:
         server = opened.__enter__()
         servers.append(opened)
         page = new_page(server.link(), **size)
-        phase(page, "ready")
+        phase(page, "Idle")
         return page
 
     yield show

@@ -252,12 +252,12 @@ def test_what_has_left_the_sight_is_not_shown_as_work(
         arguments = [*scripted(), *hosts, *(("--store", "off") * ("stores nothing" in what))]
     with serving(tmp_path, *arguments, kind=Host if host else Server) as server:
         page = new_page(network.through(server.link()), clock=True)
-        phase(page, "ready")
+        phase(page, "Idle")
         until(lambda: view(page), "the page knows its session")
         known = view(page)
         assert known is not None
         ask(page, "begin sleep 60\nask rm -rf build")
-        phase(page, "waits for you")
+        phase(page, "Needs your answer")
         expect(card(page, "sleep 60").locator(".status")).to_have_text("running")
         assert len(work(page)) >= 4  # what is looked for can be found
         WAYS[what](Sight(page, server, network, new_page))
@@ -269,7 +269,7 @@ def test_what_has_left_the_sight_is_not_shown_as_work(
             found = page.locator(".transcript .ending, .transcript .tool .status")
             expect(found.filter(has_text=left).first).to_be_visible()
         if "asked again" in under_way:
-            answer(page, "Dismiss")
+            answer(page, "Skip")
         if standing == "as it is":
             agree(page, known.session)
         else:

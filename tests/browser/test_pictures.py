@@ -33,13 +33,13 @@ def test_a_session_as_the_documentation_shows_it(
             'def greet(name: str) -> str:\n    """Say hello."""\n    return "hi " + name\n'
         )
         page = new_page(server.link(), **SIZES[name])
-        phase(page, "ready")
+        phase(page, "Idle")
         turn(page, "/title A friendlier greeting")
         turn(page, "read greet.py")
         ask(page, "edit greet.py replace hi by hello")
         page.locator("[role=alertdialog] button:not([aria-disabled=true])").first.wait_for()
         shoot(page, name)
         answer(page, "Allow")
-        phase(page, "ready")
+        phase(page, "Idle")
         assert "hello" in (server.folder / "greet.py").read_text()
     assert (IMAGES / f"{name}.png").read_bytes().startswith(b"\x89PNG"), "take it anew, as above"

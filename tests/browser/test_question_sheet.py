@@ -123,7 +123,7 @@ def test_what_is_asked_is_seen_before_it_can_be_allowed(
     server: Server, new_page: NewPage, shoot: Shoot, size: str, about: str
 ) -> None:
     page = new_page(server.link(), **SIZES[size])
-    phase(page, "ready")
+    phase(page, "Idle")
     ask(page, f"ask {about}")
     wait_for_guard(page)
     assert ends(page)[0], "its beginning cannot be seen"
@@ -144,7 +144,7 @@ def test_what_is_asked_is_seen_before_it_can_be_allowed(
 
 
 def by_leap(page: Page) -> None:
-    page.get_by_role("alertdialog").get_by_role("button", name="To the end").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Jump to end").click()
 
 
 @pytest.mark.parametrize(
@@ -161,11 +161,11 @@ def test_the_end_of_a_long_one_is_reached_in_every_way(
     server: Server, new_page: NewPage, about: str, reach: Callable[[Page], None]
 ) -> None:
     page = new_page(server.link(), **SIZES["a window at 200 %"])
-    phase(page, "ready")
+    phase(page, "Idle")
     ask(page, f"ask {about}")
     wait_for_guard(page)
     why = page.get_by_role("alertdialog").get_by_role("button", name="Allow", exact=True)
-    expect(why).to_have_accessible_description("Allow is possible when you have seen all of it.")
+    expect(why).to_have_accessible_description("Scroll to the end to enable Allow.")
     assert not allowed(page)
     for _ in range(400):
         reach(page)
@@ -202,7 +202,7 @@ def test_a_keyboard_that_covers_the_page_leaves_the_question_in_sight(
 ) -> None:
     """As in Safari, where only `visualViewport` says so."""
     page = new_page(server.link(), **SIZES["a window"])
-    phase(page, "ready")
+    phase(page, "Idle")
     page.evaluate(
         """() => {
             Object.defineProperty(visualViewport, "height", { value: 300 });
@@ -221,9 +221,9 @@ def test_whoever_writes_goes_on_writing_beside_a_question(
     server: Server, new_page: NewPage
 ) -> None:
     page = new_page(server.link(), **SIZES["a phone with its keyboard open"])
-    phase(page, "ready")
+    phase(page, "Idle")
     ask(page, "wait 1\nask edit")
-    field = page.get_by_label("Message to the agent")
+    field = page.get_by_label("Message the agent")
     field.press_sequentially("hm")
     wait_for_guard(page)
     field.press_sequentially(", 1")

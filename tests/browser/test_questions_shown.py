@@ -69,7 +69,7 @@ def test_everything_recorded_is_seen_before_it_is_allowed(
     server: Server, new_page: NewPage, size: str
 ) -> None:
     page = new_page(server.link(), **SIZES[size])
-    phase(page, "ready")
+    phase(page, "Idle")
     requests = recorded()
     assert unseen(page, requests if FULL else requests[::6]) == []
 
@@ -79,6 +79,6 @@ def test_everything_generated_is_seen_before_it_is_allowed(
     server: Server, new_page: NewPage, size: str
 ) -> None:
     page = new_page(server.link(), **SIZES[size])
-    phase(page, "ready")
+    phase(page, "Idle")
     seed = list(SIZES).index(size)
     assert unseen(page, Generator(seed).requests(500 if FULL else 15)) == []

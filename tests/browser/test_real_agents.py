@@ -48,13 +48,13 @@ def started(page: Page, lab: Lab) -> None:
     page.locator(f"input[name=agent][value='{lab.agent}']").check()
     page.get_by_label("Folder").fill(str(lab.work))
     page.get_by_role("button", name="Start", exact=True).click()
-    phase(page, "ready")
+    phase(page, "Idle")
 
 
 def allow(page: Page) -> None:
     """Take the next step towards allowing what is asked now, if anything is."""
     sheet = page.get_by_role("alertdialog")
-    sheet.get_by_role("button", name="To the end").evaluate_all(CLICK)
+    sheet.get_by_role("button", name="Jump to end").evaluate_all(CLICK)
     page.locator("[role=alertdialog] button.allow_once:not([aria-disabled=true])").evaluate_all(
         CLICK
     )
@@ -86,17 +86,17 @@ def test_a_tool_is_stopped_and_the_next_prompt_works_here_after_a_reload_and_els
     page.get_by_role("button", name="Stop", exact=True).click()
     other = new_page(server.link())
     for each in (page, other):
-        phase(each, "ready")
+        phase(each, "Idle")
         expect(each.locator("details.tool .status").last).to_have_text("stopped")
         expect(each.locator("details.tool.running, details.tool.waiting")).to_have_count(0)
         expect(each.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
     page.reload()
-    phase(page, "ready")
+    phase(page, "Idle")
     expect(page.locator("details.tool .status").last).to_have_text("stopped")
     ask(page, "Please [[text]]")
     for each in (page, other):
         expect(each.locator(".transcript article").last).to_contain_text(HELLO)
-        phase(each, "ready")
+        phase(each, "Idle")
     shoot(page, f"agent-{lab.agent}")
 
 
@@ -107,7 +107,7 @@ def test_an_agent_calls_the_pages_own_tool(lab: Lab, server: Server, new_page: N
     started(page, lab)
     ask(page, prompt_for([[Call("page_info")], [Text("It was seen. " * 2)]]))
     allow_until_said(page, "It was seen. It was seen.")
-    phase(page, "ready")
+    phase(page, "Idle")
     told = page.locator("details.tool", has_text="page_info").last
     expect(told.locator(".status")).to_have_text("done")
 
@@ -136,7 +136,7 @@ def test_a_file_that_an_agent_reads_is_shown_as_code(
     call = Call(name, {argument: str(lab.work / "shapes.py")})
     ask(page, prompt_for([[call], [Text("It was read.")]]))
     allow_until_said(page, "It was read.")
-    phase(page, "ready")
+    phase(page, "Idle")
     tool = page.locator("details.tool").first
     tool.locator("summary").first.click()
     shoot(page, f"read-{lab.agent}")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 def test_keys_open_dialogs_and_the_search_but_are_text_in_a_field(page: Page) -> None:
     turn(page, "say hello")
-    field = page.get_by_label("Message to the agent")
+    field = page.get_by_label("Message the agent")
     field.press_sequentially("n/?")
     expect(field).to_have_value("n/?")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -33,7 +33,7 @@ def test_keys_open_dialogs_and_the_search_but_are_text_in_a_field(page: Page) ->
     page.keyboard.press("n")
     dialog = page.get_by_role("dialog", name="New session")
     dialog.get_by_role("button", name="Start", exact=True).click()
-    phase(page, "ready")
+    phase(page, "Idle")
     sidebar = page.get_by_role("navigation", name="sessions")
     first = sidebar.locator("li:not(.here)").first
     first.hover()
@@ -62,9 +62,9 @@ def test_an_at_sign_offers_files_by_letters_of_their_path(server: Server, page: 
     (server.folder / "src").mkdir()
     (server.folder / "src" / "user_controller.py").write_text("")
     (server.folder / "src" / "unrelated.py").write_text("")
-    phase(page, "ready")
-    page.get_by_label("Message to the agent").press_sequentially("see @usrctl")
+    phase(page, "Idle")
+    page.get_by_label("Message the agent").press_sequentially("see @usrctl")
     options = page.get_by_role("listbox", name="completions").get_by_role("option")
     expect(options).to_have_text([re.compile("@?src/user_controller.py")])
     page.keyboard.press("Enter")
-    expect(page.get_by_label("Message to the agent")).to_have_value("see @src/user_controller.py ")
+    expect(page.get_by_label("Message the agent")).to_have_value("see @src/user_controller.py ")

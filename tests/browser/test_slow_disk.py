@@ -18,9 +18,9 @@ SAY = """async frame => {
 def test_a_banner_says_that_nothing_can_be_stored_until_it_can(
     page: Page, server: Server, tmp_path: Path, shoot: Shoot
 ) -> None:
-    phase(page, "ready")
+    phase(page, "Idle")
     ask(page, "trickle 10000")
-    phase(page, "working")
+    phase(page, "Working")
     lock = Lock(tmp_path / ".local/state/agentrt/journal.db")
     try:
         lock.take()
@@ -33,11 +33,11 @@ def test_a_banner_says_that_nothing_can_be_stored_until_it_can(
     finally:
         lock.release()
     expect(banner).to_have_count(0)
-    phase(page, "ready")
+    phase(page, "Idle")
 
 
 def test_a_slow_disk_is_said_beside_how_the_session_stands(page: Page, shoot: Shoot) -> None:
-    phase(page, "ready")
+    phase(page, "Idle")
     page.evaluate(SAY, {"type": "store", "state": "slow", "since": 1})
     banner = page.get_by_text("The server's disk is slow.")
     expect(banner).to_be_visible()

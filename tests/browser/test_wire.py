@@ -8,8 +8,8 @@ from browser.pages import Page, expect
 
 def open_wire(page: Page) -> None:
     page.get_by_role("button", name="Settings").click()
-    page.get_by_role("button", name="Show what goes over the wire").click()
-    expect(page.get_by_role("dialog", name="What goes over the wire")).to_be_visible()
+    page.get_by_role("button", name="Protocol log").click()
+    expect(page.get_by_role("dialog", name="Protocol log")).to_be_visible()
 
 
 def test_what_the_page_and_the_server_say_is_shown(page: Page) -> None:
@@ -22,7 +22,7 @@ def test_what_the_server_and_the_agent_say_is_shown_while_one_looks(page: Page) 
     open_wire(page)
     page.get_by_role("button", name="The server and the agent").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_text("listening from now on")).to_be_visible()
+    expect(dialog.get_by_text("recording from now on")).to_be_visible()
     page.get_by_role("button", name="Close", exact=True).click()
     expect(dialog).to_have_count(0)  # while it is open, nothing can be written behind it
     turn(page, "hello")

@@ -39,8 +39,8 @@ def slow(tmp_path: Path, network: Network) -> Iterator[Server]:
 @pytest.mark.parametrize("composing", [True, False], ids=["others", "Safari"])
 def test_the_enter_that_commits_a_composition_sends_nothing(page: Page, composing: bool) -> None:
     """Safari reports it behind the composition's end, and says so by its number only."""
-    phase(page, "ready")
-    box = page.get_by_label("Message to the agent")
+    phase(page, "Idle")
+    box = page.get_by_label("Message the agent")
     box.fill("say にほんご")
     box.evaluate(KEY, ["Enter", composing])
     expect(box).to_have_value("say にほんご")
@@ -52,16 +52,16 @@ def test_the_enter_that_commits_a_composition_sends_nothing(page: Page, composin
 @pytest.mark.parametrize("composing", [True, False], ids=["others", "Safari"])
 def test_the_escape_that_ends_a_composition_stops_nothing(page: Page, composing: bool) -> None:
     ask(page, "tool sleep 60")
-    phase(page, "working")
-    page.get_by_label("Message to the agent").evaluate(KEY, ["Escape", composing])
+    phase(page, "Working")
+    page.get_by_label("Message the agent").evaluate(KEY, ["Escape", composing])
     ask(page, "say later")
-    expect(page.get_by_role("region", name="waiting prompts")).to_contain_text("later")
+    expect(page.get_by_role("region", name="Queued prompts")).to_contain_text("later")
     expect(card(page, "sleep 60").locator(".status")).to_have_text("running")
 
 
 def test_a_real_composition_is_written_and_sent(page: Page) -> None:
-    phase(page, "ready")
-    box = page.get_by_label("Message to the agent")
+    phase(page, "Idle")
+    box = page.get_by_label("Message the agent")
     box.focus()
     page.keyboard.type("say ")
     browser = page.context.new_cdp_session(page)
@@ -78,8 +78,8 @@ def test_a_real_composition_is_written_and_sent(page: Page) -> None:
 def test_a_phone_s_enter_begins_a_second_line(server: Server, new_page: NewPage) -> None:
     phone = {"viewport": {"width": 375, "height": 700}, "has_touch": True, "is_mobile": True}
     page = new_page(server.link(), **phone)
-    phase(page, "ready")
-    box = page.get_by_label("Message to the agent")
+    phase(page, "Idle")
+    box = page.get_by_label("Message the agent")
     expect(box).to_have_attribute("enterkeyhint", "enter")
     box.press_sequentially("say one")
     box.press("Enter")
@@ -96,7 +96,7 @@ def test_a_prompt_stands_there_at_once_and_once(
     slow: Server, network: Network, new_page: NewPage
 ) -> None:
     page = new_page(network.through(slow.link()))
-    phase(page, "ready")
+    phase(page, "Idle")
     page.evaluate(
         """() => {
             window.most = 0;
@@ -111,9 +111,9 @@ def test_a_prompt_stands_there_at_once_and_once(
     ask(page, "say hello\ntool sleep 60")
     expect(page.locator(".sent .bubble")).to_contain_text("say hello")
     expect(page.locator(".sent")).to_contain_text("Sending…")
-    phase(page, "sending…")
+    phase(page, "Sending…")
     network.mend()
-    phase(page, "working")
+    phase(page, "Working")
     expect(page.locator(".sent")).to_have_count(0)
     assert page.evaluate("window.most") == 1
 
@@ -122,22 +122,22 @@ def test_a_stop_is_taken_at_once_also_behind_a_prompt_that_nobody_has_heard(
     slow: Server, network: Network, new_page: NewPage
 ) -> None:
     page = new_page(network.through(slow.link()))
-    phase(page, "ready")
+    phase(page, "Idle")
     network.stall()
     ask(page, "tool sleep 60")
     page.keyboard.press("Escape")
-    phase(page, "stopping…")
+    phase(page, "Stopping…")
     expect(page.get_by_role("button", name="Stopping…")).to_be_disabled()
     network.mend()
-    phase(page, "ready")
-    expect(page.locator(".transcript")).to_contain_text("Stopped by you")
+    phase(page, "Idle")
+    expect(page.locator(".transcript")).to_contain_text("You stopped this")
     ask(page, "tool sleep 61")
-    phase(page, "working")
+    phase(page, "Working")
     network.stall()
     page.get_by_role("button", name="Stop", exact=True).click()
-    phase(page, "stopping…")
+    phase(page, "Stopping…")
     network.mend()
-    phase(page, "ready")
+    phase(page, "Idle")
 
 
 def test_a_prompt_that_is_refused_is_in_the_field_again(
@@ -145,15 +145,15 @@ def test_a_prompt_that_is_refused_is_in_the_field_again(
 ) -> None:
     page = new_page(network.through(slow.link()))
     ask(page, "tool sleep 60")
-    phase(page, "working")
+    phase(page, "Working")
     ask(page, "say first")
-    waiting = page.get_by_role("region", name="waiting prompts")
+    waiting = page.get_by_role("region", name="Queued prompts")
     expect(waiting.locator("li")).to_have_count(1)
     expect(waiting.locator(".sent")).to_have_count(0)
     network.stall()
     ask(page, "say one too many")
     expect(waiting.locator(".sent")).to_contain_text("one too many")
-    box = page.get_by_label("Message to the agent")
+    box = page.get_by_label("Message the agent")
     box.press_sequentially("meanwhile")
     network.mend()
     expect(box).to_have_value("say one too many\n\nmeanwhile")
@@ -165,7 +165,7 @@ def test_a_prompt_that_was_sent_as_the_network_went_is_there_once_when_it_is_bac
     slow: Server, network: Network, new_page: NewPage
 ) -> None:
     page = new_page(network.through(slow.link()))
-    phase(page, "ready")
+    phase(page, "Idle")
     network.stall()
     ask(page, "say hello")
     expect(page.locator(".sent")).to_contain_text("Sending…")
@@ -182,14 +182,14 @@ def test_a_prompt_that_never_went_is_in_the_field_after_a_reload(
     slow: Server, network: Network, new_page: NewPage
 ) -> None:
     page = new_page(network.through(slow.link()))
-    phase(page, "ready")
+    phase(page, "Idle")
     network.stall()
     ask(page, "say hello")
     network.cut()
     expect(page.locator(".sent")).to_contain_text("Not sent yet")
     network.mend()
     page.reload()
-    expect(page.get_by_label("Message to the agent")).to_have_value("say hello")
+    expect(page.get_by_label("Message the agent")).to_have_value("say hello")
 
 
 # --- into the running turn
@@ -202,9 +202,9 @@ def test_words_are_said_into_the_running_turn_where_the_agent_takes_them(
     texts.write_text('{"steers": true}')
     with serving(tmp_path, *scripted(str(texts))) as server:
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         steer = page.get_by_role("button", name="Steer", exact=True)
-        field = page.get_by_label("Message to the agent")
+        field = page.get_by_label("Message the agent")
         field.fill("trickle 2000")
         expect(steer).to_have_count(0)
         ask(page, "trickle 2000")
@@ -215,23 +215,23 @@ def test_words_are_said_into_the_running_turn_where_the_agent_takes_them(
         expect(page.locator(".transcript")).to_contain_text("Heard: and shorter")
         expect(page.get_by_label("you", exact=True)).to_have_text(["trickle 2000", "and shorter"])
         expect(field).to_have_value("")
-        expect(page.get_by_label("waiting prompts")).to_have_count(0)
+        expect(page.get_by_label("Queued prompts")).to_have_count(0)
         page.get_by_role("button", name="Stop", exact=True).click()
-        phase(page, "ready")
+        phase(page, "Idle")
 
 
 def test_an_agent_that_takes_none_is_not_steered(page: Page) -> None:
     ask(page, "trickle 2000")
-    page.get_by_label("Message to the agent").fill("and shorter")
+    page.get_by_label("Message the agent").fill("and shorter")
     expect(page.get_by_role("button", name="Interrupt")).to_be_visible()
     expect(page.get_by_role("button", name="Steer", exact=True)).to_have_count(0)
     page.get_by_role("button", name="Stop", exact=True).click()
-    phase(page, "ready")
+    phase(page, "Idle")
 
 
 def test_what_is_typed_before_the_next_frame_stands_in_an_empty_field(page: Page) -> None:
-    phase(page, "ready")
-    box = page.get_by_label("Message to the agent")
+    phase(page, "Idle")
+    box = page.get_by_label("Message the agent")
     box.fill("say one")
     sent = "area => (area.form.querySelector('button.send').click(), area.value)"
     assert box.evaluate(sent) == ""

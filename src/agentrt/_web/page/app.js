@@ -82,7 +82,7 @@ function onKey(event) {
   if (!(state?.turn || sendingHere().length) || ui().link.status !== "open") return;
   if (state?.phase === "cancelling" || isStopping()) return;
   const asks = seat()?.view.permissions.size;
-  if (!asks || confirm("The agent waits for your answer. Stop it instead?")) stop();
+  if (!asks || confirm("The agent is waiting for your answer. Stop the turn?")) stop();
 }
 
 /** Files may be dropped anywhere: the browser would leave the page and open them. */

@@ -73,13 +73,13 @@ function Queue({ waiting, sending, paused, gone, off }) {
   const held = waiting.filter((entry) => entry.paused);
   /** @param {w.QueueEntry} entry */
   const edit = (entry) => {
-    if (field()?.value.trim() && !ui().editing) return say("Send what you have written first, or clear it.");
-    if (entry.content.some(({ type }) => type !== "text")) say("Its files will be left out when you save it.");
+    if (field()?.value.trim() && !ui().editing) return say("Send or clear your draft first.");
+    if (entry.content.some(({ type }) => type !== "text")) say("Its files will be removed when you save it.");
     setDraft(wordsOf(entry.content));
     setUi({ editing: entry.id });
     field()?.focus();
   };
-  return html`<section class="queue tray" aria-label="waiting prompts">
+  return html`<section class="queue tray" aria-label="Queued prompts">
     <header><strong>${gone ? `Not sent: ${count}` : `${count} queued`}</strong>
       ${paused && !gone &&
       html`<span>${ready.length > 0 ? `${held.length} paused` : "paused"}</span>
@@ -89,7 +89,7 @@ function Queue({ waiting, sending, paused, gone, off }) {
       <span class="words" dir="auto">${oneLine(wordsOf(entry.content), 160) || "files"}</span>
       ${entry.paused && !gone && html` <span class="hint">Paused</span>`}
       ${!gone && html`<span class="tools">
-        ${entry !== ready[0] && entry !== held[0] && html`<button disabled=${off} onClick=${() => queue("promote", entry.id)}>First</button>`}
+        ${entry !== ready[0] && entry !== held[0] && html`<button disabled=${off} onClick=${() => queue("promote", entry.id)}>Send next</button>`}
         <button disabled=${off} onClick=${() => edit(entry)}>Edit</button>
         ${iconButton("close", "Remove", () => queue("remove", entry.id), off)}
       </span>`}

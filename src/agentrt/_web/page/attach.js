@@ -25,7 +25,7 @@ export async function addFiles(files) {
     const before = ui().attached.get(session) ?? [];
     const used = before.reduce((sum, each) => sum + each.size, 0);
     if ((used + file.size) * 1.4 > largest()) {
-      say(`${oneLine(file.name)} is too large: a prompt may have ${size(largest() / 1.4)} of files.`, "error");
+      say(`${oneLine(file.name)} is too large (limit ${size(largest() / 1.4)} per message).`, "error");
       continue;
     }
     const block = await blockOf(file);

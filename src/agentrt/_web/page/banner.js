@@ -13,13 +13,13 @@ export function Banner({ seat }) {
   const ago = duration(ui().now - link.heard);
   if (link.status === "refused") {
     return html`<div class="banner bad"><p>
-      <strong>This server does not let this browser in.</strong> Open the newest link that “agentrt serve”
-      printed, in any tab: then this page goes on by itself. <small>${plain(link.reason)}</small>
+      <strong>This browser is not signed in to this server.</strong> Open the newest link printed by “agentrt serve”
+      in any tab (each link works once), and this page continues. <small>${plain(link.reason)}</small>
     </p></div>`;
   }
   if (link.status === "lost") {
     return html`<div class="banner">
-      <p><strong>Reconnecting…</strong> <span aria-hidden="true">What you see is ${ago} old.</span> <small>${plain(link.reason)}</small></p>
+      <p><strong>Reconnecting…</strong> <span aria-hidden="true">Last update ${ago} ago.</span> <small>${plain(link.reason)}</small></p>
       <button onClick=${() => connection.probe()}>Try now</button>
     </div>`;
   }
@@ -29,11 +29,11 @@ export function Banner({ seat }) {
 /** The server cannot store at once what happens, and shows nothing before. @param {{ state: string, message?: string }} props */
 const Behind = ({ state, message }) => state === "slow"
   ? html`<div class="banner"><p>
-      <strong>The server's disk is slow.</strong> What you see may be behind, and new messages wait. Stop works.
+      <strong>The server's disk is slow.</strong> The page may lag, and new messages are delayed. Stop still works.
     </p></div>`
   : html`<div class="banner bad"><p>
-      <strong>The server cannot store what happens.</strong> What you see may be behind, and new messages are refused
-      until it can. Stop works. <small>${oneLine(message, 600)}</small>
+      <strong>The server cannot store new events.</strong> The page may lag, and new messages are refused
+      until it can. Stop still works. <small>${oneLine(message, 600)}</small>
     </p></div>`;
 
 /** @type {(seat: Seat | undefined) => Shown} how the session stands, where that is not the usual */
@@ -41,29 +41,28 @@ function Session(seat) {
   const state = seat?.view.state;
   if (state?.error?.code === UNSEEN) {
     return html`<div class="banner"><p>
-      <strong>This session is not there any more.</strong> What was said stays here until you leave.
+      <strong>This session no longer exists.</strong> The transcript stays until you close the tab.
     </p></div>`;
   }
   if (state?.phase === "dead" && !state.error) {
     return html`<div class="banner"><p>
-      <strong>The agent is not running.</strong> Your next message starts it and goes on with this conversation.
+      <strong>The agent is not running.</strong> Your next message starts it and continues this conversation.
     </p></div>`;
   }
   if (state?.phase === "dead") {
     return html`<div class="banner bad"><p>
-      <strong>The agent's process has ended.</strong> Your next message starts it again and goes on with
-      this conversation. <small>${oneLine(state.error?.message, 600)}</small>
+      <strong>The agent stopped.</strong> Your next message restarts it and continues this conversation. <small>${oneLine(state.error?.message, 600)}</small>
     </p></div>`;
   }
   if (state?.phase === "closed") {
     return html`<div class="banner"><p>
-      <strong>This session was closed.</strong> What was said stays here until you leave.
+      <strong>This session was closed.</strong> The transcript stays until you close the tab.
     </p></div>`;
   }
   if (seat?.forgot) {
     return html`<div class="banner">
-      <p><strong>The agent does not remember this conversation.</strong> It was started again, and knows only what was said since.</p>
-      ${model().server?.role !== "viewer" && html`<button onClick=${retell}>Tell it what was said</button>`}
+      <p><strong>The agent lost its memory of this conversation.</strong> It was restarted and only knows what came after.</p>
+      ${model().server?.role !== "viewer" && html`<button onClick=${retell}>Replay it to the agent</button>`}
     </div>`;
   }
   return null;
@@ -96,7 +95,7 @@ export function Elsewhere({ seat }) {
   const { answered } = seat;
   if (!answered || here(answered.request) === ui().answering || seat.view.permissions.size) return null;
   if (answered.by === "policy" || answered.by === "unattended" || answered.by === "turn") return null;
-  const by = answered.by === "user" ? (answered.from ? `Answered by ${oneLine(answered.from, 80)}` : "Answered elsewhere") : answered.by === "timeout" ? "Expired" : "Withdrawn by the agent";
+  const by = answered.by === "user" ? (answered.from ? `Answered by ${oneLine(answered.from, 80)}` : "Answered by another client") : answered.by === "timeout" ? "Expired" : "Withdrawn by the agent";
   return html`<p class="elsewhere" role="status">
     <strong>${by}:</strong> “${oneLine(answered.title, 80)}” ${oneLine(answered.words, 60)}
   </p>`;

@@ -6,7 +6,7 @@ import { model, setModel } from "./store.js";
 /** @type {(text: string) => Promise<boolean>} whether it was copied */
 export async function copyText(text) {
   if ((await byClipboard(text)) || bySelection(text)) return true;
-  setModel(note(model(), "error", "The browser does not let this page copy. Select the text, and copy it with the keyboard."));
+  setModel(note(model(), "error", "Your browser blocks copying from this page. Select the text and copy it with the keyboard."));
   return false;
 }
 

@@ -39,7 +39,7 @@ async function submit(when) {
   const attached = ui().attached.get(key()) ?? [];
   const content = [...blocksOf(text, cwd), ...attached.map(({ block }) => block)];
   if (!content.length || ui().link.status !== "open" || seat()?.view.state.phase === "closed") return;
-  if (!fits(content)) return say("This is more than the server takes at once.", "error");
+  if (!fits(content)) return say("This message is larger than the server accepts.", "error");
   const { editing } = ui();
   const session = key();
   const drafts = new Map(ui().drafts).set(session, "");
@@ -113,7 +113,7 @@ function recall(event, text) {
   setDraft(asked[next] ?? "");
 }
 
-const HINT = "Ask, or type / for commands and @ for files";
+const HINT = "Message the agent, or type / for commands and @ for files";
 
 /** @type {Handler} */
 async function picked({ target }) {
@@ -133,17 +133,17 @@ export function Composer({ seat, offline, reading }) {
   const label = editing ? "Save" : busy ? "Queue" : "Send";
   const area = field();
   const completion = area && completionAt(area, seat);
-  if (reading) return html`<p class="composer reading-only">You may look on here, and not write.</p>`;
+  if (reading) return html`<p class="composer reading-only">View only.</p>`;
   return html`<form class="composer" onSubmit=${instead(() => submit("queue"))}
       onDragOver=${instead(() => {})}
       onDrop=${instead((event) => addFiles(event.dataTransfer?.files))}>
     ${completion && html`<${Completions} completion=${completion} />`}
     ${attached.length > 0 && html`<${Attached} files=${attached} />`}
-    <label class="unseen" for="prompt">${editing ? "Edit the waiting prompt" : "Message to the agent"}</label>
+    <label class="unseen" for="prompt">${editing ? "Edit the queued prompt" : "Message the agent"}</label>
     <textarea id="prompt" rows=${Math.min(12, text.split("\n").length)} value=${text} dir="auto" enterkeyhint=${touched() ? "enter" : "send"}
       aria-autocomplete="list" aria-controls=${completion ? "completions" : null}
       aria-activedescendant=${completion && (ui().completing?.at ?? 0) >= 0 ? `completion-${ui().completing?.at ?? 0}` : null}
-      placeholder=${editing ? "Edit the waiting prompt" : busy ? "Say what comes next" : HINT}
+      placeholder=${editing ? "Edit the queued prompt" : busy ? "Queue a follow-up…" : HINT}
       onInput=${valued((words) => (setDraft(words), setUi({ completing: null })))}
       onKeyDown=${(/** @type {KeyboardEvent} */ event) => onKey(event, busy)}
       onSelect=${() => setUi({})}
@@ -156,14 +156,14 @@ export function Composer({ seat, offline, reading }) {
         <input class="unseen" type="file" multiple onChange=${picked} /></label>
       <span class="space"></span>
       ${state?.turn && !offline && !editing && !empty && !stopping && shown()?.steers &&
-      html`<button type="button" onClick=${() => submit("steer")} title="Say it into what is being done">Steer</button>`}
+      html`<button type="button" onClick=${() => submit("steer")} title="Send it into the running turn">Steer</button>`}
       ${busy && !editing && !empty &&
       html`<button type="button" onClick=${() => submit("interrupt")} title="Ctrl+Enter">Interrupt</button>`}
       ${busy &&
       html`<button type="button" class="stop" disabled=${stopping} onClick=${stop}>
         ${icon("stop")}${stopping ? "Stopping…" : "Stop"}
       </button>`}
-      <button class="send" disabled=${offline || empty} title=${offline ? "not connected" : label}>
+      <button class="send" disabled=${offline || empty} title=${offline ? "Offline" : label}>
         ${icon("send")}<span>${label}</span>
       </button>
     </div>

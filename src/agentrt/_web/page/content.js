@@ -142,7 +142,7 @@ export const BlockView = memo(
         </details>`;
       }
       default:
-        return html`<p class="hint">Something of a kind that this page does not know.</p>`;
+        return html`<p class="hint">Unsupported content</p>`;
     }
   },
 );

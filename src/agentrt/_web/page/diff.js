@@ -72,7 +72,7 @@ export const Diff = memo(
     return html`<figure class="diff">
       <figcaption><span class="path">${oneLine(within(path, cwd))}</span><span>${kind}</span></figcaption>
       ${parts === null
-        ? html`<p class="hint">These versions are too different, or too large, to be compared here.</p>`
+        ? html`<p class="hint">These versions are too different or too large to compare here.</p>`
         : html`<div class="scroll" tabindex="0" role="group" aria-label="changes"><table><tbody>
             ${parts.map((lines, at) => {
               const shown = lines.filter(() => number++ < SHOWN);
@@ -87,8 +87,8 @@ export const Diff = memo(
               ];
             })}
           </tbody></table></div>`}
-      ${count > SHOWN && html`<p class="hint">${count - SHOWN} lines below are not shown.</p>`}
-      ${parts?.length === 0 && html`<p class="hint">Nothing is different.</p>`}
+      ${count > SHOWN && html`<p class="hint">${count - SHOWN} more lines hidden.</p>`}
+      ${parts?.length === 0 && html`<p class="hint">No differences.</p>`}
     </figure>`;
   },
 );

@@ -17,7 +17,7 @@ export class Frames extends Component {
     const { agent } = this.state;
     const side = (/** @type {boolean} */ of, /** @type {string} */ words) =>
       html`<button aria-pressed=${String(agent === of)} onClick=${() => this.setState({ agent: of })}>${words}</button>`;
-    return html`<${Dialog} label="What goes over the wire" kind="drawer" onClose=${() => setUi({ panel: null })}>
+    return html`<${Dialog} label="Protocol log" kind="drawer" onClose=${() => setUi({ panel: null })}>
       <div class="sides">${side(false, "This page and the server")}
         ${model().server?.role !== "viewer" && ui().session && side(true, "The server and the agent")}</div>
       ${agent ? html`<${AgentWire} />` : PageWire()}
@@ -49,7 +49,7 @@ class AgentWire extends Component {
   render() {
     const { rows } = this.state;
     return html`<section>
-      <header><h2>On the agent’s wire</h2><span>${rows?.length ? `the last ${rows.length} rows` : rows ? "listening from now on" : "connecting…"}</span></header>
+      <header><h2>Agent protocol log</h2><span>${rows?.length ? `last ${rows.length} rows` : rows ? "recording from now on" : "connecting…"}</span></header>
       <ol class="frames" tabindex="0">
         ${[...(rows ?? [])].reverse().map(
           (row) => html`<li key=${`${row.t} ${row.what}`} class=${row.kind === "sent" ? "out" : "in"}>
@@ -80,7 +80,7 @@ function PageWire() {
     copyText(lines.join("\n"));
   };
   return html`<section>
-    <header><h2>On the wire</h2><span>the last ${all.length} frames</span>
+    <header><h2>Protocol log</h2><span>last ${all.length} frames</span>
       <button onClick=${copy}>Copy all</button></header>
     <ol class="frames" tabindex="0">
       ${[...all].reverse().slice(0, 150).map(

@@ -9,18 +9,18 @@ import { model, setUi, ui } from "./store.js";
 
 /** @type {Record<w.Summary["phase"], string>} */
 export const PHASES = {
-  starting: "starting",
-  idle: "ready",
-  running: "working",
-  waiting: "waits for you",
-  cancelling: "stopping",
-  closed: "closed",
-  dead: "the agent has ended",
-  stored: "kept",
+  starting: "Starting",
+  idle: "Idle",
+  running: "Working",
+  waiting: "Needs your answer",
+  cancelling: "Stopping",
+  closed: "Closed",
+  dead: "Agent stopped",
+  stored: "Saved",
 };
 
 /** Instead of them while nobody can know. */
-export const OFFLINE = "not connected";
+export const OFFLINE = "Offline";
 
 /** @type {(summary: w.Summary) => string} what a session is called */
 export const nameOf = (summary) =>
@@ -35,9 +35,9 @@ export function Header({ summary, seat, offline }) {
   const turn = offline ? null : state?.turn;
   const asked = [...(seat?.view.permissions.keys() ?? [])].map((request) => seat?.times.get(request)?.opened);
   const since = phase === "waiting" ? asked[0] : turn?.since;
-  const time = turn && since ? ` ${duration(ui().now - since)}` : "";
+  const time = turn && since ? ` · ${duration(ui().now - since)}` : "";
   const limit = phase === "cancelling" && turn?.cancel_deadline;
-  const rest = limit ? `, at most ${duration(limit - ui().now)} more` : "";
+  const rest = limit ? ` (max ${duration(limit - ui().now)})` : "";
   return html`<header class="bar">
     <button class="quiet round menu" aria-label="Sessions" aria-expanded=${ui().panel === "sessions"}
       onClick=${() => setUi({ panel: ui().panel === "sessions" ? null : "sessions" })}>${icon("menu")}</button>
@@ -54,7 +54,7 @@ export function Header({ summary, seat, offline }) {
     ${phase &&
     html`<span class=${`phase ${offline ? "offline" : phase}`}>
       <span class="dot" aria-hidden="true"></span>
-      <span>${offline ? OFFLINE : phase !== reported ? "stopping…" : sending ? "sending…" : PHASES[phase]}<span class="time" aria-hidden="true">${time}${rest}</span></span>
+      <span>${offline ? OFFLINE : phase !== reported ? "Stopping…" : sending ? "Sending…" : PHASES[phase]}<span class="time" aria-hidden="true">${time}${rest}</span></span>
     </span>`}
     ${iconButton("gear", "Settings", () => setUi({ panel: "settings" }))}
   </header>`;
@@ -80,9 +80,9 @@ function Chosen(seat, summary) {
   const partly = !silent && (unasked.includes("*") || (Boolean(mode) && unasked.includes(mode ?? "")));
   const open = () => setUi({ panel: "settings" });
   return html`<span class="chosen">
-    ${mode && html`<button type="button" class=${silent || partly ? "unasked" : null} title="Mode: change it in the settings" onClick=${open}>
-      ${name(modes.modes, mode)}${silent ? " · does not ask" : partly ? " · does not always ask" : ""}</button>`}
-    ${modes.model && html`<button type="button" title="Model: change it in the settings" onClick=${open}>${name(modes.models, modes.model)}</button>`}
+    ${mode && html`<button type="button" class=${silent || partly ? "unasked" : null} title="Mode (change it in Settings)" onClick=${open}>
+      ${name(modes.modes, mode)}${silent ? " · never asks" : partly ? " · does not always ask" : ""}</button>`}
+    ${modes.model && html`<button type="button" title="Model (change it in Settings)" onClick=${open}>${name(modes.models, modes.model)}</button>`}
   </span>`;
 }
 
@@ -94,9 +94,9 @@ function Meter({ usage }) {
     cost != null && cost > 0 && money(cost, usage.currency),
   ].filter(Boolean);
   if (!words.length) return null;
-  return html`<span class="usage" title="tokens in the agent's context">
+  return html`<span class="usage" title="Tokens in the agent's context">
     ${used != null && size &&
-    html`<meter max=${size} high=${size * 0.8} value=${Math.min(used, size)} aria-label="context used"></meter>`}
+    html`<meter max=${size} high=${size * 0.8} value=${Math.min(used, size)} aria-label="Context used"></meter>`}
     <span>${words.join(" · ")}</span>
   </span>`;
 }
@@ -120,7 +120,7 @@ export function Settings({ seat, offline, reading }) {
     <hr />
     ${Notified()}
     <button onClick=${() => setUi({ panel: "shortcuts" })}>Keyboard shortcuts</button>
-    <button onClick=${() => setUi({ panel: "frames" })}>${icon("wire")}Show what goes over the wire</button>
+    <button onClick=${() => setUi({ panel: "frames" })}>${icon("wire")}Protocol log</button>
   </div>`;
 }
 
@@ -134,8 +134,8 @@ function Notified() {
   }
   /** @type {Record<string, string>} */
   const said = {
-    granted: "You are notified when an agent waits or is done.",
-    denied: "Your browser does not let this page notify you.",
+    granted: "Notifications are on: when an agent needs an answer or is done.",
+    denied: "Your browser blocks notifications from this page.",
     none: "Notifications need HTTPS, or a browser on the server's own machine.",
   };
   return html`<p class="hint">${said[allowed]}</p>`;

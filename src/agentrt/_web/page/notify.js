@@ -52,8 +52,8 @@ function compare(was, summary) {
   // Somebody has stopped it, and knows. A short stop is in no list of the sessions.
   if (was === "cancelling" || (done && last?.outcome === "cancelled")) return;
   const ask = view?.permissions.values().next().value;
-  if (asks) show(summary, "waits for you", ask?.title);
-  else show(summary, phase === "dead" ? "has ended" : "is done");
+  if (asks) show(summary, "needs your answer", ask?.title);
+  else show(summary, phase === "dead" ? "stopped" : "is done");
 }
 
 /** @param {w.Summary} summary @param {string} what @param {string} [more] */

@@ -13,7 +13,7 @@ let problem = "";
 /** Items that are shown, the newest. */
 const SHOWN = 200;
 
-const STORE = { ok: "", slow: "The server's disk is slow: this may be behind.", failing: "The server cannot store what happens: this may be behind." };
+const STORE = { ok: "", slow: "The server's disk is slow; this page may lag.", failing: "The server cannot store new events; this page may lag." };
 
 const connection = new Connection({
   hello: () => ({ sessions: session ? [{ session }] : [] }),
@@ -26,7 +26,7 @@ const connection = new Connection({
     draw();
   },
   onLink({ status, reason }) {
-    problem = status === "open" ? "" : `not connected ${reason}`;
+    problem = status === "open" ? "" : `offline ${reason}`;
     draw();
   },
   onRaw() {},
@@ -80,7 +80,7 @@ function question(ask, item) {
   const answer = (/** @type {object} */ fields) => () => connection.send("permission", { session, request, ...fields });
   const buttons = options.map(({ id, name, kind }) => button(`${reveal(name)} (${reveal(kind.replace("_", " "))})`, answer({ option: id })));
   const about = element("div", { className: "plain" }, [reveal(title), ...lines].join("\n"));
-  return element("div", { className: "sheet" }, about, ...buttons, button("Dismiss", answer({ cancel: true })));
+  return element("div", { className: "sheet" }, about, ...buttons, button("Skip", answer({ cancel: true })));
 }
 
 const sessions = element("select", { ariaLabel: "session", onchange: () => choose(sessions.value) });
@@ -95,7 +95,7 @@ function draw() {
   status.textContent = plain(problem || (model.store ? STORE[model.store.state] : view?.state.phase) || "");
   const all = [...(view?.items.values() ?? [])];
   items.replaceChildren(...all.slice(-SHOWN).map(line));
-  if (view?.earlier || all.length > SHOWN) items.prepend(element("p", { className: "hint" }, "What was before is not shown."));
+  if (view?.earlier || all.length > SHOWN) items.prepend(element("p", { className: "hint" }, "Earlier messages are not shown."));
   const open = connection.link.status === "open" ? [...(view?.permissions.values() ?? [])] : [];
   asks.replaceChildren(...open.map((ask) => question(ask, view?.items.get(ask.item ?? ""))));
   sessions.replaceChildren(...model.sessions.map((each) => new Option(plain(each.title || each.agent), each.session, false, each.session === session)));
@@ -111,7 +111,7 @@ function send() {
 export function start() {
   document.body.className = "bare";
   document.getElementById("page")?.replaceChildren(
-    element("p", { className: "hint" }, "This page shows plain text: the libraries that it needs for more were not there when agentrt was installed."),
+    element("p", { className: "hint" }, "This page shows plain text: agentrt was installed without the page's libraries."),
     element("p", {}, sessions, agents, button("New session", () => connection.send("session", { op: "new", agent: agents.value })), " ", status),
     ...[items, asks, field],
     element("p", {}, button("Send", send), button("Stop", () => connection.send("cancel", { session }))),

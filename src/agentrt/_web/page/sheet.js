@@ -186,22 +186,22 @@ class Question extends Component {
     const why = this.inView.left.size ? "ask-unread" : null;
     return html`<section ref=${(/** @type {any} */ box) => (this.box = box)} class="sheet" hidden=${offline} role="alertdialog" aria-labelledby="ask-title"
         aria-describedby="ask-detail" tabindex="-1" onKeyDown=${this.pressed}>
-      <div ref=${(/** @type {any} */ subject) => (this.subject = subject)} class="subject" tabindex="0" role="group" aria-label="what it is about"><div>
+      <div ref=${(/** @type {any} */ subject) => (this.subject = subject)} class="subject" tabindex="0" role="group" aria-label="Details of the request"><div>
         <i class="mark-of" aria-hidden="true"></i>
         <header>
           <h2 id="ask-title" dir="ltr">${isolated(revealedLine(ask.title, TITLE) || "The agent asks")}</h2>
           ${count > 1 && html`<span class="count">1 of ${count}</span>`}
           ${ask.expires && html`<span class="count">${duration(ask.expires - ui().now)} left</span>`}
-          ${ask.background && html`<span class="count">${ask.orphaned ? "asked before the agent was ended" : "from background work"}</span>`}
+          ${ask.background && html`<span class="count">${ask.orphaned ? "asked before the agent stopped" : "from background work"}</span>`}
         </header>
         <div id="ask-detail" class="detail">${this.all()}</div>
         ${ask.form && html`<${FormFields} form=${ask.form} give=${this.give} />`}
         <i class="mark-of end" aria-hidden="true"></i>
       </div></div>
       ${why && html`<p class="unread">
-        <span id=${why}>Allow is possible when you have seen all of it.</span>
+        <span id=${why}>Scroll to the end to enable Allow.</span>
         <button onClick=${this.more}>${icon("down")}Show more</button>
-        <button onClick=${() => this.scroll(KEYS.End)}>To the end</button>
+        <button onClick=${() => this.scroll(KEYS.End)}>Jump to end</button>
       </p>`}
       <div class="options">
         ${ask.form && html`<button form="elicitation" class="allow_once" aria-describedby=${why} aria-disabled=${blocked || unread || !isComplete(ask)}>Send</button>`}
@@ -215,10 +215,10 @@ class Question extends Component {
           </button>`,
         )}
         <button class="quiet" aria-disabled=${blocked} onClick=${() => this.give({ cancel: true })}>
-          ${icon("close")}Dismiss
+          ${icon("close")}Skip
         </button>
       </div>
-      ${ui().answering === here(ask.request) && html`<p class="hint" role="status">Your answer is on its way…</p>`}
+      ${ui().answering === here(ask.request) && html`<p class="hint" role="status">Sending…</p>`}
     </section>`;
   }
 }

@@ -71,7 +71,7 @@ function Entry(summary, offline, reading, snippet) {
       <span class=${`dot ${offline ? "offline" : phase}`} aria-hidden="true"></span>
       <span class="name" dir="auto">${nameOf(summary)}</span>
       <small>
-        ${offline ? OFFLINE : phase === "waiting" ? html`<b>waits for you</b>` : PHASES[phase]}${unread && html` · <b>new</b>`}
+        ${offline ? OFFLINE : phase === "waiting" ? html`<b>Needs your answer</b>` : PHASES[phase]}${unread && html` · <b>new</b>`}
         ${snippet ? ` · ${oneLine(snippet, 120)}` : ` · ${oneLine(baseName(summary.cwd), 40)} · ${moment(lastAt(summary))}`}
       </small>
     </button>
@@ -101,7 +101,7 @@ function byDay(stored) {
 function Kept(summary, reading, offline, snippet) {
   const { session } = summary;
   const here = ui().session === session;
-  const forget = () => confirm(`Delete ${nameOf(summary)}? It is gone then.`) && deleteSession(session);
+  const forget = () => confirm(`Delete ${nameOf(summary)}? This cannot be undone.`) && deleteSession(session);
   return html`<li key=${session} class=${here ? "here" : ""}>
     <button class="entry" aria-current=${here ? "page" : null} onClick=${() => choose(session)}>
       <span class="dot stored" aria-hidden="true"></span>
@@ -164,7 +164,7 @@ export function NewSession({ first }) {
     setTimeout(() => field()?.focus(), 50);
   });
   return html`<form class="new-session" onSubmit=${create}>
-    <h2>${first ? "Start a session" : "New session"}</h2>
+    <h2>${"New session"}</h2>
     <fieldset class="agents"><legend>Agent</legend>
       ${available.map(
         (agent, index) => html`<label key=${agent.name}>
@@ -172,21 +172,21 @@ export function NewSession({ first }) {
             defaultChecked=${last ? last.agent === agent.name : index === 0} />
           <span><strong>${oneLine(agent.title || agent.name)}</strong><small>${oneLine(agent.name)}</small></span></label>`,
       )}
-      ${available.length === 0 && html`<p class="hint">No agent is installed here. “agentrt agents” says how to get one.</p>`}
+      ${available.length === 0 && html`<p class="hint">No agent is installed. Run “agentrt agents” to see how to install one.</p>`}
     </fieldset>
-    ${Field("cwd", "Folder", "the server's own", last?.cwd)}
+    ${Field("cwd", "Folder", "the server's folder", last?.cwd)}
     ${Field("title", "Name", "optional")}
-    <details class="fold"><summary>Go on with an earlier conversation</summary>
-      ${Field("agent_session", "The agent's id of it")}
+    <details class="fold"><summary>Resume by agent session ID</summary>
+      ${Field("agent_session", "Agent session ID")}
     </details>
-    <div role="alert">${refused && html`<p class="refused"><strong>It did not start.</strong> ${oneLine(refused, 1000)}</p>`}</div>
+    <div role="alert">${refused && html`<p class="refused"><strong>Couldn't start:</strong> ${oneLine(refused, 1000)}</p>`}</div>
     <div class="buttons">
       ${!first && html`<button type="button" onClick=${() => setUi({ creating: false })}>Cancel</button>`}
       <button type="submit" class="send" disabled=${!available.length}>Start</button>
     </div>
     ${missing.length > 0 &&
-    html`<details class="fold"><summary>${missing.length} more that are not installed</summary>
-      <p class="hint">${missing.join(", ")}. “agentrt agents” says how to get them.</p>
+    html`<details class="fold"><summary>${missing.length} more agents available</summary>
+      <p class="hint">${missing.join(", ")}. Run “agentrt agents” to see how to install them.</p>
     </details>`}
   </form>`;
 }

@@ -17,17 +17,17 @@ const SILENT = 60;
 /** @type {Record<string, string>} */
 export const STATUS = {
   pending: "preparing",
-  waiting: "waits for you",
+  waiting: "needs your answer",
   running: "running",
   completed: "done",
   failed: "failed",
   denied: "denied",
   cancelled: "stopped",
-  orphaned: "lost: the agent is gone",
+  orphaned: "interrupted",
 };
 
 /** The same while nobody can know how it goes on. @type {Record<string, string>} */
-const LAST_SEEN = { pending: "was being prepared", waiting: "was asking you", running: "was running" };
+const LAST_SEEN = { pending: "was being prepared", waiting: "needed your answer", running: "was running" };
 
 const KINDS = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"];
 
@@ -70,7 +70,7 @@ export const ToolCard = memo(
       <summary>
         ${icon(kind)}
         <span class="title" dir="auto">${titleOf(item)}</span>
-        <span class="owner">${tool.owner === "client" ? "in a browser" : tool.owner === "host" ? "of the host" : ""}</span>
+        <span class="owner">${tool.owner === "client" ? "browser tool" : tool.owner === "host" ? "app tool" : ""}</span>
         <span class="status"><span class="mark" aria-hidden="true"></span>${(stale && LAST_SEEN[status]) || STATUS[status] || status}</span>
         <span class="time">${took !== undefined && (took >= 1 || !isOver(item)) ? duration(took) : ""}</span>
       </summary>

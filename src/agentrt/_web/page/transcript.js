@@ -13,8 +13,8 @@ import { clock, fold, isOpen, model, setUi, ui } from "./store.js";
 import { isShown, ToolCard } from "./toolcard.js";
 import { Windowed } from "./windowed.js";
 
-const ASK = "Ask for something.";
-const ASK_OR_LOOK = "Ask for something, or type / to see what this agent can do.";
+const ASK = "What should the agent do?";
+const ASK_OR_LOOK = "What should the agent do? Type / for its commands.";
 
 /** Items of a sub-agent that are shown, the newest. */
 const INNER = 200;
@@ -129,7 +129,7 @@ function rows(seat, items, from, to, children, cwd) {
     const before = items[index - 1];
     const turn = turns.get(item.turn ?? "");
     if (turn?.origin === "agent" && before?.turn !== item.turn) {
-      out.push(html`<p class="marker" key=${`by-${turn.id}`}>The agent went on by itself</p>`);
+      out.push(html`<p class="marker" key=${`by-${turn.id}`}>The agent continued on its own</p>`);
     }
     out.push(Row(seat, item, children, cwd));
     if (turn?.outcome && items[index + 1]?.turn !== item.turn) {
@@ -177,7 +177,7 @@ function Row(seat, item, children, cwd) {
         <${ToolCard} item=${item} times=${times} now=${now} open=${open} cwd=${cwd} stale=${ui().link.status !== "open"}>
           ${inner.length > 0 &&
           html`<div class="nested">
-            ${left > 0 && html`<p class="hint">${left} earlier steps are not shown.</p>`}
+            ${left > 0 && html`<p class="hint">${left} earlier steps hidden.</p>`}
             ${inner.slice(-INNER).map((child) => Row(seat, child, children, cwd))}
           </div>`}
         <//>
@@ -230,16 +230,16 @@ const Thought = memo(
 
 /** @type {Record<string, string>} */
 export const OUTCOMES = {
-  completed: "The agent is done",
+  completed: "Done",
   cancelled: "Stopped",
   refused: "The agent refused",
-  limit: "A limit was reached",
+  limit: "Limit reached",
   failed: "The agent failed",
-  timed_out: "It took too long",
-  agent_died: "The agent's process ended",
+  timed_out: "Timed out",
+  agent_died: "The agent crashed",
 };
 
-const BY = { user: " by you", caller: " by the program", agent: " by the agent" };
+const STOPPED = { user: "You stopped this", caller: "Stopped by the app", agent: "Stopped by the agent" };
 
 const Ending = memo(
   /** @param {{ turn: w.Turn }} props */
@@ -253,10 +253,10 @@ const Ending = memo(
     if (outcome === "completed") {
       return facts.length ? html`<p class="ending">${facts.join(" · ")}</p>` : null;
     }
-    const by = outcome === "cancelled" && turn.by ? BY[turn.by] : "";
+    const how = (outcome === "cancelled" && turn.by && STOPPED[turn.by]) || (OUTCOMES[outcome] ?? outcome);
     const why = turn.error?.message ?? (outcome === "limit" ? turn.stop_reason : null);
     return html`<p class=${`ending ${outcome}`} role="note">
-      <strong>${OUTCOMES[outcome] ?? outcome}${by}</strong>${why ? html`: <span>${oneLine(why, 600)}</span>` : "."}
+      <strong>${how}</strong>${why ? html`: <span>${oneLine(why, 600)}</span>` : "."}
     </p>`;
   },
 );
