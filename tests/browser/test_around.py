@@ -83,7 +83,7 @@ def test_a_question_of_another_session_is_reported_and_leads_there(two: Page) ->
     phase(two, "Idle")
     until(lambda: two.evaluate("window.shown.length"))
     [shown] = two.evaluate("window.shown")
-    assert shown["title"].endswith("Needs your answer")
+    assert shown["title"].endswith("needs your answer")
     assert shown["body"] == "echo hello"
     assert two.title().startswith("(1) ")
     two.evaluate("window.last.onclick()")
@@ -139,7 +139,7 @@ def test_why_a_session_did_not_start_is_said_where_it_was_wanted(two: Page) -> N
 
 def test_agents_that_are_not_installed_are_folded_away(two: Page) -> None:
     two.get_by_role("button", name="New session").click()
-    folded = two.get_by_role("dialog").locator("details", has_text="not installed")
+    folded = two.get_by_role("dialog").locator("details", has_text="more agents")
     expect(folded.locator("summary")).to_have_text(re.compile(r"^\s*\d+ more"))
     expect(folded.locator("p")).to_be_hidden()
 

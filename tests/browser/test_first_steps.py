@@ -128,7 +128,7 @@ def test_the_first_thing_to_see_without_a_session_is_how_to_start_one(
     )
     with serving(tmp_path) as server:
         page = new_page(server.link())
-        expect(page.get_by_role("heading", name="Start a session")).to_be_visible()
+        expect(page.get_by_role("heading", name="New session")).to_be_visible()
         shoot(page, "start")
         page.get_by_role("radio", name="Scripted").check()
         page.get_by_label("Name").fill("My first")
@@ -147,4 +147,4 @@ def test_sessions_are_renamed_and_closed(page: Page) -> None:
     name.press("Enter")
     expect(page.get_by_role("heading", name="The door")).to_be_visible()
     sessions.get_by_role("button", name="Close The door").click()
-    expect(page.get_by_role("heading", name="Start a session")).to_be_visible()
+    expect(page.get_by_role("heading", name="New session")).to_be_visible()

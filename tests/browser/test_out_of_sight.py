@@ -59,7 +59,7 @@ class Sight:
         other = self.another_tab(self.page.url)
         other.on("dialog", lambda dialog: dialog.accept())
         close_session(other)
-        expect(other.get_by_role("heading", name="Start a session")).to_be_visible()
+        expect(other.get_by_role("heading", name="New session")).to_be_visible()
 
     def start_again(self) -> None:
         self.server.end(signal.SIGKILL)
@@ -98,7 +98,7 @@ def way(name: str) -> Callable[[Callable[[Sight], None]], Callable[[Sight], None
 def _(sight: Sight) -> None:
     sight.page.on("dialog", lambda dialog: dialog.accept())
     close_session(sight.page)
-    expect(sight.page.get_by_role("heading", name="Start a session")).to_be_visible()
+    expect(sight.page.get_by_role("heading", name="New session")).to_be_visible()
 
 
 @way("it is closed in another window, by a server that stores nothing")
