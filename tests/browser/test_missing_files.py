@@ -48,7 +48,7 @@ def test_the_page_loads_although_a_file_did_not_arrive_at_first(
 ) -> None:
     fault = Fault(2)
     page = new_page(server.link(), routes={f"**/page/{file}": fault})
-    phase(page, "ready")
+    phase(page, "Idle")
     assert fault.failed == 2
     assert page.evaluate("[...document.styleSheets].length") == 3
     turn(page, "say hello")
@@ -66,7 +66,7 @@ def test_the_page_waits_until_its_server_can_be_reached(server: Server, new_page
     page = new_page(server.link(), routes={"**/page/**": away})
     expect(page.get_by_role("status")).to_have_text("The server cannot be reached. Trying again…")
     fault.end()
-    phase(page, "ready")
+    phase(page, "Idle")
 
 
 def test_the_page_reports_that_it_cannot_be_loaded(server: Server, new_page: NewPage) -> None:
@@ -76,7 +76,7 @@ def test_the_page_reports_that_it_cannot_be_loaded(server: Server, new_page: New
     expect(status).to_contain_text("This page could not be loaded", timeout=60_000)
     fault.end()
     page.get_by_role("button", name="Reload").click()
-    phase(page, "ready")
+    phase(page, "Idle")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_text_is_plain_until_its_parser_can_be_loaded(
     texts.write_text(json.dumps(TEXTS))
     with serving(tmp_path, *scripted(str(texts))) as server:
         page = new_page(server.link())
-        phase(page, "ready")
+        phase(page, "Idle")
         fault = Fault(float("inf"))
         page.context.route(f"**/page/{file}", fault)
         turn(page, prompt)
