@@ -191,7 +191,7 @@ def stat(pid: int) -> list[int]:
 def many(url: str, count: int) -> None:
     """Rows of sessions that rest, and of one turn of each."""
     from agentrt._journal.address import server_of
-    from agentrt._journal.base import About, Query, encode
+    from agentrt._journal.base import About, SessionQuery, encode
     from agentrt._journal.postgres.backend import PostgresBackend
     from agentrt._journal.postgres.reader import PostgresReader
 
@@ -219,11 +219,11 @@ def many(url: str, count: int) -> None:
             row[0]
             for row in connection.rows("SELECT id FROM session TABLESAMPLE system(1) LIMIT 200")
         ]
-        oldest = reader.sessions(Query(limit=50))[-1]
+        oldest = reader.sessions(SessionQuery(limit=50))[-1]
         works = {
-            "the latest 200": lambda _: reader.sessions(Query(limit=200)),
+            "the latest 200": lambda _: reader.sessions(SessionQuery(limit=200)),
             "the 50 behind some": lambda _: reader.sessions(
-                Query(limit=50, before=(oldest.updated, oldest.session))
+                SessionQuery(limit=50, before=(oldest.updated, oldest.session))
             ),
             "a claim": backend.claim,
         }

@@ -162,13 +162,20 @@ class Application:
     async def _serving(self, runtime: Runtime) -> AsyncIterator[Site]:
         hub = Hub(runtime, self._agent, self._folders)
         serve_forwarded(hub)
-        where = self._security, self._host, self._port, runtime.limits
-        site = Site(*where, tls=self._tls, root=self._root)
+        metrics = self._metrics
+        site = Site(
+            self._security,
+            self._host,
+            self._port,
+            runtime.limits,
+            tls=self._tls,
+            root=self._root,
+            metrics=None if metrics is None else metrics.render,
+        )
         connections = Connections(site, hub, runtime.limits)
         try:
             with ExitStack() as stack:
-                if (metrics := self._metrics) is not None:
-                    site.measure(metrics.render)
+                if metrics is not None:
                     stack.callback(metrics.serves(site, lambda: structs.asdict(site.statistics())))
                 self._site, self._handler = site, AsgiHandler(connections, self._root)
                 yield site

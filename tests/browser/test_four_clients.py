@@ -22,9 +22,9 @@ import pytest
 import trio
 
 from agentrt import Limits
-from agentrt._remote.line import Line
+from agentrt._remote.line import ServerLine
 from agentrt._remote.session import RemoteSession
-from agentrt._web.address import Address
+from agentrt._web.address import ServerAddress
 from agents.lab import model_server, prepare
 from agents.recipes import package_of
 from agents.versions import agents_root
@@ -269,7 +269,7 @@ async def room(
                 node("ai_client.mjs") as chats,
                 trio.open_nursery() as nursery,
             ):
-                line = Line(lambda: (Address(f"127.0.0.1:{target}"), token), Limits())
+                line = ServerLine(lambda: (ServerAddress(f"127.0.0.1:{target}"), token), Limits())
                 await nursery.start(line.run)
                 [session] = [info.session for info in line.sessions]
                 seen = RemoteSession(line, session)

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._web import transcript
-from agentrt._web.aichunks import Message
-from agentrt._web.transcript import Transcript
+from agentrt._web.aichunks import TurnMessage
+from agentrt._web.transcript import ItemIndex
 from agentrt._wire.json import encode_line
 from clients.install import root
 from clients.kit import HERE
@@ -38,7 +38,7 @@ class Client:
     def request(self, parts: list[dict[str, Any]] | None) -> None:
         story = self.story
         owns = story.own.__contains__
-        self.message = Message(Transcript(story.log), TURN, owns, parts)
+        self.message = TurnMessage(ItemIndex(story.log), TURN, owns, parts)
         self.reader = Reader(parts)
         self.segments.append((parts or [], [], self.reader))
         self._chunks: Iterator[Any] = iter(())
@@ -103,7 +103,7 @@ def of(part: dict[str, Any]) -> str | None:
 def play(seed: int, *, ring: int = 4096) -> Client:
     """A turn from its beginning to its end, with a client that is there for all of it."""
     random = Random(seed)
-    with patch.object(transcript, "PIECE", random.choice((1, 3, 256))):
+    with patch.object(transcript, "ITEMS_PER_PIECE", random.choice((1, 3, 256))):
         return go_through(random, ring)
 
 

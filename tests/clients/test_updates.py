@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agentrt._model.events import TERMINAL
 from agentrt._web import transcript
 from agentrt._web.acpupdates import Updates
-from agentrt._web.transcript import Transcript
+from agentrt._web.transcript import ItemIndex
 from agentrt._wire.json import encode_line
 from clients.random_turns import Story
 
@@ -29,7 +29,7 @@ class Client:
         self.tools: dict[str, dict[str, Any]] = {}
         self.plan: list[dict[str, Any]] = []
         self._story = story
-        self._known = Updates(Transcript(story.log), {})
+        self._known = Updates(ItemIndex(story.log), {})
         self._updates: Iterator[Any] = iter(())
 
     def look(self, count: int | None = None) -> None:
@@ -70,7 +70,7 @@ def play(seed: int, ring: int) -> tuple[Story, Client]:
     random = Random(seed)
     story = Story(random, ring=ring)
     client = Client(story)
-    with patch.object(transcript, "PIECE", random.choice((1, 3, 256))):
+    with patch.object(transcript, "ITEMS_PER_PIECE", random.choice((1, 3, 256))):
         for _ in range(random.randrange(40)):
             story.go_on()
             if random.random() < 0.4:

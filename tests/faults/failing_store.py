@@ -158,9 +158,9 @@ def install(patch: pytest.MonkeyPatch, faults: Faults, where: Where) -> None:
     patch.setattr(sqlite, "os", copy)
     patch.setattr(sqlite, "connect", connect)
     patch.setattr(reader, "connect", connect)
-    patch.setattr(sqlite, "_LOOK", 0.0)  # the file is looked at before each commit
-    patch.setattr(writer, "RETRY", (0.01, 0.02))
-    patch.setattr(writer, "TIDY", 0.0)
+    patch.setattr(sqlite, "_FILE_CHECK_INTERVAL_S", 0.0)  # the file is looked at before each commit
+    patch.setattr(writer, "RETRY_DELAYS_S", (0.01, 0.02))
+    patch.setattr(writer, "TIDY_INTERVAL_S", 0.0)
 
 
 class StoreLife:

@@ -18,7 +18,7 @@ import agentrt
 from agentrt import Agent, Limits
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
-from agentrt._journal.writer import Batch, Call, gathered
+from agentrt._journal.writer import Batch, StoreWriter, WriterJob, gathered
 from agentrt._model.driver import Opening
 from agentrt._permissions.policies import Policy
 from agentrt._runtime.assembly import assemble
@@ -31,6 +31,13 @@ from agentrt.testing import MemoryAgent
 T = TypeVar("T")
 
 
+class PassingWriter(StoreWriter):
+    """Passes what it is given to a function, instead of a thread."""
+
+    def __init__(self, put: Callable[[Batch | WriterJob], None]) -> None:
+        self.put = put  # type: ignore[assignment,method-assign]
+
+
 class SteppedStore(Store):
     """Commits as soon as it is given something, unless it is `stalled`."""
 
@@ -38,17 +45,16 @@ class SteppedStore(Store):
         self.backend = SqliteBackend(path, "sqlite3")
         self.backend.open()
         self._database = SqliteReader(path, "sqlite3")
-        super().__init__(str(path), self._database, limits)
-        self.write = self._put
+        super().__init__(str(path), self._database, PassingWriter(self._put), limits)
         self.stalled = False
-        self._waiting: deque[Batch | Call] = deque()
+        self._waiting: deque[Batch | WriterJob] = deque()
         self._token = trio.lowlevel.current_trio_token()
 
     async def _read(self, read: Callable[[], T]) -> T:
         await trio.lowlevel.checkpoint()
         return read()
 
-    def _put(self, item: Batch | Call) -> None:
+    def _put(self, item: Batch | WriterJob) -> None:
         self._waiting.append(item)
         self._token.run_sync_soon(self.work, idempotent=True)
 
@@ -60,11 +66,11 @@ class SteppedStore(Store):
     def step(self) -> None:
         """What it does with the next thing."""
         item = self._waiting.popleft()
-        if isinstance(item, Call):
+        if isinstance(item, WriterJob):
             item.done(item.job(self.backend), None)
         else:
             self.backend.commit(gathered([item]))
-            item.source.kept(item.first + len(item.events) - 1)
+            item.source.committed(item.first + len(item.events) - 1)
 
     def go_on(self) -> None:
         """Behind a stall."""

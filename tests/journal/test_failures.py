@@ -224,7 +224,7 @@ async def test_what_cannot_be_deleted_from_a_full_disk_can_be_once_there_is_room
 async def test_a_file_that_is_gone_is_noticed(
     path: Path, library: Any, monkeypatch: pytest.MonkeyPatch, replaced: bool
 ) -> None:
-    monkeypatch.setattr(sqlite, "_LOOK", 0)
+    monkeypatch.setattr(sqlite, "_FILE_CHECK_INTERVAL_S", 0)
     with pytest.raises(StoreUnavailable, match="was replaced" if replaced else "was deleted"):
         async with open_store(path, library=library) as store:
             async with kept(store, Incarnations(echo)) as session:
@@ -243,7 +243,7 @@ async def test_a_file_that_is_gone_is_noticed(
 async def test_a_file_beside_it_that_is_gone_is_noticed_and_what_was_stored_is_there(
     path: Path, library: Any, monkeypatch: pytest.MonkeyPatch, end: str, how: str
 ) -> None:
-    monkeypatch.setattr(sqlite, "_LOOK", 0)
+    monkeypatch.setattr(sqlite, "_FILE_CHECK_INTERVAL_S", 0)
     with pytest.raises(StoreUnavailable, match=f"{end} was {how}"):
         async with open_store(path, library=library) as store:
             async with kept(store, Incarnations(echo)) as session:
@@ -263,7 +263,7 @@ async def test_a_file_beside_it_that_is_gone_is_noticed_and_what_was_stored_is_t
 async def test_a_write_ahead_log_that_was_cut_off_is_noticed(
     path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_LOOK", 0)
+    monkeypatch.setattr(sqlite, "_FILE_CHECK_INTERVAL_S", 0)
     with pytest.raises(StoreUnavailable, match="was overwritten or cut off"):
         async with open_store(path, library=library) as store:
             async with kept(store, Incarnations(echo)) as session:
@@ -371,7 +371,7 @@ async def test_a_file_whose_beginning_was_interrupted_is_begun_again(
 async def test_what_a_failed_commit_took_into_the_index_is_taken_by_the_next_one(
     path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_TOGETHER", 1)
+    monkeypatch.setattr(sqlite, "_MAX_UNINDEXED_RECORDS", 1)
     set_meta, failed = sqlite.SqliteBackend._set_meta, list[object]()
 
     def fail_once(self: sqlite.SqliteBackend, **values: object) -> None:

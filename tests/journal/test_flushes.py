@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentrt._journal import sqlite
-from agentrt._journal.base import About, Flush, Part, Place, Query, Row
+from agentrt._journal.base import About, Flush, Part, SessionClaim, SessionQuery, SessionRow
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
 from agentrt._journal.store import snapshot_of
@@ -38,12 +38,12 @@ def backend(path: Path, library: Any) -> Any:
     backend.close()
 
 
-def made(backend: SqliteBackend) -> list[Place]:
+def made(backend: SqliteBackend) -> list[SessionClaim]:
     backend.database.execute("PRAGMA synchronous=OFF")  # nobody cuts the power here
     return [backend.create(f"s{number}", "e", ABOUT) for number in range(MANY)]
 
 
-def flush_of(places: list[Place], first: int) -> Flush:
+def flush_of(places: list[SessionClaim], first: int) -> Flush:
     return Flush([Part(place, first, [Notice("info", "here", str(place.num))]) for place in places])
 
 
@@ -90,7 +90,9 @@ LARGE = 1_000_000
 """Characters: more than anybody should wait for at the end of a turn."""
 
 
-def said(backend: SqliteBackend, place: Place, number: int, size: int, *, behind: int = 0) -> None:
+def said(
+    backend: SqliteBackend, place: SessionClaim, number: int, size: int, *, behind: int = 0
+) -> None:
     """A turn, its record and its head; `behind`: how many of its events are in already."""
     turn, text = f"t{number}", "x" * size
     events: list[Event] = [
@@ -104,9 +106,9 @@ def said(backend: SqliteBackend, place: Place, number: int, size: int, *, behind
     item = Item(id=f"i{number}", type="text", turn=turn, status="completed", text=text)
     record = Record(number, [TurnRecord(id=turn, origin="user", outcome="completed")], [item])
     head = Head(seq=first + 4, records=number + 1)
-    row = Row(title=None, prompt="", phase="idle", turns=number + 1, about=ABOUT)
+    row = SessionRow(title=None, prompt="", phase="idle", turns=number + 1, about=ABOUT)
     part = Part(place, first + behind, events[behind:], row, head, {number: record})
-    backend.commit(Flush([part], firm=True))
+    backend.commit(Flush([part], fsync=True))
 
 
 def shown(path: Path, library: Any) -> tuple[int, list[int]]:
@@ -141,7 +143,7 @@ def test_a_large_record_is_written_when_there_is_time_and_nothing_is_missing_mea
 def test_large_records_are_written_before_there_are_too_many(
     backend: SqliteBackend, path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_LARGEST", 2 * LARGE)
+    monkeypatch.setattr(sqlite, "_MAX_POSTPONED_CHARS", 2 * LARGE)
     place = made(backend)[0]
     said(backend, place, 0, LARGE)
     assert shown(path, library) == (0, [LARGE])
@@ -154,7 +156,7 @@ def test_who_goes_on_with_a_session_finds_its_large_record(
 ) -> None:
     place = made(backend)[0]
     said(backend, place, 0, LARGE)
-    assert backend.claim("s0") == Place(place.num, place.owner + 1)
+    assert backend.claim("s0") == SessionClaim(place.num, place.owner + 1)
     assert shown(path, library) == (1, [LARGE])
 
 
@@ -178,17 +180,19 @@ def test_a_large_record_that_was_never_written_is_made_again_of_its_events(
 # --- the row of a session
 
 
-def began(backend: SqliteBackend, place: Place, number: int, title: str | None = None) -> None:
+def began(
+    backend: SqliteBackend, place: SessionClaim, number: int, title: str | None = None
+) -> None:
     """A turn's beginning."""
     event = TurnStarted(f"t{number}", "user", [])
-    row = Row(title=title, prompt="", phase="running", turns=number + 1, about=ABOUT)
-    backend.commit(Flush([Part(place, 5 * number + 1, [event], row)], firm=True))
+    row = SessionRow(title=title, prompt="", phase="running", turns=number + 1, about=ABOUT)
+    backend.commit(Flush([Part(place, 5 * number + 1, [event], row)], fsync=True))
 
 
 def turns_in_rows(path: Path, library: Any) -> list[int]:
     reader = SqliteReader(path, library)
     try:
-        return [entry.turns for entry in reader.sessions(Query())]
+        return [entry.turns for entry in reader.sessions(SessionQuery())]
     finally:
         reader.close()
 
@@ -232,7 +236,7 @@ def test_a_row_is_put_off_for_a_second_while_others_are_written(
     began(backend, first, 1)
     backend.commit(flush_of([second], 1))
     assert turns_in_rows(path, library) == [1]
-    monkeypatch.setattr(sqlite, "_LATEST", 0)
+    monkeypatch.setattr(sqlite, "_MAX_ROW_DELAY_S", 0)
     backend.commit(flush_of([second], 2))
     assert turns_in_rows(path, library) == [2]
 
@@ -243,7 +247,7 @@ def test_a_row_that_was_put_off_is_in_after_a_commit_of_others_that_failed_at_fi
     first, second = made(backend)[:2]
     said(backend, first, 0, 10)
     began(backend, first, 1)
-    monkeypatch.setattr(sqlite, "_LATEST", 0)
+    monkeypatch.setattr(sqlite, "_MAX_ROW_DELAY_S", 0)
     x = backend.database.execute
     x("CREATE TRIGGER full BEFORE INSERT ON frame BEGIN SELECT RAISE(ABORT, 'no room'); END")
     with pytest.raises(Exception, match="no room"):

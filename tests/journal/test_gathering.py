@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agentrt._errors import SessionMoved
-from agentrt._journal.base import Flush, Place
+from agentrt._journal.base import Flush, SessionClaim
 from agentrt._journal.postgres.backend import PostgresBackend
-from agentrt._journal.writer import Batch, Call, Writer
+from agentrt._journal.writer import Batch, StoreWriter, WriterJob
 from agentrt._limits import Limits
 from agentrt._model.events import Notice
 
@@ -25,7 +25,7 @@ FLUSH = 5
 class Slowly:
     """A backend that has an hour between two flushes."""
 
-    gather, rest, takeovers = 3600.0, 0.0, 0
+    gather_s, min_interval_s, takeovers = 3600.0, 0.0, 0
 
     def __init__(self) -> None:
         self.flushes: queue.Queue[int] = queue.Queue()
@@ -39,9 +39,9 @@ class Slowly:
 
 
 class Session:
-    place = Place(1, 1)
+    place = SessionClaim(1, 1)
 
-    def kept(self, last: int) -> None: ...
+    def committed(self, last: int) -> None: ...
     def fenced(self, error: SessionMoved) -> None: ...
     def failing(self, error: Exception, *, final: bool) -> None: ...
     def well(self) -> None: ...
@@ -56,14 +56,14 @@ def backend() -> Slowly:
 def put(backend: Slowly) -> Iterator[Callable[..., None]]:
     session, count = Session(), 0
     limits = Limits(store_flush=FLUSH)
-    writer = Writer(backend, lambda *call: None, session, limits)  # type: ignore[arg-type]
-    thread = threading.Thread(target=writer.run)
+    writer = StoreWriter(backend, lambda *call: None, limits)  # type: ignore[arg-type]
+    thread = threading.Thread(target=writer.run, args=(session,))
 
-    def put(*, firm: bool = False, call: Any = None) -> None:
+    def put(*, fsync: bool = False, call: Any = None) -> None:
         nonlocal count
         count += 1
-        batch = Batch(session, count, [Notice("info", "here", "")], 1, firm=firm)
-        writer.put(batch if call is None else Call(call, lambda *over: None))
+        batch = Batch(session, count, [Notice("info", "here", "")], 1, fsync=fsync)
+        writer.put(batch if call is None else WriterJob(call, lambda *over: None))
         writer.before_io_wait(0)
 
     thread.start()
@@ -79,7 +79,7 @@ def test_text_gathers_behind_a_flush_until_somebody_waits(backend: Slowly, put: 
     assert backend.flushes.get(timeout=PATIENCE) == 1
     put()
     put()
-    put(firm=True)
+    put(fsync=True)
     assert backend.flushes.get(timeout=PATIENCE) == 3
 
 
@@ -97,7 +97,7 @@ def test_a_flush_has_no_more_than_its_size(backend: Slowly, put: Any) -> None:
     assert backend.flushes.get(timeout=PATIENCE) == 1
     for _ in range(FLUSH + 1):
         put()
-    put(firm=True)
+    put(fsync=True)
     assert [backend.flushes.get(timeout=PATIENCE) for _ in range(2)] == [FLUSH, 2]
 
 
@@ -108,7 +108,7 @@ def test_what_gathers_is_written_at_the_end(backend: Slowly, put: Any) -> None:
 
 
 def test_who_waits_is_not_kept_waiting_by_a_long_time_for_text() -> None:
-    said = PostgresBackend(None, gather=0.05)  # type: ignore[arg-type]
-    assert (said.gather, said.rest) == (0.05, 0.005)
-    at_once = PostgresBackend(None, gather=0.0)  # type: ignore[arg-type]
-    assert (at_once.gather, at_once.rest) == (0.0, 0.0)
+    said = PostgresBackend(None, gather_s=0.05)  # type: ignore[arg-type]
+    assert (said.gather_s, said.min_interval_s) == (0.05, 0.005)
+    at_once = PostgresBackend(None, gather_s=0.0)  # type: ignore[arg-type]
+    assert (at_once.gather_s, at_once.min_interval_s) == (0.0, 0.0)

@@ -8,7 +8,7 @@ import pytest
 
 from agentrt import Limits
 from agentrt._journal.address import address_of
-from agentrt._journal.base import About, Flush, Part, Row
+from agentrt._journal.base import About, Flush, Part, SessionRow
 from agentrt._journal.opening import backend_of
 from agentrt._model.content import Text
 from agentrt._model.events import (
@@ -36,8 +36,8 @@ async def test_a_prompt_that_waited_for_a_dead_agent_is_paused(path: Any, librar
     events: list[Event] = [*turn, StateChanged(DEAD), waits]
     backend = backend_of(address_of(path), library)
     backend.open()
-    row = Row(title=None, prompt="", phase="dead", turns=1, about=ABOUT)
-    backend.commit(Flush([Part(backend.create("s1", "e", ABOUT), 1, events, row)], firm=True))
+    row = SessionRow(title=None, prompt="", phase="dead", turns=1, about=ABOUT)
+    backend.commit(Flush([Part(backend.create("s1", "e", ABOUT), 1, events, row)], fsync=True))
     backend.close()
     async with open_store(path, library=library) as store:
         assert not rests(await log_of(store, "s1", Limits()))

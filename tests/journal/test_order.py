@@ -240,7 +240,7 @@ async def test_a_prompt_into_a_running_turn_reaches_the_agent_when_it_is_stored(
 async def test_a_store_without_a_gate_shows_at_once_and_holds_back_the_same(
     store: SteppedStore, puppet: Puppet
 ) -> None:
-    store.gate = False
+    store.show_only_stored = False
     async with kept(store, puppet, permissions=leave_open) as session:
         request = await asked(session, puppet)
         store.stalled = True

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._journal.base import Answer
+from agentrt._journal.base import CommandAnswer
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.repair import repair
 from agentrt.errors import StoreDamaged, StoreError, StoreInUse
@@ -163,7 +163,9 @@ async def test_answers_to_commands_and_the_names_of_chats_are_saved(
     await fill(path, library)
     async with open_store(path, library=library) as store:
         for number in range(MANY):
-            await store.keep_answer(Answer("page", f"command {number:04}", b"digest", b"x" * 90))
+            await store.keep_answer(
+                CommandAnswer("page", f"command {number:04}", b"digest", b"x" * 90)
+            )
         for id in (*SESSIONS, "of yesterday"):
             store.name_chat(f"chat {id}", id)
         given = {answer.id: answer for answer in await store.answers()}

@@ -17,7 +17,7 @@ from agentrt._journal.address import address_of
 from agentrt._journal.opening import reader_of
 from agentrt._journal.search import excerpt, words_of
 from agentrt._journal.sqlite import SqliteBackend
-from agentrt._journal.writer import Call
+from agentrt._journal.writer import WriterJob
 from agentrt.errors import StoreError
 from agentrt.store import open_store
 from runtime.fakes import Incarnations, echo
@@ -158,7 +158,7 @@ async def test_what_a_killed_server_stored_last_is_found(
 async def test_another_process_finds_a_turn_when_the_store_has_rested(
     path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "IDLE", 0.001)
+    monkeypatch.setattr(writer, "IDLE_S", 0.001)
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo), id="one") as session:
             await session.run("mend the door")
@@ -175,8 +175,8 @@ async def test_a_search_does_not_wait_for_a_disk_that_does_not_answer(
         async with kept(store, Incarnations(echo), id="one") as session:
             await session.run("mend the door")
         assert len(await store.search("door")) == 1
-        store.write(Call(lambda backend: answers.wait(), lambda *over: None))
-        monkeypatch.setattr(store_module, "_PATIENCE", 0.01)
+        store.write(WriterJob(lambda backend: answers.wait(), lambda *over: None))
+        monkeypatch.setattr(store_module, "_INDEX_WAIT_S", 0.01)
         try:
             assert len(await store.search("door")) == 1
         finally:
@@ -186,8 +186,8 @@ async def test_a_search_does_not_wait_for_a_disk_that_does_not_answer(
 async def test_many_turns_without_a_rest_are_found(
     path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_TOGETHER", 2)
-    monkeypatch.setattr(writer, "IDLE", 1000)
+    monkeypatch.setattr(sqlite, "_MAX_UNINDEXED_RECORDS", 2)
+    monkeypatch.setattr(writer, "IDLE_S", 1000)
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo), id="one") as session:
             for _ in range(3):

@@ -14,7 +14,7 @@ import trio
 
 import agentrt
 from agentrt._journal import schema
-from agentrt._journal.base import Answer, decode_record, encode_record
+from agentrt._journal.base import CommandAnswer, decode_record, encode_record
 from agentrt._model.checkpoint import Record
 from agentrt._model.events import Item
 from agentrt._model.state import TurnRecord
@@ -216,7 +216,7 @@ async def test_events_that_a_record_stands_for_are_dropped_after_their_time(
 
 
 async def test_answers_to_commands_are_dropped_after_their_time(path: Path, library: Any) -> None:
-    answer = Answer("page", "c1", b"digest", b"{}")
+    answer = CommandAnswer("page", "c1", b"digest", b"{}")
     for limits, known in ((None, 1), (agentrt.Limits(store_answers=0), 0)):
         async with open_store(path, library=library, limits=limits) as store:
             await store.keep_answer(answer)

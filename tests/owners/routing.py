@@ -28,14 +28,15 @@ from agentrt._journal.base import Fenced, Process, decode_events
 from agentrt._journal.membership import Membership
 from agentrt._journal.port import Listener, Port
 from agentrt._journal.postgres.commands import Notified, notified_of
-from agentrt._journal.store import Store
-from agentrt._journal.writer import Batch, Call, _acknowledge, _fence, gathered
+from agentrt._journal.store import OpenSessions, Store
+from agentrt._journal.writer import Batch, WriterJob, _acknowledge, _fence, gathered
 from agentrt._model import events as e
 from agentrt._nesting import bare_errors
 from agentrt._web.forwarded import serve_forwarded
 from agentrt._web.hub import Hub
 from agentrt.errors import StoreUnavailable
 from agentrt.testing import FakeAcpAgent, open_fake_runtime, run_seeded
+from journal.stepped import PassingWriter
 from runtime.fakes import Incarnations
 
 from .tables import Backend, Leases, Reader, Rows, Tables
@@ -152,22 +153,29 @@ class ModelStore(Store):
 
     def __init__(self, server: Server) -> None:
         tables = server.world.tables
-        super().__init__("tables", Reader(tables), LIMITS)
-        self.server = server
         process = Process(
             name=server.name, host="host", pid=1, home="here", role=server.role, version="1"
         )
-        self.membership = ModelMembership(server, process, self._end_all)
-        self.backend = Backend(tables, "here", self.membership.held)
-        self.port = ModelPort(server, self.membership)
-        self.write = self._put
-        self._waiting: deque[Batch | Call] = deque()
+        sessions = OpenSessions(LIMITS)
+        membership = ModelMembership(server, process, sessions.end_all)
+        super().__init__(
+            "tables",
+            Reader(tables),
+            PassingWriter(self._put),
+            LIMITS,
+            sessions=sessions,
+            membership=membership,
+            port=ModelPort(server, membership),
+        )
+        self.server = server
+        self.backend = Backend(tables, "here", membership.held)
+        self._waiting: deque[Batch | WriterJob] = deque()
         self._given = trio.Event()
 
     async def _read(self, read: Callable[[], T], *, abandon: bool = False) -> T:
         return await self.server.do(read)
 
-    def _put(self, item: Batch | Call) -> None:
+    def _put(self, item: Batch | WriterJob) -> None:
         self._waiting.append(item)
         self._given.set()
 
@@ -177,13 +185,13 @@ class ModelStore(Store):
             self._given = trio.Event()
             while self._waiting:
                 item = self._waiting.popleft()
-                if isinstance(item, Call):
+                if isinstance(item, WriterJob):
                     await self._call_now(item)
                 else:
                     await trio.sleep(0.005)
                     await self._commit(self._gathered(item))
 
-    async def _call_now(self, call: Call) -> None:
+    async def _call_now(self, call: WriterJob) -> None:
         job = partial(call.job, self.backend)
         try:
             result = await self.server.do(job)

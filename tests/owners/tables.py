@@ -13,18 +13,18 @@ from typing import Any
 
 from agentrt._journal.base import (
     About,
-    Answer,
-    Command,
+    CommandAnswer,
     CommandStatus,
     Fenced,
     Flush,
     NodeEntry,
-    Owned,
     Part,
-    Place,
     Process,
-    Query,
+    SessionClaim,
+    SessionOwner,
+    SessionQuery,
     Stored,
+    StoredCommand,
     StoreEntry,
     Tail,
     Worker,
@@ -99,7 +99,7 @@ class Tables:
     sessions: dict[str, Session] = field(default_factory=dict)
     frames: dict[int, list[tuple[int, int, int, bytes]]] = field(default_factory=dict)
     records: dict[tuple[int, int], bytes] = field(default_factory=dict)
-    answers: dict[tuple[str, str], Answer] = field(default_factory=dict)
+    answers: dict[tuple[str, str], CommandAnswer] = field(default_factory=dict)
     commands: dict[int, Row] = field(default_factory=dict)
     watches: set[tuple[int, int]] = field(default_factory=set)
 
@@ -141,11 +141,11 @@ class Rows:
     def connections(self) -> tuple[int, int]:
         return 1, 100
 
-    def owned(self, session: str) -> Owned | None:
+    def owned(self, session: str) -> SessionOwner | None:
         found = self.tables.sessions.get(session)
         if found is None:
             return None
-        return Owned(found.node if self.tables.lives(found.node) else None, found.home)
+        return SessionOwner(found.node if self.tables.lives(found.node) else None, found.home)
 
     def workers(self) -> list[Worker]:
         tables = self.tables
@@ -169,7 +169,7 @@ class Rows:
 
     # --- commands
 
-    def post(self, command: Command, asker: int, node: int) -> CommandStatus | None:
+    def post(self, command: StoredCommand, asker: int, node: int) -> CommandStatus | None:
         tables, c = self.tables, command
         num = next(tables.command_nums)  # also where it is not used
         row = self._known(c)
@@ -183,19 +183,19 @@ class Rows:
         tables.tell(row.node, "take")
         return CommandStatus(row.num, row.node, row.answer, alive=True)
 
-    def _known(self, c: Command) -> Row | None:
+    def _known(self, c: StoredCommand) -> Row | None:
         rows = self.tables.commands.values()
         return next((row for row in rows if (row.client, row.id) == (c.client, c.id)), None)
 
-    def take(self, node: int, known: Collection[int]) -> list[Command]:
+    def take(self, node: int, known: Collection[int]) -> list[StoredCommand]:
         if not self.tables.lives(node):
             return []
-        taken: list[Command] = []
+        taken: list[StoredCommand] = []
         for num, row in sorted(self.tables.commands.items()):
             if row.node == node and row.answer is None and num not in known:
                 row.taken = True
                 taken.append(
-                    Command(
+                    StoredCommand(
                         num=num,
                         client=row.client,
                         id=row.id,
@@ -340,14 +340,14 @@ class Leases:
 class Backend:
     """As `PostgresBackend`, of a process that shares the store."""
 
-    gather, rest = 0.008, 0.005
+    gather_s, min_interval_s = 0.008, 0.005
 
     def __init__(self, tables: Tables, home: str, lease: Callable[[], int | None]) -> None:
         self.tables = tables
         self.home = home
         self.lease = lease
         self.takeovers = 0
-        self.rooms: Mapping[str, int | None] = {}
+        self.tenant_quotas: Mapping[str, int | None] = {}
         self.doubtful = False
         """Whether nobody knows what became of the last commit."""
 
@@ -392,7 +392,7 @@ class Backend:
         return session.node == self.lease() and self.tables.lives(session.node)
 
     def _settled(self, flush: Flush) -> Flush:
-        gone: list[Place] = []
+        gone: list[SessionClaim] = []
         missing: list[Part] = []
         for part in flush.parts:
             found, behind = self.tables.numbered(part.place.num), part.first + len(part.events)
@@ -403,7 +403,7 @@ class Backend:
                 gone.append(part.place)
         if gone:
             raise Fenced(gone)
-        return Flush(missing, flush.firm, flush.answers)
+        return Flush(missing, flush.fsync, flush.answers)
 
     def _write(self, part: Part) -> None:
         session = self.tables.numbered(part.place.num)
@@ -424,11 +424,11 @@ class Backend:
         for record in part.records.values():
             self.tables.records[session.num, record.number] = encode_record(record)
 
-    def _keep(self, answers: Iterable[Answer]) -> None:
+    def _keep(self, answers: Iterable[CommandAnswer]) -> None:
         for each in answers:
             self.tables.answers[each.client, each.id] = each
 
-    def create(self, session: str, epoch: str, about: About) -> Place:
+    def create(self, session: str, epoch: str, about: About) -> SessionClaim:
         tables = self.tables
         num = next(tables.session_nums)
         found = tables.sessions.get(session)
@@ -439,9 +439,9 @@ class Backend:
             found.created = found.updated = tables.now()
         assert (found.epoch, found.next) == (epoch, 1)
         found.node = self._held()
-        return Place(found.num, 1)
+        return SessionClaim(found.num, 1)
 
-    def claim(self, session: str, *, reads: bool = False) -> Place | None:
+    def claim(self, session: str, *, reads: bool = False) -> SessionClaim | None:
         lease = self._held()
         found = self.tables.sessions.get(session)
         if found is None:
@@ -453,7 +453,7 @@ class Backend:
         if found.home and found.home != self.home and not reads:
             raise SessionElsewhere(f"the session {session!r} is of the home {found.home}")
         found.owner, found.node = found.owner + 1, lease
-        return Place(found.num, found.owner)
+        return SessionClaim(found.num, found.owner)
 
     def _held(self) -> int:
         lease = self.lease()
@@ -461,12 +461,12 @@ class Backend:
             raise StoreUnavailable("not reached for too long to own more")
         return lease
 
-    def release(self, place: Place) -> None:
+    def release(self, place: SessionClaim) -> None:
         found = self.tables.numbered(place.num)
         if found is not None and found.owner == place.owner:
             found.node = None
 
-    def discard(self, place: Place) -> None:
+    def discard(self, place: SessionClaim) -> None:
         found = self.tables.numbered(place.num)
         if found is not None and found.owner == place.owner:
             self._forget(found)
@@ -507,7 +507,7 @@ class Reader:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
 
-    def sessions(self, query: Query) -> list[StoreEntry]:
+    def sessions(self, query: SessionQuery) -> list[StoreEntry]:
         found = [each for each in self.tables.sessions.values() if each.turns > 0]
         found.sort(key=lambda each: (each.updated, each.id), reverse=True)
         return [entry_of(each) for each in found[: query.limit]]
@@ -546,10 +546,10 @@ class Reader:
     def chats(self) -> dict[str, str]:
         return {}
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[CommandAnswer]:
         return list(self.tables.answers.values())
 
-    def answer(self, client: str, id: str) -> Answer | None:
+    def answer(self, client: str, id: str) -> CommandAnswer | None:
         return self.tables.answers.get((client, id))
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._journal.base import About, Command, Process
+from agentrt._journal.base import About, Process, StoredCommand
 from agentrt._journal.port import PATIENCE, Port
 from agentrt._nesting import bare_errors
 from agentrt.errors import StoreUnavailable
@@ -18,7 +18,7 @@ from .tables import Backend, Leases, Rows, Tables
 
 T = TypeVar("T")
 
-COMMAND = Command(client="c", id="1", session="s", digest=b"x", body=b"x")
+COMMAND = StoredCommand(client="c", id="1", session="s", digest=b"x", body=b"x")
 
 
 class DirectPort(Port):

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from agentrt._journal import port
-from agentrt._journal.base import Answer, CommandStatus, Part
+from agentrt._journal.base import CommandAnswer, CommandStatus, Part
 from agentrt._journal.port import Port
 from agentrt._journal.store import Store
 from agentrt._runtime.host import Host
@@ -63,7 +63,7 @@ def _in_any_order(client: Client, command: Any, job: Any, patience: float = 0.0)
     return job
 
 
-def _in_no_flush(self: tables.Backend, answers: Collection[Answer]) -> None:
+def _in_no_flush(self: tables.Backend, answers: Collection[CommandAnswer]) -> None:
     pass
 
 
@@ -88,7 +88,7 @@ TAKE = tables.Rows.take
 
 def _ungated(self: routing.ModelStore, server: routing.Server) -> None:
     MADE(self, server)
-    self.gate = False
+    self.show_only_stored = False
 
 
 MADE = routing.ModelStore.__init__

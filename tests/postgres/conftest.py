@@ -6,7 +6,7 @@ import secrets
 
 import pytest
 
-from agentrt._journal.address import Server as Address
+from agentrt._journal.address import PostgresAddress as Address
 from agentrt._journal.address import server_of
 
 from .server import Server

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from agentrt._journal.address import server_of
-from agentrt._journal.base import About, Flush, Part, Place
+from agentrt._journal.base import About, Flush, Part, SessionClaim
 from agentrt._journal.postgres.backend import PostgresBackend
 from agentrt._journal.postgres.connection import connect
 from agentrt._model.events import TextDelta
@@ -21,7 +21,7 @@ def events(count: int, size: int = 1) -> list[Any]:
     return [TextDelta("i1", f"{number} ".ljust(size)) for number in range(count)]
 
 
-def flush(*parts: tuple[Place, int, int], size: int = 1) -> Flush:
+def flush(*parts: tuple[SessionClaim, int, int], size: int = 1) -> Flush:
     """Of places: so many events from number so-and-so on."""
     return Flush([Part(place, first, events(count, size)) for place, first, count in parts])
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._journal.address import SCHEMES, address_of, server_of
-from agentrt._journal.address import Server as Address
+from agentrt._journal.address import PostgresAddress as Address
 from agentrt._journal.opening import backend_of, is_away, reader_of, writing
 from agentrt._journal.postgres.backend import PostgresBackend
 from agentrt.errors import StoreError

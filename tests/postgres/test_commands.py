@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from agentrt._journal.address import server_of
 from agentrt._journal.base import (
-    Command,
     CommandStatus,
     Fenced,
     Flush,
-    Owned,
     Part,
+    SessionOwner,
+    StoredCommand,
     Tail,
     encode_events,
 )
@@ -42,8 +42,8 @@ def lease(url: str) -> Iterator[PostgresLeases]:
     leases.close()
 
 
-def command(id: str = "1", *, said: bytes = b"x") -> Command:
-    return Command(client="c", id=id, session="s", digest=said, body=said)
+def command(id: str = "1", *, said: bytes = b"x") -> StoredCommand:
+    return StoredCommand(client="c", id=id, session="s", digest=said, body=said)
 
 
 def ends(url: str, num: int) -> None:
@@ -228,12 +228,12 @@ def test_a_flush_that_is_another_owner_s_tells_nobody(url: str, commands: Postgr
 def test_whose_a_session_is(url: str, commands: PostgresCommands) -> None:
     with member(url, "a", "there") as (backend, a):
         place = backend.create("one", "e", ABOUT)
-        assert commands.owned("one") == Owned(a, "there")
+        assert commands.owned("one") == SessionOwner(a, "there")
         backend.release(place)
-        assert commands.owned("one") == Owned(None, "there")
+        assert commands.owned("one") == SessionOwner(None, "there")
         backend.claim("one")
         ends(url, a)
-        assert commands.owned("one") == Owned(None, "there")
+        assert commands.owned("one") == SessionOwner(None, "there")
         assert commands.owned("two") is None
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from agentrt._journal.address import Server as Address
+from agentrt._journal.address import PostgresAddress as Address
 from agentrt._journal.address import server_of
-from agentrt._journal.base import Fenced, Flush, Place, Unusable
+from agentrt._journal.base import Fenced, Flush, SessionClaim, Unusable
 from agentrt._journal.postgres import connection as connections
 from agentrt._journal.postgres.backend import PostgresBackend
-from agentrt._journal.postgres.connection import Connection
+from agentrt._journal.postgres.connection import PostgresConnection
 from agentrt.errors import StoreError, StoreInUse
 
 from .kit import ABOUT, Proxy, backend_pid, flush, frames, proxy, rows
@@ -120,7 +120,7 @@ def test_a_server_that_does_not_answer_is_given_up(
 ) -> None:
     place = backend.create("one", "e", ABOUT)
     pid = backend_pid(backend)
-    monkeypatch.setattr(Connection, "patience", 0.3)
+    monkeypatch.setattr(PostgresConnection, "patience", 0.3)
     os.kill(pid, signal.SIGSTOP)
     try:
         with pytest.raises(psycopg.OperationalError, match="has not answered"):
@@ -144,7 +144,7 @@ def test_a_server_that_does_not_answer_is_given_up(
 def test_a_server_that_lets_nobody_in_is_given_up(
     way: Proxy, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "PATIENCE", 2)
+    monkeypatch.setattr(connections, "REPLY_TIMEOUT_S", 2)
     way.silent = True
     backend = PostgresBackend(server_of(postgres.tcp_url("postgres", port=way.port)))
     with pytest.raises(StoreError, match="timeout expired"):
@@ -170,14 +170,14 @@ def test_a_writer_that_ends_while_it_is_looked_for_leaves_the_store_to_the_next_
     backend: PostgresBackend, address: Address, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pids = [backend_pid(backend)]
-    ask = Connection.rows
+    ask = PostgresConnection.rows
 
-    def rows(connection: Connection, statement: str, *args: Any) -> list[tuple[Any, ...]]:
+    def rows(connection: PostgresConnection, statement: str, *args: Any) -> list[tuple[Any, ...]]:
         if "pg_locks" in statement and pids:
             terminate(postgres, pids.pop())
         return ask(connection, statement, *args)
 
-    monkeypatch.setattr(Connection, "rows", rows)
+    monkeypatch.setattr(PostgresConnection, "rows", rows)
     second = PostgresBackend(address)
     second.open()
     second.close()
@@ -207,7 +207,7 @@ def test_who_was_replaced_writes_nothing_of_a_flush_and_is_told_of_what(
     with pytest.raises(Fenced) as fenced:
         persistent(backend, flush((one, 6, 5), (two, 6, 5), (three, 6, 5)))
     assert fenced.value.places == {one, three}
-    assert place == Place(one.num, 2)
+    assert place == SessionClaim(one.num, 2)
     backend.commit(flush((two, 6, 5)))
     assert frames(url) == [before[0], (1, 6, 6, 2), before[1], (2, 6, 10, 1)]
 
@@ -224,11 +224,11 @@ def test_who_was_replaced_by_one_that_still_writes_writes_nothing_at_all(
 
 
 def test_an_answer_to_a_client_is_kept_with_its_flush(backend: PostgresBackend, url: str) -> None:
-    from agentrt._journal.base import Answer
+    from agentrt._journal.base import CommandAnswer
 
     place = backend.create("one", "e", ABOUT)
     one = flush((place, 1, 5))
-    one.answers = [Answer("c", "1", b"d", b"old"), Answer("c", "1", b"d", b"new")]
+    one.answers = [CommandAnswer("c", "1", b"d", b"old"), CommandAnswer("c", "1", b"d", b"new")]
     backend.commit(one)
-    backend.commit(Flush([], answers=[Answer("c", "2", b"d", b"alone")]))
+    backend.commit(Flush([], answers=[CommandAnswer("c", "2", b"d", b"alone")]))
     assert rows(url, "SELECT id, body FROM answer ORDER BY id") == [("1", b"new"), ("2", b"alone")]

@@ -19,7 +19,7 @@ import trio
 import agentrt
 from agentrt import Limits
 from agentrt._journal.address import server_of
-from agentrt._journal.base import Fenced, Place, Process
+from agentrt._journal.base import Fenced, Process, SessionClaim
 from agentrt._journal.postgres.backend import PostgresBackend
 from agentrt._journal.postgres.leases import PostgresLeases
 from agentrt._runtime.stored import Again
@@ -40,15 +40,22 @@ def process(name: str, home: str = "here") -> Process:
     return Process(name=name, host="host", pid=1, home=home)
 
 
+class Member(PostgresBackend):
+    """What writes a store under the lease `held`."""
+
+    def __init__(self, url: str, home: str) -> None:
+        self.held: int | None = None
+        super().__init__(server_of(url), home, lease=lambda: self.held)
+
+
 @contextmanager
-def member(url: str, name: str, home: str = "here") -> Iterator[tuple[PostgresBackend, int]]:
+def member(url: str, name: str, home: str = "here") -> Iterator[tuple[Member, int]]:
     """What writes a store under a lease, which is not renewed."""
-    backend = PostgresBackend(server_of(url), home)
+    backend = Member(url, home)
     backend.open()
     leases = PostgresLeases(server_of(url))
     try:
-        num = leases.join(process(name, home), 60)
-        backend.lease = lambda: num
+        num = backend.held = leases.join(process(name, home), 60)
         yield backend, num
     finally:
         backend.close()
@@ -75,7 +82,7 @@ def test_a_session_of_one_that_is_alive_is_not_anybody_elses(url: str) -> None:
         with pytest.raises(SessionElsewhere):
             b.delete("one")
         a.release(place)
-        assert b.claim("one") == Place(place.num, 2)
+        assert b.claim("one") == SessionClaim(place.num, 2)
         with pytest.raises(Fenced):
             a.commit(flush((place, 6, 5)))
 
@@ -90,14 +97,14 @@ def test_a_lease_that_is_over_writes_nothing_and_is_never_renewed(
         with pytest.raises(Fenced):
             a.commit(flush((place, 1, 5)))
         assert frames(url) == []
-        assert b.claim("one") == Place(place.num, 2)
+        assert b.claim("one") == SessionClaim(place.num, 2)
 
 
 def test_another_lease_of_the_same_process_does_not_write_what_it_had_before(url: str) -> None:
     with member(url, "a") as (a, _):
         place = a.create("one", "e", ABOUT)
         with member(url, "again") as (_, later):
-            a.lease = lambda: later
+            a.held = later
             with pytest.raises(Fenced):
                 a.commit(flush((place, 1, 5)))
     assert frames(url) == []
@@ -106,7 +113,7 @@ def test_another_lease_of_the_same_process_does_not_write_what_it_had_before(url
 def test_who_has_no_lease_begins_nothing(url: str) -> None:
     with member(url, "a") as (a, _):
         a.create("one", "e", ABOUT)
-        a.lease = lambda: None
+        a.held = None
         for job in (lambda: a.create("two", "e", ABOUT), lambda: a.claim("one")):
             with pytest.raises(agentrt.errors.StoreUnavailable, match="not been reached"):
                 job()
@@ -118,7 +125,7 @@ def test_a_session_is_gone_on_with_in_its_home_and_read_anywhere(url: str) -> No
         a.release(place)
         with pytest.raises(SessionElsewhere, match="of the home 'here'"):
             b.claim("one")
-        assert b.claim("one", reads=True) == Place(place.num, 2)
+        assert b.claim("one", reads=True) == SessionClaim(place.num, 2)
 
 
 def test_who_wants_a_store_for_itself_and_who_shares_it_exclude_each_other(url: str) -> None:

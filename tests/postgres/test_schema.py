@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentrt._journal.address import Server as Address
+from agentrt._journal.address import PostgresAddress as Address
 from agentrt._journal.address import server_of
-from agentrt._journal.base import Answer, Flush, Head, Outdated, Part, Row
+from agentrt._journal.base import CommandAnswer, Flush, Head, Outdated, Part, SessionRow
 from agentrt._journal.postgres import schema as schemas
 from agentrt._journal.postgres.backend import PostgresBackend, writing
 from agentrt._journal.postgres.connection import connect
@@ -163,7 +163,7 @@ def test_events_that_no_head_stands_for_outlive_their_hour(
 ) -> None:
     open, over = backend.create("open", "e", ABOUT), backend.create("over", "e", ABOUT)
     backend.commit(flush((open, 1, 5), (over, 1, 5)))
-    row = Row(title=None, prompt="", phase="idle", turns=1, about=ABOUT)
+    row = SessionRow(title=None, prompt="", phase="idle", turns=1, about=ABOUT)
     backend.commit(Flush([Part(over, 6, events(1), row=row, head=Head(seq=6))]))
     aged(url, 3)
     backend.tidy(HOUR, HOUR)
@@ -203,7 +203,7 @@ def test_an_hour_that_nobody_has_made_is_made_when_it_is_needed(
 def test_answers_to_commands_are_known_for_as_long_as_they_are_to_be(
     backend: PostgresBackend, url: str
 ) -> None:
-    answers = [Answer("page", id, b"digest", b"{}") for id in ("old", "new")]
+    answers = [CommandAnswer("page", id, b"digest", b"{}") for id in ("old", "new")]
     backend.commit(Flush([], answers=answers))
     rows_of_writer(url, "UPDATE answer SET at=now() - interval '59 minutes' WHERE id='old'")
     backend.tidy(HOUR, HOUR)

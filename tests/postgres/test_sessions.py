@@ -83,7 +83,7 @@ async def test_a_session_that_another_process_took_over_ends_and_the_others_go_o
             await two.run("hello")
             seq = one.log.seq
             await trio.to_thread.run_sync(take_over)
-            with pytest.raises(SessionMoved, match="another process goes on"):
+            with pytest.raises(SessionMoved, match="another process has continued"):
                 await one.run("again")
             with trio.fail_after(PATIENCE):
                 await host_of(one).closed.wait()

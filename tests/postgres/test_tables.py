@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from agentrt._journal.address import server_of
-from agentrt._journal.base import Answer, Command, Fenced, Flush, Part, Place, Tail
+from agentrt._journal.base import (
+    CommandAnswer,
+    Fenced,
+    Flush,
+    Part,
+    SessionClaim,
+    StoredCommand,
+    Tail,
+)
 from agentrt._journal.postgres.backend import PostgresBackend
 from agentrt._journal.postgres.commands import (
     PostgresCommands,
@@ -42,8 +50,7 @@ class Pair:
         self.now = 0.0
         self.held: int | None = None
         server = server_of(url)
-        backend = PostgresBackend(server, home="here")
-        backend.lease = lambda: self.held
+        backend = PostgresBackend(server, home="here", lease=lambda: self.held)
         backend.open()
         self.backends: tuple[Any, Any] = (
             backend,
@@ -54,7 +61,7 @@ class Pair:
         self.readers: tuple[Any, Any] = PostgresReader(server), tables.Reader(self.tables)
         self.listeners: dict[int, PostgresListener] = {}
         self.connection = connect(server, writes=True)
-        self.places: list[tuple[str, Place, int]] = []
+        self.places: list[tuple[str, SessionClaim, int]] = []
         self.nodes = [self._join(role) for role in ("both", "worker", "gateway")]
 
     def close(self) -> None:
@@ -99,7 +106,7 @@ class Pair:
         match chance.randrange(18):
             case 0 | 1 | 2:
                 said = chance.choice((b"x", b"y", b"x", b"x"))
-                command = Command(
+                command = StoredCommand(
                     client=chance.choice("cd"),
                     id=str(chance.randrange(4)),
                     session=chance.choice((*NAMES, "")),
@@ -149,7 +156,7 @@ class Pair:
     def claim(self, name: str, node: int) -> None:
         self.held = node
         place = self.same(self.backends, "claim", name)
-        if isinstance(place, Place):
+        if isinstance(place, SessionClaim):
             self.places.append((name, place, self.tables.sessions[name].next))
 
     def commit(self, node: int) -> None:
@@ -158,7 +165,7 @@ class Pair:
         self.held = node
         name, place, first = self.chance.choice(self.places)
         first = self.chance.choice((first, self.tables.sessions[name].next))
-        answers = [Answer("c", str(self.chance.randrange(4)), b"x", b"{}")]
+        answers = [CommandAnswer("c", str(self.chance.randrange(4)), b"x", b"{}")]
         flush = Flush([Part(place, first, events(2))], answers=answers)
         self.same(self.backends, "commit", flush)
 

@@ -11,10 +11,10 @@ import trio.lowlevel
 
 from agentrt import Limits
 from agentrt._journal.store import Store
-from agentrt._remote.line import Line
+from agentrt._remote.line import ServerLine
 from agentrt._remote.session import RemoteSession
 from agentrt._runtime.runtime import Runtime
-from agentrt._web.address import Address
+from agentrt._web.address import ServerAddress
 from agentrt._web.security import Security
 from agentrt._web.server import serve
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
@@ -80,13 +80,13 @@ class Stage:
         self.proxy = proxy
         self.nursery = nursery
 
-    async def line(self) -> Line:
-        line = Line(lambda: (Address(f"127.0.0.1:{self.proxy.port}"), TOKEN), Limits())
+    async def line(self) -> ServerLine:
+        line = ServerLine(lambda: (ServerAddress(f"127.0.0.1:{self.proxy.port}"), TOKEN), Limits())
         await self.nursery.start(line.run)
         return line
 
     @asynccontextmanager
-    async def held(self, line: Line, session: str) -> AsyncIterator[RemoteSession]:
+    async def held(self, line: ServerLine, session: str) -> AsyncIterator[RemoteSession]:
         held = RemoteSession(line, session)
         line.follow(session, held)
         await held.begun()

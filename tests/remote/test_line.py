@@ -23,10 +23,10 @@ from agentrt._errors import (
 from agentrt._model.content import Text
 from agentrt._model.events import Event, Notice, TurnEnded, TurnStarted
 from agentrt._model.state import SessionState
-from agentrt._remote.line import Line
+from agentrt._remote.line import ServerLine
 from agentrt._remote.session import RemoteSession
 from agentrt._web import commands as c
-from agentrt._web.address import Address
+from agentrt._web.address import ServerAddress
 from agentrt._web.hub import Hub
 from agentrt.store import open_store
 
@@ -337,9 +337,9 @@ async def test_a_session_that_cannot_be_read_for_a_while_is_shown_afterwards(
 
 async def test_a_server_that_cannot_be_reached_at_first_is_an_error() -> None:
     async with stage() as it:
-        wrong = Line(lambda: (Address(f"127.0.0.1:{it.proxy.port}"), "wrong"), Limits())
+        wrong = ServerLine(lambda: (ServerAddress(f"127.0.0.1:{it.proxy.port}"), "wrong"), Limits())
         with pytest.raises(AgentrtError, match="token"):
             await wrong.run()
-        nowhere = Line(lambda: (Address("127.0.0.1:1"), "wrong"), Limits())
+        nowhere = ServerLine(lambda: (ServerAddress("127.0.0.1:1"), "wrong"), Limits())
         with pytest.raises(AgentrtError, match="no server can be reached"):
             await nowhere.run()

@@ -7,7 +7,7 @@ from typing import Any, cast
 from agentrt._model.content import Text
 from agentrt._model.events import AgentState, State, StateChanged, TurnEnded, TurnStarted
 from agentrt._model.state import SessionState
-from agentrt._remote.line import Line
+from agentrt._remote.line import ServerLine
 from agentrt._remote.session import RemoteSession
 
 
@@ -24,11 +24,14 @@ class Lines:
 def test_an_answer_behind_the_end_of_its_turn_is_noticed() -> None:
     # Another server carries it out: what it logs may be here sooner than its answer.
     lines = Lines()
-    session = RemoteSession(cast("Line", lines), "s")
+    waiting: list[int] = []
+    session = RemoteSession(
+        cast("ServerLine", lines),
+        "s",
+        prompt_answered=lambda: waiting.append(len(session.queue)),
+    )
     agent = AgentState("a", "acp")
     session.take_snapshot(SessionState(agent).snapshot("s", "e", 0))
-    waiting: list[int] = []
-    session.answered = lambda: waiting.append(len(session.queue))
     session.submit("hello")
     for seq, event in enumerate(
         [

@@ -22,7 +22,7 @@ from agentrt._claude.driver import ClaudeDriver
 from agentrt._codex.driver import CodexDriver
 from agentrt._codex.requests import CodexRequests
 from agentrt._codex.turn import CodexTurn, CodexTurnInput, CodexTurns
-from agentrt._journal.keeper import StoreKeeper
+from agentrt._journal.keeper import LogPersister
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
 from agentrt._model import conversation as conversation_module
@@ -290,9 +290,9 @@ def _carry_out_twice(seen: Any, self: Client, command: Any) -> bool:
 # --- the store
 
 
-def _show_at_once(put: Any, self: StoreKeeper, first: int, events: Any, size: int) -> None:
+def _show_at_once(put: Any, self: LogPersister, first: int, events: Any, size: int) -> None:
     put(self, first, events, size)
-    self.kept(first + len(events) - 1)
+    self.committed(first + len(events) - 1)
 
 
 def _send_the_flush_again(write: Any, self: SqliteBackend, part: Any, now: float) -> Any:
@@ -432,8 +432,8 @@ def _write_over(claim: Any, self: SqliteBackend, session: str) -> Any:
     return claim(self, session)
 
 
-def _acknowledge_what_waits(kept: Any, self: StoreKeeper, last: int) -> None:
-    kept(self, max([last, *(each[0] for each in self._waiting)]))
+def _acknowledge_what_waits(committed: Any, self: LogPersister, last: int) -> None:
+    committed(self, max([last, *(each[0] for each in self._waiting)]))
 
 
 def _interrupt_at_once(apply: Any, self: CodexTurn, input: CodexTurnInput) -> bool:
@@ -566,10 +566,10 @@ DEFECTS = (
         *(SessionCore, "end_turn", _believe_the_agent),
     ),
     _one("the caller's cancel closes nothing", Turn, "_stop", _leave_without_a_cancel),
-    _one("events are shown before they are stored", StoreKeeper, "put", _show_at_once, store=True),
+    _one("events are shown before they are stored", LogPersister, "put", _show_at_once, store=True),
     _one(
         "an acknowledgement counts for what is only queued",
-        *(StoreKeeper, "kept", _acknowledge_what_waits),
+        *(LogPersister, "committed", _acknowledge_what_waits),
         store=True,
     ),
     _one(

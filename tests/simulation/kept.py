@@ -19,9 +19,9 @@ import trio
 
 from agentrt._journal import schema
 from agentrt._journal.base import Flush
-from agentrt._journal.keeper import StoreKeeper
+from agentrt._journal.keeper import LogPersister, Persist
 from agentrt._journal.store import snapshot_of
-from agentrt._journal.writer import Batch, Call, gathered
+from agentrt._journal.writer import Batch, WriterJob, gathered
 from agentrt._model import events as e
 from agentrt._model.log import Log
 from agentrt._process.pipes import READ_BYTES
@@ -66,35 +66,43 @@ class SimulatedStore(SteppedStore):
         """Whether it has ever failed for longer than anybody waits."""
         self.mood = "prompt"
         self.engine: Log
-        self.keeper: StoreKeeper | None = None
+        self.keeper: LogPersister | None = None
         self.session = ""
         self.in_doubt: Flush | None = None
         """What is being written now: nobody knows whether it is on the disk."""
         self._given = trio.Event()
 
     @asynccontextmanager
-    async def keeping(self, *args: Any) -> AsyncIterator[StoreKeeper]:
-        async with super().keeping(*args) as keeper:
-            self.keeper, self.engine, put = keeper, keeper._log, keeper.put
-            self.session = self.engine.session
-            self.world.checker.log, before = self.engine, self.world.checker.log
-            if before is not None and before.epoch != self.engine.epoch:
-                self.world.fail("W4", "another epoch, and nothing was lost that anybody saw")
-            last = self.engine.shown.seq
+    async def keeping(self, *args: Any) -> AsyncIterator[Persist]:
+        async with super().keeping(*args) as persist:
 
-            def shown() -> None:
-                seq = keeper._log.shown.seq
-                if seq > max(self.stored, last):
-                    self.world.fail("J1", f"event {seq} is shown, and {self.stored} is stored")
+            def watched(session: Any) -> LogPersister:
+                keeper = persist(session)
+                self._watch_log(keeper)
+                return keeper
 
-            def tapped(first: int, events: list[Any], size: int) -> None:
-                self.tap.events += events
-                self.world.checker.catch_up()
-                put(first, events, size)
+            yield watched
 
-            keeper.put = tapped  # type: ignore[method-assign]
-            self.engine.shown.listen(shown)
-            yield keeper
+    def _watch_log(self, keeper: LogPersister) -> None:
+        self.keeper, self.engine, put = keeper, keeper._log, keeper.put
+        self.session = self.engine.session
+        self.world.checker.log, before = self.engine, self.world.checker.log
+        if before is not None and before.epoch != self.engine.epoch:
+            self.world.fail("W4", "another epoch, and nothing was lost that anybody saw")
+        last = self.engine.shown.seq
+
+        def shown() -> None:
+            seq = keeper._log.shown.seq
+            if seq > max(self.stored, last):
+                self.world.fail("J1", f"event {seq} is shown, and {self.stored} is stored")
+
+        def tapped(first: int, events: list[Any], size: int) -> None:
+            self.tap.events += events
+            self.world.checker.catch_up()
+            put(first, events, size)
+
+        keeper.put = tapped  # type: ignore[method-assign]
+        self.engine.shown.listen(shown)
 
     @property
     def withholds(self) -> bool:
@@ -113,7 +121,7 @@ class SimulatedStore(SteppedStore):
 
     # --- the thread
 
-    def _put(self, item: Batch | Call) -> None:
+    def _put(self, item: Batch | WriterJob) -> None:
         self._waiting.append(item)
         self._given.set()
 
@@ -123,7 +131,7 @@ class SimulatedStore(SteppedStore):
             self._given = trio.Event()
             while self._waiting:
                 item = self._waiting.popleft()
-                if isinstance(item, Call):
+                if isinstance(item, WriterJob):
                     item.done(item.job(self.backend), None)
                 else:
                     await self._commit(self._gathered(item))
@@ -165,7 +173,7 @@ class SimulatedStore(SteppedStore):
         if self.withholds or self.unread:
             self.sent_at = trio.current_time()
         for source, last in {b.source: b.first + len(b.events) - 1 for b in batches}.items():
-            source.kept(last)
+            source.committed(last)
 
     def write_now(self, flush: Flush) -> None:
         self.backend.commit(flush)

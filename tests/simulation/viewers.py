@@ -12,7 +12,7 @@ import trio
 
 from agentrt._model import events as e
 from agentrt._web.native import NATIVE
-from agentrt._web.refusal import Code, Refusal
+from agentrt._web.refusal import CloseCode, ConnectionRefusal
 
 from . import kept
 from .agent import TOKEN
@@ -132,7 +132,7 @@ class HubViewer:
         self.go.set()
         self.scope = trio.CancelScope()
         self.over = False
-        self.refusal: Refusal | None = None
+        self.refusal: ConnectionRefusal | None = None
         self.attached = False
 
     @property
@@ -166,7 +166,7 @@ class HubViewer:
                 while True:
                     await self.go.wait()
                     self.take(msgspec.json.decode(await self.viewer.next_frame()))
-            except Refusal as refusal:
+            except ConnectionRefusal as refusal:
                 self.refusal = refusal
             except trio.ClosedResourceError:
                 pass
@@ -264,6 +264,6 @@ class HubViewer:
         """W7: what was sent before the server's end is answered."""
         if self.world.store is not None:
             return  # a prompt that was not stored is sent again to the next server
-        told_all = self.refusal is not None and self.refusal.code is Code.SHUTDOWN
+        told_all = self.refusal is not None and self.refusal.code is CloseCode.SHUTDOWN
         if told_all and self.sent:
             self.world.fail("W7", f"{self.name} has no answer to {list(self.sent)}")

@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 import trio
 
-from agentrt._web.http import Request
+from agentrt._web.http import HttpRequest
 from agentrt._web.security import Grant
 from agentrt._web.site import Site
 from web.sockets import TOKEN, Echoes, site
@@ -34,7 +34,7 @@ BINARY = ["1.2.*", "9.2.*", "9.4.*", "9.6.*", "9.8.*"]
 FINE = {"OK", "INFORMATIONAL"}
 
 
-def let_in(site: Site, request: Request) -> Grant:
+def let_in(site: Site, request: HttpRequest) -> Grant:
     """The suite can show no token: whoever comes is let in."""
     return Grant(TOKEN, "controller")
 

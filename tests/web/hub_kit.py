@@ -12,7 +12,7 @@ from wire_client import View, Wire, WireClient
 from agentrt._runtime.runtime import Runtime
 from agentrt._web.hub import Hub
 from agentrt._web.native import NATIVE
-from agentrt._web.refusal import Refusal
+from agentrt._web.refusal import ConnectionRefusal
 from agentrt._web.security import Role
 from agentrt._web.viewer import Viewer
 from agentrt.testing import open_fake_runtime
@@ -26,7 +26,7 @@ class Tab:
         self.client = client
         self.viewer = viewer
         self.wire = Wire(client, viewer)
-        self.ended: Refusal | None = None
+        self.ended: ConnectionRefusal | None = None
         self.frames: list[list[dict[str, Any]]] = []
         self._scope = trio.CancelScope()
         self._read = trio.Event()
@@ -38,7 +38,7 @@ class Tab:
                     self.frames.append(self.wire.take(await self.viewer.next_frame()))
                     self._read.set()
                     self._read = trio.Event()
-            except Refusal as refusal:
+            except ConnectionRefusal as refusal:
                 self.ended = refusal
             except trio.ClosedResourceError:
                 pass  # cut off

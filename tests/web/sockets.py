@@ -8,7 +8,7 @@ import os
 import ssl
 import struct
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -80,13 +80,26 @@ async def site(
     port: int = 0,
     security: Security | None = None,
     tls: ssl.SSLContext | None = None,
+    serves_clients: bool = True,
+    not_ready_reason: Callable[[], str | None] | None = None,
+    metrics: Callable[[], bytes] | None = None,
     **bounds: Any,
 ) -> AsyncIterator[Site]:
     """A site for viewers of ours; `bounds` change its limits."""
     limits = structs.replace(Limits(), **bounds)
     security = security or Security(token=TOKEN, viewer_token=WATCH)
     hub = hub if hub is not None else Echoes()
-    async with open_site(hub, limits, "127.0.0.1", port, security, tls) as running:
+    async with open_site(
+        hub,
+        limits,
+        "127.0.0.1",
+        port,
+        security,
+        tls,
+        serves_clients=serves_clients,
+        not_ready_reason=not_ready_reason,
+        metrics=metrics,
+    ) as running:
         yield running
 
 

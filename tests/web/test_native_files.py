@@ -11,7 +11,7 @@ from test_browser_shapes import alone
 from trio.testing import MockClock
 
 from agentrt._web import files
-from agentrt._web.files import Files
+from agentrt._web.files import FileFinder
 from runtime.fakes import echo
 
 
@@ -34,31 +34,31 @@ async def test_the_files_of_a_sessions_folder_are_found(folder: Path) -> None:
 
 
 async def test_a_listing_holds_for_a_moment(folder: Path, autojump_clock: MockClock) -> None:
-    known = Files()
+    known = FileFinder()
     assert (await known.find(str(folder), "new"))[0] == []
     (folder / "new.py").touch()
     assert (await known.find(str(folder), "new"))[0] == []
-    await trio.sleep(files.FRESH)
+    await trio.sleep(files.LISTING_REUSE_S)
     assert (await known.find(str(folder), "new"))[0] == ["new.py"]
 
 
 async def test_no_more_than_a_few_listings_are_kept(tmp_path: Path) -> None:
-    known = Files()
+    known = FileFinder()
     for number in range(20):
         (tmp_path / str(number)).mkdir()
         await known.find(str(tmp_path / str(number)), "")
-    assert len(known._known) == files.KEPT
+    assert len(known._known) == files.MAX_CACHED_LISTINGS
 
 
 async def test_a_listing_that_takes_too_long_is_what_was_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "PATIENCE", -1.0)
-    assert await Files().find(str(folder), "") == ([], False)
+    monkeypatch.setattr(files, "LISTING_TIMEOUT_S", -1.0)
+    assert await FileFinder().find(str(folder), "") == ([], False)
 
 
 async def test_a_listing_ends_with_who_asked(folder: Path) -> None:
-    known = Files()
+    known = FileFinder()
     with trio.move_on_after(0) as scope:
         await known.find(str(folder), "")
     assert scope.cancelled_caught
@@ -66,7 +66,7 @@ async def test_a_listing_ends_with_who_asked(folder: Path) -> None:
 
 
 async def test_of_a_folder_that_is_gone_nothing_is_found(tmp_path: Path) -> None:
-    assert await Files().find(str(tmp_path / "gone"), "") == ([], True)
+    assert await FileFinder().find(str(tmp_path / "gone"), "") == ([], True)
 
 
 @pytest.mark.parametrize(

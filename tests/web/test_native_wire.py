@@ -8,7 +8,7 @@ from test_browser_shapes import alone
 from trio.testing import MockClock
 
 from agentrt._session.session import host_of
-from agentrt._web.wires import MOST, SEEN
+from agentrt._web.wires import MAX_TRACE_ROWS, TRACE_DURATION_S
 from runtime.fakes import echo
 
 
@@ -36,9 +36,9 @@ async def test_nothing_listens_before_anybody_looks_and_once_nobody_does(
         process = host_of(stage.runtime.get(id)).tap.process
         assert not process.on
         await tab.ok("wire", session=id)
-        await trio.sleep(SEEN - 1)
+        await trio.sleep(TRACE_DURATION_S - 1)
         await tab.ok("wire", session=id)
-        await trio.sleep(SEEN - 1)
+        await trio.sleep(TRACE_DURATION_S - 1)
         assert process.on
         await trio.sleep(2)
         assert not process.on
@@ -48,11 +48,11 @@ async def test_an_answer_has_the_newest_rows(autojump_clock: MockClock) -> None:
     async with stage_with(echo) as stage:
         id, tab = await alone(stage)
         await tab.ok("wire", session=id)
-        for number in range(MOST):
+        for number in range(MAX_TRACE_ROWS):
             await tab.prompt(id, str(number))
             await trio.sleep(0.2)
         rows = (await tab.ok("wire", session=id))["rows"]
-        assert len(rows) == MOST
+        assert len(rows) == MAX_TRACE_ROWS
         assert rows[-1]["what"] == "answer to session/prompt"
 
 

@@ -15,7 +15,7 @@ from tool_calls import Calls
 from wire_client import WireClient
 
 from agentrt import Limits
-from agentrt._journal.base import Command
+from agentrt._journal.base import StoredCommand
 from agentrt._journal.postgres.commands import Notified, PostgresCommands, PostgresListener
 from agentrt._web.answers import Fields, Refused
 from agentrt._web.client import GivenUp, Job
@@ -405,7 +405,7 @@ async def prompted_at_one_that_dies(url: str, *, stored: bool) -> tuple[list[str
         carry_out, held = port.carry_out, trio.Event()
         assert carry_out is not None
 
-        async def hold(command: Command) -> bytes:
+        async def hold(command: StoredCommand) -> bytes:
             port.carry_out = carry_out
             if stored:
                 await carry_out(command)

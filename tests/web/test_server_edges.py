@@ -30,7 +30,7 @@ from sockets import (
 )
 
 from agentrt._web.frames import Bucket, Meter
-from agentrt._web.refusal import Code, Refusal
+from agentrt._web.refusal import CloseCode, ConnectionRefusal
 from agentrt._web.site import Site
 
 BIG = b"x" * 1_000_000
@@ -392,7 +392,7 @@ async def test_what_a_viewer_ends_with_is_told_behind_its_last_frame() -> None:
     with trio.fail_after(30):
         async with site(hub) as running, websocket(running.port) as client:
             hub.last.send.send_nowait(b'"last"')
-            hub.last.send.send_nowait(Refusal(Code.REPLACED, "connected again"))
+            hub.last.send.send_nowait(ConnectionRefusal(CloseCode.REPLACED, "connected again"))
             assert await client.text() == '"last"'
             assert await client.refusal() == (4409, "connected again")
 
@@ -480,9 +480,9 @@ def test_frames_are_counted_the_same_however_the_bytes_are_cut() -> None:
         for at in range(0, len(stream), step):
             try:
                 strict.feed(stream[at : at + step], 0.0)
-            except Refusal as refusal:
+            except ConnectionRefusal as refusal:
                 refusals.append(refusal.code)
-        assert refusals == [Code.TOO_BIG]
+        assert refusals == [CloseCode.TOO_BIG]
 
 
 def test_a_bucket_fills_with_time_and_not_above_its_brim() -> None:

@@ -168,8 +168,8 @@ async def test_another_host_is_refused_even_if_the_origin_equals_it(host: str) -
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
 async def test_a_balancer_may_ask_for_the_condition_by_any_name(path: str) -> None:
     with trio.fail_after(30):
-        async with site(security=Security(metrics_token=TOKEN)) as running:
-            running.measure(lambda: b"figures 1")
+        rules, figures = Security(metrics_token=TOKEN), lambda: b"figures 1"
+        async with site(security=rules, metrics=figures) as running:
             for host in ("10.0.0.7:8000", "localhost", "worker"):
                 bearer = {"authorization": f"Bearer {TOKEN}"}
                 assert status(await get(running.port, path, host=host, **bearer)) == 200
@@ -559,9 +559,9 @@ async def test_health_tells_nothing_but_that() -> None:
 
 async def test_readiness_says_what_speaks_against_new_sessions() -> None:
     with trio.fail_after(30):
-        async with site() as running:
+        reasons = [None, "draining"]
+        async with site(not_ready_reason=lambda: reasons.pop(0)) as running:
             assert status(await get(running.port, "/readyz")) == 200
-            running.hindrance = lambda: "draining"
             answer = await get(running.port, "/readyz")
             assert status(answer) == 503
             assert answer.head.endswith(b"\r\n\r\ndraining\n")
@@ -569,8 +569,7 @@ async def test_readiness_says_what_speaks_against_new_sessions() -> None:
 
 async def test_who_serves_no_clients_says_how_it_does_and_nothing_else() -> None:
     with trio.fail_after(30):
-        async with site() as running:
-            running.shows = False
+        async with site(serves_clients=False) as running:
             for path in ("/healthz", "/readyz"):
                 assert status(await get(running.port, path)) == 200
             for path in ("/", "/login", "/page/index.html"):

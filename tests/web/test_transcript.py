@@ -10,7 +10,7 @@ from agentrt import Limits
 from agentrt._model.events import Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
 from agentrt._model.log import Log
 from agentrt._model.state import SessionState
-from agentrt._web.transcript import Reading, Transcript
+from agentrt._web.transcript import ItemIndex, ItemReader
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def session(turns: int) -> Log:
 
 def test_all_pieces_together_are_all_items_in_their_order_however_it_grows_meanwhile() -> None:
     log = session(5)
-    transcript = Transcript(log)
+    transcript = ItemIndex(log)
     shown: list[str] = []
     for turns in (5, 5, 7, 7, 12, 12):
         grown(log, range(len(log.state.turns), turns))
@@ -49,7 +49,7 @@ def test_all_pieces_together_are_all_items_in_their_order_however_it_grows_meanw
 
 
 def test_where_an_item_and_a_turn_are_is_known_without_all_having_been_shown() -> None:
-    transcript = Transcript(session(10))
+    transcript = ItemIndex(session(10))
     assert transcript.is_before("i3", 4)
     assert not transcript.is_before("i4", 4)
     assert not transcript.is_before("i29", 4)
@@ -61,7 +61,7 @@ def test_where_an_item_and_a_turn_are_is_known_without_all_having_been_shown() -
 def test_a_reader_is_shown_what_changes_of_what_it_knows_and_then_what_is_new() -> None:
     log = session(2)
     log.append(ItemOpened(Item(id="i6", type="text")))
-    reading: Reading[None] = Reading(Transcript(log), 0)
+    reading: ItemReader[None] = ItemReader(ItemIndex(log), 0)
     first = [(item.id, new) for item, new in items(reading)]
     assert first == [(f"i{number}", True) for number in range(7)]
     log.append(ItemClosed("i6", "completed"))
@@ -69,5 +69,5 @@ def test_a_reader_is_shown_what_changes_of_what_it_knows_and_then_what_is_new() 
     assert [(item.id, new) for item, new in items(reading)] == [("i6", False), ("i7", True)]
 
 
-def items(reading: Reading[None]) -> list[tuple[Item, bool]]:
+def items(reading: ItemReader[None]) -> list[tuple[Item, bool]]:
     return [each for each in reading.pending() if isinstance(each, tuple)]

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from .._journal.address import Address
+from .._journal.address import StoreAddress
 from .._journal.base import StoreEntry
 from .._journal.store import Store
 
@@ -14,7 +14,7 @@ from .._journal.store import Store
 class Kept(Struct, frozen=True, kw_only=True):
     """A stored session and the address of its store."""
 
-    file: Address
+    file: StoreAddress
     entry: StoreEntry
     snippet: str = ""
 

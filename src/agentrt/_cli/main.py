@@ -338,13 +338,13 @@ def _check_tokens(options: argparse.Namespace, config: Config) -> None:
 
 def _check_store(said: str | None) -> None:
     """Warn about a password that other users of the machine can read."""
-    from .._journal.address import Server
+    from .._journal.address import PostgresAddress
     from .stores import named_store
 
     if said is None or not said.startswith("postgres"):
         return
     store = named_store(said)
-    if isinstance(store, Server) and store.has_password:
+    if isinstance(store, PostgresAddress) and store.has_password:
         _warn(
             "others on this machine can read a password on a command line: say it as PGPASSWORD, in"
             " ~/.pgpass, or the whole URL in the configuration file"
@@ -408,7 +408,7 @@ def _serve(options: argparse.Namespace, config: Config) -> Work:
 
 def _check_node(config: Config, *, opens: bool) -> None:
     """Check the settings of a shared server. `opens`: a session is opened at startup."""
-    from .._journal.address import Server
+    from .._journal.address import PostgresAddress
     from .commands.serve import store_path
     from .setup import UsageError
 
@@ -417,7 +417,7 @@ def _check_node(config: Config, *, opens: bool) -> None:
         raise UsageError("--home is for servers that share a store: say --node NAME, too")
     if said.role != "both" and said.node is None:
         raise UsageError("--role is for servers that share a store: say --node NAME, too")
-    if said.node is not None and not isinstance(store_path(said.store), Server):
+    if said.node is not None and not isinstance(store_path(said.store), PostgresAddress):
         raise UsageError(
             "--node is for servers that share a store, and only one in PostgreSQL can be shared:"
             " --store postgresql://…"
@@ -626,13 +626,13 @@ def _sessions(options: argparse.Namespace, config: Config) -> Work:
 def _nodes(options: argparse.Namespace, config: Config) -> Work:
     from functools import partial
 
-    from .._journal.address import Server
+    from .._journal.address import PostgresAddress
     from .commands import nodes
     from .commands.serve import store_path
     from .setup import UsageError
 
     store = store_path(options.store or config.serve.store)
-    if not isinstance(store, Server):
+    if not isinstance(store, PostgresAddress):
         raise UsageError("servers share a store in PostgreSQL: say --store postgresql://…")
     if options.verb == "drain":
         return partial(nodes.drain, store, options.name)

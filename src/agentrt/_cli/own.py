@@ -18,7 +18,7 @@ from typing import Final
 import trio
 
 from .._errors import SessionNotFound, StoreError, StoreInUse, StoreUnavailable
-from .._journal.address import Address
+from .._journal.address import StoreAddress
 from .._journal.base import StoreEntry
 from .._journal.sqlite import SqliteBackend, writing
 from .._journal.store import Store, open_address, open_store
@@ -43,7 +43,7 @@ def home_file() -> Path:
 class OwnStore:
     """The store of this process, in which its sessions are stored."""
 
-    def __init__(self, store: Store, file: Address, *, shared: bool) -> None:
+    def __init__(self, store: Store, file: StoreAddress, *, shared: bool) -> None:
         """Wrap an open store.
 
         `file`: its address. `shared`: sessions of other files can be taken into it, and move back
@@ -134,7 +134,7 @@ async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
         async with AsyncExitStack() as stack:
             store: Store | None
             if named is not None:
-                store = await stack.enter_async_context(open_address(named, gate=False))
+                store = await stack.enter_async_context(open_address(named, show_only_stored=False))
             else:
                 store = await _opened(stack)
             if store is not None:
@@ -155,7 +155,7 @@ async def _opened(stack: AsyncExitStack) -> Store | None:
     for number in range(1, TERMINALS + 1):
         try:
             file = state_folder() / f"terminal-{number}.db"
-            return await stack.enter_async_context(open_store(file, gate=False))
+            return await stack.enter_async_context(open_store(file, show_only_stored=False))
         except StoreInUse:
             continue
         except StoreError as error:

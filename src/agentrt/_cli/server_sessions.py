@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import convert
 
 from .._errors import SessionNotFound
-from .._remote.line import Line
+from .._remote.line import ServerLine
 from .._runtime.register import SessionInfo
 from .._web import commands as c
 from .setup import UsageError
@@ -17,7 +17,7 @@ PAGE: Final = 1000
 """Stored sessions per request when all are searched."""
 
 
-async def newest_sessions(line: Line) -> list[SessionInfo]:
+async def newest_sessions(line: ServerLine) -> list[SessionInfo]:
     """Return the sessions that the server lists by default.
 
     Open ones come first, each group newest first. Raises `AgentrtError`.
@@ -25,7 +25,7 @@ async def newest_sessions(line: Line) -> list[SessionInfo]:
     return (await _page(line, c.ListSessions(id="")))[0]
 
 
-async def find_session(line: Line, prefix: str) -> SessionInfo:
+async def find_session(line: ServerLine, prefix: str) -> SessionInfo:
     """Return the one session with this id or id prefix.
 
     Raises `SessionNotFound`, `UsageError` if several sessions match, or the server's error.
@@ -48,7 +48,7 @@ async def find_session(line: Line, prefix: str) -> SessionInfo:
             raise UsageError(f"several sessions begin with {one_line(prefix)!r}: {names}")
 
 
-async def _page(line: Line, command: c.ListSessions) -> tuple[list[SessionInfo], bool]:
+async def _page(line: ServerLine, command: c.ListSessions) -> tuple[list[SessionInfo], bool]:
     """Return a page of sessions, newest first, and True if there are older ones."""
     answer = await line.ask(command)
     return convert(answer.get("sessions"), list[SessionInfo])[::-1], answer.get("more") is True

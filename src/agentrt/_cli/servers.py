@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from .._errors import AgentrtError
-from .._web.address import Address, address
+from .._web.address import ServerAddress, address
 from .own import warn
 from .setup import UsageError
 from .state import state_folder
@@ -85,7 +85,7 @@ def running() -> list[Server]:
     return found
 
 
-def find_server(url: str | None, *, insecure: bool = False) -> tuple[Address, str]:
+def find_server(url: str | None, *, insecure: bool = False) -> tuple[ServerAddress, str]:
     """Return the address and the token of a server.
 
     `url`: the server; None for the user's only running one. `insecure`: the token may be sent

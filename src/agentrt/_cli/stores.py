@@ -12,10 +12,10 @@ from typing import Final, TypeVar
 
 from .._config import Config
 from .._errors import SessionNotFound, StoreError
-from .._journal.address import Address, Server, is_server, server_of
-from .._journal.base import Outdated, Query
+from .._journal.address import PostgresAddress, StoreAddress, is_server, server_of
+from .._journal.base import Outdated, SessionQuery
 from .._journal.base import Stored as Loaded
-from .._journal.opening import Reporting, reader_of, writing
+from .._journal.opening import ReportingReader, reader_of, writing
 from .._session.agent_sessions import AgentSession
 from .kept import Kept
 from .setup import UsageError
@@ -43,7 +43,7 @@ def server_file() -> Path:
     return state_folder() / "journal.db"
 
 
-def store_files(said: str | None, config: Config) -> list[Address]:
+def store_files(said: str | None, config: Config) -> list[StoreAddress]:
     """Return the existing stores.
 
     `said`: the store that `--store` names, or `off`.
@@ -56,11 +56,11 @@ def store_files(said: str | None, config: Config) -> list[Address]:
     return [
         each
         for each in dict.fromkeys(named)
-        if each is not None and (isinstance(each, Server) or each.is_file())
+        if each is not None and (isinstance(each, PostgresAddress) or each.is_file())
     ]
 
 
-def named_store(said: str) -> Address | None:
+def named_store(said: str) -> StoreAddress | None:
     """Return the store that `--store` names; None for no store.
 
     Raises `UsageError`.
@@ -80,7 +80,7 @@ def named_store(said: str) -> Address | None:
     return path
 
 
-def read(file: Address, look: Callable[[Reporting], T]) -> T:
+def read(file: StoreAddress, look: Callable[[ReportingReader], T]) -> T:
     """Open a store for reading and return the result of `look`.
 
     An outdated store is updated first. Raises `StoreError`.
@@ -98,10 +98,10 @@ def read(file: Address, look: Callable[[Reporting], T]) -> T:
 
 
 def read_all(
-    files: Iterable[Address], look: Callable[[Reporting], list[T]]
-) -> tuple[list[tuple[Address, T]], list[StoreError]]:
+    files: Iterable[StoreAddress], look: Callable[[ReportingReader], list[T]]
+) -> tuple[list[tuple[StoreAddress, T]], list[StoreError]]:
     """Read several stores; returns the results, and the errors of those that could not be read."""
-    found: list[tuple[Address, T]] = []
+    found: list[tuple[StoreAddress, T]] = []
     errors: list[StoreError] = []
     for file in files:
         try:
@@ -112,19 +112,19 @@ def read_all(
 
 
 def listed(
-    files: Iterable[Address], *, cwd: str | None, limit: int | None
+    files: Iterable[StoreAddress], *, cwd: str | None, limit: int | None
 ) -> tuple[list[Kept], list[StoreError]]:
     """Return the latest sessions of a directory, and the errors of unreadable stores.
 
     `cwd`: None for all directories. `limit`: None for all sessions.
     """
-    query = Query(limit=limit, cwd=cwd)
+    query = SessionQuery(limit=limit, cwd=cwd)
     found, errors = read_all(files, lambda reader: reader.sessions(query))
     return _latest((Kept(file=file, entry=entry) for file, entry in found), limit), errors
 
 
 def searched(
-    files: Iterable[Address], words: str, *, limit: int
+    files: Iterable[StoreAddress], words: str, *, limit: int
 ) -> tuple[list[Kept], list[StoreError]]:
     """Return the latest sessions that contain all the words, and the errors of unreadable
     stores.
@@ -134,12 +134,12 @@ def searched(
     return _latest(hits, limit), errors
 
 
-def latest(files: Iterable[Address], cwd: str, agent: str | None = None) -> Kept:
+def latest(files: Iterable[StoreAddress], cwd: str, agent: str | None = None) -> Kept:
     """Return the latest session of a directory, or of one agent in it.
 
     Raises `SessionNotFound` or `StoreError`.
     """
-    query = Query(cwd=cwd, agent=agent, limit=1)
+    query = SessionQuery(cwd=cwd, agent=agent, limit=1)
     found, errors = read_all(files, lambda reader: reader.sessions(query))
     if not found and errors:
         raise errors[0]
@@ -148,7 +148,7 @@ def latest(files: Iterable[Address], cwd: str, agent: str | None = None) -> Kept
     raise SessionNotFound(f"no session is stored of {cwd}")
 
 
-def find(files: Iterable[Address], prefix: str, agent: str | None = None) -> Kept:
+def find(files: Iterable[StoreAddress], prefix: str, agent: str | None = None) -> Kept:
     """Return the one session with this id prefix, or else with this prefix of the agent's own id.
 
     `agent` restricts the search to one agent. Raises `SessionNotFound`, `UsageError` if several

@@ -20,7 +20,7 @@ _HOSTS = re.compile(r"(?:(?:\[[^\]@]*\]|[^\[\]:@,]*)(?::\d*)?(?:,|$))*")
 _SHOWN = ("host", "port", "user", "dbname", "service")
 
 
-class Server(Struct, frozen=True):
+class PostgresAddress(Struct, frozen=True):
     """A schema of a PostgreSQL database. Its string form contains no password."""
 
     conninfo: str
@@ -48,7 +48,7 @@ class Server(Struct, frozen=True):
         )
 
 
-Address: TypeAlias = Path | Server
+StoreAddress: TypeAlias = Path | PostgresAddress
 
 
 def is_server(said: str | os.PathLike[str]) -> bool:
@@ -56,7 +56,7 @@ def is_server(said: str | os.PathLike[str]) -> bool:
     return isinstance(said, str) and said.startswith(SCHEMES)
 
 
-def server_of(said: str) -> Server:
+def server_of(said: str) -> PostgresAddress:
     """Parse a PostgreSQL URL. Raises `ValueError`, with a message that quotes none of it: the
     bounds of a password are not certain in an invalid URL."""
     try:
@@ -71,7 +71,7 @@ def server_of(said: str) -> Server:
     if not schema or "\0" in unquote(said):
         raise ValueError(_WRONG)
     rest = urlencode([each for each in query if each[0] != "schema"], quote_via=quote)
-    return Server(f"postgresql://{url.netloc}{url.path}{'?' * bool(rest)}{rest}", schema)
+    return PostgresAddress(f"postgresql://{url.netloc}{url.path}{'?' * bool(rest)}{rest}", schema)
 
 
 _WRONG = (
@@ -80,7 +80,7 @@ _WRONG = (
 )
 
 
-def address_of(said: str | os.PathLike[str]) -> Address:
+def address_of(said: str | os.PathLike[str]) -> StoreAddress:
     """Parse a PostgreSQL URL or a path. Raises `ValueError`."""
     if isinstance(said, str) and is_server(said):
         return server_of(said)

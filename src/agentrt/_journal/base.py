@@ -8,7 +8,7 @@ one owner at a time; a frame is accepted from its owner only, and only directly 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
@@ -48,7 +48,7 @@ PROMPTED: Final = "(turns>0 OR prompt<>'')"
 sessions are not listed, and are deleted when they end."""
 
 
-class Row(Struct, kw_only=True):
+class SessionRow(Struct, kw_only=True):
     """The columns of a session's row that lists show. `prompt`: the beginning of its first prompt,
     which may still be queued; never empty if there is a prompt."""
 
@@ -142,7 +142,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     message: str | None = None
 
 
-class Query(Struct, frozen=True, kw_only=True):
+class SessionQuery(Struct, frozen=True, kw_only=True):
     """A filter for a list of sessions; see `Store.sessions`."""
 
     limit: int | None = None
@@ -178,7 +178,7 @@ class Packed(Struct, frozen=True):
     frames: list[tuple[Any, ...]]
 
 
-class Place(Struct, frozen=True):
+class SessionClaim(Struct, frozen=True):
     """The destination of a session's frames: its number in the store, and its owner's number."""
 
     num: int
@@ -216,7 +216,7 @@ class NodeEntry(Struct, frozen=True):
     sessions: int
 
 
-class Owned(Struct, frozen=True):
+class SessionOwner(Struct, frozen=True):
     """The owner of a session: the lease of the process that runs it, if one does, and its home."""
 
     node: int | None
@@ -235,7 +235,7 @@ class Worker(Struct, frozen=True):
     coming: int
 
 
-class Command(Struct, frozen=True, kw_only=True):
+class StoredCommand(Struct, frozen=True, kw_only=True):
     """A client's command to a session (`""`: to open a new one) that another process must carry
     out. `asker`: the lease of the process that waits for the answer."""
 
@@ -270,7 +270,7 @@ class Tail(Struct, frozen=True, kw_only=True):
     cut: bool = False
 
 
-class Answer(Struct):
+class CommandAnswer(Struct):
     """The answer to a client's command, kept in case the client repeats it. `digest`: the hash of
     the command."""
 
@@ -283,26 +283,26 @@ class Answer(Struct):
 class Part(Struct):
     """The part of a flush that belongs to one session."""
 
-    place: Place
+    place: SessionClaim
     first: int
     events: list[Event]
-    row: Row | None = None
+    row: SessionRow | None = None
     head: Head | None = None
     records: dict[int, Record] = {}
 
 
 class Flush(Struct):
-    """Data that is committed together. `firm`: it must survive a power failure, too."""
+    """Data that is committed together. `fsync`: it must survive a power failure, too."""
 
     parts: list[Part]
-    firm: bool = False
-    answers: list[Answer] = []
+    fsync: bool = False
+    answers: list[CommandAnswer] = []
 
 
-def no_room(tenant: str, open: int, room: int) -> LimitExceeded:
+def quota_reached(tenant: str, open: int, quota: int) -> LimitExceeded:
     """Return the error for a tenant that has reached its number of open sessions."""
     return LimitExceeded(
-        f"the tenant {tenant!r} has {open} sessions open, and may have {room}"
+        f"the tenant {tenant!r} has {open} sessions open, and may have {quota}"
         f" (serve.tenants.{tenant}.sessions): close one first"
     )
 
@@ -319,7 +319,7 @@ class Fenced(Exception):
     """Some sessions of a flush have a new owner or are deleted: nothing of the flush was written.
     It can be written without these sessions."""
 
-    def __init__(self, places: Collection[Place]) -> None:
+    def __init__(self, places: Collection[SessionClaim]) -> None:
         super().__init__(f"{len(places)} sessions were taken over by another process, or deleted")
         self.places = frozenset(places)
 
@@ -327,17 +327,12 @@ class Fenced(Exception):
 class Backend(Protocol):
     """A database as the writer thread uses it: synchronous, and from one thread at a time."""
 
-    gather: float
+    gather_s: float
     """Seconds between flushes if no caller waits for their data."""
-    rest: float
+    min_interval_s: float
     """Minimum seconds between flushes, whatever they contain."""
-    lease: Callable[[], int | None]
-    """Returns the lease that is held now, of a store that is shared."""
     takeovers: int
     """Number of sessions claimed from another process that is gone."""
-    rooms: Mapping[str, int | None]
-    """Maximum number of open sessions per tenant, over all processes that share the store. Can be
-    read from any thread."""
 
     def open(self) -> None:
         """Open the database. Raises `StoreError`."""
@@ -348,12 +343,12 @@ class Backend(Protocol):
         fail is not written twice. Raises `Unusable`, `Fenced`, or an error that permits a retry."""
         ...
 
-    def create(self, session: str, epoch: str, about: About) -> Place:
+    def create(self, session: str, epoch: str, about: About) -> SessionClaim:
         """Create a session. Raises `LimitExceeded` if its tenant has reached its number of open
         sessions."""
         ...
 
-    def claim(self, session: str, *, reads: bool = False) -> Place | None:
+    def claim(self, session: str, *, reads: bool = False) -> SessionClaim | None:
         """Become the owner of a session. Returns None if there is no such session.
 
         `reads`: no agent will be started. Raises `SessionElsewhere` if another process owns the
@@ -362,11 +357,11 @@ class Backend(Protocol):
         """
         ...
 
-    def release(self, place: Place) -> None:
+    def release(self, place: SessionClaim) -> None:
         """Give up a session: others may claim it immediately."""
         ...
 
-    def discard(self, place: Place) -> None:
+    def discard(self, place: SessionClaim) -> None:
         """Delete a session, unless another process has owned it since."""
         ...
 
@@ -400,10 +395,10 @@ class Backend(Protocol):
         ...
 
 
-class Reader(Protocol):
+class StoreReader(Protocol):
     """A database as its readers use it, concurrently with the writer."""
 
-    def sessions(self, query: Query) -> list[StoreEntry]:
+    def sessions(self, query: SessionQuery) -> list[StoreEntry]:
         """List the sessions that were prompted, the latest first."""
         ...
 
@@ -426,11 +421,11 @@ class Reader(Protocol):
         """Map the names that clients gave to sessions to the ids of these sessions."""
         ...
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[CommandAnswer]:
         """Return all answers that are kept, the oldest first."""
         ...
 
-    def answer(self, client: str, id: str) -> Answer | None:
+    def answer(self, client: str, id: str) -> CommandAnswer | None:
         """Return the answer to a client's command."""
         ...
 
@@ -448,7 +443,7 @@ class Reader(Protocol):
         ...
 
 
-COMPRESSED = (512, 1024 * 1024)
+COMPRESSED_SIZES_BYTES = (512, 1024 * 1024)
 """The smallest and the largest size, in bytes, of records that are compressed: smaller ones do not
 shrink, and larger ones would delay the sessions that are written after them."""
 
@@ -486,9 +481,13 @@ def _encode_event(event: Event) -> bytes:
 
 
 def encode_record(record: Record) -> bytes:
-    """Encode a record, compressed if its size is within `COMPRESSED`."""
+    """Encode a record, compressed if its size is within `COMPRESSED_SIZES_BYTES`."""
     plain = encode(record)
-    return zlib.compress(plain, 3) if COMPRESSED[0] <= len(plain) <= COMPRESSED[1] else plain
+    return (
+        zlib.compress(plain, 3)
+        if COMPRESSED_SIZES_BYTES[0] <= len(plain) <= COMPRESSED_SIZES_BYTES[1]
+        else plain
+    )
 
 
 def decode_events(body: bytes) -> list[Event]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import trio
 
@@ -16,10 +16,10 @@ from .._model.conversation import Conversation
 from .._model.events import Event
 from .._model.log import EVENT_BYTES
 from .._model.state import SessionState
-from .base import About, Answer, Place, Row
+from .base import About, CommandAnswer, SessionClaim, SessionRow
 from .writer import Batch
 
-PROMPT = 200
+LISTED_PROMPT_CHARS = 200
 """Maximum number of characters of the first prompt that a list shows."""
 
 
@@ -35,7 +35,7 @@ def first_prompt(state: SessionState) -> str:
 
 
 def _beginning(content: Iterable[Block]) -> str:
-    return " ".join(plain_text(content).split())[:PROMPT]
+    return " ".join(plain_text(content).split())[:LISTED_PROMPT_CHARS]
 
 
 def was_prompted(state: SessionState) -> bool:
@@ -46,8 +46,8 @@ def was_prompted(state: SessionState) -> bool:
     return state.turn_count > 0 or bool(state.queue)
 
 
-class Home(Protocol):
-    """The part of a store that its keepers use."""
+class StoreState(Protocol):
+    """The part of a store that a `LogPersister` uses."""
 
     backlog: int
     """Bytes that wait to be stored, of all sessions."""
@@ -55,7 +55,7 @@ class Home(Protocol):
     """The reason why nothing can be stored now; None if the store works."""
     waited: bool
     """True if the store has failed for longer than any task waits."""
-    gate: bool
+    show_only_stored: bool
     """True if nothing is shown before it is stored."""
 
     @property
@@ -64,7 +64,7 @@ class Home(Protocol):
         ...
 
     def wake(self) -> None:
-        """Wake all tasks that wait for any of its keepers."""
+        """Wake all tasks that wait for any session of the store."""
         ...
 
     def owns(self) -> bool:
@@ -72,40 +72,54 @@ class Home(Protocol):
         ...
 
 
-class StoreKeeper:
+class PersistedSession(Protocol):
+    """The session whose log is stored, as its `LogPersister` calls it in Trio's thread."""
+
+    def store_failed(self, error: AgentrtError) -> None:
+        """Handle that the store has failed for longer than any task waits, or that it does not
+        accept this session any more: then with a `SessionMoved`."""
+        ...
+
+    def batch_hidden(self) -> None:
+        """Handle that a batch will not be shown, for one of these reasons."""
+        ...
+
+    def events_stored(self, last: int) -> None:
+        """Handle that all events up to number `last` are stored and shown."""
+        ...
+
+    def reading_resumed(self) -> None:
+        """Handle that the agent is read again, after reading had stopped for lack of room."""
+        ...
+
+
+class LogPersister:
     """Receives the batches of one session's log. Its methods never wait, except those whose names
     begin with `wait`."""
 
     def __init__(
         self,
-        home: Home,
-        place: Place,
+        store: StoreState,
+        place: SessionClaim,
         conversation: Conversation,
         about: Callable[[], About],
         limits: Limits,
         checkpoints: Checkpoints,
+        session: PersistedSession,
     ) -> None:
         """`about` returns the same object until its content changes."""
         self.place = place
-        self.lost: Callable[[AgentrtError], None] = lambda error: None
-        """Called when the store has failed for longer than any task waits, or does not accept this
-        session any more: then with a `SessionMoved`."""
-        self.unseen: Callable[[], None] = lambda: None
-        """Called after each batch that will not be shown for one of these reasons."""
-        self.answers: list[Answer] = []
+        self.answers: list[CommandAnswer] = []
         """Answers to clients, to be stored with the next batch, which their commands caused."""
-        self.stored: Callable[[int], None] = lambda last: None
-        """Called when all events up to a number are stored and shown."""
         self.unread = False
         """True if the agent is not read, because there is no room."""
-        self.read_on: Callable[[], None] = lambda: None
-        """Called when the agent is read again."""
-        self.over_at = trio.Event()
-        """Set when the session is released: another keeper may claim it."""
+        self.released = trio.Event()
+        """Set when the session is released and can be claimed again."""
         self.moved: SessionMoved | None = None
         """The reason why this session is not stored any more, if another process has it now."""
-        self._home = home
-        self._gate = home.gate
+        self._store = store
+        self._session = session
+        self._show_only_stored = store.show_only_stored
         self._conversation = conversation
         self._log = conversation.log
         self._last = conversation.log.seq
@@ -114,16 +128,18 @@ class StoreKeeper:
         self._limits = limits
         self._checkpoints = checkpoints
         self._waiting: deque[tuple[int, list[Event], int]] = deque()
+        """The batches that are not stored yet: their last event's number, events and bytes."""
         self._bytes = 0
-        self._said: tuple[object, ...] = ()
+        self._row_key: tuple[object, ...] = ()
+        """The values that the session's row was last made of."""
         self._prompt = ""
         self._hurry = False
-        self._moved: trio.Event | None = None
-        """Set when there may be room; None if no task waits for that."""
+        self._progress: trio.Event | None = None
+        """Set when something was stored; None if no task waits for that."""
 
-    def kept_by(self, store: object) -> bool:
-        """True if `store` is the store of this keeper."""
-        return self._home is store
+    def stores_in(self, store: object) -> bool:
+        """True if the session is stored in `store`."""
+        return self._store is store
 
     # --- called by the log
 
@@ -131,7 +147,7 @@ class StoreKeeper:
         """Give events to the writer, with the session's row if it has changed, and with a
         checkpoint if no turn is running."""
         if self.moved is not None:
-            self.unseen()
+            self._session.batch_hidden()
             return
         state = self._log.state
         turn = self._conversation.turn
@@ -139,18 +155,18 @@ class StoreKeeper:
         weight = size + EVENT_BYTES * len(events)
         self._waiting.append((last, events, size))
         self._bytes += weight
-        self._home.backlog += weight
-        batch = Batch(self, first, events, weight, firm=self._hurry)
+        self._store.backlog += weight
+        batch = Batch(self, first, events, weight, fsync=self._hurry)
         self._hurry = False
         if self.answers:
-            batch.firm = True
+            batch.fsync = True
             batch.answers, self.answers = self.answers, []
         about = self._about()
         now = (turn, about, state.title, state.queue, len(state.permissions))
-        if now != self._said:
-            self._said = now
-            batch.firm = True
-            batch.row = Row(
+        if now != self._row_key:
+            self._row_key = now
+            batch.fsync = True
+            batch.row = SessionRow(
                 title=state.title,
                 prompt=self._first_prompt(),
                 phase=state.state.phase,
@@ -162,18 +178,18 @@ class StoreKeeper:
                 batch.head, batch.record = self._checkpoints.take(
                     last, conversation.ids, named=conversation.named
                 )
-        self._home.write(batch)
-        if not self._gate:
+        self._store.write(batch)
+        if not self._show_only_stored:
             self._log.shown.extend(events, size)
-        elif self._home.waited:
-            self.unseen()
+        elif self._store.waited:
+            self._session.batch_hidden()
 
     def check(self) -> None:
         """Raise the error if the session moved, or if the store cannot be written now."""
         if self.moved is not None:
             raise self.moved
-        if self._home.trouble is not None:
-            raise self._home.trouble
+        if self._store.trouble is not None:
+            raise self._store.trouble
 
     def hurry(self) -> None:
         """Make the next batch survive a power failure."""
@@ -189,60 +205,64 @@ class StoreKeeper:
 
     # --- called by the writer
 
-    def kept(self, last: int) -> None:
+    def committed(self, last: int) -> None:
         """Show all events up to `last`, which are stored."""
-        if self.moved is not None or not self._home.owns():
+        if self.moved is not None or not self._store.owns():
             return  # only another process may act on the stored events now
         shown, waiting = self._log.shown, self._waiting
-        full = self._home.backlog >= self._limits.store_backlog
+        full = self._store.backlog >= self._limits.store_backlog
         while waiting and waiting[0][0] <= last:
             _, events, size = waiting.popleft()
             weight = size + EVENT_BYTES * len(events)
             self._bytes -= weight
-            self._home.backlog -= weight
-            if self._gate:
+            self._store.backlog -= weight
+            if self._show_only_stored:
                 shown.extend(events, size)
         self._last = last
         if full:
-            self._home.wake()  # other keepers may have nothing of their own left to store
+            self._store.wake()  # other sessions may have nothing left to store
         else:
             self.wake()
-        self.stored(last)
+        self._session.events_stored(last)
 
     def fenced(self, error: SessionMoved) -> None:
         """End storing, because another process has the session."""
         if self.moved is None:
             self.moved = error
             self._waiting.clear()
-            self._home.backlog -= self._bytes
+            self._store.backlog -= self._bytes
             self._bytes = 0
             self.wake()
-            self.lost(error)
-            self.unseen()
+            self.fail(error)
+            self._session.batch_hidden()
+
+    def fail(self, error: AgentrtError) -> None:
+        """Tell the session that nothing more of it can be stored."""
+        self._session.store_failed(error)
 
     def wake(self) -> None:
         """Wake the waiting tasks: something was stored, or nothing will be any more."""
-        if self._moved is not None:
-            self._moved.set()
-            self._moved = None
+        if self._progress is not None:
+            self._progress.set()
+            self._progress = None
 
-    async def _move(self) -> None:
-        if self._moved is None:
-            self._moved = trio.Event()
-        await self._moved.wait()
+    async def _wait_for_progress(self) -> None:
+        if self._progress is None:
+            self._progress = trio.Event()
+        await self._progress.wait()
 
     # --- called by the session
 
     @property
     def over(self) -> bool:
         """True if no task waits any more for data that is not stored."""
-        return self._home.waited or self.moved is not None
+        return self._store.waited or self.moved is not None
 
     @property
     def room(self) -> bool:
         """True if more may be read from the agent."""
         limits = self._limits
-        return self._bytes < limits.store_session and self._home.backlog < limits.store_backlog
+        return self._bytes < limits.store_session and self._store.backlog < limits.store_backlog
 
     async def wait_for_room(self) -> None:
         """Wait until more may be read from the agent. No checkpoint if that is so already."""
@@ -251,25 +271,29 @@ class StoreKeeper:
         self.unread = True
         try:
             while not self.room:
-                await self._move()
+                await self._wait_for_progress()
         finally:
             self.unread = False
-        self.read_on()
+        self._session.reading_resumed()
 
     async def wait_until_kept(self, seq: int) -> bool:
         """Wait until event `seq` is stored, or will not be waited for any more. Returns true if it
         is stored."""
         while self._last < seq and not self.over:
-            await self._move()
+            await self._wait_for_progress()
         return self._last >= seq
 
     async def wait_until_known(self, seq: int) -> None:
         """Wait until event `seq` is stored, or this process may not store it any more. For shared
         stores only, where the end of the lease limits the wait."""
         while self._last < seq and self.moved is None:
-            await self._move()
+            await self._wait_for_progress()
 
     async def wait_until_stored(self) -> None:
         """Wait until everything is stored, or will not be waited for any more."""
         while self._waiting and not self.over:
-            await self._move()
+            await self._wait_for_progress()
+
+
+Persist: TypeAlias = Callable[[PersistedSession], LogPersister]
+"""Starts storing the log of one session. Call it once, with that session."""

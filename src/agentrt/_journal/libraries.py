@@ -13,7 +13,7 @@ from .._errors import StoreDamaged, StoreError
 Library: TypeAlias = Literal["apsw", "sqlite3"]
 """A Python library for SQLite."""
 
-_BUSY = 200  # milliseconds that SQLite itself waits for the lock of another process
+_BUSY_TIMEOUT_MS = 200  # milliseconds that SQLite itself waits for the lock of another process
 
 _CORRUPT, _NOTADB = 11, 26
 
@@ -48,7 +48,11 @@ class _Sqlite3:
         import sqlite3
 
         self._connection = sqlite3.connect(
-            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY / 1000
+            uri,
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=_BUSY_TIMEOUT_MS / 1000,
         )
         self._execute = self._connection.execute
 
@@ -74,7 +78,7 @@ class _Apsw:
         apsw = importlib.import_module("apsw")
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
         self._connection: Any = apsw.Connection(uri, flags=flags)
-        self._connection.set_busy_timeout(_BUSY)
+        self._connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
         self._execute = self._connection.execute
 
     def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:

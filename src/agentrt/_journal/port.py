@@ -18,7 +18,7 @@ from .._errors import LimitExceeded, StoreError, StoreUnavailable
 from .._logging import get_logger
 from .._model.log import Log
 from .._nesting import bare_errors
-from .base import Command, CommandStatus, Owned, StoreEntry, Tail, Worker
+from .base import CommandStatus, SessionOwner, StoredCommand, StoreEntry, Tail, Worker
 from .membership import Membership
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ lease, so that the sessions of a dead owner can be continued."""
 AGAIN: Final = 0.2
 """Seconds between two attempts to find a worker."""
 
-CarryOut: TypeAlias = Callable[[Command], Awaitable[bytes]]
+CarryOut: TypeAlias = Callable[[StoredCommand], Awaitable[bytes]]
 """Carries out a command of another process's client and returns the answer; empty if the session
 does not belong to this process."""
 
@@ -86,7 +86,7 @@ class Listener(Protocol):
 class Rows(Protocol):
     """The database rows, used by one thread at a time. Methods that fail raise `StoreError`."""
 
-    def owned(self, session: str) -> Owned | None:
+    def owned(self, session: str) -> SessionOwner | None:
         """Return the owner of a session; None if there is no such session."""
         ...
 
@@ -94,11 +94,11 @@ class Rows(Protocol):
         """Return the processes that may run sessions."""
         ...
 
-    def post(self, command: Command, asker: int, node: int) -> CommandStatus | None:
+    def post(self, command: StoredCommand, asker: int, node: int) -> CommandStatus | None:
         """Have a command carried out by `node`; None if another command uses its id."""
         ...
 
-    def take(self, node: int, known: Collection[int]) -> list[Command]:
+    def take(self, node: int, known: Collection[int]) -> list[StoredCommand]:
         """Take the commands for this process, except those that are `known`."""
         ...
 
@@ -406,17 +406,17 @@ class Port:
 
     # --- commands of clients here to sessions of other processes
 
-    async def owner(self, session: str) -> Owned | None:
+    async def owner(self, session: str) -> SessionOwner | None:
         """Return the owner of a session; None if there is no such session. Raises `StoreError`."""
         return await self._do(partial(self._rows.owned, session))
 
-    def is_mine(self, owned: Owned) -> bool:
+    def is_mine(self, owned: SessionOwner) -> bool:
         """True if this process runs the session."""
         return owned.node is not None and owned.node == self._membership.held()
 
     async def call(
         self,
-        command: Command,
+        command: StoredCommand,
         *,
         here: Callable[[str], bool],
         opens: bool = True,
@@ -491,7 +491,7 @@ class Port:
             raise StoreUnavailable("the server that has this session does not answer")
         raise LimitExceeded("no server that runs sessions has room for this now")
 
-    async def call_all(self, command: Command) -> list[bytes]:
+    async def call_all(self, command: StoredCommand) -> list[bytes]:
         """Have every other worker carry out a command that belongs to no session. Returns the
         answers of those that are alive. Raises `StoreError`."""
         mine = self._membership.held()
@@ -511,7 +511,7 @@ class Port:
                     nursery.start_soon(one, worker.num)
         return answers
 
-    async def _post(self, command: Command, node: int) -> CommandStatus:
+    async def _post(self, command: StoredCommand, node: int) -> CommandStatus:
         status = await self._do(partial(self._rows.post, command, self._lease(), node))
         if status is None:
             raise Reused
@@ -646,7 +646,7 @@ class Port:
             self._under_way.add(command.num)
             self._nursery.start_soon(self._carry_out, command)
 
-    async def _carry_out(self, command: Command) -> None:
+    async def _carry_out(self, command: StoredCommand) -> None:
         try:
             answer = _UNSERVED if self.carry_out is None else await self.carry_out(command)
         except Exception:

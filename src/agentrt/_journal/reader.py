@@ -17,9 +17,9 @@ from .._model.state import StoredHistory
 from . import schema
 from .base import (
     PROMPTED,
-    Answer,
+    CommandAnswer,
     Outdated,
-    Query,
+    SessionQuery,
     Stored,
     StoreEntry,
     StoreHit,
@@ -31,15 +31,15 @@ from .base import (
     entry_of,
 )
 from .libraries import Library, connect, installed, store_errors
-from .search import SHIFT, Word, clean, excerpt, words_of
+from .search import RECORD_BITS, QueryWord, clean, excerpt, words_of
 
-_FEW = 10  # maximum number of sessions found by a prefix: more are not needed for a choice
-_ALL = 2**62  # more than can exist
+_MAX_FOUND = 10  # maximum number of sessions found by a prefix: more are not needed for a choice
+_NO_LIMIT = 2**62  # more than can exist
 
 _ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about, num FROM session"
 
 
-class FileReport(Struct, frozen=True, kw_only=True):
+class SqliteReport(Struct, frozen=True, kw_only=True):
     """Facts about a store's file. `version`: of SQLite; `mode`: of its journal; `size`: in
     bytes."""
 
@@ -67,9 +67,9 @@ class SqliteReader:
             except Exception:
                 self.close()
                 raise
-        if application != schema.APPLICATION or version != len(schema.MIGRATIONS):
+        if application != schema.APPLICATION_ID or version != len(schema.MIGRATIONS):
             self.close()
-            if application == schema.APPLICATION and 0 < version < len(schema.MIGRATIONS):
+            if application == schema.APPLICATION_ID and 0 < version < len(schema.MIGRATIONS):
                 raise Outdated(f"{self._path} is of an older agentrt, and not brought up to date")
             raise StoreError(f"{self._path} is not a store that this agentrt can read")
 
@@ -86,7 +86,7 @@ class SqliteReader:
             finally:
                 self._execute("ROLLBACK")
 
-    def sessions(self, query: Query) -> list[StoreEntry]:
+    def sessions(self, query: SessionQuery) -> list[StoreEntry]:
         where, args = PROMPTED, list[Any]()
         if query.before is not None:
             where += " AND (updated, id) < (?, ?)"
@@ -108,17 +108,17 @@ class SqliteReader:
         prefix = clean(prefix)
         with self._reading():
             rows = self._execute(
-                f"{_ENTRIES} WHERE id>=? AND id<? ORDER BY id LIMIT {_FEW}",
+                f"{_ENTRIES} WHERE id>=? AND id<? ORDER BY id LIMIT {_MAX_FOUND}",
                 (prefix, prefix + "\U0010ffff"),
             )
             if not rows and prefix:
                 rows = self._execute(
-                    f"{_ENTRIES} WHERE instr(about, ?) ORDER BY updated DESC LIMIT {_FEW}",
+                    f"{_ENTRIES} WHERE instr(about, ?) ORDER BY updated DESC LIMIT {_MAX_FOUND}",
                     (b'"agent_session":' + encode(prefix)[:-1],),
                 )
         return [entry_of(row) for row in rows]
 
-    def report(self) -> FileReport:
+    def report(self) -> SqliteReport:
         """Return facts about the file."""
         with self._reading():
             [[sessions]] = self._execute(f"SELECT count(*) FROM session WHERE {PROMPTED}")
@@ -129,7 +129,7 @@ class SqliteReader:
             for end in ("", "-wal")
             if os.path.exists(file := f"{self._path}{end}")
         )
-        return FileReport(
+        return SqliteReport(
             path=str(self._path),
             library=self._library,
             version=version,
@@ -149,7 +149,7 @@ class SqliteReader:
         for word in wanted:
             condition, value = _condition(word)
             where += (
-                f" AND (num IN (SELECT rowid>>{SHIFT} FROM said WHERE {condition})"
+                f" AND (num IN (SELECT rowid>>{RECORD_BITS} FROM said WHERE {condition})"
                 r" OR title LIKE ? ESCAPE '\')"
             )
             args += (value, word.like)
@@ -161,11 +161,11 @@ class SqliteReader:
                 StoreHit(entry=entry_of(row), snippet=self._snippet(row, wanted)) for row in rows
             ]
 
-    def _snippet(self, row: Sequence[Any], words: list[Word]) -> str:
+    def _snippet(self, row: Sequence[Any], words: list[QueryWord]) -> str:
         """Return an excerpt of the record of a session that best matches the words."""
         num = row[-1]
         known = [word.match for word in words if word.match is not None]
-        within = f"rowid>={num << SHIFT} AND rowid<{num + 1 << SHIFT}"
+        within = f"rowid>={num << RECORD_BITS} AND rowid<{num + 1 << RECORD_BITS}"
         found = []
         if known:
             found = self._execute(
@@ -214,17 +214,17 @@ class SqliteReader:
         with self._reading():
             return dict(self._execute("SELECT name, session FROM chat"))
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[CommandAnswer]:
         with self._reading():
             rows = self._execute("SELECT client, id, digest, body FROM answer ORDER BY at")
-        return [Answer(*row) for row in rows]
+        return [CommandAnswer(*row) for row in rows]
 
-    def answer(self, client: str, id: str) -> Answer | None:
+    def answer(self, client: str, id: str) -> CommandAnswer | None:
         with self._reading():
             rows = self._execute(
                 "SELECT client, id, digest, body FROM answer WHERE client=? AND id=?", (client, id)
             )
-        return Answer(*rows[0]) if rows else None
+        return CommandAnswer(*rows[0]) if rows else None
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
         with self._reading():
@@ -240,7 +240,7 @@ class SqliteReader:
         """Return the last records, or the last ones before number `before`."""
         rows = self._execute(
             "SELECT body FROM record WHERE session=? AND number<? ORDER BY number DESC LIMIT ?",
-            (num, _ALL if before is None else before, -1 if last is None else last),
+            (num, _NO_LIMIT if before is None else before, -1 if last is None else last),
         )
         return [decode_record(body) for (body,) in reversed(rows)]
 
@@ -256,7 +256,7 @@ class SqliteReader:
         self._database.close()
 
 
-def _condition(word: Word) -> tuple[str, str]:
+def _condition(word: QueryWord) -> tuple[str, str]:
     """Return the condition, with its argument, for rows of `said` that contain a word."""
     if word.match is not None:
         return "said MATCH ?", word.match

@@ -21,21 +21,37 @@ from msgspec import Struct, structs
 from .._errors import AgentrtError, StoreError
 from .base import decode_about, decode_events, decode_head, decode_record, encode, encode_record
 from .libraries import Database, Library, connect, is_damage, store_errors
-from .schema import APPLICATION
+from .schema import APPLICATION_ID
 from .sqlite import SqliteBackend
 
-PATIENCE: Final = 20_000
+MAX_FAILED_RANGES: Final = 20_000
 """Maximum number of failing ranges of a table: below a damaged root nothing can be read at all."""
 
-AT_ONCE: Final = 256
+ROWS_PER_READ: Final = 256
 """Rows that are read, and written, at a time."""
 
 _SIDES: Final = ("", "-wal", "-shm")
-_TABLES: Final = {
-    "session": (
-        *("num", "id", "epoch", "generation", "owner", "next", "agent", "cwd", "title", "prompt"),
-        *("phase", "turns", "tenant", "created", "updated", "about", "head", "head_seq"),
-    ),
+_TABLES: Final[dict[str, Sequence[str]]] = {
+    "session": [
+        "num",
+        "id",
+        "epoch",
+        "generation",
+        "owner",
+        "next",
+        "agent",
+        "cwd",
+        "title",
+        "prompt",
+        "phase",
+        "turns",
+        "tenant",
+        "created",
+        "updated",
+        "about",
+        "head",
+        "head_seq",
+    ],
     "frame": ("id", "session", "first", "last", "owner", "at", "body"),
     "record": ("session", "number", "last", "body"),
 }
@@ -109,7 +125,7 @@ def _rename(path: Path, new: Path) -> None:
 def _is_sound(path: Path, library: Library) -> bool:
     database = connect(path, library, mode="ro")
     try:
-        if database.execute("PRAGMA application_id") != [(APPLICATION,)]:
+        if database.execute("PRAGMA application_id") != [(APPLICATION_ID,)]:
             raise StoreError(f"{path} is not a store of agentrt")
         return bool(database.execute("PRAGMA integrity_check(1)") == [("ok",)])
     except Exception as error:
@@ -213,11 +229,11 @@ def _rows(database: Database, table: str, columns: str) -> Iterator[list[Any]]:
         last = 2**32
     failures = 0
     ranges = [(1, last or 0)]
-    while ranges and failures < PATIENCE:
+    while ranges and failures < MAX_FAILED_RANGES:
         low, high = ranges.pop()
-        if high - low >= AT_ONCE:
-            ranges += [(low + AT_ONCE, high)]
-            high = low + AT_ONCE - 1
+        if high - low >= ROWS_PER_READ:
+            ranges += [(low + ROWS_PER_READ, high)]
+            high = low + ROWS_PER_READ - 1
         try:
             yield database.execute(
                 f"SELECT {columns} FROM {table} WHERE rowid>=? AND rowid<=?", (low, high)
@@ -240,7 +256,7 @@ def _keyed_rows(
     order = ", ".join(f"{column}{direction}" for column in key)
     places = ", ".join("?" * len(key))
     last: Sequence[Any] = ()
-    count = AT_ONCE
+    count = ROWS_PER_READ
     while count:
         where = f"WHERE ({', '.join(key)}){beyond}({places})" if last else ""
         try:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-APPLICATION: Final = 0x61677274
+APPLICATION_ID: Final = 0x61677274
 """The application id, which `file` shows: "agrt"."""
 
 MIGRATIONS: Final[tuple[str, ...]] = (

@@ -16,16 +16,16 @@ from msgspec import Struct
 from .._model.checkpoint import Record
 from .._model.content import plain_text
 
-SHIFT: Final = 24
+RECORD_BITS: Final = 24
 """Number of bits of an index row's number that are the record's; the others are the session's."""
 
-LONGEST: Final = 65536
+MAX_INDEXED_CHARS: Final = 65536
 """Maximum number of characters of a record that are indexed: the writer spends the time."""
 
-WORDS: Final = 16
+MAX_QUERY_WORDS: Final = 16
 """Maximum number of words of a query; further ones are ignored."""
 
-AROUND: Final = 60
+SNIPPET_CHARS_BEFORE: Final = 60
 """Number of characters shown before a match; three times as many are shown after it."""
 
 _UNSPACED: Final = re.compile(
@@ -36,7 +36,7 @@ _UNSPACED: Final = re.compile(
 alone."""
 
 
-class Word(Struct, frozen=True):
+class QueryWord(Struct, frozen=True):
     """A word of a query. `match`: the FTS5 query; None if `like` must be used, the pattern for
     SQL's LIKE with a backslash before literal characters."""
 
@@ -45,24 +45,24 @@ class Word(Struct, frozen=True):
     like: str
 
 
-def words_of(typed: str) -> list[Word]:
+def words_of(typed: str) -> list[QueryWord]:
     """Split a person's query into words; none of it is treated as syntax."""
-    return [_word(each) for each in dict.fromkeys(clean(typed).split())][:WORDS]
+    return [_word(each) for each in dict.fromkeys(clean(typed).split())][:MAX_QUERY_WORDS]
 
 
-def _word(text: str) -> Word:
+def _word(text: str) -> QueryWord:
     match = None
     if any(map(str.isalnum, text)) and not _UNSPACED.search(text):
         quoted = text.replace('"', '""')
         # Words with a one-letter prefix are a large part of all words, and take seconds to find.
         match = f'"{quoted}"' + "*" * (text[-1].isalnum() and len(text) > 1)
-    return Word(text, match, "%" + re.sub(r"([%_\\])", r"\\\1", text) + "%")
+    return QueryWord(text, match, "%" + re.sub(r"([%_\\])", r"\\\1", text) + "%")
 
 
 def text_of(record: Record) -> str:
     """Return the text of the prompts and answers in a record."""
     said = []
-    room = LONGEST
+    room = MAX_INDEXED_CHARS
     for item in record.items:
         if room and item.type in ("user", "text"):
             text = (item.text or plain_text(item.content))[:room]
@@ -76,14 +76,14 @@ def clean(text: str) -> str:
     return text.replace("\0", " ").encode(errors="replace").decode()
 
 
-def excerpt(text: str, words: Sequence[Word]) -> str:
+def excerpt(text: str, words: Sequence[QueryWord]) -> str:
     """Return one line around the first place where one of the words occurs."""
     text = re.sub(r"\s", " ", text)
     plain = _folded(text)
     places = [place for word in words if (place := _place(plain, _folded(word.text))) >= 0]
-    start = min(places, default=0) - AROUND
+    start = min(places, default=0) - SNIPPET_CHARS_BEFORE
     start = text.rfind(" ", 0, start) + 1 if start > 0 else 0
-    end = start + 4 * AROUND
+    end = start + 4 * SNIPPET_CHARS_BEFORE
     line = " ".join(text[start:end].split())
     return "… " * (start > 0) + line + " …" * (end < len(text))
 

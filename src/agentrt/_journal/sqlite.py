@@ -14,7 +14,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -29,8 +29,8 @@ from .base import (
     Flush,
     Packed,
     Part,
-    Place,
-    Row,
+    SessionClaim,
+    SessionRow,
     Unusable,
     decode_events,
     decode_record,
@@ -48,24 +48,28 @@ from .libraries import (
     is_damage,
     store_errors,
 )
-from .search import SHIFT, text_of
+from .search import RECORD_BITS, text_of
 
 logger = get_logger("store")
 
 _SEARCH = "fts5"  # a module that SQLite can be built without
-_TOGETHER = 64  # maximum number of records that wait for being indexed
-_INDEXED = 2  # the first version whose records are in the index `said`
+_MAX_UNINDEXED_RECORDS = 64  # maximum number of records that wait for being indexed
+_FIRST_INDEXED_VERSION = 2  # the first version whose records are in the index `said`
 
-_PAGES = 1000  # of the write-ahead log, after which the writer checkpoints it
-_LOOK = 1.0  # seconds between two checks that the file is still there
-_WAIT = 0.05  # seconds between two attempts to take a lock
-_ROWS = 64  # frames per statement; the libraries cache as many statements, and some more
-_LARGE = 512 * 1024  # characters of a record that is too large to be written during a commit
-_LARGEST = 32 * _LARGE  # of all records that are postponed
+_CHECKPOINT_PAGES = 1000  # of the write-ahead log, after which the writer checkpoints it
+_FILE_CHECK_INTERVAL_S = 1.0  # seconds between two checks that the file is still there
+_LOCK_RETRY_S = 0.05  # seconds between two attempts to take a lock
+_FRAMES_PER_STATEMENT = (
+    64  # frames per statement; the libraries cache as many statements, and some more
+)
+_LARGE_RECORD_CHARS = (
+    512 * 1024
+)  # characters of a record that is too large to be written during a commit
+_MAX_POSTPONED_CHARS = 32 * _LARGE_RECORD_CHARS  # of all records that are postponed
 _TURN = b'"turn.started"'  # occurs in each frame with the start of a turn
-_LATEST = 1.0  # seconds for which a session's row is postponed, or a little more
+_MAX_ROW_DELAY_S = 1.0  # seconds for which a session's row is postponed, or a little more
 
-_CARRIED = (
+_PACKED_COLUMNS = (
     "agent, cwd, title, prompt, phase, turns, tenant, created, updated, about, head, head_seq"
 )
 _FRAME = "first, last, owner, at, body"
@@ -76,7 +80,7 @@ _SET_ROW = f"UPDATE session SET {_ROW} WHERE num=?"
 _SET_HEAD = f"UPDATE session SET {_HEAD} WHERE num=?"
 _SET_BOTH = f"UPDATE session SET {_ROW}, {_HEAD} WHERE num=?"
 
-_MOVED = 1032
+_READONLY_DBMOVED = 1032
 
 _WAL, _SHM = "-wal", "-shm"
 _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # the first bytes of a write-ahead log
@@ -88,12 +92,10 @@ _written: set[tuple[int, int]] = set()
 class SqliteBackend:
     """The writer of a file."""
 
-    gather = 0.0025  # with many streaming sessions, each flush has events of several of them
-    rest = 0.0
+    gather_s = 0.0025  # with many streaming sessions, each flush has events of several of them
+    min_interval_s = 0.0
 
     def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
-        self.lease: Callable[[], int | None] = lambda: None
-        self.rooms: Mapping[str, int | None] = {}
         self.takeovers = 0
         self.path = Path(os.path.abspath(path))
         self.library: Library = library or installed()
@@ -122,7 +124,7 @@ class SqliteBackend:
         self._rows: dict[int, tuple[str | None, str, About, bytes]] = {}
         """The fields of the sessions' rows, except phase and turns, as they were written last; and
         the last field encoded."""
-        self._late_rows: dict[int, tuple[Row, int, float]] = {}
+        self._late_rows: dict[int, tuple[SessionRow, int, float]] = {}
         """Postponed rows, with the session's next event and the time: see `_is_minor`."""
         self._late_since = math.inf
 
@@ -181,7 +183,7 @@ class SqliteBackend:
                 self.close()
                 if time.monotonic() >= deadline:
                     raise
-                time.sleep(_WAIT)
+                time.sleep(_LOCK_RETRY_S)
 
     def _take_lock(self) -> None:
         name = f"{self.path}.lock"
@@ -243,8 +245,8 @@ class SqliteBackend:
         if not application and not x("SELECT 1 FROM sqlite_master LIMIT 1"):
             # A new file; or one whose creation was interrupted, which need not be empty.
             x("PRAGMA auto_vacuum=INCREMENTAL")
-            x(f"PRAGMA application_id={schema.APPLICATION}")
-        elif application != schema.APPLICATION:
+            x(f"PRAGMA application_id={schema.APPLICATION_ID}")
+        elif application != schema.APPLICATION_ID:
             raise StoreError(f"{self.path} is not a store of agentrt")
         [[version]] = x("PRAGMA user_version")
         if version > len(schema.MIGRATIONS):
@@ -258,7 +260,7 @@ class SqliteBackend:
                 " brings one that has: pip install agentrt[sqlite]"
             )
         x("PRAGMA journal_mode=WAL")
-        x(f"PRAGMA wal_autocheckpoint={_PAGES}")
+        x(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         if version and version < len(schema.MIGRATIONS):
             copy = f"{self.path}.bak-{version}"
             with contextlib.suppress(FileNotFoundError):
@@ -271,7 +273,7 @@ class SqliteBackend:
                     if statement.strip():
                         x(statement)
             x(f"PRAGMA user_version={len(schema.MIGRATIONS)}")
-            self._index_since(0 if 0 < version < _INDEXED else None)
+            self._index_since(0 if 0 < version < _FIRST_INDEXED_VERSION else None)
             if not dict(x("SELECT key, value FROM meta")).get("closed", True):
                 self._catch_up_rows()
             self._begin_generation(lost=lost)
@@ -383,12 +385,12 @@ class SqliteBackend:
     def commit(self, flush: Flush) -> None:
         try:
             self._look()
-            if flush.firm is not self._full:
-                self.database.execute(f"PRAGMA synchronous={'FULL' if flush.firm else 'NORMAL'}")
-                self._full = flush.firm
+            if flush.fsync is not self._full:
+                self.database.execute(f"PRAGMA synchronous={'FULL' if flush.fsync else 'NORMAL'}")
+                self._full = flush.fsync
             now = self._time()
-            due = now - self._late_since > _LATEST
-            plain = not due and not flush.answers and len(flush.parts) <= _ROWS
+            due = now - self._late_since > _MAX_ROW_DELAY_S
+            plain = not due and not flush.answers and len(flush.parts) <= _FRAMES_PER_STATEMENT
             if plain and all(map(self._is_plain, flush.parts)):
                 self._write_all(flush.parts, now)  # one statement is atomic by itself
                 return
@@ -401,7 +403,10 @@ class SqliteBackend:
                         "INSERT OR REPLACE INTO answer VALUES(?, ?, ?, ?, ?)",
                         [(a.client, a.id, a.digest, a.body, now) for a in flush.answers],
                     )
-                many = len(self._unindexed) >= _TOGETHER or self._late_size >= _LARGEST
+                many = (
+                    len(self._unindexed) >= _MAX_UNINDEXED_RECORDS
+                    or self._late_size >= _MAX_POSTPONED_CHARS
+                )
                 if many:
                     self._write_rest()
             if due:
@@ -410,14 +415,14 @@ class SqliteBackend:
                 self._forget_rest()
         except Exception as error:
             self._forget_known()  # the data may be written nevertheless
-            if is_damage(error) or code_of(error) == _MOVED:
+            if is_damage(error) or code_of(error) == _READONLY_DBMOVED:
                 raise Unusable(str(as_store_error(self.path, error))) from error
             raise
 
     def _look(self) -> None:
         """Check that all files are in place: SQLite continues to "commit" to deleted ones."""
         now = time.monotonic()
-        if now - self._looked < _LOOK:
+        if now - self._looked < _FILE_CHECK_INTERVAL_S:
             return
         self._looked = now
         self._check_file("", self._file)
@@ -447,8 +452,8 @@ class SqliteBackend:
         """Write parts, many frames per statement: after each statement the thread must get the
         interpreter back from the threads that use it."""
         frames = [frame for part in parts if (frame := self._write(part, now)) is not None]
-        for start in range(0, len(frames), _ROWS):
-            some = frames[start : start + _ROWS]
+        for start in range(0, len(frames), _FRAMES_PER_STATEMENT):
+            some = frames[start : start + _FRAMES_PER_STATEMENT]
             self.database.execute(
                 _INSERT + ",(?,?,?,?,?,?)" * (len(some) - 1),
                 tuple(chain.from_iterable(some)),
@@ -470,7 +475,7 @@ class SqliteBackend:
         if head is not None:
             size = sum(map(_text, part.records.values()))
             late = self._late.get(num)
-            if late is not None or size > _LARGE:
+            if late is not None or size > _LARGE_RECORD_CHARS:
                 self._late[num] = head, {**(late[1] if late else {}), **part.records}
                 self._late_size += size
                 head = None
@@ -498,7 +503,9 @@ class SqliteBackend:
             return False
         return known[:3] == (row.title, row.prompt, row.about)
 
-    def _write_row(self, num: int, row: Row, next: int, now: float, head: Head | None) -> None:
+    def _write_row(
+        self, num: int, row: SessionRow, next: int, now: float, head: Head | None
+    ) -> None:
         known = self._rows.get(num)
         about = known[3] if known is not None and known[2] is row.about else encode(row.about)
         self._rows[num] = row.title, row.prompt, row.about, about
@@ -543,7 +550,7 @@ class SqliteBackend:
         if text:
             self.database.execute(
                 "INSERT OR REPLACE INTO said(rowid, text) VALUES(?,?)",
-                (num << SHIFT | record.number, text),
+                (num << RECORD_BITS | record.number, text),
             )
 
     def catch_up(self) -> None:
@@ -569,33 +576,40 @@ class SqliteBackend:
         self._late.clear()
         self._late_size = 0
 
-    def create(self, session: str, epoch: str, about: About) -> Place:
+    def create(self, session: str, epoch: str, about: About) -> SessionClaim:
         with self.transaction():
             now = self._time()
             self.database.execute(
                 "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, tenant, phase,"
                 " created, updated, about, head) VALUES(?,?,?,1,1,?,?,?,'starting',?,?,?,x'')",
                 (
-                    *(session, epoch, self._generation, about.agent, about.cwd, about.tenant),
-                    *(now, now, encode(about)),
+                    session,
+                    epoch,
+                    self._generation,
+                    about.agent,
+                    about.cwd,
+                    about.tenant,
+                    now,
+                    now,
+                    encode(about),
                 ),
             )
             [[num]] = self.database.execute("SELECT num FROM session WHERE id=?", (session,))
-        return Place(num, 1)
+        return SessionClaim(num, 1)
 
-    def claim(self, session: str, *, reads: bool = False) -> Place | None:
+    def claim(self, session: str, *, reads: bool = False) -> SessionClaim | None:
         self.catch_up()  # its next records are numbered after those that are read now
         with self.transaction():
             x = self.database.execute
             x("UPDATE session SET owner=owner+1 WHERE id=?", (session,))
             found = x("SELECT num, owner FROM session WHERE id=?", (session,))
         self._forget_known()
-        return Place(*found[0]) if found else None
+        return SessionClaim(*found[0]) if found else None
 
-    def release(self, place: Place) -> None:
+    def release(self, place: SessionClaim) -> None:
         pass  # no other process could claim it
 
-    def discard(self, place: Place) -> None:
+    def discard(self, place: SessionClaim) -> None:
         with self.transaction():
             for (session,) in self.database.execute(
                 "SELECT id FROM session WHERE num=? AND owner=?", (place.num, place.owner)
@@ -616,7 +630,10 @@ class SqliteBackend:
             self._late_rows.pop(num, None)
             self._late.pop(num, None)
             self._unindexed = {k: r for k, r in self._unindexed.items() if k[0] != num}
-            x("DELETE FROM said WHERE rowid>=? AND rowid<?", (num << SHIFT, num + 1 << SHIFT))
+            x(
+                "DELETE FROM said WHERE rowid>=? AND rowid<?",
+                (num << RECORD_BITS, num + 1 << RECORD_BITS),
+            )
             x("DELETE FROM frame WHERE session=?", found[0])
             x("DELETE FROM record WHERE session=?", found[0])
             x("DELETE FROM session WHERE num=?", found[0])
@@ -632,7 +649,7 @@ class SqliteBackend:
         """Export a session, for `put` of another file; it stays in this one."""
         x = self.database.execute
         found = x(
-            f"SELECT num, epoch, generation, owner, {schema.NEXT}, {_CARRIED} FROM session"
+            f"SELECT num, epoch, generation, owner, {schema.NEXT}, {_PACKED_COLUMNS} FROM session"
             " WHERE id=?",
             (session,),
         )
@@ -658,7 +675,7 @@ class SqliteBackend:
         self._full = True
         with self.transaction():
             self._forget(packed.session)
-            columns = f"id, generation, epoch, owner, next, {_CARRIED}"
+            columns = f"id, generation, epoch, owner, next, {_PACKED_COLUMNS}"
             places = ", ".join("?" * (len(packed.row) + 2))
             x(
                 f"INSERT INTO session({columns}) VALUES({places})",

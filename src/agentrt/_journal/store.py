@@ -31,63 +31,108 @@ from .._model.log import Log
 from .._model.state import SessionState, Snapshot
 from .._nesting import bare_errors, check_trio, open_service_nursery
 from .._version import __version__
-from .address import Address, Server, address_of
+from .address import PostgresAddress, StoreAddress, address_of
 from .base import (
     About,
-    Answer,
-    Backend,
+    CommandAnswer,
     Job,
     Packed,
-    Place,
     Process,
-    Query,
-    Reader,
+    SessionClaim,
+    SessionQuery,
     SharedStatistics,
     Stored,
     StoreEntry,
     StoreHit,
+    StoreReader,
     StoreStatistics,
     StoreStatus,
 )
-from .keeper import StoreKeeper, was_prompted
+from .keeper import LogPersister, Persist, PersistedSession, was_prompted
 from .libraries import Library
 from .membership import Membership
 from .opening import backend_of, commands_of, ear_of, leases_of, reader_of
 from .port import Port
-from .wakeups import open_wakeups
-from .writer import Batch, Call, Writer
+from .wakeups import Wakeups, open_wakeups
+from .writer import Batch, StoreWriter, WriterJob
 
 logger = get_logger("store")
 
 T = TypeVar("T")
 
-_PATIENCE = 1.0  # seconds that a search waits for text that is not indexed yet
+_INDEX_WAIT_S = 1.0  # seconds that a search waits for text that is not indexed yet
 
-NAME: Final = 200
+MAX_NODE_NAME_CHARS: Final = 200
 """Maximum length, in characters, of the name of a process that shares a store: people read it, and
 type it to drain the process."""
 
-SLOW: Final = 1.0
+SLOW_COMMIT_S: Final = 1.0
 """Seconds between giving the writer an item and its commit, above which a store is slow."""
 
 
-class _Answered:
-    """A client's answer that waits to be stored and is not accompanied by session events."""
+class _AnswerSource:
+    """The source of a client's answer that is stored without events of a session."""
 
-    place = Place(0, 0)
+    place = SessionClaim(0, 0)
 
     def __init__(self) -> None:
         self.stored = False
-        self.moved = trio.Event()
+        self.progress = trio.Event()
 
-    def kept(self, last: int) -> None:
+    def committed(self, last: int) -> None:
         """Wake the waiting task: the answer is stored."""
         self.stored = True
-        self.moved.set()
+        self.progress.set()
 
     def fenced(self, error: SessionMoved) -> None:
-        """Never called: an answer belongs to no session."""
-        raise AssertionError("an answer by itself is no session's")
+        """Never called, because an answer does not belong to a session."""
+        raise AssertionError("an answer was fenced")
+
+
+class OpenSessions:
+    """The sessions that this process stores now, by id."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._persisters: dict[str, LogPersister] = {}
+
+    def __contains__(self, session: str) -> bool:
+        return session in self._persisters
+
+    def add(self, session: str, persister: LogPersister) -> None:
+        """Add a session that is being stored from now on."""
+        self._persisters[session] = persister
+
+    def release(self, session: str) -> None:
+        """Remove a session, which can be claimed again."""
+        if (persister := self._persisters.pop(session, None)) is not None:
+            persister.released.set()
+
+    def wake(self) -> None:
+        """Wake the tasks that wait for any session to be stored."""
+        for persister in self._persisters.values():
+            persister.wake()
+
+    def fail(self, error: StoreUnavailable) -> None:
+        """Tell all sessions that they cannot be stored."""
+        for persister in list(self._persisters.values()):
+            persister.fail(error)
+
+    async def end_all(self) -> None:
+        """End every session immediately, because the lease is over. Returns when all have ended,
+        after `limits.store_lease` seconds at most."""
+        persisters = list(self._persisters.values())
+        for persister in persisters:
+            persister.fenced(
+                SessionMoved(
+                    "the store was not reached for so long that another process may continue this"
+                    " session: its new events are not stored here"
+                )
+            )
+        # The guard program has ended the agents; the blocks of the sessions may be the program's.
+        with trio.move_on_after(self._limits.store_lease):
+            for persister in persisters:
+                await persister.released.wait()
 
 
 class Store:
@@ -97,36 +142,48 @@ class Store:
     The methods of the store read stored sessions.
     """
 
-    def __init__(self, path: str, reader: Reader, limits: Limits) -> None:
+    def __init__(
+        self,
+        path: str,
+        reader: StoreReader,
+        writer: StoreWriter,
+        limits: Limits,
+        *,
+        sessions: OpenSessions | None = None,
+        show_only_stored: bool = True,
+        tenant_quotas: dict[str, int | None] | None = None,
+        membership: Membership | None = None,
+        port: Port | None = None,
+    ) -> None:
         self.path = path
         """The path of the file, or the URL without its password."""
         self.backlog = 0
         self.trouble: StoreUnavailable | None = None
         self.waited = False
-        self.gate = True
+        self.show_only_stored = show_only_stored
         self._reader = reader
         self._limits = limits
         self._limiter = trio.CapacityLimiter(1)  # one connection, one reader at a time
-        self.writer: Writer
-        self.write: Callable[[Batch | Call], None]
+        self._writer = writer
+        self.write: Callable[[Batch | WriterJob], None] = writer.put
         """Gives an item to the writer."""
-        self._open: dict[str, StoreKeeper] = {}
+        self._open = OpenSessions(limits) if sessions is None else sessions
         self._taken_under: dict[str, int | None] = {}
         """The leases under which places of sessions were taken that are not kept yet."""
         self._changed = trio.Event()
         self._status = StoreStatus(since=time.time())
         self._slow_since: float | None = None
         self._listeners: set[Callable[[], None]] = set()
-        self._answering: set[_Answered] = set()
-        self.rooms: dict[str, int | None] = {}
+        self._answering: set[_AnswerSource] = set()
+        self.tenant_quotas = {} if tenant_quotas is None else tenant_quotas
         """Maximum number of open sessions per tenant, counted over all processes that share the
         store; only limits that were set in this process."""
         self.unkept: set[str] = set()
         """Sessions that this process may own without running them: it is not known whether they
         were claimed, or released."""
-        self.membership: Membership | None = None
+        self.membership = membership
         """This process among those that share the store; None if the store is not shared."""
-        self.port: Port | None = None
+        self.port = port
         """Access to the sessions of the other processes; None if the store is not shared."""
 
     # --- reading
@@ -147,7 +204,7 @@ class Store:
           last one of the previous page.
         - `cwd`: only sessions of this folder.
         """
-        query = Query(limit=limit, before=before, cwd=cwd)
+        query = SessionQuery(limit=limit, before=before, cwd=cwd)
         return await self._read(partial(self._reader.sessions, query))
 
     async def find(self, prefix: str) -> list[StoreEntry]:
@@ -164,7 +221,7 @@ class Store:
         regardless of case; the query has no syntax. `limit`: the maximum number of hits. `tenant`:
         only sessions of this tenant (`""`: sessions without one).
         """
-        with trio.move_on_after(_PATIENCE), suppress(StoreError):
+        with trio.move_on_after(_INDEX_WAIT_S), suppress(StoreError):
             await self._call(lambda backend: backend.catch_up())
         return await self._read(partial(self._reader.search, words, limit, tenant))
 
@@ -207,31 +264,31 @@ class Store:
 
         Never waits. If the name cannot be stored, it is lost when the process ends.
         """
-        self.write(Call(lambda backend: backend.name_chat(chat, session), lambda *over: None))
+        self.write(WriterJob(lambda backend: backend.name_chat(chat, session), lambda *over: None))
 
-    async def answers(self) -> list[Answer]:
+    async def answers(self) -> list[CommandAnswer]:
         """Return the answers that clients got to commands, the oldest first, for clients that
         repeat a command."""
         return await self._read(self._reader.answers)
 
-    async def answer(self, client: str, id: str) -> Answer | None:
+    async def answer(self, client: str, id: str) -> CommandAnswer | None:
         """Return the answer to a client's command, whichever process that shares the store gave
         it."""
         return await self._read(partial(self._reader.answer, client, id), abandon=True)
 
-    async def keep_answer(self, answer: Answer | None) -> None:
+    async def keep_answer(self, answer: CommandAnswer | None) -> None:
         """Wait until everything written so far is stored, together with `answer`, the answer to a
         client. Raises `StoreUnavailable` if the store has failed for `limits.store_wait`."""
-        answered = _Answered()
+        answered = _AnswerSource()
         self._answering.add(answered)
         try:
             answers = [] if answer is None else [answer]
-            self.write(Batch(answered, 1, [], 0, firm=True, answers=answers))
+            self.write(Batch(answered, 1, [], 0, fsync=True, answers=answers))
             while not answered.stored:
                 if self.waited and self.trouble is not None:
                     raise self.trouble
-                await answered.moved.wait()
-                answered.moved = trio.Event()
+                await answered.progress.wait()
+                answered.progress = trio.Event()
         finally:
             self._answering.discard(answered)
 
@@ -256,7 +313,7 @@ class Store:
 
     # --- writing
 
-    async def create(self, session: str, epoch: str, about: About) -> Place:
+    async def create(self, session: str, epoch: str, about: About) -> SessionClaim:
         """Create a session and return its place. Raises `StoreError`, or `LimitExceeded` if its
         tenant has reached its number of open sessions."""
         lease = self._lease
@@ -266,7 +323,7 @@ class Store:
 
     async def claim(
         self, session: str, *, last: int | None = None, reads: bool = False
-    ) -> tuple[Place, Stored]:
+    ) -> tuple[SessionClaim, Stored]:
         """Become the owner of a session and load it, as `load` does.
 
         `reads`: only to see how it was left, not to run it. Raises `SessionNotFound`,
@@ -306,58 +363,55 @@ class Store:
     @asynccontextmanager
     async def keeping(
         self,
-        place: Place,
+        place: SessionClaim,
         conversation: Conversation,
         about: Callable[[], About],
         shown: Log,
         checkpoints: Checkpoints,
-    ) -> AsyncIterator[StoreKeeper]:
-        """Store the log of a conversation, and show it in `shown`, while the block runs.
+    ) -> AsyncIterator[Persist]:
+        """Let the log of a conversation be stored, and shown in `shown`, while the block runs.
 
-        Leaving the block waits until everything is stored, for at most `limits.store_wait`. Raises
-        `SessionMoved` if the lease under which the place was taken has ended.
+        Yields the function that starts it; call it once, with the session, before the log has new
+        events. Leaving the block waits until everything is stored, for at most `limits.store_wait`.
+        Raises `SessionMoved` if the lease under which the place was taken has ended.
         """
         log = conversation.log
         if self._taken_under.pop(log.session, self._lease) != self._lease:
             raise SessionMoved("the lease of the store ended while the session was being opened")
-        keeper = StoreKeeper(self, place, conversation, about, self._limits, checkpoints)
-        log.persist_with(keeper, shown)
-        self._open[log.session] = keeper
-        self.unkept.discard(log.session)
+        started: LogPersister | None = None
+
+        def persist(session: PersistedSession) -> LogPersister:
+            nonlocal started
+            started = LogPersister(
+                self, place, conversation, about, self._limits, checkpoints, session
+            )
+            log.persist_with(started, shown)
+            self._open.add(log.session, started)
+            self.unkept.discard(log.session)
+            return started
+
         try:
-            yield keeper
+            yield persist
         finally:
             try:
                 with trio.move_on_after(self._limits.store_wait, shield=True):
-                    await keeper.wait_until_stored()
-                    if keeper.moved is None:
-                        self.unkept.add(log.session)
-                        with suppress(StoreError):
-                            if was_prompted(log.state) or self.membership is not None:
-                                # Clients of other processes may continue it.
-                                await self._call(lambda backend: backend.release(place))
-                            else:  # it was never prompted
-                                await self._call(lambda backend: backend.discard(place))
-                            self.unkept.discard(log.session)
+                    if started is not None:
+                        await started.wait_until_stored()
+                    if started is None or started.moved is None:
+                        await self._give_up(log, place)
             finally:
-                del self._open[log.session]
-                keeper.over_at.set()
+                self._open.release(log.session)
 
-    async def _end_all(self) -> None:
-        """End every session here immediately, because the lease is over. Returns when all have
-        ended, after `limits.store_lease` seconds at most."""
-        keepers = list(self._open.values())
-        for keeper in keepers:
-            keeper.fenced(
-                SessionMoved(
-                    "the store was not reached for so long that another process may go on with this"
-                    " session: nothing more of it is stored here"
-                )
-            )
-        # The guard program has ended the agents; the blocks of the sessions may be the program's.
-        with trio.move_on_after(self._limits.store_lease):
-            for keeper in keepers:
-                await keeper.over_at.wait()
+    async def _give_up(self, log: Log, place: SessionClaim) -> None:
+        """Release a session, or delete it if it was never prompted."""
+        self.unkept.add(log.session)
+        with suppress(StoreError):
+            if was_prompted(log.state) or self.membership is not None:
+                # Clients of other processes may continue it.
+                await self._call(lambda backend: backend.release(place))
+            else:
+                await self._call(lambda backend: backend.discard(place))
+            self.unkept.discard(log.session)
 
     @property
     def _lease(self) -> int | None:
@@ -378,7 +432,7 @@ class Store:
             answer.extend((result, error))
             over.set()
 
-        self.write(Call(job, done))
+        self.write(WriterJob(job, done))
         await over.wait()
         result, error = answer
         if error is not None:
@@ -399,9 +453,9 @@ class Store:
         return StoreStatistics(
             backlog=self.backlog,
             size=sum(map(_size, (self.path, f"{self.path}-wal"))),
-            commits=self.writer.commits,
-            commit_seconds=self.writer.commit_seconds,
-            failures=self.writer.failures,
+            commits=self._writer.commits,
+            commit_seconds=self._writer.commit_seconds,
+            failures=self._writer.failures,
         )
 
     def shared_statistics(self) -> SharedStatistics | None:
@@ -413,8 +467,8 @@ class Store:
         waits = port.waits
         return SharedStatistics(
             lease=membership.left,
-            takeovers=self.writer.takeovers,
-            fenced=len(self.writer.fenced),
+            takeovers=self._writer.takeovers,
+            fenced=len(self._writer.fenced),
             lag=port.lag,
             commands=len(waits),
             waits=max(waits, default=0.0),
@@ -432,29 +486,28 @@ class Store:
         """Record that a commit has failed."""
         self.trouble = StoreUnavailable(f"the store cannot be written: {error}")
         self.waited = self.waited or final
-        self._tell()
+        self._trouble_changed()
 
     def well(self) -> None:
         """Record that the store can be written again."""
         self.trouble = None
         self.waited = False
         self._slow_since = None
-        self._tell()
+        self._trouble_changed()
 
-    def _tell(self) -> None:
+    def _trouble_changed(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
         for answered in self._answering:
-            answered.moved.set()
+            answered.progress.set()
         self.wake()
-        self._judge()
+        self._update_status()
 
     def wake(self) -> None:
         """Wake the tasks that wait for any session of the store."""
-        for keeper in self._open.values():
-            keeper.wake()
+        self._open.wake()
 
-    def _judge(self) -> None:
+    def _update_status(self) -> None:
         """Update the status, and notify the listeners if it has changed."""
         if self.trouble is not None:
             status = StoreStatus(state="failing", since=time.time(), message=str(self.trouble))
@@ -470,37 +523,29 @@ class Store:
             for changed in tuple(self._listeners):
                 changed()
 
-    async def _measure(self, put: Callable[[Batch | Call], None]) -> None:
-        """Measure the time from giving an item to the writer, with `put`, to its commit. This adds
-        nothing to the cost of a write, and costs nothing at all if nothing is written."""
+    async def _measure(self) -> None:
+        """Measure the time from giving an item to the writer to its commit, while the writer is in
+        use. This costs nothing while nothing is written."""
         while True:
-            begun = trio.Event()
-
-            def begin(item: Batch | Call, begun: trio.Event = begun) -> None:
-                self.write = put
-                begun.set()
-                put(item)
-
-            self.write = begin
-            await begun.wait()
+            await self._writer.wait_for_item()
             while True:
-                await self._measure_once(put)
-                await trio.sleep(SLOW / 2)
+                await self._measure_once()
+                await trio.sleep(SLOW_COMMIT_S / 2)
                 if not self.backlog:
                     break
 
-    async def _measure_once(self, put: Callable[[Batch | Call], None]) -> None:
+    async def _measure_once(self) -> None:
         """Send a probe through the writer's queue, which is committed in order."""
         since, through = time.time(), trio.Event()
-        put(Call(lambda backend: None, lambda *over: through.set()))
-        with trio.move_on_after(SLOW):
+        self.write(WriterJob(lambda backend: None, lambda *over: through.set()))
+        with trio.move_on_after(SLOW_COMMIT_S):
             await through.wait()
         if not through.is_set():
             self._slow_since = since
-            self._judge()
+            self._update_status()
             await through.wait()
         self._slow_since = None
-        self._judge()
+        self._update_status()
 
     async def _watch(self) -> None:
         """Make sure that no session waits forever for a store that fails."""
@@ -512,9 +557,8 @@ class Store:
                     await self._changed.wait()
             if (trouble := self.trouble) is not None:
                 self.waited = True
-                for keeper in list(self._open.values()):
-                    keeper.lost(trouble)
-                self._tell()
+                self._open.fail(trouble)
+                self._trouble_changed()
             while self.trouble is not None:
                 await self._changed.wait()
 
@@ -540,7 +584,7 @@ async def open_store(
     *,
     limits: Limits | None = None,
     library: Library | None = None,
-    gate: bool = True,
+    show_only_stored: bool = True,
     node: str | None = None,
     home: str | None = None,
     role: Literal["both", "gateway", "worker"] = "both",
@@ -556,9 +600,9 @@ async def open_store(
 
     - `limits`: the bounds whose names begin with `store_`.
     - `library`: for a file, `"apsw"` or `"sqlite3"`; by default apsw where it is installed.
-    - `gate`: if false, events are shown immediately instead of when they are stored: the last
-      ones that were seen may be missing after a kill. This is meant for a person who reads along at
-      a terminal and should not wait for a slow disk. Input to the agent still waits.
+    - `show_only_stored`: if false, events are shown immediately instead of when they are stored:
+      the last ones that were seen may be missing after a kill. This is meant for a person who reads
+      along at a terminal and should not wait for a slow disk. Input to the agent still waits.
     - `node`: for PostgreSQL, a name for this process, which then shares the store with other
       processes that have names. A session has one owner at a time, by a lease
       (`limits.store_lease`).
@@ -577,7 +621,7 @@ async def open_store(
     address = address_of(path)
     process = None if node is None else process_of(node, home, role)
     async with open_address(
-        address, limits=limits, library=library, gate=gate, process=process
+        address, limits=limits, library=library, show_only_stored=show_only_stored, process=process
     ) as store:
         yield store
 
@@ -585,10 +629,13 @@ async def open_store(
 def process_of(name: str, home: str | None = None, role: str = "both") -> Process:
     """Describe this process to the others that share a store. Raises `ValueError` for an invalid
     name."""
-    for what, said in (("node", name), ("home", home)):
-        if said is not None and not (0 < len(said) <= NAME and said.isprintable()):
+    for option, given in (("node", name), ("home", home)):
+        if given is not None and not (
+            0 < len(given) <= MAX_NODE_NAME_CHARS and given.isprintable()
+        ):
             raise ValueError(
-                f"{what} is {said[:40]!r}; it takes 1 to {NAME} characters that can be shown"
+                f"{option} must have 1 to {MAX_NODE_NAME_CHARS} printable characters, got"
+                f" {given[:40]!r}"
             )
     host = socket.gethostname()
     return Process(
@@ -598,32 +645,43 @@ def process_of(name: str, home: str | None = None, role: str = "both") -> Proces
 
 @asynccontextmanager
 async def open_address(
-    address: Address,
+    address: StoreAddress,
     *,
     limits: Limits | None = None,
     library: Library | None = None,
-    gate: bool = True,
+    show_only_stored: bool = True,
     process: Process | None = None,
 ) -> AsyncIterator[Store]:
     """Open a store by its address, as `open_store` does."""
-    if process is not None and not isinstance(address, Server):
+    if process is not None and not isinstance(address, PostgresAddress):
         raise ValueError(f"{address} is a file, which one process writes: several share PostgreSQL")
     limits = limits or Limits()
-    home = None if process is None else process.home
-    backend = backend_of(address, library, home, limits)
+    sessions, quotas = OpenSessions(limits), dict[str, int | None]()
+    membership = port = None
+    if process is not None and isinstance(address, PostgresAddress):
+        leases = leases_of(address, patience=limits.store_lease / 4)
+        membership = Membership(leases, process, limits.store_lease, sessions.end_all)
+        port = Port(commands_of(address), partial(ear_of, address), membership)
+    backend = backend_of(address, library, limits, membership=membership, tenant_quotas=quotas)
     await trio.to_thread.run_sync(backend.open)
     try:
         reader = await trio.to_thread.run_sync(partial(reader_of, address, library, writes=True))
         try:
-            store = Store(str(address), reader, limits)
-            store.gate = gate
-            backend.rooms = store.rooms
-            async with _writing(backend, store, limits):
-                if process is None:
+            with open_wakeups() as wakeups:
+                writer = StoreWriter(backend, wakeups.soon, limits)
+                store = Store(
+                    str(address),
+                    reader,
+                    writer,
+                    limits,
+                    sessions=sessions,
+                    show_only_stored=show_only_stored,
+                    tenant_quotas=quotas,
+                    membership=membership,
+                    port=port,
+                )
+                async with _writing(wakeups, writer, store), _sharing(store):
                     yield store
-                else:
-                    async with _sharing(address, backend, store, process, limits):
-                        yield store
         finally:
             reader.close()  # before the writer: the last one to close tidies up
     finally:
@@ -633,51 +691,44 @@ async def open_address(
 
 
 @asynccontextmanager
-async def _sharing(
-    address: Address, backend: Backend, store: Store, process: Process, limits: Limits
-) -> AsyncIterator[None]:
-    """Hold a lease for the block, and ask for a new one whenever it is lost."""
-    length = limits.store_lease
-    leases = leases_of(address, patience=length / 4)
-    membership = Membership(leases, process, length, store._end_all)
-    backend.lease = membership.held
-    store.membership = membership
-    assert isinstance(address, Server)
-    store.port = Port(commands_of(address), partial(ear_of, address), membership)
+async def _sharing(store: Store) -> AsyncIterator[None]:
+    """If the store is shared, have a lease for the block, and ask for a new one whenever it is
+    lost."""
+    membership, port = store.membership, store.port
+    if membership is None or port is None:
+        yield
+        return
     async with bare_errors(), trio.open_nursery() as nursery:
         await nursery.start(membership.run)
-        await nursery.start(store.port.run)
+        await nursery.start(port.run)
         try:
             yield
         finally:
-            with trio.move_on_after(SLOW, shield=True), suppress(StoreError):
+            with trio.move_on_after(SLOW_COMMIT_S, shield=True), suppress(StoreError):
                 await store._call(lambda backend: None)  # after the releases of the sessions
             nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def _writing(backend: Backend, store: Store, limits: Limits) -> AsyncIterator[None]:
+async def _writing(wakeups: Wakeups, writer: StoreWriter, store: Store) -> AsyncIterator[None]:
     """Run the writer's thread for the block, and wait for it to end."""
-    with open_wakeups() as wakeups:
-        writer = Writer(backend, wakeups.soon, store, limits)
-        store.writer, store.write = writer, writer.put
-        trio.lowlevel.add_instrument(writer)
-        try:
-            async with open_service_nursery() as services:
-                services.start_soon(wakeups.run)
-                async with bare_errors(), trio.open_nursery() as nursery:
-                    # Items put before the thread runs are kept for it.
-                    nursery.start_soon(partial(_in_thread, writer.run))  # noqa: ASYNC113
-                    nursery.start_soon(store._watch)
-                    nursery.start_soon(store._measure, writer.put)
-                    try:
-                        yield
-                    finally:
-                        writer.stop()
-                        nursery.cancel_scope.cancel()  # not the thread, which is awaited
-        finally:
-            trio.lowlevel.remove_instrument(writer)
-            wakeups.call_all()
+    trio.lowlevel.add_instrument(writer)
+    try:
+        async with open_service_nursery() as services:
+            services.start_soon(wakeups.run)
+            async with bare_errors(), trio.open_nursery() as nursery:
+                # Items put before the thread runs wait for it.
+                nursery.start_soon(_in_thread, partial(writer.run, store))  # noqa: ASYNC113
+                nursery.start_soon(store._watch)
+                nursery.start_soon(store._measure)
+                try:
+                    yield
+                finally:
+                    writer.stop()
+                    nursery.cancel_scope.cancel()  # not the thread, which is awaited
+    finally:
+        trio.lowlevel.remove_instrument(writer)
+        wakeups.call_all()
 
 
 async def _in_thread(run: Callable[[], object]) -> None:

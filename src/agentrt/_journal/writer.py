@@ -21,31 +21,41 @@ from .._limits import Limits
 from .._logging import get_logger
 from .._model.checkpoint import Head, Record
 from .._model.events import Event
-from .base import Answer, Backend, Fenced, Flush, Job, Part, Place, Row, Unusable
+from .base import (
+    Backend,
+    CommandAnswer,
+    Fenced,
+    Flush,
+    Job,
+    Part,
+    SessionClaim,
+    SessionRow,
+    Unusable,
+)
 
 logger = get_logger("store")
 
-RETRY: Final = (0.1, 2.0)
+RETRY_DELAYS_S: Final = (0.1, 2.0)
 """Seconds between a failed commit and the next attempt: initially, and at most."""
 
-IDLE: Final = 1.0
+IDLE_S: Final = 1.0
 """Seconds without a flush after which postponed work is done."""
 
-TIDY: Final = 60.0
+TIDY_INTERVAL_S: Final = 60.0
 """Seconds between two searches for data that need not be kept any longer."""
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """The session, or answer, whose batches are written."""
 
-    place: Place
+    place: SessionClaim
 
-    def kept(self, last: int) -> None:
-        """Everything up to event `last` is committed. Called in Trio's thread."""
+    def committed(self, last: int) -> None:
+        """Handle that everything up to event `last` is committed. Called in Trio's thread."""
         ...
 
     def fenced(self, error: SessionMoved) -> None:
-        """Nothing more of the session will be committed. Called in Trio's thread."""
+        """Handle that nothing more of the session will be committed. Called in Trio's thread."""
         ...
 
 
@@ -53,18 +63,18 @@ class Batch(Struct):
     """Consecutive events, and the session's row, head and record after them. `events` is empty if
     there are only `answers` to store."""
 
-    source: Source
+    source: BatchSource
     first: int
     events: list[Event]
     size: int
-    firm: bool = False
-    row: Row | None = None
+    fsync: bool = False
+    row: SessionRow | None = None
     head: Head | None = None
     record: Record | None = None
-    answers: list[Answer] = []
+    answers: list[CommandAnswer] = []
 
 
-class Call(Struct):
+class WriterJob(Struct):
     """Another job for the thread, done in queue order. `done` is called in Trio's thread, with the
     result or the error."""
 
@@ -72,7 +82,7 @@ class Call(Struct):
     done: Callable[[Any, Exception | None], None]
 
 
-class Observer(Protocol):
+class WriterObserver(Protocol):
     """Receives the state of the store, in Trio's thread."""
 
     def failing(self, error: Exception, *, final: bool) -> None:
@@ -84,7 +94,7 @@ class Observer(Protocol):
         ...
 
 
-class Writer(trio.abc.Instrument):
+class StoreWriter(trio.abc.Instrument):
     """The writer of a store. `run` is the thread's function; all other methods are called in Trio's
     thread. The thread is woken at the end of a pass of Trio's loop: earlier, it would compete for
     the interpreter with tasks that still have items to put."""
@@ -92,29 +102,29 @@ class Writer(trio.abc.Instrument):
     def __init__(
         self,
         backend: Backend,
-        tell: Callable[..., None],
-        observer: Observer,
+        call_soon: Callable[..., None],
         limits: Limits,
     ) -> None:
-        """`tell` calls a function, with arguments, in Trio's thread."""
+        """`call_soon` calls a function, with arguments, in Trio's thread."""
         self._backend = backend
-        self._tell = tell
-        self._observer = observer
+        self._call_soon = call_soon
         self._limits = limits
-        self._queue: deque[Batch | Call | None] = deque()
-        self._put = self._firm = False  # in this pass: any items, and items that are waited for
+        self._queue: deque[Batch | WriterJob | None] = deque()
+        self._put = self._fsync = False  # in this pass: any items, and items that are waited for
         self._more, self._hurry = threading.Lock(), threading.Lock()
         """Released when something is queued, and when a task waits for it."""
         self._more.acquire()
         self._hurry.acquire()
         self._stopping = threading.Event()
+        self._used: trio.Event | None = None
+        """Set by the next `put`; None if no task waits for that."""
         self._unusable: Exception | None = None
         self._tidied = 0.0
         self.commits = 0
         self.commit_seconds = 0.0
         self.failures = 0
         """Number of failed commits. Can be read from any thread."""
-        self.fenced: set[Place] = set()
+        self.fenced: set[SessionClaim] = set()
         """Sessions that were found to belong to another process."""
         self._behind = False
         """True if there was a flush since the backend did its postponed work."""
@@ -124,12 +134,20 @@ class Writer(trio.abc.Instrument):
         """Number of sessions claimed from a process that is gone."""
         return self._backend.takeovers
 
-    def put(self, item: Batch | Call | None) -> None:
+    def put(self, item: Batch | WriterJob | None) -> None:
         """Queue an item. Never waits."""
         self._queue.append(item)
         self._put = True
-        if not isinstance(item, Batch) or item.firm:
-            self._firm = True
+        if not isinstance(item, Batch) or item.fsync:
+            self._fsync = True
+        if self._used is not None:
+            self._used.set()
+            self._used = None
+
+    async def wait_for_item(self) -> None:
+        """Wait until the next item is put. For one task at a time."""
+        self._used = trio.Event()
+        await self._used.wait()
 
     def before_io_wait(self, timeout: float) -> None:
         """Wake the thread if items were put in this pass of Trio's loop."""
@@ -137,8 +155,8 @@ class Writer(trio.abc.Instrument):
             self._put = False
             if self._more.locked():
                 self._more.release()
-            if self._firm:
-                self._firm = False
+            if self._fsync:
+                self._fsync = False
                 if self._hurry.locked():
                     self._hurry.release()
 
@@ -148,18 +166,21 @@ class Writer(trio.abc.Instrument):
         self._stopping.set()
         self.put(None)
 
-    def run(self) -> bool:
-        """Run until `stop`. Returns true if everything that was queued is stored."""
+    def run(self, observer: WriterObserver) -> bool:
+        """Run until `stop`. `observer` receives the state of the store.
+
+        Returns true if everything that was queued is stored.
+        """
         stored = True
         while (item := self._next()) is not None:
-            if isinstance(item, Call):
+            if isinstance(item, WriterJob):
                 self._call(item)
             else:
                 begun = time.monotonic()
                 self._hurry.acquire(blocking=False)  # clear it for the items queued so far
                 batches = self._gather(item)
                 waits = bool(self._queue)  # a call, or more than fits in one flush, waits for this
-                stored = self._flush(batches) and stored
+                stored = self._flush(batches, observer) and stored
                 del batches  # as `item` below
                 self._behind = True
                 self._rest(begun, gathers=not waits)
@@ -172,12 +193,12 @@ class Writer(trio.abc.Instrument):
             self._try(lambda backend: backend.finish())
         return stored
 
-    def _next(self) -> Batch | Call | None:
+    def _next(self) -> Batch | WriterJob | None:
         while not self._queue:
             self._more.acquire(blocking=False)  # clear it for items that were taken already
             if self._queue:
                 break
-            if not self._more.acquire(timeout=IDLE if self._behind else -1):
+            if not self._more.acquire(timeout=IDLE_S if self._behind else -1):
                 self._behind = False
                 self._try(lambda backend: backend.catch_up())
         return self._queue.popleft()
@@ -186,9 +207,9 @@ class Writer(trio.abc.Instrument):
         """Wait for items that follow directly after a flush that started at `begun`. Waiting here,
         and not on the first new item, wakes the thread only once for all of them."""
         backend = self._backend
-        if gathers and (left := begun + backend.gather - time.monotonic()) > 0:
+        if gathers and (left := begun + backend.gather_s - time.monotonic()) > 0:
             self._hurry.acquire(timeout=left)
-        if (left := begun + backend.rest - time.monotonic()) > 0:
+        if (left := begun + backend.min_interval_s - time.monotonic()) > 0:
             self._stopping.wait(left)
 
     def _gather(self, batch: Batch) -> list[Batch]:
@@ -201,10 +222,10 @@ class Writer(trio.abc.Instrument):
             size += item.size
         return batches
 
-    def _flush(self, batches: Sequence[Batch]) -> bool:
+    def _flush(self, batches: Sequence[Batch], observer: WriterObserver) -> bool:
         flush = gathered(batches)
         failing = False
-        delay, most = RETRY
+        delay, most = RETRY_DELAYS_S
         while self._unusable is None:
             begun = time.monotonic()
             try:
@@ -212,7 +233,7 @@ class Writer(trio.abc.Instrument):
             except Fenced as error:
                 places = error.places
                 self.fenced |= places
-                self._tell(_fence, {b.source for b in batches if b.source.place in places})
+                self._call_soon(_fence, {b.source for b in batches if b.source.place in places})
                 batches = [b for b in batches if b.source.place not in places]
                 flush = gathered(batches)
             except Exception as error:
@@ -222,7 +243,7 @@ class Writer(trio.abc.Instrument):
                     self._unusable = error
                 if final or not failing:
                     logger.exception("the store cannot be written")
-                    self._tell(partial(self._observer.failing, error, final=final))
+                    self._call_soon(partial(observer.failing, error, final=final))
                 failing = True
                 self._stopping.wait(delay)
                 delay = min(delay * 2, most)
@@ -230,24 +251,26 @@ class Writer(trio.abc.Instrument):
                 self.commits += 1
                 self.commit_seconds += time.monotonic() - begun
                 if failing:
-                    self._tell(self._observer.well)
-                self._tell(_acknowledge, {b.source: b.first + len(b.events) - 1 for b in batches})
+                    self._call_soon(observer.well)
+                self._call_soon(
+                    _acknowledge, {b.source: b.first + len(b.events) - 1 for b in batches}
+                )
                 return True
         return False
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: WriterJob) -> None:
         try:
             if self._unusable is not None:
                 raise StoreUnavailable(f"the store cannot be written: {self._unusable}")
             result = call.job(self._backend)
         except Exception as error:
-            self._tell(call.done, None, error)
+            self._call_soon(call.done, None, error)
         else:
-            self._tell(call.done, result, None)
+            self._call_soon(call.done, result, None)
 
     def _tidy(self) -> None:
         now = time.monotonic()
-        if self._unusable is None and now - self._tidied > TIDY:
+        if self._unusable is None and now - self._tidied > TIDY_INTERVAL_S:
             self._tidied = now
             limits = self._limits
             self._try(lambda backend: backend.tidy(limits.store_events, limits.store_answers))
@@ -262,11 +285,11 @@ class Writer(trio.abc.Instrument):
 
 def gathered(batches: Sequence[Batch]) -> Flush:
     """Combine batches, which are in order, into one flush."""
-    parts: dict[Place, Part] = {}
-    firm = False
-    answers: list[Answer] = []
+    parts: dict[SessionClaim, Part] = {}
+    fsync = False
+    answers: list[CommandAnswer] = []
     for batch in batches:
-        firm = firm or batch.firm
+        fsync = fsync or batch.fsync
         answers += batch.answers
         if not batch.events:
             continue
@@ -280,19 +303,19 @@ def gathered(batches: Sequence[Batch]) -> Flush:
         part.head = batch.head or part.head
         if batch.record is not None:
             part.records[batch.record.number] = batch.record
-    return Flush(list(parts.values()), firm, answers)
+    return Flush(list(parts.values()), fsync, answers)
 
 
-def _fence(sources: Collection[Source]) -> None:
+def _fence(sources: Collection[BatchSource]) -> None:
     for source in sources:
         source.fenced(
             SessionMoved(
-                "another process goes on with this session, or has deleted it: nothing more of it"
-                " is stored here"
+                "another process has continued or deleted this session: its new events are not"
+                " stored here"
             )
         )
 
 
-def _acknowledge(kept: dict[Source, int]) -> None:
-    for source, last in kept.items():
-        source.kept(last)
+def _acknowledge(committed: dict[BatchSource, int]) -> None:
+    for source, last in committed.items():
+        source.committed(last)

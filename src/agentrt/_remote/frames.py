@@ -15,7 +15,7 @@ from .._model.state import Snapshot
 from .._runtime.register import SessionInfo
 
 
-class Ready(Struct, tag_field="type", tag="ready", kw_only=True):
+class ReadyFrame(Struct, tag_field="type", tag="ready", kw_only=True):
     """The answer to `hello`."""
 
     server: str = ""
@@ -46,7 +46,7 @@ class Problem(Struct):
     message: str
 
 
-class Ack(Struct, tag_field="type", tag="ack"):
+class AckFrame(Struct, tag_field="type", tag="ack"):
     """The answer to a command."""
 
     id: str | None
@@ -54,19 +54,19 @@ class Ack(Struct, tag_field="type", tag="ack"):
     error: Problem | None = None
 
 
-class Sessions(Struct, tag_field="type", tag="sessions"):
+class SessionsFrame(Struct, tag_field="type", tag="sessions"):
     """The list of sessions has changed."""
 
     sessions: list[SessionInfo]
 
 
-class Closing(Struct, tag_field="type", tag="closing"):
+class ClosingFrame(Struct, tag_field="type", tag="closing"):
     """The server ends the connection."""
 
     reason: str
 
 
-class _Head(Struct):
+class _FrameHead(Struct):
     """The head of a frame that could not be decoded completely."""
 
     type: str
@@ -75,7 +75,7 @@ class _Head(Struct):
     seq: int = 0
 
 
-class Unknown(Struct):
+class UnknownEvent(Struct):
     """An event from a newer server that this client does not know."""
 
     session: str
@@ -83,15 +83,15 @@ class Unknown(Struct):
     seq: int
 
 
-Frame: TypeAlias = Ready | SnapshotFrame | EventFrame | Ack | Sessions | Closing
+Frame: TypeAlias = ReadyFrame | SnapshotFrame | EventFrame | AckFrame | SessionsFrame | ClosingFrame
 
 _frame: Final[msgspec.json.Decoder[Frame]] = msgspec.json.Decoder(Frame)
 _parts: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
-_head: Final[msgspec.json.Decoder[_Head]] = msgspec.json.Decoder(_Head)
+_head: Final[msgspec.json.Decoder[_FrameHead]] = msgspec.json.Decoder(_FrameHead)
 _fields: Final[msgspec.json.Decoder[dict[str, Any]]] = msgspec.json.Decoder(dict[str, Any])
 
 
-def frames_of(message: str) -> Iterator[tuple[Frame | Unknown, Raw]]:
+def frames_of(message: str) -> Iterator[tuple[Frame | UnknownEvent, Raw]]:
     """Yield the frames of a message in their order, each also undecoded.
 
     Frames that mean nothing to this client are left out. Raises `msgspec.DecodeError` if the text
@@ -104,7 +104,7 @@ def frames_of(message: str) -> Iterator[tuple[Frame | Unknown, Raw]]:
         except msgspec.ValidationError:
             head = _head.decode(part)
             if head.type == "event":
-                yield Unknown(head.session, head.epoch, head.seq), part
+                yield UnknownEvent(head.session, head.epoch, head.seq), part
 
 
 def fields_of(answer: Raw) -> JsonObject:

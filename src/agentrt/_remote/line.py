@@ -32,30 +32,30 @@ from .._model.state import Snapshot
 from .._nesting import bare_errors
 from .._runtime.register import SessionInfo
 from .._web import commands as c
-from .._web.address import Address
+from .._web.address import ServerAddress
 from .._web.dial import Unreachable, dial
 from .._wire.json import encode_line
 from .frames import (
-    Ack,
-    Closing,
+    AckFrame,
+    ClosingFrame,
     EventFrame,
     Frame,
-    Ready,
-    Sessions,
+    ReadyFrame,
+    SessionsFrame,
     SnapshotFrame,
-    Unknown,
+    UnknownEvent,
     fields_of,
     frames_of,
 )
 
-PAUSE: Final = 0.2
-LONGEST: Final = 5.0
+FIRST_RETRY_PAUSE_S: Final = 0.2
+MAX_RETRY_PAUSE_S: Final = 5.0
 """Seconds before another try: the first pause and the maximum; it doubles each time."""
 
-SILENCE: Final = 2.5
+MAX_MISSED_BEATS: Final = 2.5
 """Number of server beats that may be missing before the connection counts as cut."""
 
-Where: TypeAlias = Callable[[], tuple[Address, str]]
+Where: TypeAlias = Callable[[], tuple[ServerAddress, str]]
 """Returns the server's address and its token; both may change when the server is restarted."""
 Done: TypeAlias = Callable[[JsonObject], None]
 Fail: TypeAlias = Callable[[AgentrtError], None]
@@ -71,7 +71,7 @@ _ERRORS: Final[dict[str, type[AgentrtError]]] = {
 """Exceptions for the codes of refused commands; `LocalProtocolError` for all other codes."""
 
 
-class Follower(Protocol):
+class FollowedSession(Protocol):
     """A session that is followed."""
 
     @property
@@ -110,7 +110,7 @@ class OutOfOrder(Exception):
     """Something is missing between the known events and those received."""
 
 
-class _Said(Struct):
+class _OpenCommand(Struct):
     """A command that is not answered yet."""
 
     frame: bytes
@@ -122,13 +122,13 @@ class _Said(Struct):
     """
 
 
-class Line:
+class ServerLine:
     """One client's successive connections to a server. Start `run` as a task."""
 
     def __init__(self, where: Where, limits: Limits) -> None:
-        self.server: Address | None = None
+        self.server: ServerAddress | None = None
         """The server's current address, or the last one at which it could be reached."""
-        self.ready: Ready | None = None
+        self.ready: ReadyFrame | None = None
         """The server's `ready` frame; None before the first one."""
         self.sessions: list[SessionInfo] = []
         """The sessions that the server lists by itself, the newest last."""
@@ -138,8 +138,8 @@ class Line:
         self._limits = limits
         self._name = secrets.token_hex(16)
         self._ids = 0
-        self._open: dict[str, _Said] = {}
-        self._followers: dict[str, Follower] = {}
+        self._open: dict[str, _OpenCommand] = {}
+        self._followers: dict[str, FollowedSession] = {}
         self._out: trio.MemorySendChannel[bytes] | None = None
         self._reason = ""
 
@@ -158,7 +158,7 @@ class Line:
         most = self.ready.limits.get("frame") if self.ready is not None else None
         if isinstance(most, int) and len(frame) > most:
             raise LimitExceeded(f"that is longer than {most} bytes, which the server does not take")
-        self._open[command.id] = _Said(frame, done, fail, again)
+        self._open[command.id] = _OpenCommand(frame, done, fail, again)
         if self._out is not None:
             self._out.send_nowait(frame)
 
@@ -186,7 +186,7 @@ class Line:
             raise problem
         return answer
 
-    def follow(self, session: str, follower: Follower) -> None:
+    def follow(self, session: str, follower: FollowedSession) -> None:
         """Receive the events of a session from now on."""
         self._followers[session] = follower
         if self._out is not None:
@@ -212,7 +212,7 @@ class Line:
         It counts as started when the server has sent `ready`. Raises `AgentrtError` if the first
         connection does not get that far.
         """
-        pause = PAUSE
+        pause = FIRST_RETRY_PAUSE_S
         while True:
             self._reason = ""
             refused = False
@@ -228,15 +228,15 @@ class Line:
                 self._reason = str(error)
                 refused = isinstance(error, StoreUnavailable)
             if not self.trouble:
-                pause = pause if refused else PAUSE
+                pause = pause if refused else FIRST_RETRY_PAUSE_S
                 self.trouble = self._reason or "the connection is cut"
                 for follower in list(self._followers.values()):
                     follower.cut(self.trouble)
             await trio.sleep(pause * random.uniform(0.5, 1.0))  # spreads the clients' retries
-            pause = min(2 * pause, LONGEST)
+            pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
     async def _talk(
-        self, server: Address, socket: WebSocketConnection, greeted: Callable[[], None]
+        self, server: ServerAddress, socket: WebSocketConnection, greeted: Callable[[], None]
     ) -> None:
         """Use a connection until it is cut."""
         send, out = trio.open_memory_channel[bytes](float("inf"))  # bounded by the open commands
@@ -250,7 +250,7 @@ class Line:
         self._open = {id: said for id, said in self._open.items() if said.again}
         for said in self._open.values():
             send.send_nowait(said.frame)
-        self._open[hello.id] = _Said(b"", self._attached, _nothing, again=False)
+        self._open[hello.id] = _OpenCommand(b"", self._attached, _nothing, again=False)
         self._out = send
 
         async def write() -> None:
@@ -269,11 +269,11 @@ class Line:
             self._out = None
 
     async def _read(
-        self, server: Address, socket: WebSocketConnection, greeted: Callable[[], None]
+        self, server: ServerAddress, socket: WebSocketConnection, greeted: Callable[[], None]
     ) -> None:
         while True:
             beat = self.ready.beat_s if self.ready is not None else self._limits.beat
-            with trio.move_on_after(SILENCE * beat) as silence:
+            with trio.move_on_after(MAX_MISSED_BEATS * beat) as silence:
                 try:
                     message = await socket.get_message()
                 except ConnectionClosed:
@@ -283,13 +283,13 @@ class Line:
                 return
             try:
                 for frame, raw in frames_of(message if isinstance(message, str) else ""):
-                    if isinstance(frame, Ready):
+                    if isinstance(frame, ReadyFrame):
                         self.server, self.trouble = server, ""
                         self.sessions = frame.sessions
                         if self.ready is None:
                             greeted()
                         self.ready = frame
-                    elif isinstance(frame, Ack):
+                    elif isinstance(frame, AckFrame):
                         self._answered(frame, fields_of(raw))
                     else:
                         self._take(frame)
@@ -299,23 +299,23 @@ class Line:
             for follower in list(self._followers.values()):
                 await follower.room()
 
-    def _take(self, frame: Frame | Unknown) -> None:
+    def _take(self, frame: Frame | UnknownEvent) -> None:
         match frame:
             case EventFrame(session=session, epoch=epoch, seq=seq, event=event):
                 if (follower := self._followers.get(session)) is not None:
                     follower.take_event(epoch, seq, event)
-            case Unknown(session=session, epoch=epoch, seq=seq):
+            case UnknownEvent(session=session, epoch=epoch, seq=seq):
                 if (follower := self._followers.get(session)) is not None:
                     follower.take_event(epoch, seq, None)
             case SnapshotFrame(session=session):
                 if (follower := self._followers.get(session)) is not None:
                     follower.take_snapshot(frame)
-            case Sessions(sessions=sessions):
+            case SessionsFrame(sessions=sessions):
                 self.sessions = sessions
-            case Closing(reason=reason):
+            case ClosingFrame(reason=reason):
                 self._reason = reason
 
-    def _answered(self, ack: Ack, fields: JsonObject) -> None:
+    def _answered(self, ack: AckFrame, fields: JsonObject) -> None:
         said = self._open.pop(ack.id or "", None)
         if said is None:
             return

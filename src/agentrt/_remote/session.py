@@ -29,14 +29,14 @@ from .._model.events import (
 from .._model.state import History, SessionState, Snapshot, left_open
 from .._web import commands as c
 from .history import earlier_of, with_earlier
-from .line import Line, OutOfOrder
+from .line import OutOfOrder, ServerLine
 from .queue import RemoteQueue
 
-UNREAD: Final = 4000
+MAX_UNREAD_EVENTS: Final = 4000
 """Maximum number of unread events before the client stops reading from the server."""
 
 
-class Sent:
+class SentPrompt:
     """A prompt that was sent. `id`: the id of its turn, once known. `failure`: the reason why it
     will not have a turn.
     """
@@ -69,8 +69,20 @@ class RemoteSession:
     the same effect.
     """
 
-    def __init__(self, line: Line, session: str) -> None:
+    def __init__(
+        self,
+        line: ServerLine,
+        session: str,
+        *,
+        prompt_answered: Callable[[], None] | None = None,
+    ) -> None:
+        """Set up a session that `ServerLine.follow` will follow.
+
+        `prompt_answered`: called when the server has answered a prompt. The waiting prompts have
+        changed then, and no event reports it if the turn began or even ended earlier.
+        """
         self.id = session
+        self._prompt_answered = prompt_answered
         self._line = line
         self._state = SessionState()
         self._epoch: str | None = None
@@ -88,14 +100,10 @@ class RemoteSession:
         self._held: list[Event] = []  # is requested, and the events after it
         self.queue = RemoteQueue(self._queued, self._unqueue, self._resume_queue)
         """The queued prompts."""
-        self._sent: list[Sent] = []
-        self._waiting: list[Sent] = []  # their turns are not known to have begun
+        self._sent: list[SentPrompt] = []
+        self._waiting: list[SentPrompt] = []  # their turns are not known to have begun
         self._unqueued: set[str] = set()
         self._sends = 0
-        self.answered: Callable[[], None] = lambda: None
-        """Called when a prompt was answered. The waiting prompts have changed then, and no event
-        reports it if the turn began or even ended earlier.
-        """
         self.seq = 0
         """The number of the server's event up to which the iterator has returned events. The notice
         of a gap has the number after it.
@@ -185,10 +193,10 @@ class RemoteSession:
         content: Prompt,
         *,
         when: Literal["queue", "interrupt"] = "queue",
-    ) -> Sent:
+    ) -> SentPrompt:
         """Send a prompt. Raises `LimitExceeded` if it is too long."""
         self._sends += 1
-        sent = Sent(f"sent-{self._sends}", blocks(content))
+        sent = SentPrompt(f"sent-{self._sends}", blocks(content))
 
         def done(fields: JsonObject) -> None:
             sent.id = str(fields.get("turn") or sent.id)
@@ -204,7 +212,8 @@ class RemoteSession:
             elif sent.unwanted:
                 self._tell("warning", "not_taken_back", "the prompt was not taken back: it runs")
             self._settle()
-            self.answered()
+            if self._prompt_answered is not None:
+                self._prompt_answered()
 
         def fail(error: AgentrtError) -> None:
             self._sent.remove(sent)
@@ -219,7 +228,7 @@ class RemoteSession:
         self._waiting.append(sent)
         return sent
 
-    def stop(self, sent: Sent) -> None:
+    def stop(self, sent: SentPrompt) -> None:
         """Cancel the turn of a prompt, whatever its state; a queued prompt is removed."""
         sent.stopped = True
         if sent.id:
@@ -335,7 +344,7 @@ class RemoteSession:
                 raise StopAsyncIteration
             self._news = trio.Event()
             await self._news.wait()
-        if len(self._events) == UNREAD:
+        if len(self._events) == MAX_UNREAD_EVENTS:
             self._read.set()
         self.seq, event = self._events.popleft()
         return event
@@ -370,7 +379,7 @@ class RemoteSession:
         return c.Known(session=self.id, epoch=self._epoch, seq=self._seq)
 
     def attached(self, answer: str) -> None:
-        """Handle the server's answer to attaching, as `Follower.attached`."""
+        """Handle the server's answer to attaching, as `FollowedSession.attached`."""
         if answer == "unknown_session":
             if self._gone:
                 return
@@ -391,7 +400,7 @@ class RemoteSession:
             self._tell("info", "connected_again", "connected again")
 
     def refused(self, error: AgentrtError) -> None:
-        """Handle the server's refusal to show the session, as `Follower.refused`."""
+        """Handle the server's refusal to show the session, as `FollowedSession.refused`."""
         if isinstance(error, SessionNotFound):
             self.attached("unknown_session")
         elif self._seq is None:
@@ -410,7 +419,7 @@ class RemoteSession:
         )
 
     def take_event(self, epoch: str, seq: int, event: Event | None) -> None:
-        """Take the next event, as `Follower.take_event`."""
+        """Take the next event, as `FollowedSession.take_event`."""
         if self._seq is None:
             return  # from an earlier attachment; the requested snapshot follows
         if epoch != self._epoch or seq > self._seq + 1:
@@ -500,14 +509,14 @@ class RemoteSession:
                 case _:
                     pass
 
-    def _begun_with(self, sent: Sent, turn: str) -> None:
+    def _begun_with(self, sent: SentPrompt, turn: str) -> None:
         if sent in self._waiting:
             self._waiting.remove(sent)
             sent.id = turn
             if sent.stopped:
                 self.stop(sent)
 
-    def _dropped(self, sent: Sent, why: str) -> None:
+    def _dropped(self, sent: SentPrompt, why: str) -> None:
         self._waiting.remove(sent)
         sent.failure = AgentrtError(why)
 
@@ -524,8 +533,8 @@ class RemoteSession:
         self._news.set()
 
     async def room(self) -> None:
-        """Wait until at most `UNREAD` events are unread."""
-        while len(self._events) > UNREAD and not self._closed:
+        """Wait until at most `MAX_UNREAD_EVENTS` events are unread."""
+        while len(self._events) > MAX_UNREAD_EVENTS and not self._closed:
             self._read = trio.Event()
             await self._read.wait()
 

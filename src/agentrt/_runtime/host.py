@@ -101,7 +101,7 @@ class Host:
         with self.scope:
             await host.closed.wait()
             if host.keeper is not None:
-                await host.keeper.over_at.wait()
+                await host.keeper.released.wait()
             self._register.remove(self)
 
     def info(self) -> SessionInfo:

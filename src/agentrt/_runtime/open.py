@@ -46,7 +46,7 @@ from .folders import folder, folders
 
 if TYPE_CHECKING:
     from .._agents import Agent
-    from .._journal.keeper import StoreKeeper
+    from .._journal.keeper import Persist
     from .._journal.store import Store
     from .._telemetry.observation import Telemetries, Telemetry
     from .._tools.extensions import Extension
@@ -430,7 +430,7 @@ async def serve_session(
         check_modes(standing, assembly.opening)
     clock = trio.lowlevel.current_clock().current_time  # a third of the cost of Trio's own call
     describe: Described | None = None
-    conversing: AbstractAsyncContextManager[tuple[Conversation, StoreKeeper | None]]
+    conversing: AbstractAsyncContextManager[tuple[Conversation, Persist | None]]
     if store is None:
         state = AgentState(agent.name, agent.protocol)
         log = Log(ids(), ids(), limits, SessionState(state))
@@ -451,7 +451,7 @@ async def serve_session(
             now=now,
             clock=clock,
         )
-    async with conversing as (conversation, keeper), open_service_nursery() as services:
+    async with conversing as (conversation, persist), open_service_nursery() as services:
         host = SessionHost(
             conversation,
             limits=limits,
@@ -463,7 +463,7 @@ async def serve_session(
             standing=standing,
             wall=now,
             clock=clock,
-            keeper=keeper,
+            persist=persist,
             tap=assembly.tap,
         )
         if describe is not None:
@@ -483,8 +483,8 @@ async def serve_session(
                     else:
                         about = again.stored.about
                         host.restore(services, opening, about.agent_session, about.capabilities)
-                    if keeper is not None:
-                        await keeper.wait_until_stored()  # viewers then see the stored state
+                    if host.keeper is not None:
+                        await host.keeper.wait_until_stored()  # viewers then see the stored state
                     services.start_soon(host.run)
                     services.start_soon(host.end_when_hung)
                 host.scope.say(logging.INFO, "the session is open")

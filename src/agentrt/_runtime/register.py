@@ -11,7 +11,7 @@ import trio
 from msgspec import Struct
 
 from .._errors import LimitExceeded, SessionClosed
-from .._journal.base import StoreEntry, no_room
+from .._journal.base import StoreEntry, quota_reached
 from .._journal.keeper import was_prompted
 from .._limits import Tenant
 from .._model.events import Phase
@@ -182,7 +182,7 @@ class Register:
             )
         room = self._rooms.get(tenant)
         if room is not None and (open := self.count(tenant)) >= room:
-            raise no_room(tenant, open, room)
+            raise quota_reached(tenant, open, room)
 
     @property
     def room(self) -> int:

@@ -9,6 +9,7 @@ from typing import cast
 import trio
 
 from .._agents import Agent, ProtocolName
+from .._errors import AgentrtError
 from .._journal.store import Store
 from .._limits import Limits
 from .._model.checkpoint import put_ahead
@@ -33,6 +34,18 @@ def rests(log: Log) -> bool:
     # Its process may have died before it recorded the end of a waiting prompt.
     waits = any(not entry.paused for entry in state.queue)
     return state.state.phase == "dead" and not waits
+
+
+class _ClosedSession:
+    """A session that has no agent and no readers yet: nothing follows from storing its log."""
+
+    def store_failed(self, error: AgentrtError) -> None: ...
+
+    def batch_hidden(self) -> None: ...
+
+    def events_stored(self, last: int) -> None: ...
+
+    def reading_resumed(self) -> None: ...
 
 
 async def resting_log(store: Store, id: str, limits: Limits) -> Log:
@@ -60,7 +73,8 @@ async def resting_log(store: Store, id: str, limits: Limits) -> Log:
         ids=secrets.token_urlsafe,
         now=time.time,
         clock=trio.current_time,
-    ) as (conversation, _):
+    ) as (conversation, persist):
+        persist(_ClosedSession())
         resumes = about.agent_session is not None and bool(about.capabilities.get("resume"))
         conversation.orphan(resumes=resumes)
         conversation.log.publish()

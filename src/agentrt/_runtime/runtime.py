@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from .._agents.agent import AgentInfo
 from .._errors import Busy, LocalProtocolError, SessionClosed, SessionNotFound
-from .._journal.base import About, Answer, StoreEntry
+from .._journal.base import About, CommandAnswer, StoreEntry
 from .._limits import Limits, Tenant
 from .._model.content import JsonObject
 from .._model.driver import Opening
@@ -94,7 +94,7 @@ class Runtime:
         limits: Limits,
         store: Store | None = None,
         stored: Iterable[StoreEntry] = (),
-        answers: Iterable[Answer] = (),
+        answers: Iterable[CommandAnswer] = (),
         chats: Mapping[str, str] | None = None,
     ) -> None:
         """`stored`, `answers`, `chats`: the sessions, the answers to clients, and the clients'
@@ -106,7 +106,7 @@ class Runtime:
         """The store that saves the sessions, or None."""
         self.chats = dict(chats or {})
         """Session names of clients of an earlier process, mapped to the sessions."""
-        self.answers: dict[str, list[Answer]] = {}
+        self.answers: dict[str, list[CommandAnswer]] = {}
         """Answers of an earlier process, by client."""
         for answer in answers:
             self.answers.setdefault(answer.client, []).append(answer)
@@ -136,7 +136,7 @@ class Runtime:
         self.tenant = tenant
         self._register.know(tenant)
         if self.store is not None:
-            self.store.rooms[tenant.name] = tenant.sessions
+            self.store.tenant_quotas[tenant.name] = tenant.sessions
 
     # --- lookup
 
@@ -252,7 +252,7 @@ class Runtime:
             raise SessionClosed("the session has ended: there is nothing to show")
         if session.id in self._register.hosts:
             raise LocalProtocolError(f"the session {session.id!r} is shown already")
-        if inside.keeper is not None and not inside.keeper.kept_by(self.store):
+        if inside.keeper is not None and not inside.keeper.stores_in(self.store):
             raise LocalProtocolError(
                 "another store keeps the session: give it `store=` the runtime's, or none"
             )

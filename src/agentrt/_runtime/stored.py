@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from msgspec import Struct, structs
 
 from .._agents import Agent
-from .._journal.base import About, Place, Stored, plain
-from .._journal.keeper import StoreKeeper
+from .._journal.base import About, SessionClaim, Stored, plain
+from .._journal.keeper import Persist
 from .._journal.store import Store
 from .._limits import Limits
 from .._model.checkpoint import Checkpoints
@@ -28,7 +28,7 @@ class Again(Struct, frozen=True):
     """A stored session to continue."""
 
     session: str
-    place: Place
+    place: SessionClaim
     stored: Stored
 
     @property
@@ -97,8 +97,8 @@ async def conversation_with(
     ids: Callable[[], str],
     now: Callable[[], float],
     clock: Callable[[], float],
-) -> AsyncIterator[tuple[Conversation, StoreKeeper]]:
-    """Open a conversation and the keeper that stores it.
+) -> AsyncIterator[tuple[Conversation, Persist]]:
+    """Open a conversation, and a function that starts storing it.
 
     After the block all of it is stored, or storing was given up.
     """
@@ -128,5 +128,5 @@ async def conversation_with(
         named = stored.about.named
         shown.extend(conversation.restore(stored.events, ids=head.ids, named=named), 0)
         log.publish()
-    async with store.keeping(place, conversation, describe, shown, checkpoints) as keeper:
-        yield conversation, keeper
+    async with store.keeping(place, conversation, describe, shown, checkpoints) as persist:
+        yield conversation, persist

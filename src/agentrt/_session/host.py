@@ -39,7 +39,7 @@ from .turn_tasks import TurnTasks
 from .waiters import Waiters
 
 if TYPE_CHECKING:
-    from .._journal.keeper import StoreKeeper
+    from .._journal.keeper import Persist
 
 Service: TypeAlias = Callable[[ServiceRequested], Awaitable[Any]]
 """Answers one kind of request; an exception becomes an error answer."""
@@ -64,11 +64,11 @@ class SessionHost:
         standing: Standing,
         wall: Callable[[], float],
         clock: Callable[[], float],
-        keeper: StoreKeeper | None = None,
+        persist: Persist | None = None,
         tap: Tap | None = None,
     ) -> None:
-        """`keeper` stores the conversation's log, if given. `tap` also gets the reports of the
-        process's start.
+        """`persist` starts storing the conversation's log, if given; see `Store.keeping`. `tap`
+        also gets the reports of the process's start.
         """
         self.tap = Tap() if tap is None else tap
         self.tap.agent = conversation.agent.name
@@ -107,6 +107,8 @@ class SessionHost:
         self.nursery: ServiceNursery
         """The nursery of the tasks that outlive turns."""
         self.link: Link | None = None
+        self.keeper = None if persist is None else persist(self)
+        """Stores the log; None if the session is not stored."""
         self.core = SessionCore(
             conversation,
             limits=limits,
@@ -122,12 +124,6 @@ class SessionHost:
         self.scope = self.core.scope
         self.log = conversation.log
         self.log.shown.listen(self.waiters.wake)
-        self.keeper = keeper
-        if keeper is not None:
-            keeper.lost = self._store_lost
-            keeper.unseen = self.waiters.wake
-            keeper.stored = self.core.stored
-            keeper.read_on = self.core.reset_idle_timer
         self.handlers = Handlers(self._handler_ended)
         self.rate_limit: TenantRateLimit | None = None
         """Limits the rate of reading, shared with other sessions."""
@@ -683,12 +679,27 @@ class SessionHost:
         """Return True if a turn is over and its last events will never be shown."""
         return self.over(turn) and not self.shows(turn)
 
-    def _store_lost(self, error: AgentrtError) -> None:
+    # --- calls from the log's persister
+
+    def store_failed(self, error: AgentrtError) -> None:
+        """Handle that the session cannot be stored any more: see `PersistedSession`."""
         self.core.store_lost(error)
         self.waiters.wake()
         nursery: ServiceNursery | None = getattr(self, "nursery", None)  # not set before the start
         if isinstance(error, SessionMoved) and nursery is not None and not self.closed.is_set():
             nursery.start_soon(self._end)
+
+    def batch_hidden(self) -> None:
+        """Wake the waiting tasks, which get an error instead of the batch."""
+        self.waiters.wake()
+
+    def events_stored(self, last: int) -> None:
+        """Send the messages that waited until the events up to `last` are stored."""
+        self.core.stored(last)
+
+    def reading_resumed(self) -> None:
+        """Count the agent's silence from now on."""
+        self.core.reset_idle_timer()
 
     async def _end(self) -> None:
         with trio.CancelScope(shield=True):  # bounded by the shutdown ladder

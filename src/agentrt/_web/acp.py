@@ -30,28 +30,28 @@ from .._wire.lenient import lenient
 from . import commands as c
 from .acpeditor import Editor
 from .acpmessages import (
-    VERSION,
-    Authenticate,
-    CancelRequest,
-    Fork,
-    ForSession,
-    Initialize,
-    List,
+    ACP_VERSION,
+    AuthenticateParams,
+    CancelRequestParams,
+    ClientInitializeParams,
+    ExistingSessionParams,
+    ForkParams,
+    ListParams,
     Meta,
-    New,
-    Opened,
+    NewSessionParams,
     OurCalls,
-    Prompt,
-    SetMode,
-    SetModel,
-    SetOption,
-    Steer,
+    PromptParams,
+    SessionParams,
+    SetModelParams,
+    SetModeParams,
+    SetOptionParams,
+    SteerParams,
     answered,
     call,
     check_folders,
     failed,
 )
-from .acpquestions import Questions
+from .acpquestions import AcpQuestions
 from .acpupdates import Updates, mode_state, model_state, option_list
 from .answers import Fields, Refused, as_refusal
 from .elsewhere import AnySession, AnyTurn, Sessions, is_paused, new_id
@@ -59,7 +59,7 @@ from .feed import Feed
 from .foreign import ForeignViewer
 from .hub import Dialect, Hub
 from .operations import carry_out, fork_session, new_session
-from .refusal import Code
+from .refusal import CloseCode
 from .routing import is_elsewhere
 from .security import Role
 
@@ -75,7 +75,7 @@ CODES: Final = {
 }
 """Refusal codes as JSON-RPC error codes; all others are internal errors."""
 
-LISTED: Final = 200
+SESSIONS_PER_PAGE: Final = 200
 """Sessions on a page of `session/list`: the newest are on the first page."""
 
 STOP_REASONS: Final = {
@@ -124,7 +124,7 @@ class AcpViewer(ForeignViewer):
         self._sessions: dict[Feed, _Attached] = {}
         self._calls: OurCalls = rpc.OutstandingCalls()
         self._talks = Sessions(hub, lambda: self._client, self)
-        self._questions = Questions(
+        self._questions = AcpQuestions(
             self._talks, self._calls, lambda: answering(self._client.who, self.via)
         )
         self._editor = Editor(self._calls, self.reply)
@@ -146,7 +146,7 @@ class AcpViewer(ForeignViewer):
             why = "the first message must be `initialize`"
             if isinstance(said, rpc.JsonRpcRequest):
                 self._refuse(said.id, rpc.INVALID_REQUEST, why)
-            self.end(Code.OUT_OF_ORDER, why)
+            self.end(CloseCode.OUT_OF_ORDER, why)
         elif isinstance(said, rpc.JsonRpcResponse):
             take, _ = self._calls.take(said.id)
             if take is not None:
@@ -173,14 +173,16 @@ class AcpViewer(ForeignViewer):
                 given = lenient(params, wanted, left_out)
             except msgspec.ValidationError as error:
                 raise Refused("bad_request", f"{request.method}: wrong: {error}") from error
-            if left_out and wanted is not Initialize:  # half of it may mean something else
+            if (
+                left_out and wanted is not ClientInitializeParams
+            ):  # half of it may mean something else
                 raise Refused("bad_request", f"{request.method}: wrong: {', '.join(left_out)}")
             check_folders(request.method, given)
             act(self, id, given)
         except Exception as error:
             self._fail(id, as_refusal(error))
 
-    def _initialize(self, id: rpc.Id, params: Initialize) -> None:
+    def _initialize(self, id: rpc.Id, params: ClientInitializeParams) -> None:
         if self._greeted:
             raise Refused("bad_request", "`initialize` was said already")
         self._greeted = True
@@ -192,7 +194,7 @@ class AcpViewer(ForeignViewer):
         everything = {"image": True, "audio": True, "embeddedContext": True}
         self._answer(
             id,
-            protocolVersion=VERSION,
+            protocolVersion=ACP_VERSION,
             agentInfo={"name": "agentrt", "title": "agentrt", "version": __version__},
             authMethods=[LOGIN],
             agentCapabilities={
@@ -211,14 +213,14 @@ class AcpViewer(ForeignViewer):
             _meta={"steering": {"supported": True}, "agentrt": {"forkAt": True}},
         )
 
-    def _authenticate(self, id: rpc.Id, params: Authenticate) -> None:
+    def _authenticate(self, id: rpc.Id, params: AuthenticateParams) -> None:
         """Accept the agent's own login. It is checked only when an agent starts."""
         if params.method_id != LOGIN["id"]:
             raise Refused("bad_request", f"no way to log in is called {params.method_id!r}")
         self._hub.default_agent()  # raises if there is none
         self._answer(id)
 
-    def _new(self, id: rpc.Id, params: New) -> None:
+    def _new(self, id: rpc.Id, params: NewSessionParams) -> None:
         about = params.meta.agentrt if params.meta is not None else Meta()
         if about.agent in (None, self.defaults.agent):
             said = {name: value for name, value in asdict(about).items() if value is not None}
@@ -253,7 +255,7 @@ class AcpViewer(ForeignViewer):
             job = new_session(self._hub, self._client, command, params.mcp_servers)
             self._client.start(job, done, partial(self._fail, id))
 
-    def _load(self, id: rpc.Id, params: Opened) -> None:
+    def _load(self, id: rpc.Id, params: ExistingSessionParams) -> None:
         """Send the complete history, then the answer; later events follow as updates."""
 
         def load(feed: Feed) -> None:
@@ -261,14 +263,14 @@ class AcpViewer(ForeignViewer):
 
         self._know_as(id, params, load)
 
-    def _resume(self, id: rpc.Id, params: Opened) -> None:
+    def _resume(self, id: rpc.Id, params: ExistingSessionParams) -> None:
         def resume(feed: Feed) -> None:
             self._attach(feed, cwd=params.cwd, knows=True)
             self._answer(id, **self._settings(feed), _meta=_phase(feed))
 
         self._know_as(id, params, resume)
 
-    def _fork(self, id: rpc.Id, params: Fork) -> None:
+    def _fork(self, id: rpc.Id, params: ForkParams) -> None:
         """Open a fork of a session. The history that its agent repeats follows as updates."""
 
         def opened(fields: Fields) -> None:
@@ -291,7 +293,9 @@ class AcpViewer(ForeignViewer):
 
         self._find(id, params.session_id, fork)
 
-    def _know_as(self, id: rpc.Id, params: Opened, then: Callable[[Feed], None]) -> None:
+    def _know_as(
+        self, id: rpc.Id, params: ExistingSessionParams, then: Callable[[Feed], None]
+    ) -> None:
         """Call `_know` for a client that always sends the complete list of folders."""
         roots = params.additional_directories or []
         self._know(id, params.session_id, params.mcp_servers, roots, then)
@@ -360,7 +364,7 @@ class AcpViewer(ForeignViewer):
         self.follow(feed)
         return attached
 
-    def _list(self, id: rpc.Id, params: List) -> None:
+    def _list(self, id: rpc.Id, params: ListParams) -> None:
         def answer(others: Iterable[SessionInfo]) -> None:
             here = {info.session: info for info in self._hub.runtime.list()}
             known = [info for info in others if info.session not in here] + [*here.values()]
@@ -372,8 +376,8 @@ class AcpViewer(ForeignViewer):
                     why = f"no list goes on at {params.cursor!r}: begin without a cursor"
                     raise Refused("bad_request", why)
                 [end] = places
-            page = shown[max(0, end - LISTED) : end]
-            more = {"nextCursor": page[0].session} if end > LISTED else {}
+            page = shown[max(0, end - SESSIONS_PER_PAGE) : end]
+            more = {"nextCursor": page[0].session} if end > SESSIONS_PER_PAGE else {}
             self._answer(id, sessions=[_listed(info) for info in page], **more)
 
         elsewhere = self._hub.elsewhere
@@ -384,7 +388,7 @@ class AcpViewer(ForeignViewer):
             fail = partial(self._fail, id)
             self._client.start(look, lambda fields: answer(fields["sessions"]), fail)
 
-    def _prompt(self, id: rpc.Id, params: Prompt) -> None:
+    def _prompt(self, id: rpc.Id, params: PromptParams) -> None:
         def prompt(session: AnySession) -> None:
             if not params.prompt:
                 raise Refused("bad_request", "the prompt is empty")
@@ -397,7 +401,7 @@ class AcpViewer(ForeignViewer):
         opened = partial(self._talks.when_there, params.session_id, prompt, fail)
         self._find(id, params.session_id, opened)
 
-    def _steer(self, id: rpc.Id, params: Steer) -> None:
+    def _steer(self, id: rpc.Id, params: SteerParams) -> None:
         def steer(session: AnySession) -> None:
             if session.state.turn is not None and session.state.phase != "cancelling":
                 command = c.Prompt(
@@ -419,13 +423,13 @@ class AcpViewer(ForeignViewer):
         feed = self._hub.feed(session)
         return self._sessions.get(feed) or self._attach(feed, knows=True)
 
-    def _set_mode(self, id: rpc.Id, params: SetMode) -> None:
+    def _set_mode(self, id: rpc.Id, params: SetModeParams) -> None:
         self._change(id, c.SetMode(id=new_id(), session=params.session_id, mode=params.mode_id))
 
-    def _set_model(self, id: rpc.Id, params: SetModel) -> None:
+    def _set_model(self, id: rpc.Id, params: SetModelParams) -> None:
         self._change(id, c.SetModel(id=new_id(), session=params.session_id, model=params.model_id))
 
-    def _set_option(self, id: rpc.Id, params: SetOption) -> None:
+    def _set_option(self, id: rpc.Id, params: SetOptionParams) -> None:
         name, option, value = params.session_id, params.config_id, params.value
         modes = self._hub.feed(name).log.state.modes
         ours = modes is None or all(each.id != option for each in modes.options)
@@ -438,10 +442,10 @@ class AcpViewer(ForeignViewer):
             command = c.SetOption(id=new_id(), session=name, option=option, value=value)
         self._change(id, command, lambda: self._options(self._talks.get(name).modes))
 
-    def _close_session(self, id: rpc.Id, params: ForSession) -> None:
+    def _close_session(self, id: rpc.Id, params: SessionParams) -> None:
         self._change(id, c.CloseSession(id=new_id(), session=params.session_id))
 
-    def _delete(self, id: rpc.Id, params: ForSession) -> None:
+    def _delete(self, id: rpc.Id, params: SessionParams) -> None:
         """Delete a session. A session that does not exist counts as deleted."""
 
         def failed(error: Refused) -> None:
@@ -470,9 +474,9 @@ class AcpViewer(ForeignViewer):
             return
         try:
             if said.method == "session/cancel":
-                self._cancel(msgspec.convert(said.params, ForSession).session_id)
+                self._cancel(msgspec.convert(said.params, SessionParams).session_id)
             elif said.method == "$/cancel_request":
-                self._cancel_request(msgspec.convert(said.params, CancelRequest).request_id)
+                self._cancel_request(msgspec.convert(said.params, CancelRequestParams).request_id)
         except (msgspec.ValidationError, Refused):
             pass
 
@@ -615,20 +619,20 @@ class AcpViewer(ForeignViewer):
 _Act = Callable[[AcpViewer, rpc.Id, Any], None]
 
 _METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
-    "initialize": (Initialize, True, AcpViewer._initialize),
-    "authenticate": (Authenticate, True, AcpViewer._authenticate),
-    "session/new": (New, False, AcpViewer._new),
-    "session/load": (Opened, True, AcpViewer._load),
-    "session/resume": (Opened, True, AcpViewer._resume),
-    "session/fork": (Fork, False, AcpViewer._fork),
-    "session/list": (List, True, AcpViewer._list),
-    "session/prompt": (Prompt, False, AcpViewer._prompt),
-    "_session/steering": (Steer, False, AcpViewer._steer),
-    "session/set_mode": (SetMode, False, AcpViewer._set_mode),
-    "session/set_model": (SetModel, False, AcpViewer._set_model),
-    "session/set_config_option": (SetOption, False, AcpViewer._set_option),
-    "session/close": (ForSession, False, AcpViewer._close_session),
-    "session/delete": (ForSession, False, AcpViewer._delete),
+    "initialize": (ClientInitializeParams, True, AcpViewer._initialize),
+    "authenticate": (AuthenticateParams, True, AcpViewer._authenticate),
+    "session/new": (NewSessionParams, False, AcpViewer._new),
+    "session/load": (ExistingSessionParams, True, AcpViewer._load),
+    "session/resume": (ExistingSessionParams, True, AcpViewer._resume),
+    "session/fork": (ForkParams, False, AcpViewer._fork),
+    "session/list": (ListParams, True, AcpViewer._list),
+    "session/prompt": (PromptParams, False, AcpViewer._prompt),
+    "_session/steering": (SteerParams, False, AcpViewer._steer),
+    "session/set_mode": (SetModeParams, False, AcpViewer._set_mode),
+    "session/set_model": (SetModelParams, False, AcpViewer._set_model),
+    "session/set_config_option": (SetOptionParams, False, AcpViewer._set_option),
+    "session/close": (SessionParams, False, AcpViewer._close_session),
+    "session/delete": (SessionParams, False, AcpViewer._delete),
 }
 """For each method: its parameters, true if a viewer may call it, and its implementation."""
 

@@ -13,10 +13,10 @@ from .._errors import RequestError
 from .._model.content import JsonObject
 from .._session.interfaces import ClientGone
 from .._wire import jsonrpc as rpc
-from .acpmessages import Capabilities, FileSystem, OurCalls, call, unanswered
+from .acpmessages import Capabilities, FileSupport, OurCalls, call, unanswered
 
 
-class _Waiting:
+class _EditorCall:
     """A request that the client has not answered."""
 
     def __init__(self, session: str) -> None:
@@ -45,15 +45,15 @@ class Editor:
         """
         self._sessions: dict[str, str] = {}  # by terminal
         self._live: set[str] = set()
-        self._files = FileSystem()
+        self._files = FileSupport()
         self._runs = False
         self._calls = calls
         self._send = send
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _EditorCall] = {}
 
     def offer(self, offers: Capabilities) -> bool:
         """Note the client's abilities. Returns False if it has no files and no terminals."""
-        self._files = offers.fs or FileSystem()
+        self._files = offers.fs or FileSupport()
         self._runs = offers.terminal
         return self._runs or self._files.read_text_file or self._files.write_text_file
 
@@ -88,7 +88,7 @@ class Editor:
         return answer
 
     async def _ask(self, session: str, method: str, params: JsonObject) -> JsonObject:
-        waiting = _Waiting(session)
+        waiting = _EditorCall(session)
         number = self._calls.open(waiting.take)
         self._waiting[number] = waiting
         self._send(call(number, method, params))

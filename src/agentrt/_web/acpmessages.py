@@ -16,7 +16,7 @@ from .._wire import jsonrpc as rpc
 from .answers import Refused, pack
 from .commands import Name
 
-VERSION: Final = 1
+ACP_VERSION: Final = 1
 """The version of ACP."""
 
 
@@ -36,27 +36,27 @@ class _Metas(Struct):
     agentrt: Meta = msgspec.field(default_factory=Meta)
 
 
-class Form(Struct):
+class ElicitationSupport(Struct):
     """The kinds of elicitation that a client can show."""
 
     form: JsonObject | None = None
     url: JsonObject | None = None
 
 
-class ConfigOptions(Struct):
+class OptionSupport(Struct):
     """The kinds of options that a client can show."""
 
     boolean: JsonObject | None = None
 
 
-class SessionCapabilities(Struct, rename="camel"):
+class SessionSupport(Struct, rename="camel"):
     """The session features that a client supports."""
 
     notices: JsonObject | None = None
-    config_options: ConfigOptions | None = None
+    config_options: OptionSupport | None = None
 
 
-class FileSystem(Struct, rename="camel"):
+class FileSupport(Struct, rename="camel"):
     """The file operations that a client offers."""
 
     read_text_file: bool = False
@@ -66,9 +66,9 @@ class FileSystem(Struct, rename="camel"):
 class Capabilities(Struct):
     """The client's capabilities."""
 
-    elicitation: Form | None = None
-    session: SessionCapabilities | None = None
-    fs: FileSystem | None = None
+    elicitation: ElicitationSupport | None = None
+    session: SessionSupport | None = None
+    fs: FileSupport | None = None
     terminal: bool = False
 
     @property
@@ -83,33 +83,33 @@ class Capabilities(Struct):
         return options is not None and options.boolean is not None
 
 
-class ClientInfo(Struct, rename="camel"):
+class AcpClientInfo(Struct, rename="camel"):
     """The name and version that a client gives itself."""
 
     name: str = ""
     version: str = ""
 
 
-class Initialize(Struct, rename="camel"):
+class ClientInitializeParams(Struct, rename="camel"):
     """The parameters of `initialize`."""
 
     client_capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
-    client_info: ClientInfo | None = None
+    client_info: AcpClientInfo | None = None
 
 
-class Authenticate(Struct, rename="camel"):
+class AuthenticateParams(Struct, rename="camel"):
     """The parameters of `authenticate`."""
 
     method_id: str
 
 
-class ForSession(Struct, rename="camel"):
+class SessionParams(Struct, rename="camel"):
     """The parameters of a method for one session."""
 
     session_id: Name
 
 
-class Opened(ForSession):
+class ExistingSessionParams(SessionParams):
     """The parameters of a method for an existing session.
 
     `cwd`: the session's folder, according to the client. `mcp_servers`, `additional_directories`:
@@ -121,7 +121,7 @@ class Opened(ForSession):
     additional_directories: list[str] | None = None
 
 
-class Fork(Opened):
+class ForkParams(ExistingSessionParams):
     """The parameters of `session/fork`. `_meta.jetbrains.air.fork` names the message with which the
     fork ends, by its id for clients.
     """
@@ -137,7 +137,7 @@ class Fork(Opened):
         return found if isinstance(found, str) and found else None
 
 
-class New(Struct, rename="camel"):
+class NewSessionParams(Struct, rename="camel"):
     """The parameters of `session/new`."""
 
     cwd: str
@@ -150,7 +150,7 @@ def check_folders(method: str, given: Struct) -> None:
     """Raise `Refused` for a folder that is not an absolute path: it would be relative to the folder
     of this process, and the client may have a different one.
     """
-    if not isinstance(given, New | Opened):
+    if not isinstance(given, NewSessionParams | ExistingSessionParams):
         return
     named = [] if given.cwd is None else [("cwd", given.cwd)]
     named += [("additionalDirectories", folder) for folder in given.additional_directories or ()]
@@ -160,20 +160,20 @@ def check_folders(method: str, given: Struct) -> None:
             raise Refused("bad_request", why)
 
 
-class List(Struct):
+class ListParams(Struct):
     """The parameters of `session/list`. `cursor`: the `nextCursor` of the previous page."""
 
     cwd: str | None = None
     cursor: str | None = None
 
 
-class Prompt(ForSession, rename="camel"):
+class PromptParams(SessionParams, rename="camel"):
     """The parameters of `session/prompt`."""
 
     prompt: list[Block]
 
 
-class Steer(Prompt):
+class SteerParams(PromptParams):
     """A message for the running turn. `_meta.steering.idleBehavior` says what happens if no turn
     runs.
     """
@@ -188,26 +188,26 @@ class Steer(Prompt):
         return wanted != "promptRequired"
 
 
-class SetMode(ForSession, rename="camel"):
+class SetModeParams(SessionParams, rename="camel"):
     """The parameters of `session/set_mode`."""
 
     mode_id: Name
 
 
-class SetModel(ForSession, rename="camel"):
+class SetModelParams(SessionParams, rename="camel"):
     """The parameters of `session/set_model`."""
 
     model_id: Name
 
 
-class SetOption(ForSession, rename="camel"):
+class SetOptionParams(SessionParams, rename="camel"):
     """The parameters of `session/set_config_option`."""
 
     config_id: Name
     value: str | bool
 
 
-class CancelRequest(Struct, rename="camel"):
+class CancelRequestParams(Struct, rename="camel"):
     """The parameters of `$/cancel_request`."""
 
     request_id: int | str | None = None

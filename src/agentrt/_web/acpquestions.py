@@ -18,7 +18,7 @@ from .elsewhere import AnySession, Sessions
 from .feed import Feed
 
 
-class _Asked(Struct, frozen=True):
+class _SentQuestion(Struct, frozen=True):
     """A question that the client was asked. `form`: the client fills in a form or opens a page."""
 
     feed: Feed
@@ -26,7 +26,7 @@ class _Asked(Struct, frozen=True):
     form: bool
 
 
-class Questions:
+class AcpQuestions:
     """The questions to one client, in all its sessions."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Questions:
         """Forget the questions of a session."""
         self._open.pop(feed, None)
 
-    def _answered(self, asked: _Asked, said: rpc.JsonRpcResponse) -> None:
+    def _answered(self, asked: _SentQuestion, said: rpc.JsonRpcResponse) -> None:
         """Take the client's answer. An answer that fits no option, or a missing one, never counts
         as yes.
         """
@@ -83,7 +83,7 @@ class Questions:
 
     def _ask(self, feed: Feed, updates: Updates, ask: PermissionOpened) -> bytes:
         session, form = feed.log.session, self._fills(ask)
-        answered = partial(self._answered, _Asked(feed, ask.request, form))
+        answered = partial(self._answered, _SentQuestion(feed, ask.request, form))
         number = self._open[feed][ask.request] = self._calls.open(answered)
         if not form:
             options = [
@@ -109,7 +109,7 @@ class Questions:
         )
 
 
-def _take_answer(session: AnySession, asked: _Asked, result: JsonObject) -> bool:
+def _take_answer(session: AnySession, asked: _SentQuestion, result: JsonObject) -> bool:
     """Pass an answer to the session. Returns False if it is not an answer."""
     outcome, content = result.get("outcome"), result.get("content")
     if asked.form and result.get("action") == "accept":

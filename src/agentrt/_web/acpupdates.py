@@ -23,7 +23,7 @@ from .._model.events import (
     ToolCall,
 )
 from .._model.state import SessionState
-from .transcript import Reading, Transcript
+from .transcript import ItemIndex, ItemReader
 
 CHUNKS: Final = {
     "user": "user_message_chunk",
@@ -48,7 +48,7 @@ PRIORITIES: Final = frozenset(("high", "medium", "low"))
 WHOLE: Final = ("plan", "modes", "commands", "title", "usage")
 """Values of which a session has only one."""
 
-TAIL: Final = 16 * 1024
+RUNNING_OUTPUT_CHARS: Final = 16 * 1024
 """Maximum characters sent of a running tool's output: each update repeats them."""
 
 
@@ -73,7 +73,7 @@ class Updates:
 
     def __init__(
         self,
-        transcript: Transcript,
+        transcript: ItemIndex,
         prompts: Mapping[Any, Prompted],
         *,
         notices: bool = False,
@@ -87,7 +87,9 @@ class Updates:
         self._prompts = prompts
         self._notices = notices
         self._switches = switches
-        self._reading: Reading[JsonObject] = Reading(transcript, len(state.items) if knows else 0)
+        self._reading: ItemReader[JsonObject] = ItemReader(
+            transcript, len(state.items) if knows else 0
+        )
         self._met: set[str] = set()
         # Values as they were last sent. The initial modes are part of an answer.
         self._whole: dict[str, object] = {"modes": state.modes}
@@ -284,7 +286,7 @@ def _call(item: Item, tool: ToolCall, text: str, terminals: Mapping[str, str]) -
             text = ""
     # The client cannot access any other terminal.
     if text:
-        shown = text if item.status in TERMINAL else text[-TAIL:]
+        shown = text if item.status in TERMINAL else text[-RUNNING_OUTPUT_CHARS:]
         content.append({"type": "content", "content": {"type": "text", "text": shown}})
     call: JsonObject = {
         "title": tool.title or tool.name or tool.kind,

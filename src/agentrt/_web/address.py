@@ -11,7 +11,7 @@ from msgspec import Struct
 SECURE: Final = {"http": False, "ws": False, "https": True, "wss": True}
 
 
-class Address(Struct, frozen=True):
+class ServerAddress(Struct, frozen=True):
     """The address of a server. `place`: its host and port, as in a URL."""
 
     place: str
@@ -34,7 +34,7 @@ class Address(Struct, frozen=True):
         return f"{'wss' if self.secure else 'ws'}://{self.place}{path}"
 
 
-def address(url: str) -> Address:
+def address(url: str) -> ServerAddress:
     """Return the server of a URL, ignoring its path; HOST:PORT is enough. Raises `ValueError`."""
     wrong = f"{url!r} is no URL of a server, as in http://127.0.0.1:8000"
     try:
@@ -44,4 +44,4 @@ def address(url: str) -> Address:
         raise ValueError(f"{wrong}: {error}") from error
     if parts.scheme not in SECURE or not parts.hostname or "@" in parts.netloc:
         raise ValueError(wrong)
-    return Address(parts.netloc.lower(), SECURE[parts.scheme])
+    return ServerAddress(parts.netloc.lower(), SECURE[parts.scheme])

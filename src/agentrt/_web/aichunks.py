@@ -28,7 +28,7 @@ from .._model.content import (
 )
 from .._model.events import TERMINAL, Item, Notice, PermissionOpened, ToolCall
 from .._model.state import SessionState, TurnRecord
-from .transcript import Reading, Transcript
+from .transcript import ItemIndex, ItemReader
 
 Chunk: TypeAlias = JsonObject
 
@@ -41,7 +41,7 @@ REASONS: Final = {
 """Outcomes as finish reasons; all other outcomes are errors."""
 
 
-class _Part(Struct):
+class _ToolPart(Struct):
     """A tool part as the client shows it, and its step.
 
     `asked`: the id of its newest approval; `approved`: the answer to that. `own`: the client runs
@@ -56,12 +56,12 @@ class _Part(Struct):
     said: Any = None
 
 
-class Message:
+class TurnMessage:
     """One client's view of one turn. `owns` returns true if that client must run an item."""
 
     def __init__(
         self,
-        transcript: Transcript,
+        transcript: ItemIndex,
         turn: str,
         owns: Callable[[str], bool],
         parts: Iterable[JsonObject] | None = None,
@@ -73,7 +73,7 @@ class Message:
         """True when the stream is over because of a question or a tool that the client must run."""
         self._names = {"session": transcript.log.session, "turn": turn}
         self._transcript = transcript
-        self._reading: Reading[_Part] = Reading(transcript, transcript.start(turn))
+        self._reading: ItemReader[_ToolPart] = ItemReader(transcript, transcript.start(turn))
         self._owns = owns
         self._begun = False
         self._step = 0
@@ -185,7 +185,7 @@ class Message:
         own = item.status not in TERMINAL and self._owns(item.id)
         said = (tool.name, tool.title, tool.input, own)
         if part is None:
-            part = self._tools[item.id] = _Part(self._step, said=())
+            part = self._tools[item.id] = _ToolPart(self._step, said=())
         part.own = own
         fresh = part.said is not None and part.step == self._step  # the SDK does not change others
         if fresh and part.said != said and not part.asked and not part.over:
@@ -215,7 +215,7 @@ class Message:
             **({} if title is None else {"title": title}),
         )
 
-    def _close(self, item: Item, tool: ToolCall, part: _Part) -> None:
+    def _close(self, item: Item, tool: ToolCall, part: _ToolPart) -> None:
         ran = item.status in ("completed", "failed")  # it was allowed, whatever the client shows
         if item.status == "denied" or (part.asked and not part.approved and not ran):
             self._approve(item.id, part)
@@ -240,13 +240,13 @@ class Message:
             error = words or item.status
             self._say("tool-output-error", toolCallId=item.id, errorText=error)
 
-    def _approve(self, id: str, part: _Part) -> None:
+    def _approve(self, id: str, part: _ToolPart) -> None:
         """Show that no approval was needed, unless one was requested."""
         if part.asked is None:
             part.asked = approval = f"auto-{id}"
             self._say("tool-approval-request", approvalId=approval, toolCallId=id, isAutomatic=True)
 
-    def _answered(self, part: _Part, approved: bool, reason: str | None = None) -> None:
+    def _answered(self, part: _ToolPart, approved: bool, reason: str | None = None) -> None:
         """Show the answer to a question, if there was one and the answer was not sent yet."""
         if part.asked is not None and part.approved is not approved:
             part.approved = approved
@@ -276,12 +276,12 @@ class Message:
         # With metadata, because otherwise the SDK would not show that a step has begun.
         self._say("finish", finishReason="tool-calls", messageMetadata=self._names)
 
-    def _question(self, ask: PermissionOpened) -> _Part:
+    def _question(self, ask: PermissionOpened) -> _ToolPart:
         """Show a question at its tool, or at a part that stands in for one."""
         id = ask.item or ask.request
         part = self._tools.get(id)
         if part is None:
-            part = self._tools[id] = _Part(self._step, said=())
+            part = self._tools[id] = _ToolPart(self._step, said=())
             ours = {"agentrt": {"request": ask.request}}
             self._input(id, "question", ask.title, ask.detail, ours, theirs=True)
         if part.asked is not None and part.approved is None and self._is_open(part.asked):
@@ -340,7 +340,7 @@ class Message:
             asked = approval.get("id") if isinstance(approval, dict) else None
             over = isinstance(state, str) and state.startswith("output-")
             self._results |= over and not part.get("providerExecuted")
-            self._tools[id] = _Part(
+            self._tools[id] = _ToolPart(
                 self._step,
                 over=over,
                 asked=asked if isinstance(asked, str) else None,
@@ -359,12 +359,12 @@ class Message:
             self._texts[item] = self._texts.get(item, 0) + shown
 
 
-def replayed(transcript: Transcript, turn: str, kept: Iterable[JsonObject]) -> Iterator[Chunk]:
+def replayed(transcript: ItemIndex, turn: str, kept: Iterable[JsonObject]) -> Iterator[Chunk]:
     """Yield a finished turn from its beginning, in the stream of a later one.
 
     Its message is created again; `kept` are its parts that are not in the state.
     """
-    for chunk in Message(transcript, turn, lambda item: False).chunks():
+    for chunk in TurnMessage(transcript, turn, lambda item: False).chunks():
         if chunk["type"] not in ("abort", "error", "finish"):  # those would apply to the stream
             yield chunk
         if chunk["type"] == "start":

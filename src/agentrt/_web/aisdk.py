@@ -20,7 +20,7 @@ from .._session.core import When
 from .._session.origin import answering
 from .._wire.json import decode_strictly
 from . import commands as c
-from .aichunks import Chunk, Message, behind_replay, is_pending, replayed
+from .aichunks import Chunk, TurnMessage, behind_replay, is_pending, replayed
 from .answers import Fields, Refused, as_refusal, pack
 from .commands import ToolOffer
 from .elsewhere import AnySession, AnyTurn, Sessions, is_paused, stop
@@ -28,10 +28,10 @@ from .feed import Feed
 from .foreign import ForeignViewer
 from .hub import Dialect, Hub
 from .operations import carry_out
-from .refusal import Code
+from .refusal import CloseCode
 from .security import Role
 
-STREAMS: Final = 32
+MAX_STREAMS: Final = 32
 """Maximum requests of one connection that are answered at the same time: each may have to send a
 whole turn.
 """
@@ -43,7 +43,7 @@ PAUSED: Final = (
 """The error for a message that the client cannot resume."""
 
 
-class Answer(Struct):
+class ApprovalAnswer(Struct):
     """The part of an approval beyond yes and no: an option by its id or kind, the fields of a form,
     or a note for the agent.
     """
@@ -79,7 +79,7 @@ class Body(Struct):
     when: Literal["reject", "queue", "interrupt"] = "reject"
     abort: Literal["cancel", "detach"] = "cancel"
     stop: bool = False
-    answers: dict[str, Answer] = {}
+    answers: dict[str, ApprovalAnswer] = {}
 
 
 class UIMessage(Struct):
@@ -115,17 +115,17 @@ class Abort(Struct, tag_field="type", tag="abort", rename="camel"):
     request_id: str
 
 
-class _Head(Struct, rename="camel"):
+class _RequestHead(Struct, rename="camel"):
     request_id: Any = None
 
 
 _requests: Final[msgspec.json.Decoder[Send | Resume | Abort]] = msgspec.json.Decoder(
     Send | Resume | Abort
 )
-_heads: Final[msgspec.json.Decoder[_Head]] = msgspec.json.Decoder(_Head)
+_heads: Final[msgspec.json.Decoder[_RequestHead]] = msgspec.json.Decoder(_RequestHead)
 
 
-class _Stream(Struct, eq=False):
+class _TurnStream(Struct, eq=False):
     """The answer to one request: the chunks of a turn, once that has begun."""
 
     request: str
@@ -134,7 +134,7 @@ class _Stream(Struct, eq=False):
     """A turn that was sent on this connection, or the id of a turn."""
     stops: bool
     """True if the client's Stop cancels the turn."""
-    message: Message | None = None
+    message: TurnMessage | None = None
     sent: int = 0
     turns: dict[str, list[JsonObject]] = {}
     """The turns whose messages it contains, with the message parts that are not in the state."""
@@ -152,12 +152,12 @@ class AiViewer(ForeignViewer):
 
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, _TurnStream] = {}
         # Requests that wait for their session and were not stopped.
         self._opening: set[str] = set()
         # The newest finished streams: the client may have stopped one before reading all of it.
-        self._over: dict[str, _Stream] = {}
-        # Turns whose messages the client may show without their end, as in `_Stream.turns`.
+        self._over: dict[str, _TurnStream] = {}
+        # Turns whose messages the client may show without their end, as in `_TurnStream.turns`.
         self._unended: WeakKeyDictionary[Feed, dict[str, list[JsonObject]]] = WeakKeyDictionary()
         self._known = False
         self._talks = Sessions(hub, lambda: self._client, self)
@@ -174,8 +174,8 @@ class AiViewer(ForeignViewer):
         try:
             if request.request_id in self._streams:
                 raise Refused("bad_request", "two requests have the same id")
-            if len(self._streams) + len(self._opening) >= STREAMS:
-                raise Refused("limit", f"{STREAMS} requests of yours are answered already")
+            if len(self._streams) + len(self._opening) >= MAX_STREAMS:
+                raise Refused("limit", f"{MAX_STREAMS} requests of yours are answered already")
             if self.role == "controller":
                 self._introduce(request.body)
             if self._chat(request.id) is None and self._hub.runtime.is_shared:
@@ -206,7 +206,7 @@ class AiViewer(ForeignViewer):
         if isinstance(id, str):
             self._fail(id, Refused("bad_request", why))
         else:
-            self.end(Code.BAD_REQUEST, "no request of the AI SDK's WebSocketChatTransport")
+            self.end(CloseCode.BAD_REQUEST, "no request of the AI SDK's WebSocketChatTransport")
 
     def _fail(self, request: str, error: Refused) -> None:
         text = f"{error.message} ({error.code})"
@@ -364,7 +364,9 @@ class AiViewer(ForeignViewer):
         self._resolve(self._talks.get(feed.log.session), message, request.body.answers)
         self._stream(request, feed, message.id, message.parts)
 
-    def _resolve(self, session: AnySession, message: UIMessage, answers: dict[str, Answer]) -> None:
+    def _resolve(
+        self, session: AnySession, message: UIMessage, answers: dict[str, ApprovalAnswer]
+    ) -> None:
         """Carry out the answers and results in tool parts that are new; most parts are old."""
         for part in message.parts:
             state, call, approval = part.get("state"), part.get("toolCallId"), part.get("approval")
@@ -372,7 +374,7 @@ class AiViewer(ForeignViewer):
             if state == "approval-responded" and request in session.pending_permissions:
                 assert isinstance(approval, dict)
                 with answering(self._client.who, self.via):
-                    _answer(session, request, approval, answers.get(request, Answer()))
+                    _answer(session, request, approval, answers.get(request, ApprovalAnswer()))
             elif isinstance(call, str) and state in ("output-available", "output-error"):
                 failed = state == "output-error"
                 output = part.get("errorText") if failed else part.get("output")
@@ -430,16 +432,20 @@ class AiViewer(ForeignViewer):
         parts: Iterable[JsonObject] | None = None,
     ) -> None:
         stops = request.body.abort == "cancel"
-        stream = self._streams[request.request_id] = _Stream(request.request_id, feed, turn, stops)
+        stream = self._streams[request.request_id] = _TurnStream(
+            request.request_id, feed, turn, stops
+        )
         if parts is not None:
             stream.message = self._message(stream, parts)
         self.reply(pack(type="start", requestId=request.request_id))
         self._hub.arrived(self._client, feed.log.session)
         self.follow(feed)
 
-    def _message(self, stream: _Stream, parts: Iterable[JsonObject] | None = None) -> Message:
+    def _message(
+        self, stream: _TurnStream, parts: Iterable[JsonObject] | None = None
+    ) -> TurnMessage:
         session = stream.feed.log.session
-        return Message(
+        return TurnMessage(
             stream.feed.transcript,
             stream.turn_id,
             lambda item: self._talks.waits(session, item),
@@ -455,7 +461,7 @@ class AiViewer(ForeignViewer):
         if not any(stream.feed is feed for stream in self._streams.values()):
             self.unfollow(feed)
 
-    def _messages(self, stream: _Stream) -> Iterator[bytes]:
+    def _messages(self, stream: _TurnStream) -> Iterator[bytes]:
         request = stream.request
         turns = stream.feed.log.state.turns  # as shown: a stored turn begins before it is shown
         if not isinstance(stream.turn, str) and stream.turn.id not in turns:
@@ -477,11 +483,11 @@ class AiViewer(ForeignViewer):
                 unended[message.turn] = message.data
             self._over[request] = self._streams.pop(request)
             stream.message = None
-            for old in list(self._over)[:-STREAMS]:
+            for old in list(self._over)[:-MAX_STREAMS]:
                 del self._over[old]
             yield pack(type="end", requestId=request)
 
-    def _chunks(self, stream: _Stream) -> Iterator[Chunk]:
+    def _chunks(self, stream: _TurnStream) -> Iterator[Chunk]:
         """Yield the chunks of a stream that are due.
 
         First come the client's messages of earlier turns, as they ended, if it has left their
@@ -503,7 +509,7 @@ class AiViewer(ForeignViewer):
         stream.turns[message.turn] = message.data
 
 
-def _answer(session: AnySession, request: str, approval: JsonObject, said: Answer) -> None:
+def _answer(session: AnySession, request: str, approval: JsonObject, said: ApprovalAnswer) -> None:
     """Answer a question with the client's yes or no, and its further answer."""
     options = {
         each.kind: each.id

@@ -13,22 +13,22 @@ import trio
 from .._limits import Limits
 from .._logging import get_logger
 from .._nesting import bare_errors
-from .connection import Connection, Gone
+from .connection import Gone, ViewerConnection
 from .connections import Connections
 from .frames import Bucket, largest
-from .http import PIECE, BadRequest, Request, Response, check_target, read_form, response
+from .http import PIECE, BadRequest, HttpRequest, HttpResponse, check_target, read_form, response
 from .hub import Dialect
-from .refusal import Code, Refusal
+from .refusal import CloseCode, ConnectionRefusal
 from .security import Role
-from .stream import CHUNK
+from .stream import CHUNK_BYTES
 from .viewer import Viewer
 
 logger = get_logger("server")
 
 Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
+AsgiMessage: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
+Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 
 
 class Outbox:
@@ -36,14 +36,14 @@ class Outbox:
 
     A server may shield its sending (Hypercorn does), so a send to a client that does not read
     cannot be cancelled. Each send therefore runs as a task in `sender`, the nursery of the whole
-    request, and the connection waits at most `patience` seconds for each `CHUNK` of it.
+    request, and the connection waits at most `patience` seconds for each `CHUNK_BYTES` of it.
     """
 
     def __init__(self, send: Send, sender: trio.Nursery, patience: float) -> None:
         self._send = send
         self._sender = sender
         self._patience = patience
-        self._waiting: deque[Message] = deque()
+        self._waiting: deque[AsgiMessage] = deque()
         self._sending = False
         self._lost = False
         self._more = trio.Event()
@@ -53,7 +53,7 @@ class Outbox:
         """Queue a text message."""
         self.put_message({"type": "websocket.send", "text": text.decode()})
 
-    def put_message(self, message: Message) -> None:
+    def put_message(self, message: AsgiMessage) -> None:
         """Queue an ASGI message."""
         self._waiting.append(message)
         self._more.set()
@@ -82,7 +82,7 @@ class Outbox:
                 sent = trio.Event()
                 message = self._waiting.popleft()
                 self._sender.start_soon(self._send_one, message, sent)
-                chunks = 1 + len(message.get("text", "")) // CHUNK
+                chunks = 1 + len(message.get("text", "")) // CHUNK_BYTES
                 with trio.fail_after(chunks * self._patience):
                     await sent.wait()
                 if self._lost:
@@ -91,7 +91,7 @@ class Outbox:
             self._empty.set()
             self._empty = trio.Event()
 
-    async def _send_one(self, message: Message, sent: trio.Event) -> None:
+    async def _send_one(self, message: AsgiMessage, sent: trio.Event) -> None:
         try:
             await self._send(message)
         except Exception:  # the exception type depends on the server
@@ -100,7 +100,7 @@ class Outbox:
             sent.set()
 
 
-class AsgiConnection(Connection):
+class AsgiConnection(ViewerConnection):
     """A WebSocket whose socket belongs to another server."""
 
     def __init__(
@@ -137,9 +137,9 @@ class AsgiConnection(Connection):
         if text is None:
             return b""
         if len(text) > self._largest or len(text.encode()) > self._largest:
-            raise Refusal(Code.TOO_BIG, f"a message may have {self._largest} bytes")
+            raise ConnectionRefusal(CloseCode.TOO_BIG, f"a message may have {self._largest} bytes")
         if not self._frames.take(1, trio.current_time()):
-            raise Refusal(Code.TOO_MANY, "too many frames in too little time")
+            raise ConnectionRefusal(CloseCode.TOO_MANY, "too many frames in too little time")
         return text
 
     async def _look_after(self, viewer: Viewer) -> None:
@@ -150,7 +150,7 @@ class AsgiConnection(Connection):
     def _open(self) -> bool:
         return not self._gone
 
-    async def _say_goodbye(self, refusal: Refusal) -> None:
+    async def _say_goodbye(self, refusal: ConnectionRefusal) -> None:
         await trio.lowlevel.checkpoint()
         if not self._gone:
             self._outbox.put_message(
@@ -187,7 +187,7 @@ class AsgiHandler:
                 for error in group.exceptions:
                     logger.warning("a client was refused: %s", error)
                 self._count.refused += 1
-                await send({"type": "websocket.close", "code": int(Code.BAD_REQUEST)})
+                await send({"type": "websocket.close", "code": int(CloseCode.BAD_REQUEST)})
             except* Exception:
                 self._count.broken += 1
                 logger.exception("a connection broke")
@@ -216,17 +216,17 @@ class AsgiHandler:
             with site.downloads.place():
                 await self._respond(download, send)
 
-    async def _respond(self, answer: Response, send: Send) -> None:
+    async def _respond(self, answer: HttpResponse, send: Send) -> None:
         """Send a response. The client must accept each piece within the write deadline."""
         for message in _messages(answer):
             with trio.fail_after(self._limits.ws_write):
                 await send(message)
 
-    async def _read(self, scope: Scope, receive: Receive) -> Request:
+    async def _read(self, scope: Scope, receive: Receive) -> HttpRequest:
         """Return the request, including its form if it has one. Raises `BadRequest`."""
         return await read_form(self._request(scope), partial(_next_body, receive))
 
-    def _request(self, scope: Scope) -> Request:
+    def _request(self, scope: Scope) -> HttpRequest:
         path, outer = scope["path"], scope.get("root_path", "").rstrip("/")
         if outer and path.startswith(outer + "/"):  # some servers include it in the path
             path = path[len(outer) :]
@@ -241,7 +241,7 @@ class AsgiHandler:
         if protocols := scope.get("subprotocols"):
             headers = [each for each in headers if each[0] != "sec-websocket-protocol"]
             headers.append(("sec-websocket-protocol", ", ".join(protocols)))
-        return check_target(Request(scope.get("method", "GET"), target, tuple(headers)))
+        return check_target(HttpRequest(scope.get("method", "GET"), target, tuple(headers)))
 
     async def _web_socket(
         self, scope: Scope, receive: Receive, send: Send, sender: trio.Nursery
@@ -264,7 +264,7 @@ class AsgiHandler:
             await self._connections.serve(*admitted, dialect)
 
 
-def _messages(answer: Response) -> Iterator[Message]:
+def _messages(answer: HttpResponse) -> Iterator[AsgiMessage]:
     """Yield the ASGI messages of a response."""
     headers = [
         (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers

@@ -15,7 +15,7 @@ import trio
 from msgspec import Struct
 
 from .._errors import StoreUnavailable
-from .._journal.base import Answer
+from .._journal.base import CommandAnswer
 from .._journal.store import Store
 from .._model.content import JsonObject
 from .._runtime.runtime import Runtime
@@ -116,7 +116,7 @@ class Client:
         room: AnswerRoom,
         *,
         name: str | None,
-        answered: Iterable[Answer] = (),
+        answered: Iterable[CommandAnswer] = (),
     ) -> None:
         self.viewer: Viewer | None = None
         self.offers: dict[str, ToolOffer] = {}
@@ -233,13 +233,13 @@ class Client:
         fields: Fields = msgspec.json.decode(known.body)
         return {name: value for name, value in fields.items() if name not in ("type", "id", "ok")}
 
-    def answer_to(self, command: Command, fields: Fields) -> Answer | None:
+    def answer_to(self, command: Command, fields: Fields) -> CommandAnswer | None:
         """Return the answer to store for a command that was carried out, so that no other server
         repeats it. None if it cannot be sent again.
         """
         if self._name is None:
             return None
-        return Answer(self._name, command.id, digest_of(command), ack(command.id, fields))
+        return CommandAnswer(self._name, command.id, digest_of(command), ack(command.id, fields))
 
     def answer(self, id: str, frame: bytes) -> None:
         """Give the one answer to a command."""

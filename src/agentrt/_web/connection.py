@@ -22,7 +22,7 @@ from .._limits import Limits
 from .._logging import get_logger
 from .._nesting import bare_errors
 from .hub import Dialect
-from .refusal import Code, Refusal
+from .refusal import CloseCode, ConnectionRefusal
 from .viewer import Outlet, Viewer
 
 logger = get_logger("server")
@@ -48,13 +48,13 @@ class Outgoing(Outlet, Protocol):
         ...
 
 
-class Connection(ABC):
+class ViewerConnection(ABC):
     """A WebSocket from its handshake to its end."""
 
     def __init__(self, out: Outgoing, dialect: Dialect, limits: Limits) -> None:
         self.over = trio.Event()
         """Set at the end of `run`."""
-        self.refusal: Refusal | None = None
+        self.refusal: ConnectionRefusal | None = None
         """The reason why the server ends the connection; None if the client does."""
         self._limits = limits
         self._dialect = dialect
@@ -69,7 +69,10 @@ class Connection(ABC):
 
     @abstractmethod
     async def _message(self) -> str | bytes:
-        """Return the client's next message. Raises `Gone` after the last one, or `Refusal`."""
+        """Return the client's next message.
+
+        Raises `Gone` after the last one, `ConnectionRefusal` if the message is not accepted.
+        """
 
     @abstractmethod
     async def _look_after(self, viewer: Viewer) -> None:
@@ -81,10 +84,10 @@ class Connection(ABC):
         """True if the client is still connected."""
 
     @abstractmethod
-    async def _say_goodbye(self, refusal: Refusal) -> None:
+    async def _say_goodbye(self, refusal: ConnectionRefusal) -> None:
         """Send the close frame."""
 
-    def refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: ConnectionRefusal) -> None:
         """Close the connection and report the reason to the client. The first reason counts."""
         if self.refusal is None:
             self.refusal = refusal
@@ -141,19 +144,21 @@ class Connection(ABC):
             yield
         except Gone:
             self._closing.set()
-        except Refusal as refusal:
+        except ConnectionRefusal as refusal:
             self.refuse(refusal)
         except trio.TooSlowError:
             raise
         except Exception:
             logger.exception("a viewer's connection broke")
-            self.refuse(Refusal(Code.BROKEN, "a mistake of the server"))
+            self.refuse(ConnectionRefusal(CloseCode.BROKEN, "a mistake of the server"))
 
     async def _read(self, viewer: Viewer) -> None:
         while True:
             message = await self._message()
             if isinstance(message, bytes):
-                self.refuse(Refusal(Code.UNSUPPORTED, "messages are text, not binary"))
+                self.refuse(
+                    ConnectionRefusal(CloseCode.UNSUPPORTED, "messages are text, not binary")
+                )
                 return
             viewer.receive(message)
             await viewer.caught_up()

@@ -10,19 +10,19 @@ import trio
 
 from .._limits import Limits
 from .._logging import get_logger
-from .connection import Connection
+from .connection import ViewerConnection
 from .dialects import DIALECTS
 from .frames import Bucket
-from .http import BadRequest, Request
+from .http import BadRequest, HttpRequest
 from .hub import Dialect, Hub
 from .native import NATIVE
-from .refusal import Code, Refusal
+from .refusal import CloseCode, ConnectionRefusal
 from .security import Grant, Role
 from .site import Site
 
 logger = get_logger("server")
 
-GUESSES: Final = 10
+GUESSES_PER_S: Final = 10
 """Wrong tokens per second that are answered immediately. Each further one waits for a second, in
 one of the few places for connections that have not sent a token.
 """
@@ -36,10 +36,10 @@ class Connections:
         self.limits = limits
         self.count = site._statistics
         self._hub = hub
-        self._open: set[Connection] = set()
+        self._open: set[ViewerConnection] = set()
         self._by_role: Counter[Role] = Counter()
         self._by_tenant: Counter[str] = Counter()
-        self._guesses = Bucket(GUESSES, GUESSES)
+        self._guesses = Bucket(GUESSES_PER_S, GUESSES_PER_S)
 
     def dialect(self, path: str) -> Dialect:
         """Return the dialect of a path; if there is none, the one in which the refusal is sent."""
@@ -47,9 +47,9 @@ class Connections:
 
     async def let_in(
         self,
-        request: Request,
-        connect: Callable[[Role | None], Connection],
-    ) -> tuple[Connection, Grant] | None:
+        request: HttpRequest,
+        connect: Callable[[Role | None], ViewerConnection],
+    ) -> tuple[ViewerConnection, Grant] | None:
         """Admit a WebSocket request.
 
         Returns its connection and grant. Returns None if it was refused; the client knows the
@@ -57,49 +57,56 @@ class Connections:
         """
         try:
             if request.path not in DIALECTS:
-                raise Refusal(Code.BAD_REQUEST, f"WebSockets are at {', '.join(DIALECTS)}")
+                raise ConnectionRefusal(
+                    CloseCode.BAD_REQUEST, f"WebSockets are at {', '.join(DIALECTS)}"
+                )
             grant = self.site.admit(request)
             self._check_number(grant)
             return connect(grant.role), grant
-        except Refusal as refusal:
+        except ConnectionRefusal as refusal:
             self.refused(refusal)
-            if refusal.code is Code.UNAUTHORIZED:
+            if refusal.code is CloseCode.UNAUTHORIZED:
                 await self.slow_down()
             connection = connect(None)
             connection.refuse(refusal)
             await connection.run()
             return None
 
-    def refused(self, why: BadRequest | Refusal) -> None:
+    def refused(self, why: BadRequest | ConnectionRefusal) -> None:
         """Count and log a refused client."""
         self.count.refused += 1
         logger.warning("a client was refused: %s", why)
 
     def _check_number(self, grant: Grant) -> None:
         """Check the number of connections: viewers may take three quarters of the places, a tenant
-        as many as its limit. Raises `Refusal`.
+        as many as its limit. Raises `ConnectionRefusal`.
         """
         places = self.limits.ws_clients
         viewers = self._by_role["viewer"]
         few = grant.role == "viewer" and viewers >= places * 3 // 4
         if self.count.clients >= places or few:
-            raise Refusal(Code.TOO_MANY, f"{self.count.clients} clients are connected")
+            raise ConnectionRefusal(
+                CloseCode.TOO_MANY, f"{self.count.clients} clients are connected"
+            )
         tenant = grant.tenant
         if tenant is None or tenant.viewers is None:
             return
         there = self._by_tenant[tenant.name]
         if there >= tenant.viewers:
-            raise Refusal(
-                Code.TOO_MANY,
+            raise ConnectionRefusal(
+                CloseCode.TOO_MANY,
                 f"the tenant has {there} connections here, and may have {tenant.viewers}"
                 " (viewers): close one first",
             )
 
-    async def serve(self, connection: Connection, grant: Grant, dialect: Dialect) -> None:
-        """Serve a connection until either side ends it. Raises the errors of `Connection.run`."""
+    async def serve(self, connection: ViewerConnection, grant: Grant, dialect: Dialect) -> None:
+        """Serve a connection until either side ends it.
+
+        Raises the errors of `ViewerConnection.run`.
+        """
 
         def revoked() -> None:
-            connection.refuse(Refusal(Code.UNAUTHORIZED, "the token was revoked"))
+            connection.refuse(ConnectionRefusal(CloseCode.UNAUTHORIZED, "the token was revoked"))
 
         unsubscribe = grant.listen(revoked)
         self._open.add(connection)
@@ -123,7 +130,7 @@ class Connections:
             why = connection.refusal
             words = "it closed the connection" if why is None else why.reason
             logger.info("a client is gone: %s", words, extra=about)
-            if connection.refusal is not None and connection.refusal.code is Code.BROKEN:
+            if connection.refusal is not None and connection.refusal.code is CloseCode.BROKEN:
                 self.count.broken += 1
 
     async def slow_down(self) -> None:
@@ -136,7 +143,7 @@ class Connections:
         self.site.pending.cancel("shutdown")
         self.site.downloads.cancel("shutdown")
         for each in tuple(self._open):
-            each.refuse(Refusal(Code.SHUTDOWN, "the server ends"))
+            each.refuse(ConnectionRefusal(CloseCode.SHUTDOWN, "the server ends"))
         with trio.move_on_after(3 * self.limits.ws_close):
             for each in tuple(self._open):
                 await each.over.wait()

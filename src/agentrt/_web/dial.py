@@ -12,7 +12,7 @@ from trio_websocket import ConnectionRejected, HandshakeError, WebSocketConnecti
 from .._errors import AgentrtError
 from .._limits import Limits
 from .._process.websocket import open_websocket
-from .address import Address
+from .address import ServerAddress
 
 
 class Unreachable(AgentrtError):
@@ -23,7 +23,7 @@ class Unreachable(AgentrtError):
 
 @asynccontextmanager
 async def dial(
-    server: Address, path: str, token: str, limits: Limits
+    server: ServerAddress, path: str, token: str, limits: Limits
 ) -> AsyncIterator[WebSocketConnection]:
     """Connect to this path of a server.
 

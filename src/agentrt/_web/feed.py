@@ -17,48 +17,49 @@ from .._model.log import EventsExpired, Log
 from .._model.state import Snapshot
 from .._wire.json import encode_line
 from .answers import pack
-from .transcript import Transcript
+from .transcript import ItemIndex
 
-FRESH: Final = 100
+FRESH_EVENTS: Final = 100
 """Maximum age, in events, of a snapshot for an overtaken viewer. The later events follow in one
 frame.
 """
 
-EVENT: Final = 64
-FRAME: Final = 200
+SNAPSHOT_EVENT_BYTES: Final = 64
+EVENT_FRAME_BYTES: Final = 200
 """Bytes that an event adds to a snapshot, and bytes of its frame, as estimated without encoding
 it.
 """
 
 
-STALE: Final = 20_000
+STALE_EVENTS: Final = 20_000
 """Events after which the size of a snapshot is measured again, because it does not grow with
 them.
 """
 
-COUNT: Final = 100
-SIZE: Final = 32 * 1024
+BATCH_EVENTS: Final = 100
+BATCH_BYTES: Final = 32 * 1024
 """Maximum events and bytes of one batch: batches are eight times cheaper than single events, and
 larger ones gain nothing.
 """
 
-FRAME_COST: Final = 1e-5
-BYTE_COST: Final = 1e-9
+FRAME_COST_S: Final = 1e-5
+BYTE_COST_S: Final = 1e-9
 """Seconds that sending takes, per frame and per byte."""
 
-SHARE: Final = 10
-LEAST: Final = 0.004
-MOST: Final = 0.5
-GRACE: Final = 0.02
-"""Pacing of notifications, in seconds except `SHARE`.
+PACE_RATIO: Final = 10
+MIN_PACE_S: Final = 0.004
+MAX_PACE_S: Final = 0.5
+EARLY_S: Final = 0.02
+"""Pacing of notifications, in seconds except `PACE_RATIO`.
 
-A session's viewers pause for ten times the duration of notifying them, within `LEAST` and `MOST`,
-so notifying takes at most an eleventh of the time, however small the agent's messages are. Messages
-that are rarer than that are sent immediately, even if they come up to `GRACE` early.
+A session's viewers pause for ten times the duration of notifying them, within `MIN_PACE_S` and
+`MAX_PACE_S`, so notifying takes at most an eleventh of the time, however small the agent's messages
+are. Messages that are rarer than that are sent immediately, even if they come up to `EARLY_S`
+early.
 """
 
-HOLD: Final = 10.0
-PAUSE: Final = 0.02
+MAX_SNAPSHOT_WAIT_S: Final = 10.0
+AGENT_PAUSE_S: Final = 0.02
 """Seconds: the maximum time that an overtaken viewer waits for a pause, however large the session;
 and the length of a pause that suffices for a small session.
 """
@@ -67,7 +68,7 @@ Schedule: TypeAlias = Callable[[Callable[[float], None], float], None]
 """Schedules a call of a function at a time; the function gets the time."""
 
 
-class Follower(Protocol):
+class FeedFollower(Protocol):
     """A follower of sessions, as their feeds see it."""
 
     def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
@@ -79,10 +80,10 @@ class Feed:
 
     def __init__(self, log: Log, keep: int, schedule: Schedule) -> None:
         self.log = log
-        self.viewers: set[Follower] = set()
-        self.waiting: set[Follower] = set()
+        self.viewers: set[FeedFollower] = set()
+        self.waiting: set[FeedFollower] = set()
         """Viewers that know everything that was sent, and wait for more."""
-        self.overtaken: set[Follower] = set()
+        self.overtaken: set[FeedFollower] = set()
         """Viewers that are far behind, and wait for the agent to pause."""
         self.changed_at = self.left_at = -math.inf
         self.over = False
@@ -100,9 +101,9 @@ class Feed:
         self._head = pack(type="event", session=log.session, epoch=log.epoch)[:-1] + b',"seq":'
 
     @cached_property
-    def transcript(self) -> Transcript:
+    def transcript(self) -> ItemIndex:
         """The session's items, for viewers of other protocols."""
-        return Transcript(self.log)
+        return ItemIndex(self.log)
 
     def go_on(self, log: Log) -> None:
         """Switch to another log object of the session: it was only stored and is open now, or the
@@ -117,7 +118,7 @@ class Feed:
         self.changed_at = now
         if not self.waiting:
             return
-        due = max(self._due - GRACE, self._notified_at + LEAST)
+        due = max(self._due - EARLY_S, self._notified_at + MIN_PACE_S)
         if now >= due:
             self.notify(now)
         else:
@@ -133,31 +134,31 @@ class Feed:
 
     def charge(self, size: int, now: float) -> None:
         """Account for a frame of `size` bytes sent to a viewer."""
-        cost = (FRAME_COST + size * BYTE_COST) * SHARE
-        self._due = min(now + MOST, max(self._due, now) + cost)
+        cost = (FRAME_COST_S + size * BYTE_COST_S) * PACE_RATIO
+        self._due = min(now + MAX_PACE_S, max(self._due, now) + cost)
 
-    def has_to_wait(self, viewer: Follower, now: float) -> bool:
+    def has_to_wait(self, viewer: FeedFollower, now: float) -> bool:
         """True if a viewer that did not get everything in one frame must pause before the next. It
         need not while the agent pauses.
         """
-        if now - self.changed_at >= PAUSE:
+        if now - self.changed_at >= AGENT_PAUSE_S:
             return False
         self.waiting.add(viewer)
         self._schedule(self.notify, self._due)
         return True
 
-    def overtake(self, viewer: Follower, now: float) -> None:
+    def overtake(self, viewer: FeedFollower, now: float) -> None:
         """Note that a viewer is far behind. It is notified in the agent's next pause, or after a
         wait that is reasonable for the cost of a snapshot.
         """
         if not self.overtaken:
-            if self.log.seq - self._weight[0] > STALE:
+            if self.log.seq - self._weight[0] > STALE_EVENTS:
                 self.snapshot(None, now)
             self._overtaken_at = now
             self._schedule(self._look_for_pause, now + self._pause())
         self.overtaken.add(viewer)
 
-    def drop(self, viewer: Follower, now: float) -> None:
+    def drop(self, viewer: FeedFollower, now: float) -> None:
         """Remove a viewer."""
         self.left_at = now
         for each in (self.viewers, self.waiting, self.overtaken):
@@ -176,11 +177,11 @@ class Feed:
         """Seconds to wait rather than send a snapshot to every viewer. (One viewer needs as long to
         process a snapshot as sending it to ten takes.)
         """
-        return min(HOLD, self.weight * BYTE_COST * 10 * max(10, len(self.viewers)))
+        return min(MAX_SNAPSHOT_WAIT_S, self.weight * BYTE_COST_S * 10 * max(10, len(self.viewers)))
 
     def _pause(self) -> float:
         """Seconds for which the session must be silent before its viewers get a snapshot."""
-        return max(PAUSE, self._hold() / 50)
+        return max(AGENT_PAUSE_S, self._hold() / 50)
 
     # --- frames
 
@@ -195,11 +196,11 @@ class Feed:
     def weight(self) -> int:
         """The approximate size of a snapshot in bytes."""
         seq, size = self._weight
-        return size + (self.log.seq - seq) * EVENT
+        return size + (self.log.seq - seq) * SNAPSHOT_EVENT_BYTES
 
     def long(self, seq: int) -> bool:
         """True if a snapshot would be smaller than the events after `seq`."""
-        return self.weight < (self.log.seq - seq) * FRAME
+        return self.weight < (self.log.seq - seq) * EVENT_FRAME_BYTES
 
     def keeps(self, seq: int) -> bool:
         """True if the events after `seq` are still kept."""
@@ -231,13 +232,13 @@ class Feed:
             if seq is None or not self.keeps(seq):
                 return None
             parts: list[bytes] = []
-            known, _ = self.take(seq, parts, COUNT, SIZE)
+            known, _ = self.take(seq, parts, BATCH_EVENTS, BATCH_BYTES)
             if known != self.log.seq or not parts:
                 return None
             text = parts[0] if len(parts) == 1 else b"[" + b",".join(parts) + b"]"
             self._common = (seq, known, text)
         text = self._common[2]
-        self._due += (FRAME_COST + len(text) * BYTE_COST) * SHARE
+        self._due += (FRAME_COST_S + len(text) * BYTE_COST_S) * PACE_RATIO
         return text
 
     def snapshot(self, seq: int | None, now: float) -> tuple[int, bytes]:
@@ -248,7 +249,7 @@ class Feed:
         """
         if self._snapshot is not None and seq is not None:
             known, made, frame = self._snapshot
-            fresh = known >= max(self.log.seq - FRESH, self._first - 1)
+            fresh = known >= max(self.log.seq - FRESH_EVENTS, self._first - 1)
             if known > seq and (fresh or now - made < self._pause()):
                 return known, frame
         elif self._snapshot is not None and self._snapshot[0] == self.log.seq:

@@ -10,16 +10,16 @@ import trio
 
 from .._listing import FILES, likeliest, walk
 
-OFFERED: Final = 50
+MAX_OFFERED_FILES: Final = 50
 """Maximum files in one answer."""
 
-FRESH: Final = 5.0
+LISTING_REUSE_S: Final = 5.0
 """Seconds for which a listing is reused: people type a name letter by letter."""
 
-PATIENCE: Final = 2.0
+LISTING_TIMEOUT_S: Final = 2.0
 """Seconds that a listing may take; it then contains the files found so far."""
 
-KEPT: Final = 4
+MAX_CACHED_LISTINGS: Final = 4
 """Maximum listings that are kept, each of up to some megabytes."""
 
 
@@ -27,7 +27,7 @@ class _Late(Exception):
     """A listing takes too long."""
 
 
-class Files:
+class FileFinder:
     """Lists folders, one at a time, in a thread that ends when the caller is cancelled."""
 
     def __init__(self) -> None:
@@ -41,18 +41,18 @@ class Files:
         """
         async with self._listing:  # the next letter waits for the first letter's listing
             known = self._known.get(folder)
-            if known is None or trio.current_time() - known[0] >= FRESH:
+            if known is None or trio.current_time() - known[0] >= LISTING_REUSE_S:
                 listed = await trio.to_thread.run_sync(_list, folder)
                 self._known[folder] = known = (trio.current_time(), *listed)
                 self._known.move_to_end(folder)
-                while len(self._known) > KEPT:
+                while len(self._known) > MAX_CACHED_LISTINGS:
                     self._known.popitem(last=False)
         _, files, complete = known
-        return likeliest(files, words, OFFERED), complete
+        return likeliest(files, words, MAX_OFFERED_FILES), complete
 
 
 def _list(folder: str) -> tuple[list[str], bool]:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + LISTING_TIMEOUT_S
 
     def alive() -> None:
         trio.from_thread.check_cancelled()

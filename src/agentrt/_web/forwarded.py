@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from .._errors import LimitExceeded, SessionClosed, SessionElsewhere, SessionMoved
-from .._journal.base import Command as Row
+from .._journal.base import StoredCommand as Row
 from . import commands as c
 from .answers import Refused, ack, as_refusal, refusal
 from .client import NOT_HERE, Client

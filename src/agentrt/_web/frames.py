@@ -8,12 +8,12 @@ import struct
 from typing import Final
 
 from .._limits import Limits
-from .refusal import Code, Refusal
+from .refusal import CloseCode, ConnectionRefusal
 from .security import Role
 
-TEXT: Final = 0x1
-CLOSE: Final = 0x8
-FIN: Final = 0x80
+TEXT_OPCODE: Final = 0x1
+CLOSE_OPCODE: Final = 0x8
+FIN_BIT: Final = 0x80
 EXTENDED: Final = {126: 2, 127: 8}
 """Length codes that announce an extended length, and the number of its bytes."""
 
@@ -23,10 +23,10 @@ def head(size: int) -> bytes:
     frame's bytes are the same for all recipients.
     """
     if size < 126:
-        return bytes((FIN | TEXT, size))
+        return bytes((FIN_BIT | TEXT_OPCODE, size))
     if size < 1 << 16:
-        return struct.pack("!BBH", FIN | TEXT, 126, size)
-    return struct.pack("!BBQ", FIN | TEXT, 127, size)
+        return struct.pack("!BBH", FIN_BIT | TEXT_OPCODE, 126, size)
+    return struct.pack("!BBQ", FIN_BIT | TEXT_OPCODE, 127, size)
 
 
 def largest(limits: Limits, role: Role | None) -> int:
@@ -74,14 +74,15 @@ class Meter:
         self._head = b""  # an incomplete header
 
     def feed(self, data: bytes, now: float) -> None:
-        """Take the next bytes of the stream. Raises `Refusal` if they must not be parsed; later
-        bytes are ignored then.
+        """Take the next bytes of the stream.
+
+        Raises `ConnectionRefusal` if they must not be parsed; later bytes are ignored then.
         """
         if self._refused:
             return
         try:
             self._feed(self._head + data, now)
-        except Refusal:
+        except ConnectionRefusal:
             self._refused = True
             raise
 
@@ -103,14 +104,14 @@ class Meter:
             if extended:
                 length = int.from_bytes(data[at + 2 : at + 2 + extended], "big")
             frames += 1
-            if first & 0x0F < CLOSE:
+            if first & 0x0F < CLOSE_OPCODE:
                 self._message += length
                 if self._message > self._largest:
                     limit = f"a message may have {self._largest} bytes"
-                    raise Refusal(Code.TOO_BIG, limit)
-                if first & FIN:
+                    raise ConnectionRefusal(CloseCode.TOO_BIG, limit)
+                if first & FIN_BIT:
                     self._message = 0
             at, self._payload = start, length
         self._head = data[at:]
         if not self._frames.take(frames, now):
-            raise Refusal(Code.TOO_MANY, "too many frames in too little time")
+            raise ConnectionRefusal(CloseCode.TOO_MANY, "too many frames in too little time")

@@ -2,7 +2,7 @@
 close.
 
 h11 reads every request first. wsproto only gets handshakes that were found valid, with headers made
-here (`Request.handshake`).
+here (`HttpRequest.handshake`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from .._limits import Limits
 
-FORM: Final = 4096
+MAX_FORM_BYTES: Final = 4096
 """Maximum bytes of a form's fields."""
 
 FORM_TYPE: Final = (b"content-type", b"application/x-www-form-urlencoded")
@@ -39,7 +39,7 @@ _FORM_TYPE: Final = tuple(part.decode() for part in FORM_TYPE)
 
 TOO_MUCH: Final = "a request here has no body"
 
-HEAD: Final = 16 * 1024
+MAX_HEAD_BYTES: Final = 16 * 1024
 """Maximum bytes of a request's head; browsers send 1 to 2 KiB."""
 
 PIECE: Final = 16 * 1024
@@ -97,7 +97,7 @@ class BadRequest(Exception):
         self.status = status
 
 
-class Request(Struct, frozen=True):
+class HttpRequest(Struct, frozen=True):
     """One request. `rest`: bytes that the client has already sent after it."""
 
     method: str
@@ -175,7 +175,7 @@ class Request(Struct, frozen=True):
         ]
 
 
-async def read_request(stream: trio.abc.Stream) -> Request | None:
+async def read_request(stream: trio.abc.Stream) -> HttpRequest | None:
     """Read the one request of a connection. Only a form has a body.
 
     Returns None if the connection ends before the request is complete. Raises `BadRequest`.
@@ -183,7 +183,7 @@ async def read_request(stream: trio.abc.Stream) -> Request | None:
     """
     import h11  # import only when serving
 
-    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
     head: h11.Request | None = None
     body = b""
     while True:
@@ -197,11 +197,13 @@ async def read_request(stream: trio.abc.Stream) -> Request | None:
             rest, _ = connection.trailing_data
             return _request(head, rest, body)
         elif (
-            isinstance(event, h11.Data) and _has_form(head) and len(body) + len(event.data) <= FORM
+            isinstance(event, h11.Data)
+            and _has_form(head)
+            and len(body) + len(event.data) <= MAX_FORM_BYTES
         ):
             body += event.data
         elif event is h11.NEED_DATA and (head is None or _has_form(head)):
-            connection.receive_data(bytes(await stream.receive_some(HEAD)))
+            connection.receive_data(bytes(await stream.receive_some(MAX_HEAD_BYTES)))
         elif isinstance(event, h11.ConnectionClosed):
             return None
         else:
@@ -212,14 +214,14 @@ def _has_form(head: h11.Request | None) -> bool:
     return head is not None and head.method == b"POST" and FORM_TYPE in list(head.headers)
 
 
-def _request(head: h11.Request, rest: bytes, body: bytes) -> Request:
+def _request(head: h11.Request, rest: bytes, body: bytes) -> HttpRequest:
     headers = tuple((key.decode("ascii"), value.decode("latin-1")) for key, value in head.headers)
     return check_target(
-        Request(head.method.decode("ascii"), head.target.decode("ascii"), headers, rest, body)
+        HttpRequest(head.method.decode("ascii"), head.target.decode("ascii"), headers, rest, body)
     )
 
 
-def check_target(request: Request) -> Request:
+def check_target(request: HttpRequest) -> HttpRequest:
     """Return the request. Raises `BadRequest` if its target is not a path."""
     if not request.target.startswith("/") or request.target.startswith("//"):
         raise BadRequest(400, "the target must be a path")
@@ -227,24 +229,24 @@ def check_target(request: Request) -> Request:
 
 
 async def read_form(
-    request: Request, next_bytes: Callable[[], Awaitable[tuple[bytes, bool]]]
-) -> Request:
+    request: HttpRequest, next_bytes: Callable[[], Awaitable[tuple[bytes, bool]]]
+) -> HttpRequest:
     """Read the body of a request, for a connection that is read by another server.
 
     `next_bytes` returns a piece, and true if there are more. Only a form has a body. Returns the
     request with its body. Raises `BadRequest`.
     """
     form = request.method == "POST" and (_FORM_TYPE in request.headers)
-    body, more = b"", request.method not in ("GET", "HEAD")
+    body, more = b"", request.method not in ("GET", "MAX_HEAD_BYTES")
     while more:
         data, more = await next_bytes()
         body += data
-        if len(body) > (FORM if form else 0):
+        if len(body) > (MAX_FORM_BYTES if form else 0):
             raise BadRequest(413, TOO_MUCH)
     return structs.replace(request, body=body)
 
 
-class Response(Struct, frozen=True):
+class HttpResponse(Struct, frozen=True):
     """A whole response. For a HEAD request, `body` is shorter than the headers say."""
 
     status: int
@@ -270,7 +272,7 @@ def response(
     cache: str = "no-store",
     head_only: bool = False,
     form: bool = False,
-) -> Response:
+) -> HttpResponse:
     """Create a response with the common headers. `form`: it contains a form."""
     data = body.encode() if isinstance(body, str) else body
     every = (
@@ -282,10 +284,10 @@ def response(
             for name, value in (*SECURITY_HEADERS, *headers)
         ),
     )
-    return Response(status, every, b"" if head_only else data)
+    return HttpResponse(status, every, b"" if head_only else data)
 
 
-async def send_response(stream: trio.abc.Stream, answer: Response, limits: Limits) -> None:
+async def send_response(stream: trio.abc.Stream, answer: HttpResponse, limits: Limits) -> None:
     """Send a response, and read until the client has closed: unread data would reset the
     connection, and the response could be lost.
 
@@ -304,14 +306,14 @@ async def send_response(stream: trio.abc.Stream, answer: Response, limits: Limit
                 pass
 
 
-class File(Struct, frozen=True):
+class PageFile(Struct, frozen=True):
     """A file of the page. `digest` identifies its content."""
 
     type: str
     body: bytes
     digest: str
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: HttpRequest) -> HttpResponse:
         """Return the file, compressed if the browser accepts that, or 304 if the browser has it."""
         accepted = [each.partition(";") for each in request.listed("accept-encoding")]
         packed = any(
@@ -325,11 +327,12 @@ class File(Struct, frozen=True):
             _packed(self.body) if packed else self.body,
             type=self.type,
             headers=(
-                *(("ETag", tag), ("Vary", "Accept-Encoding")),
+                ("ETag", tag),
+                ("Vary", "Accept-Encoding"),
                 *((("Content-Encoding", "gzip"),) if packed else ()),
             ),
             cache="private, no-cache",  # revalidate: a newer server has newer files
-            head_only=known or request.method == "HEAD",
+            head_only=known or request.method == "MAX_HEAD_BYTES",
         )
 
 
@@ -342,7 +345,7 @@ _REFUSED: Final = re.compile(r" *q *= *0(\.0*)? *")
 """Matches the weight of an encoding that the browser does not accept."""
 
 
-def load_page(folder: Traversable | None = None) -> dict[str, File]:
+def load_page(folder: Traversable | None = None) -> dict[str, PageFile]:
     """Load the files of the page.
 
     Returns them by path; nothing else is served. `folder`: by default the package's, which may be
@@ -356,7 +359,7 @@ def load_page(folder: Traversable | None = None) -> dict[str, File]:
         kind = _TYPES.get(PurePosixPath(path).suffix)
         if kind is not None:
             body = file.read_bytes()
-            files[f"/page{path}"] = File(kind, body, hashlib.sha256(body).hexdigest()[:32])
+            files[f"/page{path}"] = PageFile(kind, body, hashlib.sha256(body).hexdigest()[:32])
     files["/"] = files["/page/index.html"]
     return files
 

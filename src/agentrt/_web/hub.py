@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from .._agents import AgentInfo
 from .._errors import SessionNotFound, StoreError, StoreUnavailable
-from .._journal.base import Answer, StoreStatus
+from .._journal.base import CommandAnswer, StoreStatus
 from .._limits import Tenant
 from .._logging import get_logger
 from .._model.log import Log
@@ -29,13 +29,13 @@ from .._runtime.runtime import Runtime
 from .._session.session import Session, host_of
 from .answers import Fields, Refused, pack
 from .client import AnswerRoom, Client, Done, Fail
-from .feed import BYTE_COST, FRAME_COST, MOST, SHARE, Feed
-from .files import Files
+from .feed import BYTE_COST_S, FRAME_COST_S, MAX_PACE_S, PACE_RATIO, Feed
+from .files import FileFinder
 from .folders import Folders
-from .refusal import Code
+from .refusal import CloseCode
 from .security import Role
 from .viewer import Viewer
-from .wires import Wires
+from .wires import LiveTraces
 
 logger = get_logger("server")
 
@@ -100,8 +100,8 @@ class Hub:
     ) -> None:
         self.runtime = runtime
         self.folders = folders or Folders()
-        self.files = Files()
-        self.wires = Wires(runtime)
+        self.files = FileFinder()
+        self.wires = LiveTraces(runtime)
         self.limits = runtime.limits
         self.viewers: dict[Viewer, Client | None] = {}
         """All viewers, each with its client once that is known."""
@@ -176,7 +176,7 @@ class Hub:
         for hub in self._tenants.values():
             hub.close(reason)
         for viewer in list(self.viewers):
-            viewer.end(Code.SHUTDOWN, reason)
+            viewer.end(CloseCode.SHUTDOWN, reason)
         for stop in (*self._stop_listening, *self._listening.values()):
             stop()
         # Commands that were received earlier may still run, and drop sessions without viewers.
@@ -526,8 +526,8 @@ class Hub:
             self._schedule(self._send_list, self._list_due)
 
     def _send_list(self, now: float) -> None:
-        cost = (FRAME_COST + len(self.list_frame()) * BYTE_COST) * len(self.viewers)
-        self._list_due = now + min(MOST, max(LIST, SHARE * cost))
+        cost = (FRAME_COST_S + len(self.list_frame()) * BYTE_COST_S) * len(self.viewers)
+        self._list_due = now + min(MAX_PACE_S, max(LIST, PACE_RATIO * cost))
         for viewer in list(self.viewers):
             viewer.list_changed()
 
@@ -558,7 +558,7 @@ class Hub:
         """Return the client of a viewer. A client's new connection replaces an older one."""
         client = self.client(viewer.role, None if token is None else self._prefix + token)
         if client.viewer is not None:
-            client.viewer.end(Code.REPLACED, "this client has connected again")
+            client.viewer.end(CloseCode.REPLACED, "this client has connected again")
             client.leave()
         client.viewer = viewer
         self.viewers[viewer] = client
@@ -577,7 +577,7 @@ class Hub:
             self._forget_oldest()
         return client
 
-    def _holds(self, answer: Answer) -> bool:
+    def _holds(self, answer: CommandAnswer) -> bool:
         """True if an earlier server's answer is still valid. A session that was opened and never
         had a turn ended with that server and must be opened again.
         """

@@ -15,17 +15,17 @@ from . import commands as c
 from .answers import Fields, Refused, ack, as_refusal, pack, refusal
 from .client import Client
 from .commands import Beat, Hello, Malformed, decode
-from .feed import COUNT, SIZE, Feed
+from .feed import BATCH_BYTES, BATCH_EVENTS, Feed
 from .frames import largest
 from .hub import Dialect, Hub
 from .operations import carry_out
-from .refusal import Code
+from .refusal import CloseCode
 from .security import Role
 from .viewer import Outlet, Viewer
 
 logger = get_logger("server")
 
-FAR: Final = 2000
+OVERTAKEN_EVENTS: Final = 2000
 """Events by which a viewer may be behind the log. A viewer further behind is *overtaken*: it is
 better sent a snapshot than the missed events, and best when the agent pauses, because otherwise the
 snapshot would be outdated before it is sent.
@@ -253,7 +253,7 @@ class NativeViewer(Viewer):
         if (command := self._looks_back.pop(feed, None)) is not None:
             self.reply(self._history(feed, command))
 
-    def end(self, code: Code, reason: str) -> None:
+    def end(self, code: CloseCode, reason: str) -> None:
         for feed in list(self._looks_back):
             self.unfollow(feed)
         super().end(code, reason)
@@ -301,7 +301,7 @@ class NativeViewer(Viewer):
                 frame = self._frame()
             except Exception:
                 logger.exception("a viewer's frame could not be made")
-                self.end(Code.BROKEN, "a mistake of the server")
+                self.end(CloseCode.BROKEN, "a mistake of the server")
                 return
             if frame is not None:
                 outlet.put(frame)
@@ -317,7 +317,7 @@ class NativeViewer(Viewer):
             for feed, seq in self._places.items():
                 if seq != feed.log.seq and self in feed.waiting:
                     self._changed.setdefault(feed, False)
-        while self._replies and len(parts) < COUNT:
+        while self._replies and len(parts) < BATCH_EVENTS:
             parts.append(self.next_reply())
         if self._list_changed and not self._replies:
             self._list_changed = False
@@ -337,11 +337,11 @@ class NativeViewer(Viewer):
         now = trio.current_time()
         size = sum(map(len, parts))
         for feed, overtaken in list(self._changed.items()):
-            if size >= SIZE or len(parts) >= COUNT:
+            if size >= BATCH_BYTES or len(parts) >= BATCH_EVENTS:
                 break
             del self._changed[feed]
             seq, newest = self._places[feed], feed.log.seq
-            if seq is not None and newest - seq > FAR and not overtaken:
+            if seq is not None and newest - seq > OVERTAKEN_EVENTS and not overtaken:
                 feed.overtake(self, now)
                 continue
             if seq != newest:
@@ -368,11 +368,11 @@ class NativeViewer(Viewer):
         Returns the number that the client knows then. `far`: the viewer was overtaken there.
         """
         if seq is not None and feed.keeps(seq) and not (far and feed.long(seq)):
-            known, size = feed.take(seq, parts, COUNT - len(parts), SIZE - size)
+            known, size = feed.take(seq, parts, BATCH_EVENTS - len(parts), BATCH_BYTES - size)
         else:
             known, frame = feed.snapshot(seq, now)
             size = len(frame)
-            if parts and size > SIZE:
+            if parts and size > BATCH_BYTES:
                 return seq  # alone in the next frame, so that it is not copied
             parts.append(frame)
         feed.charge(size, now)

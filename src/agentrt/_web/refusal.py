@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class Code(IntEnum):
+class CloseCode(IntEnum):
     """Codes of the close frame. The 44xx codes are agentrt's, the others the protocol's own."""
 
     BAD_REQUEST = 4400
@@ -34,7 +34,7 @@ class Code(IntEnum):
     """The first message is not the one that the dialect requires."""
 
 
-class Refusal(Exception):
+class ConnectionRefusal(Exception):
     """The connection must end: `code` for programs, `reason` for people."""
 
     def __init__(self, code: int, reason: str) -> None:

@@ -18,12 +18,12 @@ from .._model.content import JsonObject
 from .._wire import jsonrpc as rpc
 from .._wire.json import decode_strictly
 from .acpmessages import Meta, failed
-from .stdio import Over, Peer
+from .stdio import PeerClosed, StdioPeer
 
 LOST: Final = "the server is gone"
 
 
-class Relay(Peer):
+class AcpRelay(StdioPeer):
     """Forwards messages between a client and a server. `defaults`: values for the client's sessions
     that it does not set itself.
     """
@@ -126,11 +126,11 @@ class Relay(Peer):
     def _end(self) -> None:
         """Handle the end of the server: fail the open requests, then end."""
         if self._leaving:
-            raise Over
+            raise PeerClosed
         closed = self._socket.closed
         reason = closed.reason if closed is not None and closed.reason else LOST
         if not self._open:
-            raise Over(reason)
+            raise PeerClosed(reason)
         for id in self._open:
             self._say(failed(id, rpc.INTERNAL_ERROR, reason))
         self._open.clear()

@@ -13,7 +13,7 @@ import trio
 from msgspec import Struct
 
 from .._errors import StoreError
-from .._journal.base import Command as Row
+from .._journal.base import StoredCommand as Row
 from .._journal.port import Answered, Port, Reused
 from .._limits import Tenant
 from .._logging import get_logger

@@ -31,10 +31,10 @@ from .._limits import Tenant
 Role: TypeAlias = Literal["controller", "viewer"]
 """The role of a client. A controller may do everything, a viewer only watches."""
 
-COOKIES: Final = 8
+MAX_CHECKED_COOKIES: Final = 8
 """Maximum number of cookies with our name that are checked."""
 
-SHORTEST: Final = 16
+MIN_TOKEN_CHARS: Final = 16
 """Minimum characters of a chosen token: a shorter one could be guessed over the network."""
 
 OFFERED: Final = "agentrt.token."
@@ -150,8 +150,8 @@ class Security:
         tenants, watching = tenants or {}, tenant_viewers or {}
         given = [each for each in (token, viewer_token, metrics_token) if each is not None]
         given += [*tenants, *watching]
-        if any(len(each) < SHORTEST for each in given):
-            raise ValueError(f"a token must have at least {SHORTEST} characters")
+        if any(len(each) < MIN_TOKEN_CHARS for each in given):
+            raise ValueError(f"a token must have at least {MIN_TOKEN_CHARS} characters")
         if token is not None and token == viewer_token:
             raise ValueError("the viewers' token must be another one than the controllers'")
         if metrics_token is not None and metrics_token in (token, viewer_token):
@@ -208,7 +208,7 @@ class Security:
         With `key`, it must belong to one of the cookies. Several cookies are tried because another
         local server may have set some of the same name.
         """
-        for cookie in list(cookies)[:COOKIES]:
+        for cookie in list(cookies)[:MAX_CHECKED_COOKIES]:
             for grant in self._grants:
                 if not grant.revoked and grant.knows(cookie, key):
                     return grant
@@ -268,7 +268,7 @@ class Security:
                     " the server is reached (--url or --allow-host)"
                 )
 
-    def names(self, host: str, port: int, *, tls: bool) -> Names:
+    def names(self, host: str, port: int, *, tls: bool) -> AcceptedNames:
         """Return the `Host` and `Origin` headers accepted by a server that listens on `host`."""
         scheme = "https" if tls else "http"
         default = 443 if tls else 80
@@ -289,7 +289,9 @@ class Security:
             public = self.url.partition("://")[2]
             hosts |= {public} if _has_port(public) else {public, f"{public}:{self.public_port}"}
             origins.add(self.url)
-        return Names(hosts=frozenset(hosts), origins=frozenset(origins | {*self.allow_origins}))
+        return AcceptedNames(
+            hosts=frozenset(hosts), origins=frozenset(origins | {*self.allow_origins})
+        )
 
     def shown(self, host: str, port: int) -> str:
         """Return the name and port to put into a link."""
@@ -300,7 +302,7 @@ class Security:
         return host if _has_port(host) else f"{host}:{port}"
 
 
-class Names(Struct, frozen=True):
+class AcceptedNames(Struct, frozen=True):
     """The accepted `Host` and `Origin` headers. A `Host` that equals the `Origin` proves nothing:
     an attacker's name may resolve to this machine.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .._telemetry.metrics import Metrics
     from .hub import Hub
 
-BACKLOG = 256
+LISTEN_BACKLOG = 256
 """Connections that the kernel queues until they are accepted."""
 
 
@@ -80,12 +80,19 @@ async def serve(
     hub = Hub(runtime, agent, Folders(roots, cwd))
     serve_forwarded(hub)
     try:
-        async with open_site(hub, runtime.limits, host, port, security, ssl_context) as site:
-            site.hindrance = runtime.hindrance
-            site.shows = runtime.role != "worker"
+        async with open_site(
+            hub,
+            runtime.limits,
+            host,
+            port,
+            security,
+            ssl_context,
+            serves_clients=runtime.role != "worker",
+            not_ready_reason=runtime.hindrance,
+            metrics=None if metrics is None else metrics.render,
+        ) as site:
             with ExitStack() as stack:
                 if metrics is not None:
-                    site.measure(metrics.render)
                     stack.callback(metrics.serves(site, lambda: structs.asdict(site.statistics())))
                 task_status.started(site)
                 await trio.sleep_forever()
@@ -101,16 +108,30 @@ async def open_site(
     port: int,
     security: Security,
     ssl_context: ssl.SSLContext | None = None,
+    *,
+    serves_clients: bool = True,
+    not_ready_reason: Callable[[], str | None] | None = None,
+    metrics: Callable[[], bytes] | None = None,
 ) -> AsyncIterator[Site]:
-    """Listen and serve as `serve` does, while the block runs, with viewers from any hub."""
+    """Listen and serve as `serve` does, while the block runs, with viewers from any hub. The
+    keyword arguments are those of `Site`."""
     from .connections import Connections
     from .handler import ConnectionHandler
 
     sockets = await open_listeners(host, port, security)
     taken = sockets[0].socket.getsockname()[1]
-    site = Site(security, host, taken, limits, tls=ssl_context is not None)
-    everybody = Connections(site, hub, limits)
-    handler = ConnectionHandler(everybody)
+    site = Site(
+        security,
+        host,
+        taken,
+        limits,
+        tls=ssl_context is not None,
+        serves_clients=serves_clients,
+        not_ready_reason=not_ready_reason,
+        metrics=metrics,
+    )
+    all_connections = Connections(site, hub, limits)
+    handler = ConnectionHandler(all_connections)
     listeners: list[trio.SocketListener | trio.SSLListener[trio.SocketStream]] = [
         trio.SSLListener(each, ssl_context, https_compatible=True) if ssl_context else each
         for each in sockets
@@ -126,7 +147,7 @@ async def open_site(
                 nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):  # bounded by itself
-                await everybody.close()
+                await all_connections.close()
 
 
 async def open_listeners(host: str, port: int, security: Security) -> list[trio.SocketListener]:
@@ -135,7 +156,7 @@ async def open_listeners(host: str, port: int, security: Security) -> list[trio.
     With port 0 only one address is used: a second one would get a different port. Raises
     `ValueError` if an address is not allowed, `OSError` if the port cannot be opened.
     """
-    listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    listeners = await trio.open_tcp_listeners(port, host=host, backlog=LISTEN_BACKLOG)
     for spare in listeners[1:] if port == 0 else ():
         spare.socket.close()
     listeners = listeners[:1] if port == 0 else listeners

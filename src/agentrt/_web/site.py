@@ -16,8 +16,8 @@ from msgspec import Struct, structs
 
 from .._limits import Limits
 from .._tools.pending import PendingConnections
-from .http import SIGN_IN_STYLE, BadRequest, Request, Response, load_page, response
-from .refusal import Code, Refusal
+from .http import SIGN_IN_STYLE, BadRequest, HttpRequest, HttpResponse, load_page, response
+from .refusal import CloseCode, ConnectionRefusal
 from .security import Grant, Pass, Role, Security, offered_key
 
 NO_CLIENTS: Final = "This server runs sessions for gateways, and serves no clients."
@@ -76,8 +76,19 @@ class Site:
         *,
         tls: bool,
         root: str = "/",
+        serves_clients: bool = True,
+        not_ready_reason: Callable[[], str | None] | None = None,
+        metrics: Callable[[], bytes] | None = None,
     ) -> None:
-        """Set up a site. `root`: the path below which everything is served, ending with a slash."""
+        """Set up a site.
+
+        - `root`: the path below which everything is served, ending with a slash.
+        - `serves_clients`: if false, only the server's own state is served.
+        - `not_ready_reason`: returns the reason why no new sessions should be sent to this server,
+          or None.
+        - `metrics`: returns the metrics, which are served at `/metrics` to requests with the token
+          for metrics.
+        """
         self.port = port
         self._host = host
         self._root = root
@@ -91,10 +102,9 @@ class Site:
         self._files = load_page()
         self._used = trio.Event()
         self._statistics = SiteStatistics()
-        self._metrics: Callable[[], bytes] | None = None
-        self.hindrance: Callable[[], str | None] = lambda: None
-        """Returns the reason why no new sessions should be sent to this server, or None."""
-        self.shows = True
+        self._metrics = metrics
+        self._not_ready_reason = not_ready_reason
+        self.serves_clients = serves_clients
         """True if clients are served; otherwise only the server's own state is."""
         self.pending = PendingConnections(limits.ws_pending)
         self.downloads = PendingConnections(limits.ws_clients)
@@ -130,17 +140,23 @@ class Site:
         count, pending = self._statistics, self.pending
         return structs.replace(count, pending=len(pending), refused=count.refused + pending.dropped)
 
-    def admit(self, request: Request) -> Grant:
-        """Return the grant for a WebSocket request. Raises `Refusal`."""
+    def admit(self, request: HttpRequest) -> Grant:
+        """Return the grant for a WebSocket request. Raises `ConnectionRefusal`."""
         if not self._names.answers_to(request.host):
-            raise Refusal(Code.FORBIDDEN, "this server does not go by that name (--allow-host)")
-        if not self.shows:
-            raise Refusal(Code.FORBIDDEN, NO_CLIENTS)
+            raise ConnectionRefusal(
+                CloseCode.FORBIDDEN, "this server does not go by that name (--allow-host)"
+            )
+        if not self.serves_clients:
+            raise ConnectionRefusal(CloseCode.FORBIDDEN, NO_CLIENTS)
         origins = request.values("origin")
         if origins and (len(origins) > 1 or origins[0] not in self._names.origins):
-            raise Refusal(Code.FORBIDDEN, "pages of that origin may not connect (--allow-origin)")
+            raise ConnectionRefusal(
+                CloseCode.FORBIDDEN, "pages of that origin may not connect (--allow-origin)"
+            )
         if request.query:
-            raise Refusal(Code.BAD_REQUEST, "nothing is taken from the URL, least of all a token")
+            raise ConnectionRefusal(
+                CloseCode.BAD_REQUEST, "nothing is taken from the URL, least of all a token"
+            )
         if (token := request.token) is not None:
             grant = self._security.by_token(token)
         elif origins:
@@ -149,14 +165,10 @@ class Site:
         else:  # a request without an origin is not from a page, and only pages have cookies
             grant = None
         if grant is None:
-            raise Refusal(Code.UNAUTHORIZED, "no valid token")
+            raise ConnectionRefusal(CloseCode.UNAUTHORIZED, "no valid token")
         return grant
 
-    def measure(self, metrics: Callable[[], bytes]) -> None:
-        """Serve metrics at `/metrics`, to requests with the token for metrics."""
-        self._metrics = metrics
-
-    def page(self, request: Request) -> Response:
+    def page(self, request: HttpRequest) -> HttpResponse:
         """Answer a plain request. Raises `BadRequest`, with 401 for a wrong token."""
         head_only = request.method == "HEAD"
         if request.method in ("GET", "HEAD") and (found := self._condition(request, head_only)):
@@ -164,7 +176,7 @@ class Site:
         if not self._names.answers_to(request.host):
             self._statistics.refused += 1
             return response(421, "This server does not go by that name (--allow-host).\n")
-        if not self.shows:
+        if not self.serves_clients:
             return response(404, f"{NO_CLIENTS}\n", head_only=head_only)
         if request.method == "POST" and request.path == "/":
             return self._sign_in(request)
@@ -182,11 +194,11 @@ class Site:
             return response(404, "There is nothing here.\n", head_only=head_only)
         return file.answer(request)
 
-    def is_signed_in(self, request: Request) -> bool:
+    def is_signed_in(self, request: HttpRequest) -> bool:
         """True if the request comes from a browser that has signed in."""
         return self._security.by_cookies(request.cookies(self._cookie)) is not None
 
-    def _condition(self, request: Request, head_only: bool) -> Response | None:
+    def _condition(self, request: HttpRequest, head_only: bool) -> HttpResponse | None:
         """Answer a balancer, a supervisor or Prometheus; return None if the request is for the
         page.
 
@@ -196,16 +208,16 @@ class Site:
         if request.path == "/healthz":
             return response(200, "ok\n", head_only=head_only)
         if request.path == "/readyz":
-            hindrance = self.hindrance()
-            status = 200 if hindrance is None else 503
-            return response(status, f"{hindrance or 'ready'}\n", head_only=head_only)
+            reason = None if self._not_ready_reason is None else self._not_ready_reason()
+            status = 200 if reason is None else 503
+            return response(status, f"{reason or 'ready'}\n", head_only=head_only)
         if request.path == "/metrics" and self._metrics is not None:
             if not self._security.may_measure(request.token):
                 raise BadRequest(401, "no valid token for metrics")
             return response(200, self._metrics(), type=METRICS, head_only=head_only)
         return None
 
-    def _is_secure(self, request: Request) -> bool:
+    def _is_secure(self, request: HttpRequest) -> bool:
         """True if the browser speaks TLS to this server or to a proxy in front of it. A client that
         lies about this only locks itself out.
         """
@@ -213,7 +225,7 @@ class Site:
         public = self._security.url or ""
         return self._tls or public.startswith("https:") or forwarded == ["https"]
 
-    def _sign_in(self, request: Request) -> Response:
+    def _sign_in(self, request: HttpRequest) -> HttpResponse:
         """Exchange a token that a person typed into the form for a cookie and a key."""
         if any(origin not in self._names.origins for origin in request.values("origin")):
             self._statistics.refused += 1
@@ -224,7 +236,7 @@ class Site:
             raise BadRequest(401, "no valid token")
         return self._entrance(grant.new_pass(), request)
 
-    def _let_in(self, tickets: list[str], request: Request) -> Response:
+    def _let_in(self, tickets: list[str], request: HttpRequest) -> HttpResponse:
         """Exchange the ticket for a cookie and a key; the page removes the key from the address bar
         and stores it. A used ticket also redirects to the page, which opens if the browser is
         known.
@@ -236,7 +248,7 @@ class Site:
         self._used = trio.Event()
         return self._entrance(found, request)
 
-    def _entrance(self, found: Pass, request: Request) -> Response:
+    def _entrance(self, found: Pass, request: HttpRequest) -> HttpResponse:
         """Redirect the browser to the page, with its cookie and its key."""
         secure = "; Secure" if self._is_secure(request) else ""
         where = f"Path={self._root}; HttpOnly; SameSite=Strict{secure}"

@@ -1,8 +1,8 @@
 """ACP on a program's standard streams: a client that has started agentrt as its agent.
 
-Each line is one message of the dialect at `/acp`. A `Peer` takes and returns the messages: sessions
-of this process, or a server's (`relay.py`). Reading never waits for writing, so a client that does
-not read only blocks itself, and the end of its input is noticed.
+Each line is one message of the dialect at `/acp`. A `StdioPeer` takes and returns the messages:
+sessions of this process, or a server's (`relay.py`). Reading never waits for writing, so a client
+that does not read only blocks itself, and the end of its input is noticed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .._wire.lines import Lines
 from .acp import ACP, AcpViewer
 from .acpmessages import Meta
 from .hub import Hub
-from .refusal import Code, Refusal
+from .refusal import CloseCode, ConnectionRefusal
 
-CHUNK: Final = 64 * 1024
+READ_BYTES: Final = 64 * 1024
 """Maximum bytes of one read."""
 
 
-class Over(Exception):
+class PeerClosed(Exception):
     """The end of the conversation. `why`: the error; empty if there was none."""
 
     def __init__(self, why: str = "") -> None:
@@ -33,12 +33,12 @@ class Over(Exception):
         self.why = why
 
 
-class Peer(ABC):
+class StdioPeer(ABC):
     """The other end of the conversation with the client."""
 
     @abstractmethod
     async def take(self, text: str) -> None:
-        """Take a message of the client. Raises `Over`."""
+        """Take a message of the client. Raises `PeerClosed`."""
 
     @abstractmethod
     def lost(self, why: str) -> None:
@@ -46,16 +46,16 @@ class Peer(ABC):
 
     @abstractmethod
     async def next_message(self) -> bytes:
-        """Return the next message for the client. Raises `Over` after the last one."""
+        """Return the next message for the client. Raises `PeerClosed` after the last one."""
 
     @abstractmethod
     async def end_of_input(self) -> None:
-        """Handle the end of the client's input. `next_message` then raises `Over` in bounded
+        """Handle the end of the client's input. `next_message` then raises `PeerClosed` in bounded
         time.
         """
 
 
-class OwnSessions(Peer):
+class OwnSessions(StdioPeer):
     """The sessions of this process's runtime; no other client sees them."""
 
     def __init__(self, hub: Hub, defaults: Meta) -> None:
@@ -71,7 +71,7 @@ class OwnSessions(Peer):
         with trio.move_on_after(self._limits.ws_write) as patience:
             await self._viewer.caught_up()
         if patience.cancelled_caught:
-            raise Over("the client asks on and reads no answers")
+            raise PeerClosed("the client asks on and reads no answers")
 
     def lost(self, why: str) -> None:
         self._viewer.lost(why)
@@ -79,8 +79,8 @@ class OwnSessions(Peer):
     async def next_message(self) -> bytes:
         try:
             return await self._viewer.next_frame()
-        except Refusal as refusal:
-            raise Over("" if refusal.code is Code.SHUTDOWN else refusal.reason) from None
+        except ConnectionRefusal as refusal:
+            raise PeerClosed("" if refusal.code is CloseCode.SHUTDOWN else refusal.reason) from None
 
     async def end_of_input(self) -> None:
         """Answer everything that was requested: the client's turns are cancelled, for which their
@@ -89,11 +89,11 @@ class OwnSessions(Peer):
         self._viewer.stop()
         with trio.move_on_after(self._limits.stdin_close):
             await self._viewer.answered()
-        self._viewer.end(Code.SHUTDOWN, "the client has closed its output")
+        self._viewer.end(CloseCode.SHUTDOWN, "the client has closed its output")
 
 
 async def talk(
-    peer: Peer,
+    peer: StdioPeer,
     source: trio.abc.ReceiveStream,
     sink: trio.abc.SendStream,
     *,
@@ -112,7 +112,7 @@ async def talk(
             await _read(peer, source, limits.line)
             await peer.end_of_input()
             await trio.sleep(limits.stdin_close)  # for the last messages
-        except Over as over:
+        except PeerClosed as over:
             why = over.why
         nursery.cancel_scope.cancel(reason=why)
 
@@ -121,13 +121,13 @@ async def talk(
         try:
             while True:
                 await sink.send_all(await peer.next_message() + b"\n")
-        except Over as over:
+        except PeerClosed as over:
             why = over.why
         nursery.cancel_scope.cancel()
     return why
 
 
-async def _read(peer: Peer, source: trio.abc.ReceiveStream, limit: int) -> None:
+async def _read(peer: StdioPeer, source: trio.abc.ReceiveStream, limit: int) -> None:
     """Pass all input of the client to the peer, until it ends."""
     lines = Lines(limit)
 
@@ -147,6 +147,6 @@ async def _read(peer: Peer, source: trio.abc.ReceiveStream, limit: int) -> None:
 
 async def _receive(source: trio.abc.ReceiveStream) -> bytes:
     try:
-        return bytes(await source.receive_some(CHUNK))
+        return bytes(await source.receive_some(READ_BYTES))
     except (OSError, trio.BrokenResourceError):  # for example, a terminal that is gone
         return b""

@@ -20,10 +20,10 @@ from typing import Final
 
 import trio
 
-from .frames import CLOSE, FIN, Meter, head
-from .refusal import Refusal
+from .frames import CLOSE_OPCODE, FIN_BIT, Meter, head
+from .refusal import ConnectionRefusal
 
-CHUNK: Final = 64 * 1024
+CHUNK_BYTES: Final = 64 * 1024
 """Maximum bytes of one read, and of the chunk that a client must take within the write deadline."""
 
 
@@ -31,9 +31,9 @@ class Wire(trio.abc.Stream):
     """The stream between trio-websocket and the network.
 
     - `rest`: bytes that the client has already sent after its handshake.
-    - `meter`: sees the client's data first. If it raises `Refusal`, `refused` is called and
-      trio-websocket gets no more data. The rest is read and discarded, so that it does not reset
-      the connection and destroy the last messages.
+    - `meter`: sees the client's data first. If it raises `ConnectionRefusal`, `refused` is
+      called and trio-websocket gets no more data. The rest is read and discarded, so that it does
+      not reset the connection and destroy the last messages.
     - `patience`: seconds within which the client must take each chunk.
     """
 
@@ -43,7 +43,7 @@ class Wire(trio.abc.Stream):
         rest: bytes = b"",
         *,
         meter: Meter,
-        refused: Callable[[Refusal], None],
+        refused: Callable[[ConnectionRefusal], None],
         patience: float,
     ) -> None:
         self._stream = stream
@@ -72,7 +72,7 @@ class Wire(trio.abc.Stream):
         """
         if self._closed:
             return
-        self._closed = parts[0][0] == FIN | CLOSE
+        self._closed = parts[0][0] == FIN_BIT | CLOSE_OPCODE
         out = 0
         if self._socket is not None and self.written:
             # There is nearly always room, and waking the pump costs ten times as much.
@@ -120,11 +120,11 @@ class Wire(trio.abc.Stream):
     def _chunk(self) -> bytes | memoryview:
         """Return the next waiting bytes: a piece of a long part, or many short parts together."""
         first = self._waiting.popleft()
-        if len(first) > CHUNK:
-            self._waiting.appendleft(first[CHUNK:])
-            return first[:CHUNK]
+        if len(first) > CHUNK_BYTES:
+            self._waiting.appendleft(first[CHUNK_BYTES:])
+            return first[:CHUNK_BYTES]
         parts, size = [first], len(first)
-        while self._waiting and size + len(self._waiting[0]) <= CHUNK:
+        while self._waiting and size + len(self._waiting[0]) <= CHUNK_BYTES:
             parts.append(self._waiting.popleft())
             size += len(parts[-1])
         return first if len(parts) == 1 else b"".join(parts)
@@ -146,7 +146,7 @@ class Wire(trio.abc.Stream):
         while data := await self._receive():
             try:
                 self._meter.feed(data, trio.current_time())
-            except Refusal as refusal:
+            except ConnectionRefusal as refusal:
                 refused = True
                 self._refused(refusal)
             if not refused:
@@ -158,7 +158,7 @@ class Wire(trio.abc.Stream):
             await trio.lowlevel.checkpoint()
             data, self._rest = self._rest, b""
             return data
-        return bytes(await self._stream.receive_some(CHUNK))
+        return bytes(await self._stream.receive_some(CHUNK_BYTES))
 
     async def aclose(self) -> None:
         """Do nothing: the socket's owner closes it, once the last messages are written."""

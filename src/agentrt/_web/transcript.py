@@ -1,6 +1,6 @@
 """A session's items in order, for readers that show them piece by piece.
 
-A reader need not remember everything that it has shown: `Reading` keeps the shown part of items
+A reader need not remember everything that it has shown: `ItemReader` keeps the shown part of items
 that can still change, and everything else is before its position.
 """
 
@@ -24,13 +24,13 @@ from .._model.log import EventsExpired, Log
 
 T = TypeVar("T")
 
-PIECE: Final = 256
+ITEMS_PER_PIECE: Final = 256
 """Items that are shown between two checks for changes."""
-STEP: Final = 4096
+ITEMS_PER_STEP: Final = 4096
 """Items that are numbered together."""
 
 
-class Transcript:
+class ItemIndex:
     """One session's items, shared by all its readers."""
 
     def __init__(self, log: Log) -> None:
@@ -61,7 +61,7 @@ class Transcript:
         items, known = self.log.state.items, len(self._ids)
         if known >= min(end, len(items)):
             return
-        end = min(max(end, known + STEP), len(items))
+        end = min(max(end, known + ITEMS_PER_STEP), len(items))
         if known < len(items) // 2:
             new = list(islice(items.values(), known, end))
         else:
@@ -75,10 +75,10 @@ class Transcript:
                 self._starts.setdefault(turn, place)
 
 
-class Reading(Generic[T]):
+class ItemReader(Generic[T]):
     """One reader's progress through the items, beginning with number `start`."""
 
-    def __init__(self, transcript: Transcript, start: int) -> None:
+    def __init__(self, transcript: ItemIndex, start: int) -> None:
         # The shown part of items that may still change: the characters of texts, and any data that
         # the reader keeps about tools.
         self.texts: dict[str, int] = {}
@@ -122,7 +122,7 @@ class Reading(Generic[T]):
             self._seq = log.seq
         items = log.state.items
         known = [id for id in changed if id in items and transcript.is_before(id, self._next)]
-        new = transcript.piece(self._next, PIECE)
+        new = transcript.piece(self._next, ITEMS_PER_PIECE)
         self._next += len(new)
         return events, [(id, False) for id in known] + [(id, True) for id in new]
 

@@ -1,7 +1,7 @@
 """The common part of the viewers of all dialects: positions, answers, limits, and the end.
 
 A viewer has no socket. The connection passes each frame that arrives to `receive`, which never
-waits, and sends the result of `next_frame`, until that raises the `Refusal` that ends the
+waits, and sends the result of `next_frame`, until that raises the `ConnectionRefusal` that ends the
 connection.
 """
 
@@ -18,7 +18,7 @@ import trio
 from .._limits import Limits
 from .._model.bounds import cut
 from .feed import Feed
-from .refusal import Code, Refusal
+from .refusal import CloseCode, ConnectionRefusal
 from .security import Role
 
 NAME_CHARS: Final = 100
@@ -59,7 +59,7 @@ class Viewer(ABC):
         self._replies: deque[bytes] = deque()
         self._unsent = 0
         self._sent = trio.lowlevel.ParkingLot()
-        self._ended: Refusal | None = None
+        self._ended: ConnectionRefusal | None = None
         self._closed = False
         self._beat_at = math.inf
         self._at_once = False  # true if the last frame was ready without waiting
@@ -94,7 +94,7 @@ class Viewer(ABC):
     async def next_frame(self) -> bytes:
         """Return the next frame to send, waiting for it if necessary.
 
-        Raises `Refusal` after the last one, and `trio.ClosedResourceError` after `close`.
+        Raises `ConnectionRefusal` after the last one, and `trio.ClosedResourceError` after `close`.
         Cancelling it loses nothing.
         """
         if self._at_once:  # let other viewers run
@@ -149,10 +149,10 @@ class Viewer(ABC):
         self._changed[feed] = overtaken
         self._push()
 
-    def end(self, code: Code, reason: str) -> None:
+    def end(self, code: CloseCode, reason: str) -> None:
         """End the connection once the answers already given are sent. Idempotent."""
         if self._ended is None:
-            self._ended = Refusal(code, reason)
+            self._ended = ConnectionRefusal(code, reason)
             self._leave()
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import trio
 from .._limits import Limits
 from .._nesting import bare_errors
 from .._tools.pending import PendingConnections
-from .http import BadRequest, Response, read_request, response, send_response
+from .http import BadRequest, HttpResponse, read_request, response, send_response
 from .security import Security
 from .server import open_listeners
 
@@ -45,7 +45,7 @@ async def not_ready(
             nursery.cancel_scope.cancel()
 
 
-async def _answer(stream: trio.SocketStream, why: str) -> Response:
+async def _answer(stream: trio.SocketStream, why: str) -> HttpResponse:
     try:
         request = await read_request(stream)
     except BadRequest as error:

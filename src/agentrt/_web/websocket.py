@@ -11,10 +11,10 @@ from wsproto.connection import ConnectionState
 from wsproto.events import CloseConnection, Ping, Request
 
 from .._limits import Limits
-from .connection import Connection, Gone
+from .connection import Gone, ViewerConnection
 from .frames import Bucket, Meter, largest
 from .hub import Dialect
-from .refusal import Refusal
+from .refusal import ConnectionRefusal
 from .security import Role
 from .stream import Wire
 from .viewer import Viewer
@@ -54,7 +54,7 @@ class Socket(WebSocketConnection):
             await super()._handle_ping_event(event)
 
 
-class WebSocket(Connection):
+class WebSocket(ViewerConnection):
     """A WebSocket on a stream. `rest`: bytes that the client has sent after its handshake."""
 
     def __init__(
@@ -99,5 +99,5 @@ class WebSocket(Connection):
     def _open(self) -> bool:
         return self._socket.closed is None
 
-    async def _say_goodbye(self, refusal: Refusal) -> None:
+    async def _say_goodbye(self, refusal: ConnectionRefusal) -> None:
         await self._socket.aclose(refusal.code, refusal.reason)

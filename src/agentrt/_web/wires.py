@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from .._runtime.runtime import Runtime
     from .._trace.conversation import Row
 
-SEEN: Final = 30.0
+TRACE_DURATION_S: Final = 30.0
 """Seconds for which a session is traced after a request for its rows."""
 
-MOST: Final = 100
+MAX_TRACE_ROWS: Final = 100
 """Maximum rows of an answer."""
 
 
-class Wires:
+class LiveTraces:
     """The sessions that are traced. Tracing begins with the first request, and costs nothing
     before.
     """
@@ -37,8 +37,8 @@ class Wires:
             known = self._listening[session.id] = RecentWire(session.trace()), trio.CancelScope()
             self._runtime.start_soon(self._listen, session.id)
         wire, scope = known
-        scope.deadline = trio.current_time() + SEEN
-        return {"rows": [_shown(row) for row in wire.rows()[-MOST:]]}
+        scope.deadline = trio.current_time() + TRACE_DURATION_S
+        return {"rows": [_shown(row) for row in wire.rows()[-MAX_TRACE_ROWS:]]}
 
     def close(self) -> None:
         """Stop all tracing."""

@@ -11,19 +11,19 @@ import trio
 from msgspec import structs
 
 from ..._errors import AgentrtError, SessionNotFound
-from ..._journal.address import Server
+from ..._journal.address import PostgresAddress
 from ..._limits import Limits
 from ..._nesting import bare_errors
-from ..._remote.line import Line
+from ..._remote.line import ServerLine
 from ..._runtime.register import SessionInfo
 from ..._runtime.runtime import Runtime, open_runtime
 from ..._web.acpmessages import Meta
-from ..._web.address import Address
+from ..._web.address import ServerAddress
 from ..._web.answers import Fields
 from ..._web.dial import Unreachable, dial
 from ..._web.hub import Hub
-from ..._web.relay import Relay
-from ..._web.stdio import OwnSessions, Peer, talk
+from ..._web.relay import AcpRelay
+from ..._web.stdio import OwnSessions, StdioPeer, talk
 from ..kept import Kept
 from ..own import OwnStore, open_own
 from ..server_sessions import find_session
@@ -67,7 +67,7 @@ async def serve_editor(setup: Setup) -> int:
         return failed(error)
 
 
-async def attach_editor(server: Address, token: str, defaults: Meta) -> int:
+async def attach_editor(server: ServerAddress, token: str, defaults: Meta) -> int:
     """Act as an agent with a server's sessions, which continue without the editor.
 
     Returns the exit status.
@@ -82,12 +82,12 @@ async def attach_editor(server: Address, token: str, defaults: Meta) -> int:
             _streams() as (source, sink),
             dial(server, "/acp", token, limits) as socket,
         ):
-            return await _talk(Relay(socket, defaults, limits), source, sink, limits)
+            return await _talk(AcpRelay(socket, defaults, limits), source, sink, limits)
     except AgentrtError as error:
         return failed(error)
 
 
-async def _session_named(server: Address, token: str, prefix: str, limits: Limits) -> str:
+async def _session_named(server: ServerAddress, token: str, prefix: str, limits: Limits) -> str:
     """Return the session id with this prefix, or the prefix itself if the server lists none.
 
     The prefix may be the id of a session on another server of the same database. Raises
@@ -97,7 +97,7 @@ async def _session_named(server: Address, token: str, prefix: str, limits: Limit
     session = prefix
     with trio.move_on_after(limits.ws_handshake + limits.ws_write) as waiting:
         async with bare_errors(), trio.open_nursery() as nursery:
-            line = Line(lambda: (server, token), limits)
+            line = ServerLine(lambda: (server, token), limits)
             await nursery.start(line.run)
             with suppress(SessionNotFound):
                 session = (await find_session(line, prefix)).session
@@ -108,7 +108,7 @@ async def _session_named(server: Address, token: str, prefix: str, limits: Limit
 
 
 async def _talk(
-    peer: Peer, source: trio.abc.ReceiveStream, sink: trio.abc.SendStream, limits: Limits
+    peer: StdioPeer, source: trio.abc.ReceiveStream, sink: trio.abc.SendStream, limits: Limits
 ) -> int:
     try:
         why = await talk(peer, source, sink, limits=limits)
@@ -135,7 +135,7 @@ class _OtherStores:
         self._own = own
         self._setup = setup
 
-    def _files(self) -> list[Path | Server]:
+    def _files(self) -> list[Path | PostgresAddress]:
         return store_files(self._setup.store, self._setup.config)
 
     async def sessions(self, cwd: str | None) -> Fields:

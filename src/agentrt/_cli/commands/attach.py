@@ -22,7 +22,7 @@ from ..._limits import Limits
 from ..._model.state import Snapshot
 from ..._nesting import bare_errors
 from ..._permissions.policies import Policy
-from ..._remote.line import Line, Where
+from ..._remote.line import ServerLine, Where
 from ..._remote.session import RemoteSession
 from ..._runtime.register import SessionInfo
 from ..._trace.conversation import Row
@@ -72,7 +72,7 @@ async def attach(where: Where, wanted: Wanted, config: Config) -> int:
     config = structs.replace(config, permissions=Permissions())
     try:
         async with bare_errors(), trio.open_nursery() as nursery:
-            line = Line(where, Limits())
+            line = ServerLine(where, Limits())
             await nursery.start(line.run)
             place = ServerPlace(line, wanted, config)
             setup, pick = await place.first()
@@ -96,7 +96,7 @@ class ServerPlace(Place):
     lasting = True
 
     def __init__(
-        self, line: Line, wanted: Wanted, config: Config, *, interactive: bool = True
+        self, line: ServerLine, wanted: Wanted, config: Config, *, interactive: bool = True
     ) -> None:
         """Create it for a connected line.
 
@@ -193,12 +193,13 @@ class ServerPlace(Place):
         report: Callable[[str], None],
         refresh: Callable[[], None],
     ) -> AsyncIterator[Opened]:
-        async with self.open_session(setup) as session:
-            session.answered = refresh
+        async with self.open_session(setup, prompt_answered=refresh) as session:
             yield session, session, session.snapshot()
 
     @asynccontextmanager
-    async def open_session(self, setup: Setup) -> AsyncIterator[RemoteSession]:
+    async def open_session(
+        self, setup: Setup, *, prompt_answered: Callable[[], None] | None = None
+    ) -> AsyncIterator[RemoteSession]:
         """Open the requested session, or a new one, with its current state and further events."""
         id = setup.resume
         if id is None:
@@ -210,7 +211,7 @@ class ServerPlace(Place):
                 mode=setup.mode,
             )
             id = str((await self.line.ask(new)).get("session"))
-        session = RemoteSession(self.line, id)
+        session = RemoteSession(self.line, id, prompt_answered=prompt_answered)
         self.line.follow(id, session)
         try:
             await session.begun()

@@ -20,8 +20,8 @@ from ..._model.content import Text
 from ..._model.events import ErrorInfo, Event, PermissionOpened, TurnEnded, TurnStarted
 from ..._model.result import TurnResult
 from ..._nesting import bare_errors
-from ..._remote.line import Line, Where
-from ..._remote.session import RemoteSession, Sent
+from ..._remote.line import ServerLine, Where
+from ..._remote.session import RemoteSession, SentPrompt
 from ..bound import Bound
 from ..console import PARTING, Console, open_terminal
 from ..repl.asking import Asker
@@ -70,7 +70,7 @@ class _AttachedPrompt(OnePrompt):
     async def run(self, prompt: str) -> int:
         async with bare_errors(), trio.open_nursery() as nursery:
             with self.bound.over("the connection to the server") as start:
-                line = Line(self._where, self._config.bound(Limits()))
+                line = ServerLine(self._where, self._config.bound(Limits()))
                 await nursery.start(line.run)
                 place = ServerPlace(line, self._wanted, self._config, interactive=False)
                 setup, several = await place.first()
@@ -110,7 +110,7 @@ class _AttachedPrompt(OnePrompt):
         return result
 
     async def _watch(
-        self, session: RemoteSession, sent: Sent, answer: Format, terminal: int | None
+        self, session: RemoteSession, sent: SentPrompt, answer: Format, terminal: int | None
     ) -> TurnResult:
         """Write the events of the prompt; returns its result.
 
@@ -171,7 +171,7 @@ class _AttachedPrompt(OnePrompt):
 class _Sent:
     """A prompt that was sent to a server, as `Working`."""
 
-    def __init__(self, session: RemoteSession, sent: Sent, grace: float) -> None:
+    def __init__(self, session: RemoteSession, sent: SentPrompt, grace: float) -> None:
         self.timed_out = False
         self.patience = trio.CancelScope()
         """Cancel scope around the wait for the end of its turn."""

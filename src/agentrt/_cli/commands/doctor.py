@@ -12,8 +12,8 @@ from msgspec import Struct, structs
 from ..._agents import Agent, find_agents
 from ..._config import Config
 from ..._errors import AgentrtError, AgentStartError, StoreError
-from ..._journal.address import Address
-from ..._journal.reader import FileReport
+from ..._journal.address import StoreAddress
+from ..._journal.reader import SqliteReport
 from ..._limits import Limits
 from ..._model.content import JsonObject
 from ..._model.events import Notice
@@ -63,7 +63,7 @@ async def examine(
     *,
     as_json: bool,
     timeout: float | None = None,
-    stores: list[Address] | None = None,
+    stores: list[StoreAddress] | None = None,
 ) -> int:
     """Start each agent in an empty directory, without a prompt, and read the stores.
 
@@ -106,7 +106,7 @@ async def examine(
     return 0 if sound and all(each.ok for each in found) else 1
 
 
-def _show_stores(files: list[Address]) -> bool:
+def _show_stores(files: list[StoreAddress]) -> bool:
     """Print the state of the stores; returns False if one of them cannot be used."""
     print("\nSessions are kept in")
     if not files:
@@ -120,7 +120,7 @@ def _show_stores(files: list[Address]) -> bool:
             print(f"✗ {plain(str(error))}")
         else:
             print(f"✓ {plain(found.path)}: {sessions(found.sessions)}, {size(found.size)}")
-            if isinstance(found, FileReport):
+            if isinstance(found, SqliteReport):
                 print(f"    SQLite        {found.version} ({found.library}), mode {found.mode}")
             else:
                 how = "encrypted" if found.encrypted else "not encrypted"

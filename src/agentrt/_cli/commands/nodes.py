@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from ..._errors import StoreError
-from ..._journal.address import Server
+from ..._journal.address import PostgresAddress
 from ..._journal.base import NodeEntry
 from ..._journal.opening import leases_of
 from ..text import one_line, plain
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def show_list(store: Server, *, as_json: bool) -> int:
+async def show_list(store: PostgresAddress, *, as_json: bool) -> int:
     """Print the running servers; returns the exit status."""
     nodes = await _with(store, lambda leases: leases.nodes())
     if nodes is None:
@@ -42,7 +42,7 @@ async def show_list(store: Server, *, as_json: bool) -> int:
     return 0
 
 
-async def drain(store: Server, name: str) -> int:
+async def drain(store: PostgresAddress, name: str) -> int:
     """Have the servers of that name finish their work, take no new sessions, and exit.
 
     Returns the exit status.
@@ -56,7 +56,7 @@ async def drain(store: Server, name: str) -> int:
     return 0
 
 
-async def _with(store: Server, job: Callable[[PostgresLeases], T]) -> T | None:
+async def _with(store: PostgresAddress, job: Callable[[PostgresLeases], T]) -> T | None:
     def work() -> T:
         with closing(leases_of(store)) as leases:
             return job(leases)

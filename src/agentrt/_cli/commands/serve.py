@@ -15,7 +15,7 @@ from msgspec import structs
 
 from ..._config import Config
 from ..._errors import AgentrtError, StoreError
-from ..._journal.address import Address
+from ..._journal.address import StoreAddress
 from ..._journal.membership import Membership
 from ..._journal.opening import is_away, reach
 from ..._journal.store import Store, open_address, process_of
@@ -128,10 +128,10 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 await runtime.load(agent, setup.resume, cwd=cwd, model=model, mode=setup.mode)
             elif start:
                 await runtime.create(agent, cwd=cwd, model=model, mode=setup.mode)
-            if site.shows and said.node is not None and said.url is not None:
+            if site.serves_clients and said.node is not None and said.url is not None:
                 # A balancer may send a link to another gateway, which does not know its ticket.
                 print(f"agentrt: a gateway of {site.url}; sign in with its token", flush=True)
-            elif site.shows:
+            elif site.serves_clients:
                 stack.enter_context(announced(site.direct_url, security.token))
                 viewers, life_s = said.viewer_token is not None, runtime.limits.ticket
                 nursery.start_soon(_print_links, site, viewers, life_s)
@@ -173,7 +173,9 @@ async def _open_store(config: Config, security: Security) -> AsyncIterator[Store
         yield store
 
 
-async def _wait_for(path: Address, config: Config, security: Security, deadline: float) -> None:
+async def _wait_for(
+    path: StoreAddress, config: Config, security: Security, deadline: float
+) -> None:
     """Wait until a database can be reached, and answer requests that the server is not ready.
 
     Raises the last `StoreError` at the deadline.
@@ -237,7 +239,7 @@ async def _open_tracing(config: Config) -> AsyncIterator[OpenTelemetry | None]:
         yield tracing
 
 
-def store_path(said: str | None) -> Address | None:
+def store_path(said: str | None) -> StoreAddress | None:
     """Return the store of a server; None if it stores no sessions.
 
     Raises `UsageError`.

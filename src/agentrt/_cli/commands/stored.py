@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from ..._errors import AgentrtError, SessionNotFound, StoreError
-from ..._journal.address import Address, Server
+from ..._journal.address import PostgresAddress, StoreAddress
 from ..._journal.base import StoreEntry
 from ..._journal.opening import writing
 from ..._journal.repair import Repaired, repair
@@ -37,7 +37,9 @@ class Listed(StoreEntry, frozen=True, kw_only=True, omit_defaults=True):
     snippet: str = ""
 
 
-async def show_list(files: list[Address], cwd: str | None, limit: int, *, as_json: bool) -> int:
+async def show_list(
+    files: list[StoreAddress], cwd: str | None, limit: int, *, as_json: bool
+) -> int:
     """Print the latest sessions of a directory, or of all; returns the exit status."""
     found, errors = await trio.to_thread.run_sync(partial(listed, files, cwd=cwd, limit=limit))
     where = "" if cwd is None else " in this folder (--all: in any; --agent NAME: by an agent)"
@@ -46,14 +48,17 @@ async def show_list(files: list[Address], cwd: str | None, limit: int, *, as_jso
     )
 
 
-async def search(files: list[Address], words: str, limit: int, *, as_json: bool) -> int:
+async def search(files: list[StoreAddress], words: str, limit: int, *, as_json: bool) -> int:
     """Print the latest sessions that contain all the words; returns the exit status."""
     found, errors = await trio.to_thread.run_sync(partial(searched, files, words, limit=limit))
     return _print(found, errors, "nothing was found", folders=True, as_json=as_json)
 
 
 async def export(
-    files: list[Address], id: str, format: ExportFormat, otherwise: Callable[[], Awaitable[int]]
+    files: list[StoreAddress],
+    id: str,
+    format: ExportFormat,
+    otherwise: Callable[[], Awaitable[int]],
 ) -> int:
     """Print one session; returns the exit status.
 
@@ -71,7 +76,9 @@ async def export(
     return 0
 
 
-async def delete(files: list[Address], id: str, otherwise: Callable[[], Awaitable[int]]) -> int:
+async def delete(
+    files: list[StoreAddress], id: str, otherwise: Callable[[], Awaitable[int]]
+) -> int:
     """Delete one session; returns the exit status.
 
     `otherwise` is called if no such session is stored.
@@ -99,7 +106,7 @@ async def delete(files: list[Address], id: str, otherwise: Callable[[], Awaitabl
     return 0
 
 
-async def vacuum(files: list[Address]) -> int:
+async def vacuum(files: list[StoreAddress]) -> int:
     """Release unused space in files; returns the exit status."""
 
     def work(file: Path) -> tuple[int, int]:
@@ -111,7 +118,7 @@ async def vacuum(files: list[Address]) -> int:
     status = 0
     for file in files:
         try:
-            if isinstance(file, Server):
+            if isinstance(file, PostgresAddress):
                 raise UsageError(f"{file}: PostgreSQL does this by itself (autovacuum)")
             if not file.is_file():
                 raise StoreError(f"there is no store {file}")
@@ -123,12 +130,12 @@ async def vacuum(files: list[Address]) -> int:
     return status
 
 
-async def mend(files: list[Address]) -> int:
+async def mend(files: list[StoreAddress]) -> int:
     """Set damaged files aside and copy their readable part to new ones; returns the exit status."""
     status = 0
     for file in files:
         try:
-            if isinstance(file, Server):
+            if isinstance(file, PostgresAddress):
                 raise UsageError(
                     f"{file}: `repair` is for files; PostgreSQL's own is a restored backup"
                 )

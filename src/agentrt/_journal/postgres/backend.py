@@ -21,7 +21,7 @@ from psycopg import errors, sql
 
 from ..._errors import SessionElsewhere, StoreError, StoreInUse, StoreUnavailable
 from ..._limits import Limits
-from ..address import Server
+from ..address import PostgresAddress
 from ..base import (
     PROMPTED,
     About,
@@ -29,29 +29,37 @@ from ..base import (
     Flush,
     Packed,
     Part,
-    Place,
+    SessionClaim,
     Unusable,
     decode_record,
     encode,
-    no_room,
+    quota_reached,
 )
 from ..search import clean, text_of
 from . import schema
-from .connection import LOCK, Connection, connect, database_errors, is_lost, is_newer, newer
+from .connection import (
+    WRITER_LOCK_KEY,
+    PostgresConnection,
+    connect,
+    database_errors,
+    is_lost,
+    is_newer,
+    newer,
+)
 from .connection import versions as versions_of
 from .statements import ALIVE, COPIED, COPY, statement
 from .words import vector
 
 T = TypeVar("T")
 
-_SILENT = 7 * 24 * 3600.0  # seconds for which a session that was never prompted is kept
-_HOUR = 3600
-_AHEAD = 2  # hours whose partitions are created before they begin
-_GONE = 3600.0  # seconds for which the row of a process that is gone is kept
-_REST = 0.005  # minimum seconds between flushes, also if a task waits for one
-_WAIT = 0.05  # seconds between two attempts to take a lock
+_UNPROMPTED_KEPT_S = 7 * 24 * 3600.0  # seconds for which a session that was never prompted is kept
+_HOUR_S = 3600
+_HOURS_AHEAD = 2  # hours whose partitions are created before they begin
+_DEAD_NODE_KEPT_S = 3600.0  # seconds for which the row of a process that is gone is kept
+_MIN_FLUSH_INTERVAL_S = 0.005  # minimum seconds between flushes, also if a task waits for one
+_LOCK_RETRY_S = 0.05  # seconds between two attempts to take a lock
 
-_CARRIED = (
+_PACKED_COLUMNS = (
     "agent, cwd, title, prompt, phase, turns, tenant, created, updated, about, head, head_seq"
 )
 
@@ -65,7 +73,7 @@ _HOLDERS = (
 )
 """SQL: the holders of an advisory lock."""
 
-_TRIES = 5
+_LOCK_ATTEMPTS = 5
 """Number of attempts to take a lock that was taken, and then had no holder."""
 
 
@@ -73,19 +81,30 @@ class PostgresBackend:
     """The writer of a store in a schema of a database."""
 
     def __init__(
-        self, server: Server, home: str | None = None, gather: float = Limits().store_gather
+        self,
+        server: PostgresAddress,
+        home: str | None = None,
+        gather_s: float = Limits().store_gather,
+        *,
+        lease: Callable[[], int | None] | None = None,
+        tenant_quotas: Mapping[str, int | None] = {},
     ) -> None:
-        """`home`: the home of this process, if it shares the store with others; `gather`: seconds
-        between flushes."""
+        """Set up the writer of a store.
+
+        - `home`: the home of this process, if it shares the store with others; `lease` then returns
+          the lease that it has now, or None, and is called in the writer's thread.
+        - `gather_s`: seconds between flushes.
+        - `tenant_quotas`: maximum number of open sessions per tenant. It may change later.
+        """
         # Many small flushes cost a server more than a file, and it serves other processes, too.
-        self.gather, self.rest = gather, min(_REST, gather)
+        self.gather_s = gather_s
+        self.min_interval_s = min(_MIN_FLUSH_INTERVAL_S, gather_s)
         self.server = server
-        self.lease: Callable[[], int | None] = lambda: None
-        """Returns the lease that is held now, or None. Callable from any thread."""
-        self.rooms: Mapping[str, int | None] = {}
+        self._lease = lease
+        self._tenant_quotas = tenant_quotas
         self.takeovers = 0
         self._home = home
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
         self._last: tuple[int, str] | None = None
         """The server's process of the last connection, and its start."""
         self._generation = 0
@@ -104,11 +123,11 @@ class PostgresBackend:
             except StoreInUse:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(_WAIT)
+                time.sleep(_LOCK_RETRY_S)
             else:
                 return
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> PostgresConnection:
         if self._connection is None or self._connection.closed:
             self.close()
             connection = connect(self.server, writes=True)
@@ -123,7 +142,7 @@ class PostgresBackend:
             self._connection = connection
         return self._connection
 
-    def _begin(self, connection: Connection) -> None:
+    def _begin(self, connection: PostgresConnection) -> None:
         with self._alone(connection):
             self._make_schema(connection)
         self._take_lock(connection)
@@ -138,25 +157,25 @@ class PostgresBackend:
         self._make_partitions(connection)
 
     @contextlib.contextmanager
-    def _alone(self, connection: Connection) -> Iterator[None]:
+    def _alone(self, connection: PostgresConnection) -> Iterator[None]:
         """Open a transaction during which no other process changes the schema."""
         with connection.transaction():
-            key = (LOCK + 1, self.server.schema)
+            key = (WRITER_LOCK_KEY + 1, self.server.schema)
             connection.rows("SELECT pg_advisory_xact_lock(%s::int, hashtext(%s))", key)
             yield
 
-    def _make_schema(self, connection: Connection) -> None:
+    def _make_schema(self, connection: PostgresConnection) -> None:
         name = self.server.schema
         known = "SELECT 1 FROM pg_namespace WHERE nspname=%s"
         if not connection.rows(known, [name]):
             quoted = sql.Identifier(name).as_string(connection)
             connection.rows(f"CREATE SCHEMA IF NOT EXISTS {quoted}")
 
-    def _take_lock(self, connection: Connection) -> None:
-        key = (LOCK, self.server.schema)
+    def _take_lock(self, connection: PostgresConnection) -> None:
+        key = (WRITER_LOCK_KEY, self.server.schema)
         take = "pg_try_advisory_lock" if self._home is None else "pg_try_advisory_lock_shared"
         holders: list[tuple[Any, ...]] = []
-        for _ in range(_TRIES):
+        for _ in range(_LOCK_ATTEMPTS):
             if connection.rows(f"SELECT {take}(%s::int, hashtext(%s))", key) == [(True,)]:
                 return
             holders = connection.rows(_HOLDERS, key)
@@ -181,7 +200,7 @@ class PostgresBackend:
             raise StoreInUse(f"{self.server} is being written by {who}", number)
         raise errors.OperationalError("the lock of the store is not free")
 
-    def _migrate(self, connection: Connection) -> None:
+    def _migrate(self, connection: PostgresConnection) -> None:
         found = versions_of(connection)
         if is_newer(found):
             raise newer(self.server, found[0])
@@ -200,7 +219,7 @@ class PostgresBackend:
         newest = schema.MIGRATIONS[-1]
         self._set_meta(connection, schema=len(schema.MIGRATIONS), least=newest.least)
 
-    def _begin_generation(self, connection: Connection) -> None:
+    def _begin_generation(self, connection: PostgresConnection) -> None:
         """Begin a new generation if the database is not the same as before (a standby took over, or
         a backup was restored): the last events may be lost, so viewers must not continue."""
         [(where,)] = connection.rows(
@@ -215,7 +234,7 @@ class PostgresBackend:
             self._set_meta(connection, generation=self._generation, database=where)
 
     @staticmethod
-    def _set_meta(connection: Connection, **values: object) -> None:
+    def _set_meta(connection: PostgresConnection, **values: object) -> None:
         connection.rows(
             "INSERT INTO meta SELECT * FROM unnest(%s::text[], %s::text[])"
             " ON CONFLICT (key) DO UPDATE SET value=excluded.value",
@@ -237,7 +256,7 @@ class PostgresBackend:
 
     def commit(self, flush: Flush) -> None:
         try:
-            if self._home is not None and flush.parts and self.lease() is None:
+            if self._home is not None and flush.parts and self._current_lease() is None:
                 raise Fenced([part.place for part in flush.parts])
             connection = self._connected()
             if self._doubtful:
@@ -254,10 +273,10 @@ class PostgresBackend:
             self._doubtful = self._doubtful or is_lost(error)
             raise
 
-    def _write(self, connection: Connection, flush: Flush) -> None:
+    def _write(self, connection: PostgresConnection, flush: Flush) -> None:
         if not flush.parts and not flush.answers:
             return
-        one = statement(flush, self.lease())
+        one = statement(flush, self._current_lease())
         if not one.frames:
             connection.repeat(one.text, one.params)
             return
@@ -268,7 +287,7 @@ class PostgresBackend:
                 for frame in one.frames:
                     copy.write_row(frame)
 
-    def _settled(self, connection: Connection, flush: Flush) -> Flush:
+    def _settled(self, connection: PostgresConnection, flush: Flush) -> Flush:
         """Return the part of a flush that is not committed yet. Raises `Fenced` for sessions that
         have another owner."""
         found = {
@@ -276,10 +295,10 @@ class PostgresBackend:
             for num, owner, next in connection.rows(
                 "SELECT num, owner, next FROM session s WHERE num=ANY(%s::bigint[])"
                 f" AND node IS NOT DISTINCT FROM %s::bigint AND (node IS NULL OR {ALIVE})",
-                [[part.place.num for part in flush.parts], self.lease()],
+                [[part.place.num for part in flush.parts], self._current_lease()],
             )
         }
-        gone: list[Place] = []
+        gone: list[SessionClaim] = []
         missing: list[Part] = []
         for part in flush.parts:
             place, behind = part.place, part.first + len(part.events)
@@ -290,9 +309,9 @@ class PostgresBackend:
                 gone.append(place)
         if gone:
             raise Fenced(gone)
-        return Flush(missing, flush.firm, flush.answers)
+        return Flush(missing, flush.fsync, flush.answers)
 
-    def _once_more(self, job: Callable[[Connection], T]) -> T:
+    def _once_more(self, job: Callable[[PostgresConnection], T]) -> T:
         """Run a job that may be repeated: a restart of the server is noticed only at the next
         statement."""
         connection = self._connected()
@@ -303,8 +322,8 @@ class PostgresBackend:
                 raise
             return job(self._connected())
 
-    def create(self, session: str, epoch: str, about: About) -> Place:
-        def insert(connection: Connection) -> Place:
+    def create(self, session: str, epoch: str, about: About) -> SessionClaim:
+        def insert(connection: PostgresConnection) -> SessionClaim:
             [(num,)] = connection.rows(
                 "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, tenant, phase,"
                 " created, updated, about, node, home)"
@@ -312,29 +331,35 @@ class PostgresBackend:
                 " ON CONFLICT (id) DO UPDATE SET node=excluded.node"
                 " WHERE session.epoch=excluded.epoch AND session.next=1 RETURNING num",
                 (
-                    *(clean(session), epoch, self._generation),
-                    *(clean(about.agent), clean(about.cwd), about.tenant, encode(about)),
-                    *(self._held(), self._home or ""),
+                    clean(session),
+                    epoch,
+                    self._generation,
+                    clean(about.agent),
+                    clean(about.cwd),
+                    about.tenant,
+                    encode(about),
+                    self._lease_for_work(),
+                    self._home or "",
                 ),
             )
-            return Place(num, 1)
+            return SessionClaim(num, 1)
 
-        def job(connection: Connection) -> Place:
-            if self.rooms.get(about.tenant) is None:
+        def job(connection: PostgresConnection) -> SessionClaim:
+            if self._tenant_quotas.get(about.tenant) is None:
                 return insert(connection)
             with connection.transaction():
-                self._check_room(connection, session, about.tenant)
+                self._check_quota(connection, session, about.tenant)
                 return insert(connection)
 
         return self._once_more(job)
 
-    def _check_room(self, connection: Connection, session: str, tenant: str) -> None:
+    def _check_quota(self, connection: PostgresConnection, session: str, tenant: str) -> None:
         """Check the number of open sessions of a tenant in the transaction that opens another one;
         transactions for the same tenant wait for its end. Raises `LimitExceeded`."""
-        room = self.rooms.get(tenant)
-        if room is None:
+        quota = self._tenant_quotas.get(tenant)
+        if quota is None:
             return
-        key = (LOCK + 2, f"{self.server.schema} {tenant}")
+        key = (WRITER_LOCK_KEY + 2, f"{self.server.schema} {tenant}")
         connection.rows(
             "SELECT set_config('lock_timeout', '1000', true)"
         )  # short, because all writes of this process wait
@@ -344,18 +369,20 @@ class PostgresBackend:
             f" WHERE node IS NOT NULL AND tenant=%s AND id<>%s AND {ALIVE}",
             (tenant, clean(session)),
         )
-        if open >= room:
-            raise no_room(tenant, open, room)
+        if open >= quota:
+            raise quota_reached(tenant, open, quota)
 
-    def claim(self, session: str, *, reads: bool = False) -> Place | None:
-        def job(connection: Connection) -> Place | None:
+    def claim(self, session: str, *, reads: bool = False) -> SessionClaim | None:
+        def job(connection: PostgresConnection) -> SessionClaim | None:
             with connection.transaction():
                 return self._claim(connection, session, reads)
 
         return self._once_more(job)
 
-    def _claim(self, connection: Connection, session: str, reads: bool) -> Place | None:
-        lease = self._held()
+    def _claim(
+        self, connection: PostgresConnection, session: str, reads: bool
+    ) -> SessionClaim | None:
+        lease = self._lease_for_work()
         found = connection.rows(
             "SELECT num, node, home, tenant FROM session WHERE id=%s FOR UPDATE", [clean(session)]
         )
@@ -378,21 +405,24 @@ class PostgresBackend:
                 f" agent's own conversation are: by a server of the home {home!r}"
             )
         if not reads:
-            self._check_room(connection, session, tenant)
+            self._check_quota(connection, session, tenant)
         [(owner,)] = connection.rows(
             "UPDATE session SET owner=owner+1, node=%s WHERE num=%s RETURNING owner", (lease, num)
         )
         self.takeovers += node not in (None, lease)
-        return Place(num, owner)
+        return SessionClaim(num, owner)
 
-    def _held(self) -> int | None:
+    def _current_lease(self) -> int | None:
+        return None if self._lease is None else self._lease()
+
+    def _lease_for_work(self) -> int | None:
         """Return the lease for new work. Raises `StoreUnavailable` if there is none."""
-        lease = self.lease()
+        lease = self._current_lease()
         if lease is None and self._home is not None:
             raise StoreUnavailable(f"{self.server} has not been reached for too long to own more")
         return lease
 
-    def release(self, place: Place) -> None:
+    def release(self, place: SessionClaim) -> None:
         if self._home is not None:
             self._once_more(
                 lambda connection: connection.change(
@@ -401,8 +431,8 @@ class PostgresBackend:
                 )
             )
 
-    def discard(self, place: Place) -> None:
-        def job(connection: Connection) -> None:
+    def discard(self, place: SessionClaim) -> None:
+        def job(connection: PostgresConnection) -> None:
             with connection.unhurried(), connection.transaction():
                 for (session,) in connection.rows(
                     "SELECT id FROM session WHERE num=%s AND owner=%s FOR UPDATE",
@@ -413,7 +443,7 @@ class PostgresBackend:
         self._once_more(job)
 
     def delete(self, session: str) -> bool:
-        def job(connection: Connection) -> bool:
+        def job(connection: PostgresConnection) -> bool:
             with connection.unhurried(), connection.transaction():
                 if self._home is not None:
                     self._claim(connection, session, reads=True)
@@ -422,13 +452,13 @@ class PostgresBackend:
         return self._once_more(job)
 
     def put(self, packed: Packed) -> None:
-        def job(connection: Connection) -> None:
+        def job(connection: PostgresConnection) -> None:
             with connection.unhurried(), connection.transaction():
                 self._put(connection, packed)
 
         self._once_more(job)
 
-    def _put(self, connection: Connection, packed: Packed) -> None:
+    def _put(self, connection: PostgresConnection, packed: Packed) -> None:
         epoch, owner, next, *row = packed.row
         known = connection.rows(
             "SELECT owner, next FROM session WHERE id=%s", [clean(packed.session)]
@@ -438,7 +468,7 @@ class PostgresBackend:
         _forget(connection, packed.session)
         row[2:4] = [None if text is None else clean(text) for text in row[2:4]]
         [(num,)] = connection.rows(
-            f"INSERT INTO session(id, generation, epoch, owner, next, {_CARRIED})"
+            f"INSERT INTO session(id, generation, epoch, owner, next, {_PACKED_COLUMNS})"
             " VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,"
             " to_timestamp(%s), to_timestamp(%s), %s, %s, %s) RETURNING num",
             (clean(packed.session), self._generation, epoch, owner, next, *row),
@@ -456,7 +486,7 @@ class PostgresBackend:
             )
 
     def name_chat(self, chat: str, session: str) -> None:
-        def job(connection: Connection) -> None:
+        def job(connection: PostgresConnection) -> None:
             connection.rows(
                 "INSERT INTO chat VALUES(%s, %s)"
                 " ON CONFLICT (name) DO UPDATE SET session=excluded.session",
@@ -474,14 +504,18 @@ class PostgresBackend:
         change(
             f"DELETE FROM session WHERE NOT {PROMPTED}"
             " AND updated < now() - make_interval(secs => %s)",
-            [_SILENT],
+            [_UNPROMPTED_KEPT_S],
         )
-        change("DELETE FROM node WHERE until < now() - make_interval(secs => %s)", [_GONE])
-        change("DELETE FROM command WHERE at < now() - make_interval(secs => %s)", [_GONE])
+        change(
+            "DELETE FROM node WHERE until < now() - make_interval(secs => %s)", [_DEAD_NODE_KEPT_S]
+        )
+        change(
+            "DELETE FROM command WHERE at < now() - make_interval(secs => %s)", [_DEAD_NODE_KEPT_S]
+        )
         change("DELETE FROM watch w WHERE NOT EXISTS (SELECT FROM node WHERE num=w.node)")
         self._make_partitions(connection)
         for hour in self._hours(connection):
-            if (hour + 1) * _HOUR < self._now(connection) - max(events, 60.0):
+            if (hour + 1) * _HOUR_S < self._now(connection) - max(events, 60.0):
                 self._drop(connection, hour)
         change(
             f"DELETE FROM {schema.KEPT} f WHERE NOT EXISTS"
@@ -489,12 +523,12 @@ class PostgresBackend:
         )
 
     @staticmethod
-    def _now(connection: Connection) -> float:
+    def _now(connection: PostgresConnection) -> float:
         [(now,)] = connection.rows("SELECT extract(epoch FROM clock_timestamp())::float8")
         return float(now)
 
     @staticmethod
-    def _hours(connection: Connection) -> list[int]:
+    def _hours(connection: PostgresConnection) -> list[int]:
         """Return the hours that have a partition."""
         names = connection.rows(
             "SELECT relname::text FROM pg_inherits JOIN pg_class ON oid=inhrelid"
@@ -502,21 +536,21 @@ class PostgresBackend:
         )
         return sorted(hour for (name,) in names if (hour := schema.hour_of(name)) is not None)
 
-    def _make_partitions(self, connection: Connection) -> None:
+    def _make_partitions(self, connection: PostgresConnection) -> None:
         """Create the partitions of this hour and the next ones. They are created apart from the
         table and then attached, which blocks neither readers nor writers."""
-        now = int(self._now(connection) // _HOUR)
-        hours = set(range(now, now + _AHEAD + 1))
+        now = int(self._now(connection) // _HOUR_S)
+        hours = set(range(now, now + _HOURS_AHEAD + 1))
         if hours.issubset(self._hours(connection)):
             return
         with self._alone(connection):
             self._make_hours(connection, sorted(hours.difference(self._hours(connection))))
 
     @staticmethod
-    def _make_hours(connection: Connection, hours: Sequence[int]) -> None:
+    def _make_hours(connection: PostgresConnection, hours: Sequence[int]) -> None:
         for hour in hours:
             name = schema.partition(hour)
-            begin, end = (f"to_timestamp({each * _HOUR})" for each in (hour, hour + 1))
+            begin, end = (f"to_timestamp({each * _HOUR_S})" for each in (hour, hour + 1))
             connection.rows(f"DROP TABLE IF EXISTS {name}")  # from an attempt that failed
             connection.rows(f"CREATE TABLE {name} (LIKE frame INCLUDING ALL)")
             connection.rows(
@@ -524,7 +558,7 @@ class PostgresBackend:
             )
 
     @staticmethod
-    def _drop(connection: Connection, hour: int) -> None:
+    def _drop(connection: PostgresConnection, hour: int) -> None:
         """Drop a partition. Frames that no head replaces yet are kept: those of a turn that lasts
         for hours, or whose process died. If a long read of the table blocks this, it is retried a
         minute later."""
@@ -542,7 +576,7 @@ class PostgresBackend:
             connection.rows(f"DROP TABLE {name}")
 
 
-def _forget(connection: Connection, session: str) -> bool:
+def _forget(connection: PostgresConnection, session: str) -> bool:
     found = connection.rows("DELETE FROM session WHERE id=%s RETURNING num", [clean(session)])
     for (num,) in found:
         for table in ("frame", "record"):
@@ -552,7 +586,7 @@ def _forget(connection: Connection, session: str) -> bool:
 
 
 @contextlib.contextmanager
-def writing(server: Server) -> Iterator[PostgresBackend]:
+def writing(server: PostgresAddress) -> Iterator[PostgresBackend]:
     """Open a store for changes in the block. Raises `StoreError`."""
     backend = PostgresBackend(server)
     try:

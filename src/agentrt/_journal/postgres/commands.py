@@ -18,12 +18,12 @@ from psycopg import sql
 
 from ..._errors import RemoteProtocolError, StoreError
 from ..._model.events import Event
-from ..address import Server
+from ..address import PostgresAddress
 from ..base import (
     PROMPTED,
-    Command,
     CommandStatus,
-    Owned,
+    SessionOwner,
+    StoredCommand,
     StoreEntry,
     Tail,
     Worker,
@@ -31,7 +31,7 @@ from ..base import (
     entry_of,
 )
 from ..search import clean
-from .connection import Connection, connect, database_errors, is_lost
+from .connection import PostgresConnection, connect, database_errors, is_lost
 from .reader import COLUMNS
 from .statements import ALIVE, CHANNEL
 
@@ -51,9 +51,9 @@ _GONE = (
 class PostgresCommands:
     """The `Rows` in PostgreSQL. Used from one thread at a time. Its methods raise `StoreError`."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresAddress) -> None:
         self._server = server
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
 
     # --- listing sessions
 
@@ -88,7 +88,7 @@ class PostgresCommands:
 
     # --- owners of sessions
 
-    def owned(self, session: str) -> Owned | None:
+    def owned(self, session: str) -> SessionOwner | None:
         """Return the owner of a session; None if there is no such session."""
         rows = self._do(
             lambda each: each.rows(
@@ -96,7 +96,7 @@ class PostgresCommands:
                 [clean(session)],
             )
         )
-        return Owned(*rows[0]) if rows else None
+        return SessionOwner(*rows[0]) if rows else None
 
     def workers(self) -> list[Worker]:
         """Return the processes that may run sessions."""
@@ -112,7 +112,7 @@ class PostgresCommands:
 
     # --- commands
 
-    def post(self, command: Command, asker: int, node: int) -> CommandStatus | None:
+    def post(self, command: StoredCommand, asker: int, node: int) -> CommandStatus | None:
         """Have a command carried out by `node`, unless it is in progress already: then its answer
         is sent to this asker. Returns None if the id is used by another command."""
         c = command
@@ -130,7 +130,7 @@ class PostgresCommands:
         [(num, node, answer, _)] = rows
         return CommandStatus(num, node, answer, alive=True)
 
-    def take(self, node: int, known: Collection[int]) -> list[Command]:
+    def take(self, node: int, known: Collection[int]) -> list[StoredCommand]:
         """Take the commands that this process must carry out, the oldest first, except those that
         are `known` to be in progress here."""
         rows = self._do(
@@ -142,7 +142,7 @@ class PostgresCommands:
             )
         )
         return [
-            Command(
+            StoredCommand(
                 num=num,
                 client=client,
                 id=id,
@@ -240,7 +240,7 @@ class PostgresCommands:
         """Return the stored events after those that are known of each session, in order. A session
         that was deleted is missing in the result; one without new events is included."""
 
-        def job(connection: Connection) -> list[Tail]:
+        def job(connection: PostgresConnection) -> list[Tail]:
             with connection.transaction():
                 # A consistent snapshot, and before any partition is dropped.
                 connection.rows("LOCK TABLE frame IN ACCESS SHARE MODE")
@@ -306,7 +306,7 @@ class PostgresCommands:
             self._connection.close()
             self._connection = None
 
-    def _do(self, job: Callable[[Connection], T]) -> T:
+    def _do(self, job: Callable[[PostgresConnection], T]) -> T:
         """Run a job of one statement, or one that may be repeated: a lost connection is reopened
         once."""
         with database_errors(self._server):
@@ -369,7 +369,7 @@ class PostgresListener:
     """A connection that receives the notifications of a process. It is opened and closed in a
     thread; notifications are read in the thread that waits for its socket."""
 
-    def __init__(self, server: Server, node: int) -> None:
+    def __init__(self, server: PostgresAddress, node: int) -> None:
         """Connect and listen. Raises `StoreError`."""
         self._connection = connect(server, writes=True)
         with database_errors(server):

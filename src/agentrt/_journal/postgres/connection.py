@@ -19,29 +19,29 @@ from psycopg.abc import PQGen
 from psycopg.types.numeric import Int8BinaryDumper
 
 from ..._errors import StoreError
-from ..address import Server
+from ..address import PostgresAddress
 from . import schema
 
 T = TypeVar("T")
 
-PATIENCE: Final = 10.0
+REPLY_TIMEOUT_S: Final = 10.0
 """Seconds that a database may take to answer, or to accept a connection."""
 
-AT_LENGTH: Final = 600.0
+LONG_REPLY_TIMEOUT_S: Final = 600.0
 """The same for long operations: migrating the schema, deleting a long session."""
 
-LOCK: Final = 0x61677274
+WRITER_LOCK_KEY: Final = 0x61677274
 """The first half of the number of the lock that a store's writer holds; the other half is derived
 from the name of its schema."""
 
-_OLDEST = 140000  # the oldest supported version of PostgreSQL
+_OLDEST_SERVER_VERSION = 140000  # the oldest supported version of PostgreSQL
 
 
-class Connection(Psycopg[tuple[Any, ...]]):
+class PostgresConnection(Psycopg[tuple[Any, ...]]):
     """Each statement is its own transaction, except in a `transaction` block. A statement that is
     not answered in time breaks the connection: its outcome must be queried later."""
 
-    patience = PATIENCE
+    patience = REPLY_TIMEOUT_S
     _repeated: dict[bytes, bytes]
     """The names of the prepared statements."""
 
@@ -90,7 +90,7 @@ class Connection(Psycopg[tuple[Any, ...]]):
     def unhurried(self) -> Iterator[None]:
         """Extend the time limits for long operations in the block."""
         self.rows("SELECT set_config('statement_timeout', '0', false)")
-        self.patience = AT_LENGTH
+        self.patience = LONG_REPLY_TIMEOUT_S
         try:
             yield
         finally:
@@ -99,11 +99,11 @@ class Connection(Psycopg[tuple[Any, ...]]):
                 self.rows("SELECT set_config('statement_timeout', %s, false)", [_timeout()])
 
 
-def connect(server: Server, *, writes: bool) -> Connection:
+def connect(server: PostgresAddress, *, writes: bool) -> PostgresConnection:
     """Connect to a server. Parameters that the URL leaves out are taken from libpq's environment
     (`PGHOST`, `PGPASSWORD`, a service or a password file). Raises `StoreError`."""
     defaults: dict[str, Any] = {
-        "connect_timeout": int(PATIENCE),
+        "connect_timeout": int(REPLY_TIMEOUT_S),
         # Identifies the holder of a lock: `agentrt MACHINE PROCESS`.
         "application_name": f"agentrt {socket.gethostname()} {os.getpid()}"[:63],
         "client_encoding": "UTF8",
@@ -118,7 +118,9 @@ def connect(server: Server, *, writes: bool) -> Connection:
             said = conninfo.conninfo_to_dict(server.conninfo)
         except psycopg.ProgrammingError:  # its message may contain part of a password
             raise StoreError(f"{server}: libpq cannot read the URL") from None
-        connection: Connection = Connection.connect(**{**defaults, **said}, autocommit=True)
+        connection: PostgresConnection = PostgresConnection.connect(
+            **{**defaults, **said}, autocommit=True
+        )
         try:
             _prepare(connection, server)
         except BaseException:
@@ -127,8 +129,8 @@ def connect(server: Server, *, writes: bool) -> Connection:
     return connection
 
 
-def _prepare(connection: Connection, server: Server) -> None:
-    if connection.info.server_version < _OLDEST:
+def _prepare(connection: PostgresConnection, server: PostgresAddress) -> None:
+    if connection.info.server_version < _OLDEST_SERVER_VERSION:
         version = connection.info.server_version // 10000
         raise StoreError(f"{server} is PostgreSQL {version}, and the oldest that will do is 14")
     connection._repeated = {}
@@ -140,7 +142,7 @@ def _prepare(connection: Connection, server: Server) -> None:
         " set_config('lock_timeout', %s, false), set_config('tcp_keepalives_idle', '10', false),"
         " set_config('tcp_keepalives_interval', '3', false),"
         " set_config('tcp_keepalives_count', '3', false)",
-        (name, _timeout(), f"{PATIENCE / 2 * 1000:.0f}"),
+        (name, _timeout(), f"{REPLY_TIMEOUT_S / 2 * 1000:.0f}"),
     )
     # Acknowledged data is on the server's disk. Stricter settings (`remote_apply`) are kept.
     connection.rows(
@@ -152,10 +154,10 @@ def _prepare(connection: Connection, server: Server) -> None:
 def _timeout() -> str:
     """Return the milliseconds after which the server aborts a statement whose client has given
     up."""
-    return f"{PATIENCE * 1000:.0f}"
+    return f"{REPLY_TIMEOUT_S * 1000:.0f}"
 
 
-def versions(connection: Connection) -> tuple[int, int]:
+def versions(connection: PostgresConnection) -> tuple[int, int]:
     """Return the version of the schema and the oldest version that may use it; 0 without one."""
     if connection.rows("SELECT to_regclass('meta')") == [(None,)]:
         return 0, 0
@@ -168,7 +170,7 @@ def is_newer(versions: tuple[int, int]) -> bool:
     return versions[1] > len(schema.MIGRATIONS)
 
 
-def newer(server: Server, version: int) -> StoreError:
+def newer(server: PostgresAddress, version: int) -> StoreError:
     """Return the error for a schema of a newer version."""
     return StoreError(
         f"{server} was written by a newer agentrt (its schema is {version}, and"
@@ -177,7 +179,7 @@ def newer(server: Server, version: int) -> StoreError:
 
 
 @contextlib.contextmanager
-def database_errors(server: Server) -> Iterator[None]:
+def database_errors(server: PostgresAddress) -> Iterator[None]:
     """Raise errors of psycopg in the block as `StoreError`."""
     try:
         yield
@@ -202,20 +204,35 @@ def is_away(error: Exception) -> bool:
 
 
 _PASSING = (
-    *("starting up", "shutting down", "recovery", "too many clients", "connection slots"),
-    *("terminating connection", "not accepting connections", "not yet accepting connections"),
+    "starting up",
+    "shutting down",
+    "recovery",
+    "too many clients",
+    "connection slots",
+    "terminating connection",
+    "not accepting connections",
+    "not yet accepting connections",
 )
 """Texts of temporary FATAL errors. (libpq gives no code for an error that refuses a connection.)"""
 
 _PASSING_ERRORS = (
-    *(errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow),
-    *(errors.TooManyConnections, errors.ReadOnlySqlTransaction),
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.TooManyConnections,
+    errors.ReadOnlySqlTransaction,
 )
 
 _SETTINGS = (
-    *("no password supplied", "authentication method requirement", "channel binding required"),
-    *("certificate", "private key", "does not support SSL", "GSSAPI encryption required"),
-    *("invalid ", "definition of service"),
+    "no password supplied",
+    "authentication method requirement",
+    "channel binding required",
+    "certificate",
+    "private key",
+    "does not support SSL",
+    "GSSAPI encryption required",
+    "invalid ",
+    "definition of service",
 )
 """Texts of libpq about settings that can never work."""
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ..._errors import StoreError
-from ..address import Server
+from ..address import PostgresAddress
 from ..base import NodeEntry, Process
-from .connection import Connection, connect, database_errors, is_lost, is_newer, newer
+from .connection import PostgresConnection, connect, database_errors, is_lost, is_newer, newer
 from .connection import versions as versions_of
 from .statements import ALIVE
 
@@ -19,11 +19,11 @@ class PostgresLeases:
     """The `Leases` in PostgreSQL. Used from one thread at a time. Its methods raise
     `StoreError`."""
 
-    def __init__(self, server: Server, patience: float | None = None) -> None:
+    def __init__(self, server: PostgresAddress, patience: float | None = None) -> None:
         """`patience`: seconds that the database may take to answer."""
         self._server = server
         self._patience = patience
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
 
     def join(self, process: Process, length: float) -> int:
         """Request a lease; return its number."""
@@ -52,7 +52,7 @@ class PostgresLeases:
     def leave(self, num: int) -> None:
         """Give a lease back, and release all sessions owned under it."""
 
-        def job(connection: Connection) -> None:
+        def job(connection: PostgresConnection) -> None:
             with connection.transaction():
                 connection.rows("DELETE FROM node WHERE num=%s", [num])
                 connection.rows("UPDATE session SET node=NULL WHERE node=%s", [num])
@@ -108,7 +108,7 @@ class PostgresLeases:
             self._connection.close()
             self._connection = None
 
-    def _do(self, job: Callable[[Connection], T]) -> T:
+    def _do(self, job: Callable[[PostgresConnection], T]) -> T:
         with database_errors(self._server):
             if self._connection is None or self._connection.closed:
                 self._connection = self._connected()
@@ -121,7 +121,7 @@ class PostgresLeases:
             self._connection = self._connected()
             return job(self._connection)
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> PostgresConnection:
         connection = connect(self._server, writes=True)
         try:
             found = versions_of(connection)

@@ -13,12 +13,12 @@ from ..._errors import StoreError
 from ..._model.checkpoint import Record
 from ..._model.events import Event, TurnStarted
 from ..._model.state import StoredHistory
-from ..address import Server
+from ..address import PostgresAddress
 from ..base import (
     PROMPTED,
-    Answer,
+    CommandAnswer,
     Outdated,
-    Query,
+    SessionQuery,
     Stored,
     StoreEntry,
     StoreHit,
@@ -29,15 +29,15 @@ from ..base import (
     encode,
     entry_of,
 )
-from ..search import Word, clean, excerpt, words_of
+from ..search import QueryWord, clean, excerpt, words_of
 from . import schema
-from .connection import Connection, connect, database_errors, is_lost, is_newer, newer
+from .connection import PostgresConnection, connect, database_errors, is_lost, is_newer, newer
 from .connection import versions as versions_of
 from .words import query as query_of
 
 T = TypeVar("T")
 
-_FEW = 10  # maximum number of sessions found by a prefix: more are not needed for a choice
+_MAX_FOUND = 10  # maximum number of sessions found by a prefix: more are not needed for a choice
 
 COLUMNS: Final = (
     "id, agent, cwd, title, prompt, turns, extract(epoch FROM created)::float8,"
@@ -48,7 +48,7 @@ COLUMNS: Final = (
 _ENTRIES = f"SELECT {COLUMNS} FROM session"
 
 
-class ServerReport(Struct, frozen=True, kw_only=True):
+class PostgresReport(Struct, frozen=True, kw_only=True):
     """Facts about a store in PostgreSQL. `version`: of the server; `encrypted`: true if the
     connection is encrypted; `size`: in bytes."""
 
@@ -62,14 +62,14 @@ class ServerReport(Struct, frozen=True, kw_only=True):
 class PostgresReader:
     """A reader of a store in PostgreSQL."""
 
-    def __init__(self, server: Server, *, writes: bool = False) -> None:
+    def __init__(self, server: PostgresAddress, *, writes: bool = False) -> None:
         """`writes`: connect only to a server that accepts writes."""
         self._server = server
         self._writes = writes
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
         self._reading(lambda connection: None)
 
-    def _reading(self, read: Callable[[Connection], T]) -> T:
+    def _reading(self, read: Callable[[PostgresConnection], T]) -> T:
         """Read a consistent snapshot. A connection that was lost is reopened."""
         with database_errors(self._server):
             connection = self._connection
@@ -81,7 +81,7 @@ class PostgresReader:
                         raise
             return _at_once(self._connected(), read)
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> PostgresConnection:
         self.close()
         connection = connect(self._server, writes=self._writes)
         try:
@@ -100,7 +100,7 @@ class PostgresReader:
         self._connection = connection
         return connection
 
-    def sessions(self, query: Query) -> list[StoreEntry]:
+    def sessions(self, query: SessionQuery) -> list[StoreEntry]:
         where, args = PROMPTED, list[Any]()
         if query.before is not None:
             where += ' AND (updated, id) < (to_timestamp(%s), %s COLLATE "C")'
@@ -124,31 +124,32 @@ class PostgresReader:
     def find(self, prefix: str) -> list[StoreEntry]:
         prefix = clean(prefix)
 
-        def read(connection: Connection) -> list[StoreEntry]:
+        def read(connection: PostgresConnection) -> list[StoreEntry]:
             rows = connection.rows(
-                f"{_ENTRIES} WHERE starts_with(id, %s) AND id>=%s ORDER BY id LIMIT {_FEW}",
+                f"{_ENTRIES} WHERE starts_with(id, %s) AND id>=%s ORDER BY id LIMIT {_MAX_FOUND}",
                 (prefix, prefix),
             )
             if not rows and prefix:
                 rows = connection.rows(
-                    f"{_ENTRIES} WHERE position(%s IN about)>0 ORDER BY updated DESC LIMIT {_FEW}",
+                    f"{_ENTRIES} WHERE position(%s IN about)>0 ORDER BY updated DESC"
+                    f" LIMIT {_MAX_FOUND}",
                     [b'"agent_session":' + encode(prefix)[:-1]],
                 )
             return [entry_of(row) for row in rows]
 
         return self._reading(read)
 
-    def report(self) -> ServerReport:
+    def report(self) -> PostgresReport:
         """Return facts about the store."""
 
-        def read(connection: Connection) -> ServerReport:
+        def read(connection: PostgresConnection) -> PostgresReport:
             [(sessions, size, version)] = connection.rows(
                 f"SELECT (SELECT count(*) FROM session WHERE {PROMPTED}), (SELECT"
                 " coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE"
                 " relnamespace=quote_ident(current_schema())::regnamespace AND relkind='r'),"
                 " current_setting('server_version')"
             )
-            return ServerReport(
+            return PostgresReport(
                 path=str(self._server),
                 version=version,
                 encrypted=bool(connection.pgconn.ssl_in_use),
@@ -173,7 +174,7 @@ class PostgresReader:
             )
             args += (value, word.like)
 
-        def read(connection: Connection) -> list[StoreHit]:
+        def read(connection: PostgresConnection) -> list[StoreHit]:
             rows = connection.rows(
                 f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT %s", (*args, limit)
             )
@@ -185,7 +186,7 @@ class PostgresReader:
         return self._reading(read)
 
     def load(self, session: str, last: int | None = None) -> Stored | None:
-        def read(connection: Connection) -> Stored | None:
+        def read(connection: PostgresConnection) -> Stored | None:
             found = connection.rows(
                 "SELECT num, epoch, generation, next, extract(epoch FROM created)::float8, about,"
                 " head, prompt, turns, (SELECT value FROM meta WHERE key='generation')"
@@ -219,30 +220,30 @@ class PostgresReader:
     def chats(self) -> dict[str, str]:
         return dict(self._reading(lambda each: each.rows("SELECT name, session FROM chat")))
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[CommandAnswer]:
         rows = self._reading(
             lambda each: each.rows("SELECT client, id, digest, body FROM answer ORDER BY at")
         )
-        return [Answer(*row) for row in rows]
+        return [CommandAnswer(*row) for row in rows]
 
-    def answer(self, client: str, id: str) -> Answer | None:
+    def answer(self, client: str, id: str) -> CommandAnswer | None:
         rows = self._reading(
             lambda each: each.rows(
                 "SELECT client, id, digest, body FROM answer WHERE client=%s AND id=%s",
                 (clean(client), clean(id)),
             )
         )
-        return Answer(*rows[0]) if rows else None
+        return CommandAnswer(*rows[0]) if rows else None
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
-        def read(connection: Connection) -> list[tuple[int, Event]] | None:
+        def read(connection: PostgresConnection) -> list[tuple[int, Event]] | None:
             num = _number(connection, session)
             return None if num is None else _events(connection, num, after)
 
         return self._reading(read)
 
     def records(self, session: str, before: int | None, count: int) -> list[Record] | None:
-        def read(connection: Connection) -> list[Record] | None:
+        def read(connection: PostgresConnection) -> list[Record] | None:
             num = _number(connection, session)
             return None if num is None else _records(connection, num, before, count)
 
@@ -254,7 +255,7 @@ class PostgresReader:
             self._connection = None
 
 
-def _at_once(connection: Connection, read: Callable[[Connection], T]) -> T:
+def _at_once(connection: PostgresConnection, read: Callable[[PostgresConnection], T]) -> T:
     with contextlib.ExitStack() as stack:
         stack.enter_context(connection.transaction())
         # Before the first query: dropping a partition in the meantime would remove data that
@@ -263,13 +264,13 @@ def _at_once(connection: Connection, read: Callable[[Connection], T]) -> T:
         return read(connection)
 
 
-def _number(connection: Connection, session: str) -> int | None:
+def _number(connection: PostgresConnection, session: str) -> int | None:
     found = connection.rows("SELECT num FROM session WHERE id=%s", [clean(session)])
     return found[0][0] if found else None
 
 
 def _records(
-    connection: Connection, num: int, before: int | None, last: int | None
+    connection: PostgresConnection, num: int, before: int | None, last: int | None
 ) -> list[Record]:
     """Return the last records, or the last ones before number `before`."""
     rows = connection.rows(
@@ -280,7 +281,7 @@ def _records(
     return [decode_record(body) for (body,) in reversed(rows)]
 
 
-def _events(connection: Connection, num: int, after: int) -> list[tuple[int, Event]]:
+def _events(connection: PostgresConnection, num: int, after: int) -> list[tuple[int, Event]]:
     """Return the events after number `after` that are kept, with their numbers."""
     rows = connection.rows(
         "SELECT first, body FROM frame WHERE session=%s AND last>%s ORDER BY first", (num, after)
@@ -289,7 +290,7 @@ def _events(connection: Connection, num: int, after: int) -> list[tuple[int, Eve
     return [each for each in numbered if each[0] > after]
 
 
-def _snippet(connection: Connection, num: int, words: Sequence[Word]) -> str:
+def _snippet(connection: PostgresConnection, num: int, words: Sequence[QueryWord]) -> str:
     """Return an excerpt of the record of a session that best matches the words."""
     found = []
     known = query_of(words, "|")
@@ -308,7 +309,7 @@ def _snippet(connection: Connection, num: int, words: Sequence[Word]) -> str:
     return excerpt(found[0][0], words) if found else ""
 
 
-def _condition(word: Word) -> tuple[str, str]:
+def _condition(word: QueryWord) -> tuple[str, str]:
     """Return the condition, with its argument, for records that contain a word."""
     known = query_of([word])
     return ("words @@ %s::tsquery", known) if known is not None else ("said ILIKE %s", word.like)

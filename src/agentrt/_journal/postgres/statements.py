@@ -74,13 +74,13 @@ CHANNEL: Final = "'agentrt_' || hashtext(current_schema()) || '_'"
 """SQL: the prefix of the channel to which a process that shares the store listens; its lease
 follows."""
 
-_SHORT: Final = 2000
+_INLINE_FRAME_BYTES: Final = 2000
 """Bytes of a frame below which a notification contains it, so that it need not be read."""
 
-_NOTIFIED: Final = 5000
+_NOTIFICATION_BYTES: Final = 5000
 """Bytes after which a further notification is started: the limit of one is 8000."""
 
-_LINE = f"""CASE WHEN octet_length(body)<{_SHORT} AND getdatabaseencoding()='UTF8' THEN
+_LINE = f"""CASE WHEN octet_length(body)<{_INLINE_FRAME_BYTES} AND getdatabaseencoding()='UTF8' THEN
     E'\\n' || num || ' ' || first || ' ' || epoch || ' ' || convert_from(body, 'UTF8') END"""
 
 
@@ -92,7 +92,7 @@ def _shared(line: str) -> str:
         string_agg(num::text, ',') || ',' || coalesce(string_agg(line, ''), '')) AS notified
     FROM (SELECT node, num, line,
             sum(20+coalesce(octet_length(line), 0)) OVER (PARTITION BY node ORDER BY num)
-                / {_NOTIFIED} AS part
+                / {_NOTIFICATION_BYTES} AS part
         FROM (SELECT node, num, {line} AS line
             FROM watch JOIN u ON num=session JOIN f USING (num)) AS each) AS all_of_them
     GROUP BY node, part) AS told)
@@ -102,10 +102,10 @@ FROM u"""
 COPY: Final = "COPY frame(session, owner, first, last, body) FROM STDIN (FORMAT binary)"
 COPIED: Final = ("int8", "int8", "int8", "int8", "bytea")
 
-MUCH: Final = 64 * 1024
+COPY_BYTES: Final = 64 * 1024
 """Bytes of frames above which they are copied: a backlog."""
 
-Row = tuple[int, int, int, int, bytes]
+FrameRow = tuple[int, int, int, int, bytes]
 
 
 Param = bytes | None
@@ -117,7 +117,7 @@ class Statement(Struct):
 
     text: bytes
     params: list[Param]
-    frames: list[Row]
+    frames: list[FrameRow]
 
 
 def statement(flush: Flush, lease: int | None) -> Statement:
@@ -128,7 +128,7 @@ def statement(flush: Flush, lease: int | None) -> Statement:
     """
     parts = sorted(flush.parts, key=lambda part: part.place.num)
     frames = [_frame(part) for part in parts]
-    copied = sum(len(frame[4]) for frame in frames) > MUCH
+    copied = sum(len(frame[4]) for frame in frames) > COPY_BYTES
     rows = [_row(part) for part in parts if part.row is not None]
     records = [row for part in parts for row in _records(part)]
     answers = [
@@ -188,7 +188,7 @@ def _array(values: Sequence[object], type: str) -> bytes:
     return b"".join(parts)
 
 
-def _frame(part: Part) -> Row:
+def _frame(part: Part) -> FrameRow:
     last = part.first + len(part.events) - 1
     return part.place.num, part.place.owner, part.first, last, encode_events(part.events)
 

@@ -11,12 +11,12 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-from ..search import Word
+from ..search import QueryWord
 
-LONGEST: Final = 250
+MAX_WORD_CHARS: Final = 250
 """Maximum number of characters of a word that are indexed: PostgreSQL accepts 2046 bytes."""
 
-_PLACES = 16383  # the highest position in a text that PostgreSQL stores
+_MAX_POSITION = 16383  # the highest position in a text that PostgreSQL stores
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -26,7 +26,7 @@ def cut(text: str) -> list[str]:
     if not text.isascii():
         text = unicodedata.normalize("NFKD", text)
         text = "".join([each for each in text if not unicodedata.combining(each)])
-    return [word[:LONGEST] for word in _WORD.findall(text.casefold())]
+    return [word[:MAX_WORD_CHARS] for word in _WORD.findall(text.casefold())]
 
 
 def vector(text: str) -> str:
@@ -35,17 +35,17 @@ def vector(text: str) -> str:
     for place, word in enumerate(cut(text), 1):
         found = places.setdefault(word, [])
         if len(found) < 64:
-            found.append(str(min(place, _PLACES)))
+            found.append(str(min(place, _MAX_POSITION)))
     return " ".join([f"'{word}':{','.join(where)}" for word, where in places.items()])
 
 
-def query(words: Sequence[Word], joint: str = "&") -> str | None:
+def query(words: Sequence[QueryWord], joint: str = "&") -> str | None:
     """Return a `tsquery` for those words that the index can find; None if it can find none."""
     parts = [part for word in words if word.match is not None and (part := _phrase(word))]
     return f" {joint} ".join(parts) or None
 
 
-def _phrase(word: Word) -> str:
+def _phrase(word: QueryWord) -> str:
     """Return a phrase of the word's parts in sequence, with the last one matched by prefix."""
     parts = [f"'{part}'" for part in cut(word.text)]
     if parts and word.match is not None and word.match.endswith("*"):
