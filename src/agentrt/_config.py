@@ -501,11 +501,11 @@ def _check_tenant(name: str, table: TenantTable, place: str) -> None:
 def _check_rules(texts: Sequence[str], place: str, *, denies: bool) -> None:
     if not texts:
         return
-    from ._permissions.rules import Rule  # slow to import
+    from ._permissions.rules import PermissionRule  # slow to import
 
     for text in texts:
         try:
-            Rule(text, denies=denies)
+            PermissionRule(text, denies=denies)
         except ValueError as error:
             raise ConfigError(f"{place}: {error}") from None
 

@@ -22,7 +22,7 @@ from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 
 from agentrt._permissions.policies import PermissionRequest
 from agentrt._permissions.programs import Verdict
-from agentrt._permissions.rules import Rule
+from agentrt._permissions.rules import PermissionRule
 from agentrt._permissions.seen import Seen
 
 LINES = 20_000 if "AGENTRT_FULL" in os.environ else 200
@@ -155,7 +155,10 @@ def test_no_shell_runs_what_the_rules_have_not_seen(
     program = SHELLS[name][0]
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed: apt install {program}")
-    denied, allowed = Rule("Bash(rm:*)", denies=True), Rule("Bash(git status:*)")
+    denied, allowed = (
+        PermissionRule("Bash(rm:*)", denies=True),
+        PermissionRule("Bash(git status:*)"),
+    )
     chance = random.Random(20)
     missed: list[str] = []
     removals = 0

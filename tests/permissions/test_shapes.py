@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import agentrt
 from agentrt._permissions.policies import Allow, Deny, PermissionRequest
 from agentrt._permissions.programs import Verdict
-from agentrt._permissions.rules import Rule
+from agentrt._permissions.rules import PermissionRule
 from agentrt._permissions.seen import Seen
 
 
@@ -251,7 +251,9 @@ WRITES = [
 
 @pytest.mark.parametrize("line", WRITES)
 def test_a_command_that_writes_a_denied_path_may_be_denied(line: str) -> None:
-    found = Rule("Edit(/etc/**)", denies=True).touches(Seen(asked("Bash", {"command": line})))
+    found = PermissionRule("Edit(/etc/**)", denies=True).touches(
+        Seen(asked("Bash", {"command": line}))
+    )
     assert found.verdict is Verdict.MAY
 
 

@@ -32,7 +32,7 @@ from agentrt._permissions.policies import (
     rules,
 )
 from agentrt._permissions.programs import Verdict
-from agentrt._permissions.rules import Rule
+from agentrt._permissions.rules import PermissionRule
 from agentrt._runtime.open import open_session
 from agentrt._runtime.runtime import open_runtime
 
@@ -53,14 +53,14 @@ def edit(*paths: str, cwd: str = CWD) -> PermissionRequest:
 
 def covers(rule: str, request: PermissionRequest) -> bool:
     """Whether an allow rule covers it. Whatever is covered must be touched, too."""
-    covered = Rule(rule).covers(request)
+    covered = PermissionRule(rule).covers(request)
     assert not covered or touches(rule, request) is True
     return covered
 
 
 def touches(rule: str, request: PermissionRequest) -> bool | None:
     """Whether a deny rule is about it; None if it may be."""
-    verdict = Rule(rule).touches(request).verdict
+    verdict = PermissionRule(rule).touches(request).verdict
     return {Verdict.YES: True, Verdict.NO: False}.get(verdict)
 
 
@@ -342,7 +342,7 @@ async def test_what_is_no_policy_is_refused_with_the_right_one(policy: Any, righ
 @pytest.mark.parametrize("rule", ["Edit(../x)", "Edit(/a/../b)", "Edit(..)"])
 def test_a_path_pattern_does_not_climb(rule: str) -> None:
     with pytest.raises(ValueError, match=r"without \.\."):
-        Rule(rule)
+        PermissionRule(rule)
 
 
 @pytest.mark.parametrize(
@@ -485,7 +485,7 @@ def test_an_unnamed_call_with_a_command_counts_as_bash() -> None:
 def test_a_command_under_another_name_may_be_denied_and_not_allowed() -> None:
     asked = request("shell", {"command": "git status"})
     assert touches("Bash(git status:*)", asked) is True
-    assert not Rule("Bash(git status:*)").covers(asked)
+    assert not PermissionRule("Bash(git status:*)").covers(asked)
 
 
 RESERVED = {"if", "in", "do", "fi", "for", "else", "elif", "then", "case", "esac", "done", "end"}

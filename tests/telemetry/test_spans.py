@@ -33,7 +33,15 @@ from agentrt._model.events import (
     TurnStarted,
     Usage,
 )
-from agentrt._telemetry.spans import Change, End, Operation, Point, Spans, Start, together
+from agentrt._telemetry.spans import (
+    Operation,
+    SpanChange,
+    SpanEnd,
+    SpanEvent,
+    Spans,
+    SpanStart,
+    together,
+)
 
 OPTIONS = [PermissionOption("yes", "Yes", "allow_once")]
 
@@ -64,15 +72,15 @@ def only(kind: type, found: list[Operation]) -> Any:
 
 def tree(found: list[Operation]) -> dict[str, str | None]:
     """The names of spans, each with that of its parent; all of them are closed."""
-    starts = {o.key: o for o in found if type(o) is Start}
-    assert sorted(starts) == sorted(o.key for o in found if type(o) is End)
+    starts = {o.key: o for o in found if type(o) is SpanStart}
+    assert sorted(starts) == sorted(o.key for o in found if type(o) is SpanEnd)
     return {o.name: starts[o.parent].name if o.parent else None for o in starts.values()}
 
 
 def test_a_turn_is_a_span_with_the_words_of_the_conventions() -> None:
     ended = TurnEnded(turn="t1", outcome="completed", stop_reason="end_turn")
     start, end = operations([begun()], [ended])
-    assert isinstance(start, Start)
+    assert isinstance(start, SpanStart)
     assert (start.key, start.name, start.kind, start.at) == (
         "t1",
         "invoke_agent claude",
@@ -86,7 +94,7 @@ def test_a_turn_is_a_span_with_the_words_of_the_conventions() -> None:
         "gen_ai.conversation.id": "s1",
         "agentrt.turn.id": "t1",
     }
-    assert end == End(
+    assert end == SpanEnd(
         "t1",
         1.0,
         {"agentrt.turn.outcome": "completed", "gen_ai.response.finish_reasons": ("end_turn",)},
@@ -96,7 +104,9 @@ def test_a_turn_is_a_span_with_the_words_of_the_conventions() -> None:
 def test_the_model_and_the_version_are_said_where_they_are_known() -> None:
     agent = AgentState("claude", "claude", "2.1")
     modes = ModesChanged(Modes(model="opus"))
-    start = only(Start, operations([StateChanged(State("idle", None, agent)), modes], [begun()]))
+    start = only(
+        SpanStart, operations([StateChanged(State("idle", None, agent)), modes], [begun()])
+    )
     assert start.attributes["gen_ai.agent.version"] == "2.1"
     assert start.attributes["gen_ai.request.model"] == "opus"
 
@@ -112,7 +122,7 @@ def test_input_tokens_count_what_was_cached_and_output_tokens_the_thoughts() -> 
         currency="USD",
     )
     ended = TurnEnded(turn="t1", outcome="completed", usage=usage)
-    known = only(End, operations([begun(), ended])).attributes
+    known = only(SpanEnd, operations([begun(), ended])).attributes
     assert {k: v for k, v in known.items() if "usage" in k} == {
         "gen_ai.usage.input_tokens": 23,
         "gen_ai.usage.cache_read.input_tokens": 7,
@@ -128,15 +138,15 @@ def test_a_turn_that_failed_has_an_error_and_one_that_was_cancelled_has_none() -
     failed = TurnEnded(turn="t1", outcome="failed", error=ErrorInfo("rate_limit", "too much"))
     cancelled = TurnEnded(turn="t1", outcome="cancelled", by="user")
     died = TurnEnded(turn="t1", outcome="agent_died")
-    errors = [only(End, operations([begun(), end])).error for end in (failed, cancelled, died)]
+    errors = [only(SpanEnd, operations([begun(), end])).error for end in (failed, cancelled, died)]
     assert errors == ["rate_limit", None, "agent_died"]
-    known = only(End, operations([begun(), cancelled])).attributes
+    known = only(SpanEnd, operations([begun(), cancelled])).attributes
     assert known["agentrt.turn.cancelled_by"] == "user"
 
 
 def test_the_first_word_is_timed() -> None:
     found = operations([begun()], [], said("i1", "hi"), said("i2", "ho"), [_end()])
-    assert only(End, found).attributes["gen_ai.response.time_to_first_chunk"] == 2
+    assert only(SpanEnd, found).attributes["gen_ai.response.time_to_first_chunk"] == 2
 
 
 def test_a_tool_call_is_a_span_in_its_turn_and_a_question_in_its_call() -> None:
@@ -152,10 +162,10 @@ def test_a_tool_call_is_a_span_in_its_turn_and_a_question_in_its_call() -> None:
         "execute_tool Bash": "invoke_agent claude",
         "permission": "execute_tool Bash",
     }
-    call = next(o for o in found if type(o) is Start and o.key == "i1")
+    call = next(o for o in found if type(o) is SpanStart and o.key == "i1")
     assert call.attributes["gen_ai.tool.call.id"] == "call-i1"
     assert call.attributes["agentrt.tool.kind"] == "execute"
-    ends = {o.key: o for o in found if type(o) is End}
+    ends = {o.key: o for o in found if type(o) is SpanEnd}
     assert ends["r1"].attributes == {
         "agentrt.permission.outcome": "selected",
         "agentrt.permission.by": "user",
@@ -170,7 +180,7 @@ def test_what_a_policy_takes_is_no_time_of_a_person() -> None:
         [PermissionClosed(request="r1", outcome="selected", by="policy")],
         [_end()],
     )
-    end = next(o for o in found if type(o) is End and o.key == "t1")
+    end = next(o for o in found if type(o) is SpanEnd and o.key == "t1")
     assert "agentrt.turn.waited" not in end.attributes
 
 
@@ -199,8 +209,10 @@ def test_a_sub_agent_is_a_span_in_the_call_that_began_it() -> None:
 def test_a_call_whose_name_comes_later_is_renamed() -> None:
     named = ItemUpdated("i1", {"tool": {"name": "grep"}})
     found = operations([begun(), opened("i1", name="", kind="search"), named])
-    assert [o.name for o in found if type(o) is Start][1] == "execute_tool search"
-    assert only(Change, found) == Change("i1", {"gen_ai.tool.name": "grep"}, "execute_tool grep")
+    assert [o.name for o in found if type(o) is SpanStart][1] == "execute_tool search"
+    assert only(SpanChange, found) == SpanChange(
+        "i1", {"gen_ai.tool.name": "grep"}, "execute_tool grep"
+    )
 
 
 def test_a_title_is_never_a_name() -> None:
@@ -215,19 +227,19 @@ def test_a_call_that_is_orphaned_or_has_failed_has_an_error() -> None:
         ("denied", None),
     ):
         closed = ItemClosed("i1", status)  # type: ignore[arg-type]
-        assert only(End, operations([begun(), opened("i1"), closed])).error == error
+        assert only(SpanEnd, operations([begun(), opened("i1"), closed])).error == error
 
 
 def test_a_restart_is_an_event_of_the_turn_that_follows_it() -> None:
     restarted = Notice("info", "agent_restarted", "again", {"resumed": True})
-    point = only(Point, operations([restarted], [begun()]))
-    assert point == Point("t1", "agent_restarted", 0, {"agentrt.resumed": True})
+    point = only(SpanEvent, operations([restarted], [begun()]))
+    assert point == SpanEvent("t1", "agent_restarted", 0, {"agentrt.resumed": True})
 
 
 def test_a_cancel_and_a_warning_are_events_without_words() -> None:
     cancelling = StateChanged(State("cancelling", None, AgentState("claude", "claude")))
     warning = Notice("warning", "cancel_ignored", "about a secret")
-    points = [o for o in operations([begun(), cancelling, warning]) if type(o) is Point]
+    points = [o for o in operations([begun(), cancelling, warning]) if type(o) is SpanEvent]
     assert [point.name for point in points] == ["cancel", "cancel_ignored"]
     assert "secret" not in repr(points)
 
@@ -265,10 +277,10 @@ def test_contents_are_recorded_as_the_conventions_have_them_and_redacted() -> No
         [ItemUpdated("i3", {"tool": {"output": {"b": 2}}}), ItemClosed("i3", "completed"), _end()],
         redact=str.upper,
     )
-    asked = json.loads(only(Change, found).attributes["gen_ai.input.messages"])
+    asked = json.loads(only(SpanChange, found).attributes["gen_ai.input.messages"])
     text = {"type": "text", "content": "GO"}
     assert asked == [{"role": "user", "parts": [text, {"type": "image"}]}]
-    tool, turn = [o.attributes for o in found if type(o) is End]
+    tool, turn = [o.attributes for o in found if type(o) is SpanEnd]
     assert tool["gen_ai.tool.call.arguments"] == '{"A":1}'
     assert tool["gen_ai.tool.call.result"] == '{"B":2}'
     [answer] = json.loads(str(turn["gen_ai.output.messages"]))
@@ -282,7 +294,7 @@ def test_a_session_that_ends_closes_whatever_is_open() -> None:
     found += spans.fold([PermissionOpened(request="r1", title="x", item="i2")], 1)
     found += spans.close(2)
     tree(found)
-    assert {o.error for o in found if type(o) is End} == {"session_closed"}
+    assert {o.error for o in found if type(o) is SpanEnd} == {"session_closed"}
 
 
 def test_what_an_agent_repeats_of_an_earlier_conversation_is_no_span() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 import agentrt
-from agentrt._trace.conversation import Row, TraceConversation
+from agentrt._trace.conversation import TraceConversation, TraceRow
 from agentrt._trace.record import TraceRecord
 from agentrt.testing import check_log
 from simulation.fold import Fold
@@ -39,7 +39,7 @@ def check_wire(records: Iterable[TraceRecord], protocol: str) -> None:
     """Each request of the agent is answered once, before agentrt leaves; a prompt is only sent when
     none is under way."""
     conversation = TraceConversation()
-    asked: dict[tuple[int, Any], Row] = {}
+    asked: dict[tuple[int, Any], TraceRow] = {}
     prompt: dict[int, Any] = {}
     for record in records:
         if record.kind == "stdin_closed":
@@ -67,7 +67,7 @@ def check_wire(records: Iterable[TraceRecord], protocol: str) -> None:
                     asked.pop((row.process, repr(id)), None)
 
 
-def _is_of_claudes_own(row: Row) -> bool:
+def _is_of_claudes_own(row: TraceRow) -> bool:
     """What it says to its model stands in its messages as what is said to it."""
     return row.what == "user"
 

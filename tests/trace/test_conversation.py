@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentrt._trace.conversation import Row, TraceConversation
+from agentrt._trace.conversation import TraceConversation, TraceRow
 from agentrt._trace.record import Kind, TraceRecord, read_trace
 
 
@@ -15,7 +15,7 @@ def record(t: float, kind: Kind, message: Any = None, **fields: Any) -> TraceRec
     return TraceRecord(t=t, kind=kind, session="s", process=1, line=line, **fields)
 
 
-def rows(*records: TraceRecord, **options: float) -> list[Row]:
+def rows(*records: TraceRecord, **options: float) -> list[TraceRow]:
     conversation = TraceConversation(**options)
     found = [row for each in records for row in conversation.feed(each)]
     found += conversation.flush()

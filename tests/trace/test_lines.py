@@ -47,7 +47,7 @@ def test_the_pipes_of_two_sessions_and_of_two_processes_are_kept_apart() -> None
 
 
 def test_of_a_line_without_end_the_beginning_is_kept_and_the_rest_counted() -> None:
-    begun = assemble._Begun()
+    begun = assemble._IncompleteLine()
     begun.add(b"x" * assemble.LONGEST)
     begun.add(b"yz")
     assert (len(begun.data), begun.left_out) == (assemble.LONGEST, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .script import Script
+from .script import ShellScript
 from .shell import read_script
 
 MOST_CHARS: Final = 400_000
@@ -28,18 +28,18 @@ class Budget:
 
     def __init__(self, chars: int = MOST_CHARS) -> None:
         self.left = chars
-        self._read: dict[str, Script] = {}
+        self._read: dict[str, ShellScript] = {}
 
     def spend(self, words: int, chars: int) -> bool:
         """Subtract the cost of some words. Returns False if the budget is used up."""
         self.left -= PER_COMMAND + words * PER_WORD + chars
         return self.left >= 0
 
-    def read(self, text: str) -> Script:
+    def read(self, text: str) -> ShellScript:
         """Parse a line that was found inside another one."""
         script = self._read.get(text)
         if script is None:
             if not self.spend(0, len(text)):
-                return Script(unclear="there is too much in it")
+                return ShellScript(unclear="there is too much in it")
             script = self._read[text] = read_script(text, 1)
         return script

@@ -32,7 +32,7 @@ MOST_PATHS: Final = 100
 
 
 @dataclass(frozen=True)
-class Line:
+class PossibleCommand:
     """A string that may be a command."""
 
     text: str
@@ -47,20 +47,20 @@ def folded_key(key: object) -> str:
     return re.sub("[_ -]", "", str(key)).casefold()
 
 
-def find_lines(input: Any) -> Iterator[Line]:
+def find_possible_commands(input: Any) -> Iterator[PossibleCommand]:
     """Yield every string of an input as a command. Raises `TooLarge`."""
     if isinstance(input, str):
-        yield Line(input, False)
+        yield PossibleCommand(input, False)
     for value in containers(input):
         if not isinstance(value, dict):
             continue
         for key, each in value.items():
             named = _COMMAND_KEY.fullmatch(folded_key(key)) is not None
             if isinstance(each, str):
-                yield Line(each, named)
+                yield PossibleCommand(each, named)
             elif isinstance(each, list) and each and all(isinstance(one, str) for one in each):
-                yield Line(" ".join(each), named, tuple(each))
-                yield from (Line(one, False) for one in each)
+                yield PossibleCommand(" ".join(each), named, tuple(each))
+                yield from (PossibleCommand(one, False) for one in each)
 
 
 def find_possible_paths(input: Any) -> Iterator[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from .script import Word
+from .script import ShellWord
 from .table import SED_SAFE
 
 _HARMLESS: Final = re.compile(r"-[uBsISEOWq]+|--(?:no-warnings|test|watch)")
@@ -15,7 +15,7 @@ _SED_IN_PLACE: Final = ("-i", "-ni", "-Ei", "-ri")
 _LONGEST_SED: Final = 1000
 
 
-def runs_code(arguments: Sequence[Word]) -> bool:
+def runs_code(arguments: Sequence[ShellWord]) -> bool:
     """True if python, node and the like run, or may run, code from the line. Otherwise they run a
     script or a module of the project, or nothing."""
     for word in arguments:
@@ -28,17 +28,17 @@ def runs_code(arguments: Sequence[Word]) -> bool:
     return True
 
 
-def runs_project(arguments: Sequence[Word]) -> bool:
+def runs_project(arguments: Sequence[ShellWord]) -> bool:
     """True if they run a script or a module."""
     return not _only_tells(arguments)
 
 
-def _only_tells(arguments: Sequence[Word]) -> bool:
+def _only_tells(arguments: Sequence[ShellWord]) -> bool:
     texts = [word.text for word in arguments]
     return len(texts) == 1 and texts[0] in ("--version", "-V", "--help", "-h")
 
 
-def awk_runs_nothing(arguments: Sequence[Word]) -> bool:
+def awk_runs_nothing(arguments: Sequence[ShellWord]) -> bool:
     """True if an awk program is readable and runs nothing."""
     options = iter(arguments)
     for word in options:
@@ -55,7 +55,7 @@ def awk_runs_nothing(arguments: Sequence[Word]) -> bool:
     return True
 
 
-def sed_runs_nothing(arguments: Sequence[Word]) -> bool:
+def sed_runs_nothing(arguments: Sequence[ShellWord]) -> bool:
     """True if all sed scripts are readable, and run and write nothing."""
     scripts = _sed_scripts(arguments)
     if scripts is None or sum(map(len, scripts)) >= _LONGEST_SED:
@@ -67,11 +67,11 @@ def _parts(script: str) -> list[str]:
     return [script] if SED_SAFE.fullmatch(script.strip()) else script.split(";")
 
 
-def _sed_scripts(arguments: Sequence[Word]) -> list[str] | None:
+def _sed_scripts(arguments: Sequence[ShellWord]) -> list[str] | None:
     """Return the scripts among the arguments; None if an option or a script is not known."""
     explicit: list[str] = []
-    others: list[Word] = []
-    options: Iterator[Word] = iter(arguments)
+    others: list[ShellWord] = []
+    options: Iterator[ShellWord] = iter(arguments)
     for word in options:
         text = word.text
         if text in _SED_FLAGS or (text.startswith(_SED_IN_PLACE) and word.plain):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from .script import Word
+from .script import ShellWord
 from .table import HARMLESS_PREFIXES, SIMPLE, Data, Launcher
 
 _SETTING: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -17,9 +17,9 @@ _SETTING: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 class Walked:
     """A launcher's arguments, read up to the end of its own options."""
 
-    rest: Sequence[Word] = ()
+    rest: Sequence[ShellWord] = ()
     """The program and its arguments."""
-    settings: list[tuple[str, Word]] = field(default_factory=list)
+    settings: list[tuple[str, ShellWord]] = field(default_factory=list)
     """Variables that it sets."""
     values: list[tuple[str, str]] = field(default_factory=list)
     """Options with their values."""
@@ -31,7 +31,7 @@ class Walked:
     """True if it runs nothing, because of an option such as `--version`."""
 
 
-def walk(launcher: Launcher, words: Sequence[Word]) -> Walked:
+def walk(launcher: Launcher, words: Sequence[ShellWord]) -> Walked:
     """Read a launcher's options, up to the program that it runs."""
     found = Walked()
     at, skips, options = 0, launcher.skips, True
@@ -48,7 +48,7 @@ def walk(launcher: Launcher, words: Sequence[Word]) -> Walked:
             at = _short(launcher, words, at, found)
         elif _SETTING.match(text):
             name, _, value = text.partition("=")
-            found.settings.append((name, Word(value)))
+            found.settings.append((name, ShellWord(value)))
             at += 1
         elif skips:
             skips -= 1
@@ -59,7 +59,7 @@ def walk(launcher: Launcher, words: Sequence[Word]) -> Walked:
     return found
 
 
-def _long(launcher: Launcher, words: Sequence[Word], at: int, found: Walked) -> int:
+def _long(launcher: Launcher, words: Sequence[ShellWord], at: int, found: Walked) -> int:
     name, equals, value = words[at].text.partition("=")
     kind = launcher.kinds.get(name)
     if kind is None:
@@ -68,7 +68,7 @@ def _long(launcher: Launcher, words: Sequence[Word], at: int, found: Walked) -> 
     return _taken(name, kind, value if equals else None, words, at, found)
 
 
-def _short(launcher: Launcher, words: Sequence[Word], at: int, found: Walked) -> int:
+def _short(launcher: Launcher, words: Sequence[ShellWord], at: int, found: Walked) -> int:
     """Read a cluster of one-letter options."""
     kinds, text = launcher.kinds, words[at].text
     if text == "-":
@@ -87,7 +87,7 @@ def _short(launcher: Launcher, words: Sequence[Word], at: int, found: Walked) ->
 
 
 def _taken(
-    name: str, kind: str, attached: str | None, words: Sequence[Word], at: int, found: Walked
+    name: str, kind: str, attached: str | None, words: Sequence[ShellWord], at: int, found: Walked
 ) -> int:
     """Read one option and its value. Returns the place after it."""
     value = attached
@@ -109,7 +109,7 @@ def _taken(
     return at + 1
 
 
-def running_option(data: Data, words: Sequence[Word]) -> Word | None:
+def running_option(data: Data, words: Sequence[ShellWord]) -> ShellWord | None:
     """Return the first argument that makes, or may make, a data program run something."""
     for at, word in enumerate(words):
         text = word.text

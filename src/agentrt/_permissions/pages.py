@@ -43,7 +43,7 @@ _IN_TEXT: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}:[/\\]+[^\s'\"<>]{1,2
 
 
 @dataclass(frozen=True)
-class Page:
+class WebPage:
     """A URL: every host that it may lead to, with its port if it has one."""
 
     hosts: frozenset[tuple[str, str]]
@@ -51,7 +51,7 @@ class Page:
     """True if there is only one way to parse it."""
 
 
-def read_page(text: str) -> Page:
+def read_page(text: str) -> WebPage:
     """Parse a URL or a host."""
     found: set[tuple[str, str]] = set()
     plain = unicodedata.normalize("NFKC", unquote(text)).replace("\u00ad", "")
@@ -60,7 +60,7 @@ def read_page(text: str) -> Page:
         found |= _simple(each)
     certain = _CERTAIN.fullmatch(text)
     sure = certain is not None and {host for host, _ in found} == {_host(certain["host"])}
-    return Page(frozenset(found), sure)
+    return WebPage(frozenset(found), sure)
 
 
 def normal_host(host: str) -> str:
@@ -115,7 +115,7 @@ def _key(key: object) -> str:
     return re.sub("[_-]", "", str(key)).casefold()
 
 
-def named_pages(input: Any) -> list[Page] | None:
+def named_pages(input: Any) -> list[WebPage] | None:
     """Return every page that an input names or may name, under any key; None if there are too
     many."""
     try:
@@ -152,7 +152,7 @@ def strings(input: Any) -> Iterator[str]:
         yield from (each for _, each in _items(value) if isinstance(each, str))
 
 
-def only_pages(input: Any) -> list[Page]:
+def only_pages(input: Any) -> list[WebPage]:
     """Return the pages of an input that contains nothing else; empty if it may mean more."""
     if not isinstance(input, dict) or len(input) > MOST_PARTS:
         return []

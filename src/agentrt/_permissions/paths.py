@@ -23,7 +23,7 @@ class TooLarge(ValueError):
     """An input has too many parts to be searched."""
 
 
-class Place:
+class ResolvedPath:
     """A path: as written, its target, and the target of its normalised name.
 
     Programs differ in whether `..` after a link leaves the link or its target, and some do not
@@ -36,13 +36,13 @@ class Place:
         self.is_folder = any(os.path.isdir(each) for each in self.leads if each.startswith("/"))
 
 
-def find_places(paths: Sequence[str]) -> list[Place] | None:
+def resolve_paths(paths: Sequence[str]) -> list[ResolvedPath] | None:
     """Return the places of the paths; None if there are none, or too many."""
     if not paths or sum(map(len, paths)) > LONGEST:
         return None
     if sum(path.count("/") for path in paths) > DEEPEST:
         return None
-    return [Place(path) for path in paths]
+    return [ResolvedPath(path) for path in paths]
 
 
 class PathPattern:
@@ -52,12 +52,12 @@ class PathPattern:
         self._text = os.path.expanduser(text)
         self._parts = _parts(self._text + "**" if self._text.endswith("/") else self._text)
 
-    def fits(self, place: Place, cwd: str) -> list[bool]:
+    def fits(self, place: ResolvedPath, cwd: str) -> list[bool]:
         """Return for each reading of the place if it matches the pattern."""
         here = os.path.realpath(cwd)
         return [self._fits(place.named, cwd), *(self._fits(each, here) for each in place.leads)]
 
-    def may_lie_in(self, place: Place, cwd: str) -> bool:
+    def may_lie_in(self, place: ResolvedPath, cwd: str) -> bool:
         """True if the place is a folder that may contain a match."""
         if not place.is_folder:
             return False

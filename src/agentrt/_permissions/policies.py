@@ -20,7 +20,7 @@ from .._model.events import PermissionOption
 from .mcp_calls import called_tool
 
 if TYPE_CHECKING:
-    from .rules import Rule
+    from .rules import PermissionRule
     from .seen import Seen
 
 
@@ -196,9 +196,9 @@ class RulesPolicy:
     def __init__(
         self,
         *,
-        allow: Sequence[Rule],
-        deny: Sequence[Rule],
-        ask: Sequence[Rule],
+        allow: Sequence[PermissionRule],
+        deny: Sequence[PermissionRule],
+        ask: Sequence[PermissionRule],
         otherwise: Policy,
         attended: bool,
         on_violation: OnViolation = "warn",
@@ -264,7 +264,7 @@ class RulesPolicy:
         return None if inner is None else inner.about_tool(server, tool, arguments, cwd)
 
 
-def _covering(allowing: Sequence[Rule], seen: Seen) -> str:
+def _covering(allowing: Sequence[PermissionRule], seen: Seen) -> str:
     """List the rules that together allow a request, for the log."""
     alone = next((rule for rule in allowing if rule.covers(seen)), None)
     if alone is not None:
@@ -335,7 +335,9 @@ def rules(
     )
 
 
-def _read_rules(name: str, texts: Iterable[RuleLike], *, denies: bool = False) -> list[Rule]:
+def _read_rules(
+    name: str, texts: Iterable[RuleLike], *, denies: bool = False
+) -> list[PermissionRule]:
     if isinstance(texts, str):
         raise ValueError(f"{name} must be a list of rules: {name}=[{texts!r}]")
     if not isinstance(texts, Iterable):
@@ -344,9 +346,9 @@ def _read_rules(name: str, texts: Iterable[RuleLike], *, denies: bool = False) -
     texts = list(texts)
     if not texts:
         return []  # importing the rules costs as much as importing a driver
-    from .rules import Rule
+    from .rules import PermissionRule
 
-    return [Rule(_rule_text(name, each), denies=denies) for each in texts]
+    return [PermissionRule(_rule_text(name, each), denies=denies) for each in texts]
 
 
 def _rule_text(name: str, rule: RuleLike) -> str:

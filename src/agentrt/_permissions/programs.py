@@ -19,7 +19,7 @@ from .budget import Budget
 from .languages import awk_runs_nothing, runs_code, runs_project, sed_runs_nothing
 from .options import running_option, walk
 from .paths import fits_pattern
-from .script import HOLE, Command, Script, Word
+from .script import HOLE, ShellCommand, ShellScript, ShellWord
 from .table import (
     COPIERS,
     GIT,
@@ -33,14 +33,14 @@ from .table import (
     SHELLS,
     STANDARD_INPUT,
     SYSTEM,
-    Code,
+    ArgumentRunner,
+    CodeRunner,
     Data,
     Interpreter,
     Kind,
     Launcher,
-    Names,
     Special,
-    Tool,
+    VariableBuiltin,
     kind_of,
 )
 
@@ -76,12 +76,12 @@ _EXECUTES: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
 @dataclass(frozen=True)
-class _Call:
+class _ProgramCall:
     """A command that is judged, and its context."""
 
     name: str
     """The program's name."""
-    arguments: Sequence[Word]
+    arguments: Sequence[ShellWord]
     fed: bool
     """True if its input comes from the line."""
     cwd: str
@@ -96,16 +96,16 @@ class Target:
         self.words = tuple(words)
         self.exact = exact
         self.name = _name(words[0])
-        self._kinds: dict[type[Kind], Callable[[_Call, Kind], Judgement]] = {
+        self._kinds: dict[type[Kind], Callable[[_ProgramCall, Kind], Judgement]] = {
             Data: self._judge_data,
-            Tool: self._judge_tool,
+            ArgumentRunner: self._judge_tool,
             Launcher: self._judge_launcher,
-            Code: _judge_code,
+            CodeRunner: _judge_code,
             Interpreter: _judge_interpreter,
-            Names: _judge_names,
+            VariableBuiltin: _judge_names,
             Special: self._judge_special,
         }
-        self._special: dict[str, Callable[[_Call], Judgement]] = {
+        self._special: dict[str, Callable[[_ProgramCall], Judgement]] = {
             "awk": _judge_awk,
             "eval": self._judge_eval,
             "find": self._judge_find,
@@ -121,13 +121,13 @@ class Target:
         names = "|".join(map(re.escape, sorted({self.name, *SHELLS, "eval"})))
         return re.compile(rf"(?<![A-Za-z0-9_.-])(?:{names})(?![A-Za-z0-9_-])", re.IGNORECASE)
 
-    def mentioned(self, word: Word) -> bool:
+    def mentioned(self, word: ShellWord) -> bool:
         """True if a word names the program, or may; also after an option's letter."""
         after = word.text[2:] if re.match("-[A-Za-z]", word.text) else ""
         named = self._mention.search(word.text) or self._mention.search(after)
         return named is not None or self.may_be(word)
 
-    def located(self, word: Word, cwd: str) -> bool:
+    def located(self, word: ShellWord, cwd: str) -> bool:
         """True if a word is a path to the program, or a pattern that matches one."""
         folder, slash, _ = word.text.rpartition("/")
         if not slash or not self.may_be(word):
@@ -137,13 +137,13 @@ class Target:
         path = os.path.normpath(os.path.join(cwd, folder or "/"))
         return any(_fits(path, each) for each in SYSTEM)
 
-    def may_be(self, word: Word) -> bool:
+    def may_be(self, word: ShellWord) -> bool:
         """True if a word may be the program's name, or a path to it."""
         if word.plain:
             return _name(word.text) == self.name
         return _fits(word.text.rpartition("/")[2].casefold(), self.name)
 
-    def _begins(self, arguments: Sequence[Word]) -> Verdict:
+    def _begins(self, arguments: Sequence[ShellWord]) -> Verdict:
         """Judge a call of the program itself."""
         wanted = self.words[1:]
         if not wanted and not self.exact:
@@ -159,7 +159,7 @@ class Target:
             return Verdict.NO
         return self._contains(arguments)
 
-    def _contains(self, arguments: Sequence[Word]) -> Verdict:
+    def _contains(self, arguments: Sequence[ShellWord]) -> Verdict:
         """Judge `MAY` for the same words with other options, in another order, or with words
         between."""
         rest = iter(arguments)
@@ -170,7 +170,7 @@ class Target:
                 return self._spelled(word, arguments)
         return Verdict.MAY
 
-    def _spelled(self, wanted: str, arguments: Sequence[Word]) -> Verdict:
+    def _spelled(self, wanted: str, arguments: Sequence[ShellWord]) -> Verdict:
         """Judge a call with a missing word; an argument such as `alias.p=push` or `publi` may mean
         it."""
         found = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(wanted)}(?![A-Za-z0-9_])")
@@ -181,7 +181,7 @@ class Target:
     # --- verdicts
 
     def judge(
-        self, script: Script, cwd: str, budget: Budget | None = None, depth: int = 0
+        self, script: ShellScript, cwd: str, budget: Budget | None = None, depth: int = 0
     ) -> Judgement:
         """Judge a script. `budget`: that of the request that it belongs to."""
         budget = Budget() if budget is None else budget
@@ -199,14 +199,14 @@ class Target:
                 return max(found, Judgement(Verdict.MAY, why), key=_rank)
         return found
 
-    def _judge(self, command: Command, cwd: str, budget: Budget, depth: int) -> Judgement:
+    def _judge(self, command: ShellCommand, cwd: str, budget: Budget, depth: int) -> Judgement:
         found = NOTHING
         for name, value in command.sets:
             found = max(found, self._judge_setting(name, value), key=_rank)
         words = self.judge_words(command.words, command.fed, cwd, budget, depth)
         return max(found, words, key=_rank)
 
-    def _judge_setting(self, name: str, value: Word) -> Judgement:
+    def _judge_setting(self, name: str, value: ShellWord) -> Judgement:
         if RISKY_VARIABLES.fullmatch(name):
             return Judgement(Verdict.MAY, f"{name} may change what runs")
         if self._mention.search(value.text):
@@ -214,7 +214,7 @@ class Target:
         return NOTHING
 
     def judge_words(
-        self, words: Sequence[Word], fed: bool, cwd: str, budget: Budget, depth: int = 0
+        self, words: Sequence[ShellWord], fed: bool, cwd: str, budget: Budget, depth: int = 0
     ) -> Judgement:
         """Judge one command. `fed`: its input comes from the line."""
         if not words:
@@ -238,14 +238,14 @@ class Target:
             hidden = Judgement(Verdict.HIDDEN, f"{program.text} is a program of the project's")
             found = max(found, hidden, key=_rank)
         for name in sorted(names):
-            call = _Call(name, words[1:], fed, cwd, budget, depth)
+            call = _ProgramCall(name, words[1:], fed, cwd, budget, depth)
             kind = kind_of(name)
             found = max(found, self._kinds[type(kind)](call, kind), key=_rank)
         return found
 
     # --- the kinds of the table
 
-    def _judge_data(self, call: _Call, kind: Kind) -> Judgement:
+    def _judge_data(self, call: _ProgramCall, kind: Kind) -> Judgement:
         assert isinstance(kind, Data)
         if option := running_option(kind, call.arguments):
             return Judgement(Verdict.MAY, f"{call.name} may run what {_shown(option)} says")
@@ -254,8 +254,8 @@ class Target:
                 return Judgement(Verdict.MAY, f"{_shown(word)} is a path to it")
         return NOTHING
 
-    def _judge_tool(self, call: _Call, kind: Kind) -> Judgement:
-        assert isinstance(kind, Tool)
+    def _judge_tool(self, call: _ProgramCall, kind: Kind) -> Judgement:
+        assert isinstance(kind, ArgumentRunner)
         if call.fed and kind.reads:
             return Judgement(Verdict.MAY, f"{call.name} runs its input")
         if option := running_option(kind, call.arguments):
@@ -265,14 +265,14 @@ class Target:
                 return Judgement(Verdict.MAY, f"{call.name} reads what the line gives it")
             if _SETTING.match(word.text):
                 name, _, value = word.text.partition("=")
-                found = self._judge_setting(name, Word(value))
+                found = self._judge_setting(name, ShellWord(value))
                 if found.verdict:
                     return found
             if self.mentioned(word) or RUNNING_OPTIONS.match(word.text) or _is_code(word):
                 return Judgement(Verdict.MAY, f"{call.name} may run what {_shown(word)} says")
         return NOTHING
 
-    def _judge_launcher(self, call: _Call, kind: Kind) -> Judgement:
+    def _judge_launcher(self, call: _ProgramCall, kind: Kind) -> Judgement:
         assert isinstance(kind, Launcher)
         walked = walk(kind, call.arguments)
         found = NOTHING
@@ -292,18 +292,18 @@ class Target:
         inner = self.judge_words(rest, call.fed and not kind.adds, call.cwd, call.budget, depth)
         return max(found, inner, key=_rank)
 
-    def _judge_special(self, call: _Call, kind: Kind) -> Judgement:
+    def _judge_special(self, call: _ProgramCall, kind: Kind) -> Judgement:
         assert isinstance(kind, Special)
         return self._special[kind.how](call)
 
-    def _judge_eval(self, call: _Call) -> Judgement:
+    def _judge_eval(self, call: _ProgramCall) -> Judgement:
         if not all(word.plain for word in call.arguments):
             return Judgement(Verdict.MAY, "only the shell knows what eval runs")
         texts = [word.text for word in call.arguments]
         text = " ".join(texts[1:] if texts[:1] == ["--"] else texts)
         return self.judge(call.budget.read(text), call.cwd, call.budget, call.depth + 1)
 
-    def _judge_shell(self, call: _Call) -> Judgement:
+    def _judge_shell(self, call: _ProgramCall) -> Judgement:
         line = False
         options = True
         for word in call.arguments:
@@ -320,18 +320,18 @@ class Target:
                 break
         return Judgement(Verdict.MAY, f"{call.name} runs what the line does not show")
 
-    def _judge_setter(self, call: _Call) -> Judgement:
+    def _judge_setter(self, call: _ProgramCall) -> Judgement:
         """Judge `declare`, `export` and the like: the values they set, and indices they compute."""
         for word in call.arguments:
             variable, _, value = word.text.partition("=")
-            found = self._judge_setting(variable, Word(value))
+            found = self._judge_setting(variable, ShellWord(value))
             if found.verdict:
                 return found
-            if HOLE in variable or _computes(Word(variable)):
+            if HOLE in variable or _computes(ShellWord(variable)):
                 return Judgement(Verdict.MAY, f"only the shell knows what {call.name} sets")
         return NOTHING
 
-    def _judge_find(self, call: _Call) -> Judgement:
+    def _judge_find(self, call: _ProgramCall) -> Judgement:
         words = call.arguments
         if any(word.split for word in words):
             return Judgement(Verdict.MAY, "only the shell knows all that find is to do")
@@ -349,7 +349,7 @@ class Target:
             found = max(found, inner, key=_rank)
         return found
 
-    def _judge_git(self, call: _Call) -> Judgement:
+    def _judge_git(self, call: _ProgramCall) -> Judgement:
         may = Verdict.MAY
         walked = walk(GIT_OPTIONS, call.arguments)
         if walked.unsure:
@@ -374,13 +374,13 @@ class Target:
 # --- kinds that do not depend on the target
 
 
-def _judge_code(call: _Call, kind: Kind) -> Judgement:
+def _judge_code(call: _ProgramCall, kind: Kind) -> Judgement:
     if call.arguments or call.fed:
         return Judgement(Verdict.MAY, f"{call.name} may run it")
     return NOTHING
 
 
-def _judge_interpreter(call: _Call, kind: Kind) -> Judgement:
+def _judge_interpreter(call: _ProgramCall, kind: Kind) -> Judgement:
     if runs_code(call.arguments):
         return Judgement(Verdict.MAY, f"{call.name} may run it")
     if runs_project(call.arguments):
@@ -388,9 +388,9 @@ def _judge_interpreter(call: _Call, kind: Kind) -> Judgement:
     return NOTHING
 
 
-def _judge_names(call: _Call, kind: Kind) -> Judgement:
+def _judge_names(call: _ProgramCall, kind: Kind) -> Judgement:
     """Judge a builtin that may compute the index of a variable, and run the code in it."""
-    assert isinstance(kind, Names)
+    assert isinstance(kind, VariableBuiltin)
     may = Judgement(Verdict.MAY, f"{call.name} may compute an index, and run what is in it")
     for at, word in enumerate(call.arguments):
         if _computes(word):
@@ -405,19 +405,19 @@ def _judge_names(call: _Call, kind: Kind) -> Judgement:
     return NOTHING
 
 
-def _judge_awk(call: _Call) -> Judgement:
+def _judge_awk(call: _ProgramCall) -> Judgement:
     if awk_runs_nothing(call.arguments):
         return NOTHING
     return Judgement(Verdict.MAY, f"{call.name} may run it")
 
 
-def _judge_sed(call: _Call) -> Judgement:
+def _judge_sed(call: _ProgramCall) -> Judgement:
     if sed_runs_nothing(call.arguments):
         return NOTHING
     return Judgement(Verdict.MAY, f"{call.name} may run it")
 
 
-def _judge_git_config(arguments: Sequence[Word]) -> Judgement:
+def _judge_git_config(arguments: Sequence[ShellWord]) -> Judgement:
     if any(
         word.text in ("--get", "--get-all", "--list", "-l", "list", "get") for word in arguments
     ):
@@ -432,7 +432,7 @@ def _judge_git_config(arguments: Sequence[Word]) -> Judgement:
 # --- words
 
 
-def _is_code(word: Word) -> bool:
+def _is_code(word: ShellWord) -> bool:
     """True if an argument is more than a word, so that a program may read it as a line."""
     return SHELL_CHARACTERS.search(word.text) is not None
 
@@ -442,30 +442,30 @@ def _abbreviates(text: str, wanted: str) -> bool:
     return len(text) >= 3 and wanted.startswith(text)
 
 
-def _computes(word: Word) -> bool:
+def _computes(word: ShellWord) -> bool:
     return "$(" in word.text or "`" in word.text
 
 
-def _ends_command(words: Sequence[Word], at: int) -> bool:
+def _ends_command(words: Sequence[ShellWord], at: int) -> bool:
     text = words[at].text
     return text == ";" or (text == "+" and "{}" in words[at - 1].text)
 
 
-def _replaced(word: Word, placeholder: str) -> Word:
+def _replaced(word: ShellWord, placeholder: str) -> ShellWord:
     if not placeholder or placeholder not in word.text:
         return word
     return replace(word, text=word.text.replace(placeholder, HOLE))
 
 
-def _with_input(words: Sequence[Word], values: Sequence[tuple[str, str]]) -> list[Word]:
+def _with_input(words: Sequence[ShellWord], values: Sequence[tuple[str, str]]) -> list[ShellWord]:
     """Return a command of `xargs`, with an unknown part where its input is inserted."""
     for option, value in values:
         if option in ("-I", "-i", "--replace"):
             return [_replaced(word, value or "{}") for word in words]
-    return [*words, Word(HOLE, split=True)] if words else []
+    return [*words, ShellWord(HOLE, split=True)] if words else []
 
 
-def _written_programs(script: Script) -> set[str]:
+def _written_programs(script: ShellScript) -> set[str]:
     """Return the names of files that a script writes, or may write."""
     found: set[str] = set()
     for command in script.commands:
@@ -486,7 +486,7 @@ def _fits(pattern: str, text: str) -> bool:
     return fits_pattern(pattern, text, HOLE, str.__eq__)
 
 
-def _shown(word: Word) -> str:
+def _shown(word: ShellWord) -> str:
     return repr(word.text.replace(HOLE, "…"))
 
 

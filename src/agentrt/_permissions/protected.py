@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from .._project_files import protected_file
-from .rules import Rule
+from .rules import PermissionRule
 from .seen import Seen
 
 _WRITES = frozenset({"Edit", "Write"})
@@ -28,7 +28,7 @@ def protected_change(seen: Seen) -> str | None:
     return None
 
 
-def names_file(rules: Iterable[Rule], entry: str) -> bool:
+def names_file(rules: Iterable[PermissionRule], entry: str) -> bool:
     """True if one of the rules names the file or its folder, as `Edit(.vscode/**)` does."""
     first = entry.partition("/")[0]
     return any(first in _words(str(rule)) for rule in rules)

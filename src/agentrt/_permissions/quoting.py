@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .script import DEEPEST, HOLE, Script, Unclear, Word
+from .script import DEEPEST, HOLE, ShellScript, ShellWord, UnclearScript
 
 LONGEST: Final = 32_768
 """Maximum number of characters of a line that are parsed: 20 ms of work."""
@@ -33,7 +33,7 @@ class _State:
     begin: int
     value: bool
     parts: list[str] = field(default_factory=list)
-    word: Word = field(default_factory=lambda: Word(""))
+    word: ShellWord = field(default_factory=lambda: ShellWord(""))
     vague: bool = False
     """True if anything may follow from this point."""
 
@@ -46,7 +46,7 @@ class _State:
 class WordReader(ABC):
     """Reads the words of one text from start to end, with a function for each kind of token."""
 
-    def __init__(self, text: str, script: Script, depth: int) -> None:
+    def __init__(self, text: str, script: ShellScript, depth: int) -> None:
         self.text = text
         self.script = script
         self.depth = depth
@@ -62,7 +62,7 @@ class WordReader(ABC):
     def inner(self, text: str) -> WordReader:
         """Return a reader of a text that was found in this one."""
 
-    def word(self, *, value: bool = False) -> Word:
+    def word(self, *, value: bool = False) -> ShellWord:
         """Read a word. `value`: the word may be empty."""
         state = _State(begin=self.at, value=value)
         while self.at < len(self.text):
@@ -72,7 +72,7 @@ class WordReader(ABC):
             elif not self._token(state):
                 break
         if self.at == state.begin and not value:
-            raise Unclear("a word is missing")
+            raise UnclearScript("a word is missing")
         word = state.word
         word.text = "".join(state.parts)
         if state.vague:
@@ -86,7 +86,7 @@ class WordReader(ABC):
         if now in "<>" and self.peek(1) == "(":
             self._process(state)
         elif now == "(":
-            raise Unclear("a function, a list or a pattern in brackets")
+            raise UnclearScript("a function, a list or a pattern in brackets")
         elif now in _WORD_END:
             return False
         elif token := _TOKENS.get(now):
@@ -104,7 +104,7 @@ class WordReader(ABC):
     def _single_quotes(self, state: _State) -> None:
         end = self.text.find("'", self.at + 1)
         if end < 0:
-            raise Unclear("a quotation without its end")
+            raise UnclearScript("a quotation without its end")
         self._check_lines(self.text[self.at : end])
         state.parts.append(self.text[self.at + 1 : end])
         self.at = end + 1
@@ -119,7 +119,7 @@ class WordReader(ABC):
     def _backslash(self, state: _State) -> None:
         following = self.peek(1)
         if not following:
-            raise Unclear("a backslash at the end")
+            raise UnclearScript("a backslash at the end")
         state.word.sure = False
         if following != "\n":
             state.parts.append(following)
@@ -192,7 +192,7 @@ class WordReader(ABC):
         begin = self.at
         while (now := self.peek()) != end:
             if not now:
-                raise Unclear("a quotation without its end")
+                raise UnclearScript("a quotation without its end")
             if now == "\\":
                 self._quoted_backslash(end, parts)
                 literal = False
@@ -228,7 +228,7 @@ class WordReader(ABC):
         elif following == "{":
             self._skip(_PARAMETER, "a parameter that is more than its name")
         elif following == "[":
-            raise Unclear("arithmetic")
+            raise UnclearScript("arithmetic")
         elif following == "'" and not quoted:
             begin = self.at
             self._skip(_ANSI, "a quotation that shells end at different places")
@@ -256,10 +256,10 @@ class WordReader(ABC):
             self.commands(")")
 
     def _skip(self, pattern: re.Pattern[str], otherwise: str) -> None:
-        """Skip the pattern after a dollar. Raises `Unclear` if something else follows."""
+        """Skip the pattern after a dollar. Raises `UnclearScript` if something else follows."""
         found = pattern.match(self.text, self.at + 1)
         if found is None:
-            raise Unclear(otherwise)
+            raise UnclearScript(otherwise)
         self.at = found.end()
 
     def _backticks(self, parts: list[str], *, quoted: bool) -> None:
@@ -267,7 +267,7 @@ class WordReader(ABC):
         self.at += 1
         while (now := self.peek()) != "`":
             if not now:
-                raise Unclear("backticks without their end")
+                raise UnclearScript("backticks without their end")
             following = self.peek(1)
             if now == "\\" and (following in ("\\", "`", "$") or (quoted and following == '"')):
                 inside.append(following)
@@ -282,11 +282,13 @@ class WordReader(ABC):
         parts.append(HOLE)
 
     def again(self, text: str) -> WordReader:
-        """Return a reader of a text that was already read as a part of this one. Raises `Unclear`
-        if too much was read again."""
+        """Return a reader of a text that was already read as a part of this one.
+
+        Raises `UnclearScript` if too much was read again.
+        """
         self.script.chars += len(text)
         if self.script.chars > LONGEST:
-            raise Unclear("too many things in each other")
+            raise UnclearScript("too many things in each other")
         return self.inner(text)
 
     def peek(self, ahead: int = 0) -> str:
@@ -307,13 +309,13 @@ class WordReader(ABC):
 
     def _check_lines(self, quotation: str) -> None:
         if self.awaits_lines and "\n" in quotation:
-            raise Unclear("a here-document behind a quotation of several lines")
+            raise UnclearScript("a here-document behind a quotation of several lines")
 
     def enter(self) -> None:
-        """Count one more level of nesting. Raises `Unclear` if there are too many."""
+        """Count one more level of nesting. Raises `UnclearScript` if there are too many."""
         self.depth += 1
         if self.depth > DEEPEST:
-            raise Unclear("too many things in each other")
+            raise UnclearScript("too many things in each other")
 
 
 _TOKENS: Final[Mapping[str, Callable[[WordReader, _State], None]]] = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .._agents.agent import Agent
-from .rules import Rule
+from .rules import PermissionRule
 from .words import CLASSES, CLAUDE_TOOLS
 
 
-def unreachable(rule: Rule, agent: Agent, *, denies: bool) -> str | None:
+def unreachable(rule: PermissionRule, agent: Agent, *, denies: bool) -> str | None:
     """Return the reason why a rule can never apply to an agent; None if it can, or is unknown."""
     if "*" in agent.quirks.unasked_modes:
         return f"{agent.name} asks for nothing"
@@ -27,7 +27,7 @@ def unreachable(rule: Rule, agent: Agent, *, denies: bool) -> str | None:
     return None
 
 
-def _unshown(rule: Rule, agent: Agent) -> str:
+def _unshown(rule: PermissionRule, agent: Agent) -> str:
     """Return the part of a request that an allow rule needs and the agent does not show."""
     shown = agent.quirks.command_shown
     if shown is not None and rule.is_about("Bash"):
@@ -47,7 +47,7 @@ def unreachable_rules(
     found: list[tuple[str, str]] = []
     for texts, denies in ((allow, False), (deny, True)):
         for text in texts:
-            why = unreachable(Rule(text, denies=denies), agent, denies=denies)
+            why = unreachable(PermissionRule(text, denies=denies), agent, denies=denies)
             if why is not None:
                 found.append((text, why))
     return found

@@ -15,8 +15,8 @@ from typing import Final
 from .pages import named_pages, normal_host, only_pages
 from .paths import PathPattern, absolute_path, fits_name
 from .programs import NOTHING, Judgement, Target, Verdict
-from .script import HOLE, Command, Script
-from .seen import Request, Seen, is_shell, literal_script
+from .script import HOLE, ShellCommand, ShellScript
+from .seen import JudgedRequest, Seen, is_shell, literal_script
 from .shell import read_script
 from .table import READ_ONLY, SIMPLE, Data, kind_of
 from .words import CLASSES, meaning, right_word
@@ -33,7 +33,7 @@ MOST_FOLDERS: Final = 8
 _UNSURE: Final = "the agent does not say for certain what it is"
 
 
-class Rule:
+class PermissionRule:
     """One rule, in the syntax that `rules` documents.
 
     `denies`: true for `deny` and `ask` rules, which also apply to a request that only may match.
@@ -95,11 +95,11 @@ class Rule:
 
     # --- verdicts
 
-    def covers(self, request: Request | Seen) -> bool:
+    def covers(self, request: JudgedRequest | Seen) -> bool:
         """True if the rule certainly matches everything that the request would do."""
         return covered([self], request)
 
-    def touches(self, request: Request | Seen) -> Judgement:
+    def touches(self, request: JudgedRequest | Seen) -> Judgement:
         """Judge if the rule matches, or may match, any part of the request."""
         seen = request if isinstance(request, Seen) else Seen(request)
         named = self._named(seen)
@@ -215,7 +215,7 @@ class Rule:
         return NOTHING
 
     def _judge_files(
-        self, command: Command, folders: Collection[str], seen: Seen, pattern: PathPattern
+        self, command: ShellCommand, folders: Collection[str], seen: Seen, pattern: PathPattern
     ) -> Judgement:
         """Judge the words of one command, and the files that it is redirected to, as paths."""
         reads = not (self.is_about("Edit") or self.is_about("Write"))
@@ -278,7 +278,7 @@ class Rule:
             all(self._pattern.fits(place, seen.cwd)) for place in places
         )
 
-    def covers_command(self, command: Command) -> bool:
+    def covers_command(self, command: ShellCommand) -> bool:
         """True if the command begins with the rule's words."""
         target = self._target
         if target is None or not command.words or len(target.words) > len(command.words):
@@ -292,7 +292,7 @@ class Rule:
         )
 
 
-def covered(rules: Sequence[Rule], request: Request | Seen) -> bool:
+def covered(rules: Sequence[PermissionRule], request: JudgedRequest | Seen) -> bool:
     """True if the rules together certainly match everything that the request would do.
 
     In a line with several commands, each command may be covered by a different rule.
@@ -307,13 +307,13 @@ def covered(rules: Sequence[Rule], request: Request | Seen) -> bool:
     return _covers_script(about, script, 0)
 
 
-def _covers_script(rules: Sequence[Rule], script: Script, depth: int) -> bool:
+def _covers_script(rules: Sequence[PermissionRule], script: ShellScript, depth: int) -> bool:
     if script.unclear or not script.sure or not script.commands or depth > 3:
         return False
     return all(_covers_command(rules, command, depth) for command in script.commands)
 
 
-def _covers_command(rules: Sequence[Rule], command: Command, depth: int) -> bool:
+def _covers_command(rules: Sequence[PermissionRule], command: ShellCommand, depth: int) -> bool:
     if command.sets or not all(word.sure for word in command.words):
         return False
     if not all(map(_is_harmless, command.redirects)):
@@ -333,9 +333,9 @@ def _is_harmless(redirect: tuple[str, object]) -> bool:
     return operator in (">&", "<&") and re.fullmatch(r"[0-9]+|-", target) is not None
 
 
-def worst(rules: Iterable[Rule], seen: Seen) -> tuple[Rule | None, Judgement]:
+def worst(rules: Iterable[PermissionRule], seen: Seen) -> tuple[PermissionRule | None, Judgement]:
     """Return the rule that matches the request with the strongest verdict, and that verdict."""
-    found: tuple[Rule | None, Judgement] = (None, NOTHING)
+    found: tuple[PermissionRule | None, Judgement] = (None, NOTHING)
     for rule in rules:
         verdict = rule.touches(seen)
         if verdict.verdict > found[1].verdict:
@@ -354,7 +354,7 @@ def _may_name(seen: Seen, pattern: PathPattern, paths: Iterable[str], what: str)
     return NOTHING
 
 
-def _entered(script: Script, folder: str) -> list[str]:
+def _entered(script: ShellScript, folder: str) -> list[str]:
     """Return the folders that a script changes to, at most `MOST_FOLDERS`."""
     found: list[str] = []
     for command in script.commands:
@@ -377,7 +377,7 @@ def _path_texts(text: str, *, code: bool) -> set[str]:
     return {each.partition(HOLE)[0] if HOLE in each else each for each in found} - {""}
 
 
-def _simple_words(script: Script) -> list[str]:
+def _simple_words(script: ShellScript) -> list[str]:
     """Return the words of a script that is one simple command; otherwise an empty list."""
     if script.unclear or not script.sure or len(script.commands) != 1:
         return []

@@ -14,7 +14,7 @@ NUL."""
 
 
 @dataclass(slots=True)
-class Word:
+class ShellWord:
     """A word of a command, without its quotes."""
 
     text: str
@@ -34,23 +34,23 @@ class Word:
 
 
 @dataclass(slots=True)
-class Command:
+class ShellCommand:
     """A simple command: `A=1 program argument > file`."""
 
-    words: list[Word] = field(default_factory=list)
-    sets: list[tuple[str, Word]] = field(default_factory=list)
+    words: list[ShellWord] = field(default_factory=list)
+    sets: list[tuple[str, ShellWord]] = field(default_factory=list)
     """Variables that it sets, with their values."""
-    redirects: list[tuple[str, Word]] = field(default_factory=list)
+    redirects: list[tuple[str, ShellWord]] = field(default_factory=list)
     """Operators such as `>` and `2>&`, with their targets."""
     fed: bool = False
     """True if its input comes from the line: a pipe, a file or a here-document."""
 
 
 @dataclass(slots=True)
-class Script:
+class ShellScript:
     """All commands of a line, including those in substitutions and groups."""
 
-    commands: list[Command] = field(default_factory=list)
+    commands: list[ShellCommand] = field(default_factory=list)
     unclear: str = ""
     """The reason why the rest was not parsed; empty if everything was."""
     sure: bool = True
@@ -59,5 +59,5 @@ class Script:
     """Characters that were parsed again, as a text inside another one."""
 
 
-class Unclear(Exception):
+class UnclearScript(Exception):
     """Shells differ at this point, or only they can know."""

@@ -8,9 +8,24 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 from .budget import PER_PATH, Budget
-from .inputs import MOST_PATHS, Line, find_lines, find_possible_paths, folded_key, path_spellings
-from .paths import LONGEST, Place, TooLarge, absolute_path, find_paths, find_places, resolve
-from .script import Command, Script, Word
+from .inputs import (
+    MOST_PATHS,
+    PossibleCommand,
+    find_possible_commands,
+    find_possible_paths,
+    folded_key,
+    path_spellings,
+)
+from .paths import (
+    LONGEST,
+    ResolvedPath,
+    TooLarge,
+    absolute_path,
+    find_paths,
+    resolve,
+    resolve_paths,
+)
+from .script import ShellCommand, ShellScript, ShellWord
 from .shell import read_script
 from .table import POSIX_SHELLS, SYSTEM
 from .words import KINDS, meant_by, perhaps_meant_by
@@ -31,7 +46,7 @@ _FOLDER_KEYS: Final = ("cwd", "workdir", "working_directory", "directory", "dir_
 MOST_WORDS: Final = 4096
 
 
-class Request(Protocol):
+class JudgedRequest(Protocol):
     """The parts of a request that rules use; see `PermissionRequest`."""
 
     @property
@@ -61,7 +76,7 @@ class Request(Protocol):
 class Seen:
     """A request for rules to examine. Each derived value is computed once for all rules."""
 
-    def __init__(self, request: Request, *, own_tool: str = "") -> None:
+    def __init__(self, request: JudgedRequest, *, own_tool: str = "") -> None:
         """`own_tool`: the name of the program's own tool that the request is about."""
         self.request = request
         self._own_tool = own_tool
@@ -119,12 +134,12 @@ class Seen:
         return any(key in keys for key in (*_COMMAND_KEYS, *_OTHER_COMMAND_KEYS))
 
     @cached_property
-    def lines(self) -> list[Line] | None:
+    def lines(self) -> list[PossibleCommand] | None:
         """Every string of the input that may be a command; None if there are too many."""
         if self.names & {"Edit", "Write", "Read", "Fetch"} or self._own_tool:
             return []
         try:
-            return [line for line in find_lines(self.input) if line.text != self.text]
+            return [line for line in find_possible_commands(self.input) if line.text != self.text]
         except TooLarge:
             return None
 
@@ -177,7 +192,7 @@ class Seen:
         return script_of(self.input)
 
     @cached_property
-    def script(self) -> Script | None:
+    def script(self) -> ShellScript | None:
         """The commands that it would run; None if they are not known."""
         if self.text is not None:
             return read_script(self.text)
@@ -185,7 +200,7 @@ class Seen:
         return None if words is None else literal_script(words)
 
     @cached_property
-    def shown_script(self) -> Script | None:
+    def shown_script(self) -> ShellScript | None:
         """The commands that it shows to people. The agent chooses this text, so it never allows
         anything."""
         shown = self.request.shown_command
@@ -211,19 +226,19 @@ class Seen:
     # --- paths
 
     @cached_property
-    def places(self) -> list[Place] | None:
+    def places(self) -> list[ResolvedPath] | None:
         """Each path of the input and of the changes that it shows; None if there are none, or too
         many."""
         try:
             paths = [*find_paths(self.input, self.cwd), *self._absolute(self.request.changes)]
         except TooLarge:
             return None
-        return find_places(paths)
+        return resolve_paths(paths)
 
     @cached_property
-    def hinted(self) -> list[Place]:
+    def hinted(self) -> list[ResolvedPath]:
         """The paths that the agent claims the request is about."""
-        return find_places(self._absolute(self.request.locations)) or []
+        return resolve_paths(self._absolute(self.request.locations)) or []
 
     def _absolute(self, paths: Sequence[str]) -> list[str]:
         return [absolute_path(path, self.cwd) for path in paths]
@@ -290,6 +305,6 @@ def is_shell(program: str) -> bool:
     return name in POSIX_SHELLS and (folder in SYSTEM if "/" in program else True)
 
 
-def literal_script(words: Sequence[str]) -> Script:
+def literal_script(words: Sequence[str]) -> ShellScript:
     """Make a script from an argument vector that no shell parses."""
-    return Script([Command([Word(text) for text in words])])
+    return ShellScript([ShellCommand([ShellWord(text) for text in words])])

@@ -1,9 +1,9 @@
 """Parsing a shell line: the commands that it would run, as far as that is certain.
 
 It is not known which shell an agent has: sh, dash, bash, ksh or zsh. So this parses only what all
-of them parse alike, and stops (`Script.unclear`) at anything that one of them would parse
+of them parse alike, and stops (`ShellScript.unclear`) at anything that one of them would parse
 differently, or that only a running shell can know. Every command that some shell would run is in
-`Script.commands`, or the script is unclear.
+`ShellScript.commands`, or the script is unclear.
 
 No library does this: bashlex silently loses the commands in here-documents and `${x:-$(rm y)}`, and
 its licence is the GPL; tree-sitter-bash parses a line with an error as if there were none, takes
@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .quoting import LONGEST, WordReader
-from .script import HOLE, Command, Script, Unclear, Word
+from .script import HOLE, ShellCommand, ShellScript, ShellWord, UnclearScript
 
 
-def read_script(text: str, depth: int = 0) -> Script:
+def read_script(text: str, depth: int = 0) -> ShellScript:
     """Parse one or several lines. `depth`: the number of lines around this one."""
-    reader = _Reader(text, Script(), depth)
+    reader = _Reader(text, ShellScript(), depth)
     if len(text) > LONGEST:
         reader.script.unclear = f"it is longer than {LONGEST} characters"
     elif odd := _ODD.search(text):
@@ -31,7 +31,7 @@ def read_script(text: str, depth: int = 0) -> Script:
     else:
         try:
             reader.commands("")
-        except Unclear as unclear:
+        except UnclearScript as unclear:
             reader.script.unclear = str(unclear)
     return reader.script
 
@@ -88,7 +88,7 @@ class _Line:
 
 
 class _Reader(WordReader):
-    def __init__(self, text: str, script: Script, depth: int) -> None:
+    def __init__(self, text: str, script: ShellScript, depth: int) -> None:
         super().__init__(text, script, depth)
         self.documents: list[_Document] = []
 
@@ -106,7 +106,7 @@ class _Reader(WordReader):
             now = self.peek()
             if not now:
                 if end or line.groups or self.documents:
-                    raise Unclear("something in it is not closed")
+                    raise UnclearScript("something in it is not closed")
                 break
             if now == ")" and end and not line.groups:
                 self.at += 1
@@ -128,7 +128,7 @@ class _Reader(WordReader):
 
     def _semicolon(self, line: _Line) -> None:
         if self.peek(1) in (";", "&", "|"):
-            raise Unclear("a case")
+            raise UnclearScript("a case")
         self.at += 1
         line.fed = False
 
@@ -143,7 +143,7 @@ class _Reader(WordReader):
 
     def _open(self, line: _Line) -> None:
         if self.peek(1) == "(":
-            raise Unclear("arithmetic")
+            raise UnclearScript("arithmetic")
         self.at += 1
         self.script.sure = False
         line.groups.append(")")
@@ -151,24 +151,24 @@ class _Reader(WordReader):
     def _close(self, line: _Line) -> None:
         self.at += 1
         if line.groups[-1:] != [")"]:
-            raise Unclear("a bracket that nothing opened")
+            raise UnclearScript("a bracket that nothing opened")
         line.groups.pop()
         self._behind_group()
 
     def _simple(self, line: _Line) -> None:
         """Read a simple command, or a reserved word before one."""
-        command = Command(fed=line.fed)
+        command = ShellCommand(fed=line.fed)
         ended = False  # by `&>`: in dash that ends the command, and another one begins
         while not self._at_end():
             if self.peek() == "(":
-                raise Unclear("a function, a list or a pattern in brackets")
+                raise UnclearScript("a function, a list or a pattern in brackets")
             if self.peek() == "#":
                 self._comment()
             elif redirect := _REDIRECT.match(self.text, self.at):
                 self._redirect(redirect[1], command)
                 ended = ended or redirect[1].startswith("&")
             elif ended:
-                raise Unclear("words behind &>")
+                raise UnclearScript("words behind &>")
             elif not command.words and self._setting(command):
                 continue
             elif self._next_word(command, line):
@@ -182,10 +182,10 @@ class _Reader(WordReader):
         now = self.peek()
         return now in ("", "\n", ";", "|", ")") or (now == "&" and self.peek(1) != ">")
 
-    def _setting(self, command: Command) -> bool:
+    def _setting(self, command: ShellCommand) -> bool:
         """Read `NAME=VALUE` before a command. Returns False if something else is there."""
         if _ELEMENT.match(self.text, self.at):
-            raise Unclear("an element of an array")
+            raise UnclearScript("an element of an array")
         named = _SET.match(self.text, self.at)
         if named is None:
             return False
@@ -193,7 +193,7 @@ class _Reader(WordReader):
         command.sets.append((named[1], self.word(value=True)))
         return True
 
-    def _next_word(self, command: Command, line: _Line) -> bool:
+    def _next_word(self, command: ShellCommand, line: _Line) -> bool:
         """Read a word of a simple command. Returns True if it was a reserved word and the command
         is over."""
         word = self.word()
@@ -203,7 +203,7 @@ class _Reader(WordReader):
                 if reserved is not None:
                     return reserved
             if word.text in ("{", "}"):
-                raise Unclear("a brace that only some shells take for one")
+                raise UnclearScript("a brace that only some shells take for one")
         command.words.append(word)
         return False
 
@@ -211,7 +211,7 @@ class _Reader(WordReader):
         """Handle a reserved word. Returns True if the command ends with it, False if not; None if
         it is an ordinary word."""
         if text in _UNREAD:
-            raise Unclear(f"`{text}`")
+            raise UnclearScript(f"`{text}`")
         if text == "for":
             self._for(line.groups)
             return True
@@ -221,7 +221,7 @@ class _Reader(WordReader):
             return True
         if text in _CLOSES:
             if line.groups[-1:] != [text]:
-                raise Unclear(f"`{text}` that closes nothing")
+                raise UnclearScript(f"`{text}` that closes nothing")
             line.groups.pop()
             self._behind_group()
             return True
@@ -229,7 +229,7 @@ class _Reader(WordReader):
 
     def _opens(self, text: str, line: _Line) -> bool | None:
         if text in _INSIDE and line.groups[-1:] != [_INSIDE[text]]:
-            raise Unclear(f"`{text}` that belongs to nothing")
+            raise UnclearScript(f"`{text}` that belongs to nothing")
         if text in _OPENS:
             line.groups.append(_OPENS[text])
         elif text != "!" and text not in _INSIDE:
@@ -240,7 +240,7 @@ class _Reader(WordReader):
     def _behind_group(self) -> None:
         """Read the redirections after a group; nothing else may follow it."""
         self.script.sure = False
-        command = Command()
+        command = ShellCommand()
         while True:
             self.blanks()
             now = self.peek()
@@ -251,7 +251,7 @@ class _Reader(WordReader):
                 break
             redirect = _REDIRECT.match(self.text, self.at)
             if redirect is None or redirect[1].startswith("&"):
-                raise Unclear("words behind a group")
+                raise UnclearScript("words behind a group")
             self._redirect(redirect[1], command)
         if command.redirects:
             self.script.commands.append(command)
@@ -262,13 +262,13 @@ class _Reader(WordReader):
         self.blanks()
         name = self.word()
         if not (name.bare and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name.text)):
-            raise Unclear("a loop")
+            raise UnclearScript("a loop")
         self.blanks()
-        command = Command(sets=[(name.text, Word(HOLE))])
+        command = ShellCommand(sets=[(name.text, ShellWord(HOLE))])
         if self.peek() not in (";", "\n"):
             begin = self.word()
             if not begin.bare or begin.text not in ("in", "do"):
-                raise Unclear("a loop")
+                raise UnclearScript("a loop")
             if begin.text == "do":
                 self.at -= 2
             else:
@@ -279,10 +279,10 @@ class _Reader(WordReader):
         self._empty_lines()
         begin = self.word()
         if not begin.bare or begin.text != "do":
-            raise Unclear("a loop")
+            raise UnclearScript("a loop")
         open_groups.append("done")
 
-    def _values(self, name: str, command: Command) -> None:
+    def _values(self, name: str, command: ShellCommand) -> None:
         """Read the words of a loop."""
         while True:
             self.blanks()
@@ -290,7 +290,7 @@ class _Reader(WordReader):
                 return
             value = self.word()
             if value.bare and value.text in ("{", "}"):
-                raise Unclear("a brace that only some shells take for one")
+                raise UnclearScript("a brace that only some shells take for one")
             command.sets.append((name, value))
 
     def _empty_lines(self) -> None:
@@ -321,9 +321,9 @@ class _Reader(WordReader):
                 computed = computed or word.text in _EVALUATES
                 holes = holes or not word.plain or "[" in word.text
         if computed and holes:
-            raise Unclear("a comparison that computes")
+            raise UnclearScript("a comparison that computes")
 
-    def _redirect(self, operator: str, command: Command) -> None:
+    def _redirect(self, operator: str, command: ShellCommand) -> None:
         self.at += len(operator)
         self.blanks()
         if operator.lstrip("0123456789") in ("<<", "<<-"):
@@ -331,7 +331,7 @@ class _Reader(WordReader):
             command.fed = True
             return
         if self.peek() == "!":
-            raise Unclear("a redirection that only zsh knows")
+            raise UnclearScript("a redirection that only zsh knows")
         target = self.word()
         command.redirects.append((operator, target))
         if "<" in operator:
@@ -340,7 +340,7 @@ class _Reader(WordReader):
     def _document(self, *, tabs: bool) -> None:
         found = _DELIMITER.match(self.text, self.at)
         if found is None:
-            raise Unclear("a here-document")
+            raise UnclearScript("a here-document")
         self.script.sure = False
         literal = found[0] != found["name"]
         self.documents.append(_Document(found["name"], tabs, literal))
@@ -351,23 +351,23 @@ class _Reader(WordReader):
         """Read the end of a line, after which the line's here-documents come."""
         self.at += 1
         if self.documents and nested:
-            raise Unclear("a here-document in something else")
+            raise UnclearScript("a here-document in something else")
         documents, self.documents = self.documents, []
         self.awaits_lines = False
         for document in documents:
             text = self._body(document)
             if not document.literal:
                 if "\\\n" in text:
-                    raise Unclear("a line that goes on in a here-document")
+                    raise UnclearScript("a line that goes on in a here-document")
                 self.again(text).quoted("", [])
             if self.at == len(self.text) and document is not documents[-1]:
-                raise Unclear("a here-document without its end")
+                raise UnclearScript("a here-document without its end")
 
     def _body(self, document: _Document) -> str:
         body: list[str] = []
         while True:
             if self.at >= len(self.text):
-                raise Unclear("a here-document without its end")
+                raise UnclearScript("a here-document without its end")
             end = self.text.find("\n", self.at)
             end = len(self.text) if end < 0 else end
             line = self.text[self.at : end]

@@ -65,7 +65,7 @@ UNASKED_NAME: Final = re.compile(
 know."""
 
 
-class Refusal(Struct, frozen=True):
+class StandingRefusal(Struct, frozen=True):
     """The reason why a call must not happen unasked."""
 
     decision: Deny | Ask
@@ -179,7 +179,7 @@ class Standing:
         rules = [str(rule) for part in _parts(self._policy) for rule in getattr(part, "deny", ())]
         return f"the deny rules ({', '.join(rules)})" if rules else "a policy that denies"
 
-    def refusal(self, request: PermissionRequest, *, ran: bool = False) -> Refusal | None:
+    def refusal(self, request: PermissionRequest, *, ran: bool = False) -> StandingRefusal | None:
         """Return the reason why this call must not happen without a question; None if it may.
 
         `ran`: the call has already run. Then the kind that the agent gave is trusted, since it can
@@ -188,9 +188,9 @@ class Standing:
         own = None if self._own_tools is None else self._own_tools.preview(request)
         match own:
             case Deny(rule=rule):
-                return Refusal(own, rule, certain=True)
+                return StandingRefusal(own, rule, certain=True)
             case Ask(rule=rule):
-                return Refusal(own, rule, certain=False)
+                return StandingRefusal(own, rule, certain=False)
             case Allow():
                 return None
         if self._agent is not None:
@@ -247,7 +247,7 @@ def _unwrapped(policy: Any) -> Any:
     return inspect.getattr_static(policy, "__wrapped__", None)
 
 
-def _refusal(policy: Any, request: PermissionRequest, *, ran: bool) -> Refusal | None:
+def _refusal(policy: Any, request: PermissionRequest, *, ran: bool) -> StandingRefusal | None:
     while policy is not None:
         if isinstance(policy, ChangingPolicy):
             policy = policy.policy
@@ -256,13 +256,17 @@ def _refusal(policy: Any, request: PermissionRequest, *, ran: bool) -> Refusal |
         elif policy is deny_all:
             if looks(request) or (ran and _is_own_tool(request)):
                 return None  # agentrt serves its own tools and checks their calls there
-            return Refusal(Deny(NOTHING_IS_ALLOWED, rule="deny_all"), "deny_all", certain=True)
+            return StandingRefusal(
+                Deny(NOTHING_IS_ALLOWED, rule="deny_all"), "deny_all", certain=True
+            )
         else:
             policy = _unwrapped(policy)
     return None
 
 
-def _by_rules(policy: RulesPolicy, request: PermissionRequest, *, ran: bool) -> Refusal | None:
+def _by_rules(
+    policy: RulesPolicy, request: PermissionRequest, *, ran: bool
+) -> StandingRefusal | None:
     from .programs import NOTHING, Verdict
     from .protected import names_file, protected_change
     from .rules import covered, worst
@@ -276,30 +280,30 @@ def _by_rules(policy: RulesPolicy, request: PermissionRequest, *, ran: bool) -> 
     denied = f"deny {rule}"
     if found.verdict is Verdict.YES:
         reason = Deny(f"Denied by the rule {rule}.", rule=denied)
-        return Refusal(reason, denied, certain=True)
+        return StandingRefusal(reason, denied, certain=True)
     asking, wanted = worst(policy.ask, seen)
     if ran and request.kind in ("think", "switch_mode") and seen.unknown:
         found = wanted = NOTHING
     if wanted.verdict is not Verdict.NO:
-        return Refusal(Ask(rule=f"ask {asking}"), f"ask {asking}", certain=False)
+        return StandingRefusal(Ask(rule=f"ask {asking}"), f"ask {asking}", certain=False)
     if found.verdict <= Verdict.HIDDEN and covered(policy.allow, seen):
         entry = protected_change(seen)
         if entry is None or names_file(policy.allow, entry):
             return None
     if found.verdict is not Verdict.NO:
         if policy.attended or policy.otherwise not in (allow_all, deny_all):
-            return Refusal(Ask(rule=denied), denied, certain=False)
+            return StandingRefusal(Ask(rule=denied), denied, certain=False)
         why = f"Denied because the rule {rule} may apply: {found.why}."
-        return Refusal(Deny(why, rule=denied), denied, certain=False)
+        return StandingRefusal(Deny(why, rule=denied), denied, certain=False)
     inner = _refusal(policy.otherwise, request, ran=ran)
     if inner is not None and policy.allow:
-        return Refusal(inner.decision, inner.rule, certain=False)
+        return StandingRefusal(inner.decision, inner.rule, certain=False)
     return inner
 
 
 def looks(request: PermissionRequest) -> bool:
     """True for a call that only looks, plans or delegates, as far as the agent's program shows."""
-    from .rules import Rule, covered
+    from .rules import PermissionRule, covered
     from .seen import Seen
     from .words import meant_by, perhaps_meant_by
 
@@ -307,7 +311,7 @@ def looks(request: PermissionRequest) -> bool:
     if request.changes:
         return False
     if seen.has_command or request.shown_command is not None:
-        rules = [Rule(f"Bash({program}:*)") for program in LOOKING_COMMANDS]
+        rules = [PermissionRule(f"Bash({program}:*)") for program in LOOKING_COMMANDS]
         return covered(rules, seen)
     if request.tool:
         if request.tool.casefold() in HARMLESS_TOOLS:

@@ -67,7 +67,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Tool(Data):
+class ArgumentRunner(Data):
     """A program that runs more than is known here: like `Data`, but it may also run anything
     that its arguments mention."""
 
@@ -96,7 +96,7 @@ class Launcher:
 
 
 @dataclass(frozen=True)
-class Code:
+class CodeRunner:
     """Runs text in its own language, or changes later commands: with arguments or input it may do
     anything."""
 
@@ -107,7 +107,7 @@ class Interpreter:
 
 
 @dataclass(frozen=True)
-class Names:
+class VariableBuiltin:
     """A builtin that takes names of variables, and may compute an index in one.
 
     `after`: only the word after this option is such a name.
@@ -123,17 +123,19 @@ class Special:
     how: str
 
 
-Kind: TypeAlias = "Data | Tool | Launcher | Code | Interpreter | Names | Special"
+Kind: TypeAlias = (
+    "Data | ArgumentRunner | Launcher | CodeRunner | Interpreter | VariableBuiltin | Special"
+)
 
-UNKNOWN: Final = Tool()
+UNKNOWN: Final = ArgumentRunner()
 NO_OPTIONS: Final = Launcher("--help. --version.")
 _PLAIN: Final = Data()
 _GCC: Final = Data("-B -wrapper -fplugin -specs --specs @")
-_SQL: Final = Tool("-f --file -init -cmd --init-command --command-file .", reads=True)
+_SQL: Final = ArgumentRunner("-f --file -init -cmd --init-command --command-file .", reads=True)
 _FD: Final = Data("-x -X --exec --exec-batch")
 _PAGER: Final = Data("--pager")
-_CODE: Final = Code()
-_NAMES: Final = Names()
+_CODE: Final = CodeRunner()
+_NAMES: Final = VariableBuiltin()
 
 
 def _each(names: str, kind: Kind) -> dict[str, Kind]:
@@ -187,25 +189,25 @@ PROGRAMS: Final[Mapping[str, Kind]] = {
     **_each("cc c++ clang clang++ g++ gcc", _GCC),
     # ---- programs that may run what their arguments mention, and certainly the values of these
     # options
-    "apt": Tool("-o -c --option --config-file"),
-    "apt-get": Tool("-o -c --option --config-file"),
-    "cargo": Tool("--config"),
-    "cmake": Tool("-P -E"),
-    "go": Tool("-exec -toolexec -vettool --exec --toolexec --vettool"),
-    "gmake": Tool("-E --eval"),
+    "apt": ArgumentRunner("-o -c --option --config-file"),
+    "apt-get": ArgumentRunner("-o -c --option --config-file"),
+    "cargo": ArgumentRunner("--config"),
+    "cmake": ArgumentRunner("-P -E"),
+    "go": ArgumentRunner("-exec -toolexec -vettool --exec --toolexec --vettool"),
+    "gmake": ArgumentRunner("-E --eval"),
     "logrotate": _CODE,
-    "mail": Tool("-S"),
-    "make": Tool("-E --eval"),
+    "mail": ArgumentRunner("-S"),
+    "make": ArgumentRunner("-E --eval"),
     "mysql": _SQL,
-    "ncat": Tool("-e -c --exec --sh-exec --lua-exec"),
-    "nc": Tool("-e -c"),
-    "nmap": Tool("--script --datadir"),
-    "npm": Tool("-c --call --script-shell script-shell --node-options --globalconfig"),
-    "npx": Tool("-c --call --script-shell --node-options"),
-    "pnpm": Tool("-c --call --script-shell script-shell"),
+    "ncat": ArgumentRunner("-e -c --exec --sh-exec --lua-exec"),
+    "nc": ArgumentRunner("-e -c"),
+    "nmap": ArgumentRunner("--script --datadir"),
+    "npm": ArgumentRunner("-c --call --script-shell script-shell --node-options --globalconfig"),
+    "npx": ArgumentRunner("-c --call --script-shell --node-options"),
+    "pnpm": ArgumentRunner("-c --call --script-shell script-shell"),
     "psql": _SQL,
     "sqlite3": _SQL,
-    "yarn": Tool("--use-yarnrc"),
+    "yarn": ArgumentRunner("--use-yarnrc"),
     # ---- programs that run the program that their arguments name
     "-": NO_OPTIONS,
     "arch": NO_OPTIONS,
@@ -287,10 +289,10 @@ PROGRAMS: Final[Mapping[str, Kind]] = {
     **_each("sed gsed", Special("sed")),
     **_each("declare export local readonly typeset", Special("setter")),
     **_each("read unset let getopts integer float print", _NAMES),
-    "printf": Names("-v"),
-    "wait": Names("-p"),
-    "test": Names("-v"),
-    "[": Names("-v"),
+    "printf": VariableBuiltin("-v"),
+    "wait": VariableBuiltin("-p"),
+    "test": VariableBuiltin("-v"),
+    "[": VariableBuiltin("-v"),
     # ---- programs with their own languages
     **_each(
         """. add-zsh-hook alias at autoload batch bc bind bindkey compdef compgen complete coproc

@@ -42,7 +42,7 @@ from .own_services import OwnServices
 
 if TYPE_CHECKING:
     from .._session.session import Session
-    from .._tools.server import Server
+    from .._tools.server import InProcessServer
 
 OPTIONS = ("capabilities", "config", "meta", "replay", "session")
 
@@ -145,7 +145,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 serve_terminal = partial(_serve_terminal, host, terminals)
                 host.services["terminal"] = partial(editors.serve, serve_terminal)
             servers = list(opening.mcp_servers)
-            lent: list[Server] = [*await relays(host, offer, stack)]
+            lent: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
                 lent.append(tool_server(host, session, offer))
             for server in lent:

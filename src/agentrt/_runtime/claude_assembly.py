@@ -40,7 +40,7 @@ from .offer import (
 
 if TYPE_CHECKING:
     from .._session.session import Session
-    from .._tools.server import Connection, Server
+    from .._tools.server import InProcessConnection, InProcessServer
 
 
 def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
@@ -101,7 +101,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     @asynccontextmanager
     async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with AsyncExitStack() as stack:
-            lent: list[Server] = [*await relays(host, offer, stack)]
+            lent: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
                 lent.append(tool_server(host, session, offer))
             if lent:
@@ -128,7 +128,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 
 
 async def _serve_mcp(
-    host: SessionHost, connections: Mapping[str, Connection], request: ServiceRequested
+    host: SessionHost, connections: Mapping[str, InProcessConnection], request: ServiceRequested
 ) -> Any:
     """Pass one message of Claude's to a server. A tool call runs here, in its own handler."""
     calls: list[Callable[[], Awaitable[None]]] = []

@@ -40,7 +40,7 @@ from .offer import (
 
 if TYPE_CHECKING:
     from .._session.session import Session
-    from .._tools.server import Server, ToolServer
+    from .._tools.server import InProcessServer, ToolServer
 
 OPTIONS = frozenset(CodexOptions.__annotations__)
 
@@ -91,7 +91,7 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         async with AsyncExitStack() as stack:
             serve_extensions(host, session, extensions)
             servers = list(opening.mcp_servers)
-            lent: list[Server] = [*await relays(host, offer, stack)]
+            lent: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
                 tools = tool_server(host, session, offer)
                 host.services["tool"] = partial(_serve_tool, host, tools)

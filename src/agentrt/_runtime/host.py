@@ -21,7 +21,7 @@ from .._logging import get_logger
 from .._model.content import JsonObject
 from .._model.log import Log
 from .._session.session import Session, host_of
-from .register import Register, SessionInfo
+from .register import SessionInfo, SessionRegistry
 
 logger = get_logger("session")
 
@@ -33,7 +33,7 @@ class Host:
 
     def __init__(
         self,
-        register: Register,
+        register: SessionRegistry,
         agent: str,
         cwd: str | os.PathLike[str],
         *,

@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from .register import Register
+from .register import SessionRegistry
 
 GATHER_S: Final = 30.0
 """Seconds to wait after the first unloaded session.
@@ -22,7 +22,7 @@ Others are often unloaded at the same time, and a collection briefly stops the p
 """
 
 
-async def give_back(register: Register) -> None:
+async def give_back(register: SessionRegistry) -> None:
     """Return free memory to the system after sessions were unloaded, until cancelled.
 
     Does nothing if the C library is not glibc.

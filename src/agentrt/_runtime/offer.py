@@ -31,13 +31,13 @@ from .._session.turn import Turn
 from .._tools.client_tools import ClientTool
 from .._tools.extensions import Extension, ExtensionTable
 from .._tools.hooks import Hook
-from .._tools.lent import LentServer
+from .._tools.lent import ProvidedServer
 from .._tools.tools import Tool
 from .._trace.tap import Tap
 
 if TYPE_CHECKING:
     from .._session.session import Session
-    from .._tools.relay import Relay
+    from .._tools.relay import McpRelay
     from .._tools.server import ToolServer
     from .own_services import Files, Terminals
     from .project_start import ProjectStart
@@ -88,7 +88,7 @@ class Offer(Struct, frozen=True, kw_only=True):
     """
 
     tools: tuple[Tool, ...] = ()
-    servers: tuple[LentServer, ...] = ()
+    servers: tuple[ProvidedServer, ...] = ()
     hooks: tuple[Hook, ...] = ()
     extensions: tuple[Extension, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -269,7 +269,7 @@ def _check_fetched(host: SessionHost, server: ToolServer) -> None:
         )
 
 
-async def relays(host: SessionHost, offer: Offer, stack: AsyncExitStack) -> list[Relay]:
+async def relays(host: SessionHost, offer: Offer, stack: AsyncExitStack) -> list[McpRelay]:
     """Serve the program's own MCP servers until the stack is closed."""
     if not offer.servers:
         return []

@@ -30,7 +30,7 @@ from .._process.inherited import inherited
 from .._session.host import SessionHost
 from .._session.session import Session, host_of
 from .._tools.checked import checked_extensions, checked_hooks, checked_lent
-from .._tools.lent import Lent, Tools, split
+from .._tools.lent import Provided, Tools, split
 from .arguments import (
     check,
     check_env,
@@ -272,7 +272,7 @@ async def reopen_session(
 class _Given(Struct, frozen=True, kw_only=True):
     """The program's own arguments for a session and its forks: functions, servers, environment."""
 
-    tools: tuple[Lent, ...]
+    tools: tuple[Provided, ...]
     permissions: Policy | None
     hooks: tuple[Hook, ...]
     extensions: tuple[Extension, ...]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol, TypeVar
 
 
-class Owned(Protocol):
+class HasTenant(Protocol):
     """An object that belongs to a tenant."""
 
     @property
@@ -15,10 +15,10 @@ class Owned(Protocol):
         ...
 
 
-T = TypeVar("T", bound=Owned)
+T = TypeVar("T", bound=HasTenant)
 
 
-class Own(Mapping[str, T]):
+class TenantView(Mapping[str, T]):
     """Live view of `all`, restricted to one tenant."""
 
     def __init__(self, all: Mapping[str, T], tenant: str) -> None:

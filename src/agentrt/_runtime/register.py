@@ -48,7 +48,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     roots: tuple[str, ...] = ()
 
 
-class Hosted(Protocol):
+class HostedSession(Protocol):
     """The interface of an open session's host that the register uses."""
 
     tenant: str
@@ -97,7 +97,7 @@ class Hosted(Protocol):
         """End the session in this process; waiting prompts stay stored. Raises as `close`."""
 
 
-class Register:
+class SessionRegistry:
     """The sessions of one runtime, and the listeners for changes."""
 
     def __init__(self, room: int, stored: Iterable[StoreEntry], *, has_store: bool) -> None:
@@ -111,7 +111,7 @@ class Register:
         """True if no further session may be opened."""
         self.runs = True
         """True if sessions may be opened here at all; a gateway opens none."""
-        self.hosts: dict[str, Hosted] = {}
+        self.hosts: dict[str, HostedSession] = {}
         self.stored = {entry.session: entry for entry in stored}
         self.closed = False
         self.emptied = trio.Event()
@@ -120,7 +120,7 @@ class Register:
         self.paces: dict[str, TenantRateLimit] = {}
         self._rooms: dict[str, int | None] = {}  # session limits of tenants
         self._room = room
-        self._starting: set[Hosted] = set()
+        self._starting: set[HostedSession] = set()
         self._busy: dict[str, trio.Event] = {}  # stored ones being opened, read or deleted
         self._listeners: set[Callable[[], None]] = set()
         self._lookers: set[Callable[[str], float]] = set()
@@ -192,7 +192,7 @@ class Register:
         return max(0, self._room - len(self.hosts) - len(self._starting))
 
     @contextmanager
-    def starting(self, host: Hosted) -> Iterator[None]:
+    def starting(self, host: HostedSession) -> Iterator[None]:
         """Reserve a place for a session that is starting."""
         self._starting.add(host)
         try:
@@ -200,14 +200,14 @@ class Register:
         finally:
             self._starting.discard(host)
 
-    def add(self, host: Hosted) -> None:
+    def add(self, host: HostedSession) -> None:
         """Add a session that is now open."""
         self._starting.discard(host)
         self.hosts[host.session.id] = host
         self.stored.pop(host.session.id, None)
         self._changed()
 
-    def remove(self, host: Hosted) -> None:
+    def remove(self, host: HostedSession) -> None:
         """Remove a session that is no longer open, or no longer shown."""
         session = host.session
         if self.hosts.get(session.id) is host:
@@ -218,7 +218,7 @@ class Register:
                 self.stored[session.id] = host.entry()
             self._changed()
 
-    def unload(self, host: Hosted) -> None:
+    def unload(self, host: HostedSession) -> None:
         """Reduce an idle session to its entry in the list.
 
         Callers that need it wait until it is closed (`unloaded`), and then open it again.
@@ -232,7 +232,7 @@ class Register:
             self.stored[each.session] = each
         self._changed()
 
-    def unloaded(self, host: Hosted) -> None:
+    def unloaded(self, host: HostedSession) -> None:
         """Let others open the session after `unload`."""
         self._busy.pop(host.session.id).set()
         self.emptied.set()

@@ -25,15 +25,15 @@ from .._permissions.policies import Policy, ask, check_policy
 from .._session.session import Session, host_of
 from .._tools.checked import checked_lent
 from .._tools.client_tools import ClientTool
-from .._tools.lent import Lent, Tools
+from .._tools.lent import Provided, Tools
 from .arguments import check, check_env, check_limits, check_store, check_trace
 from .drain import wait_for_rest
 from .host import Host
 from .memory import give_back
 from .open import open_session, reopen_session
 from .options import SessionOptions
-from .own import Own
-from .register import Hosted, Register, SessionInfo, stored_info
+from .own import TenantView
+from .register import HostedSession, SessionInfo, SessionRegistry, stored_info
 from .stored import SECRET
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class OpenSession(Protocol):
 ReopenSession: TypeAlias = Callable[
     [
         StoreEntry,
-        tuple[Lent, ...],
+        tuple[Provided, ...],
         tuple[JsonObject, ...],
         str | os.PathLike[str] | None,
         Sequence[str | os.PathLike[str]] | None,
@@ -112,8 +112,8 @@ class Runtime:
             self.answers.setdefault(answer.client, []).append(answer)
         self._nursery = nursery
         self._source = source
-        self._register = Register(limits.sessions, stored, has_store=store is not None)
-        self._hosts: Mapping[str, Hosted] = self._register.hosts
+        self._register = SessionRegistry(limits.sessions, stored, has_store=store is not None)
+        self._hosts: Mapping[str, HostedSession] = self._register.hosts
         self._stored: Mapping[str, StoreEntry] = self._register.stored
         self._loading: dict[tuple[str, str], trio.Event] = {}
         self.tenant: Tenant | None = None
@@ -126,8 +126,8 @@ class Runtime:
         apply from now on in the whole runtime.
         """
         own = copy(self)
-        own._hosts = Own(self._register.hosts, tenant.name)
-        own._stored = Own(self._register.stored, tenant.name)
+        own._hosts = TenantView(self._register.hosts, tenant.name)
+        own._stored = TenantView(self._register.stored, tenant.name)
         own.know(tenant)
         return own
 
@@ -140,7 +140,7 @@ class Runtime:
 
     # --- lookup
 
-    def _host(self, id: str) -> Hosted:
+    def _host(self, id: str) -> HostedSession:
         host = self._hosts.get(id)
         if host is None:
             raise SessionNotFound(f"no session {id!r} is open")
@@ -553,7 +553,7 @@ class Runtime:
     async def _open_like(
         self,
         like: partial[AbstractAsyncContextManager[Session]],
-        first: Hosted,
+        first: HostedSession,
         options: SessionOptions,
     ) -> Session:
         """Open another session like `first`, with these options changed."""
@@ -628,7 +628,7 @@ class Runtime:
             for host in list(self._hosts.values()):
                 nursery.start_soon(self._drain, host)
 
-    async def _drain(self, host: Hosted) -> None:
+    async def _drain(self, host: HostedSession) -> None:
         await wait_for_rest(host_of(host.session))
         with suppress(LocalProtocolError):  # an adopted session
             await host.end()
@@ -640,7 +640,7 @@ class Runtime:
         self._nursery.start_soon(job, *args)
 
 
-def _are_clients(tools: Iterable[Lent]) -> bool:
+def _are_clients(tools: Iterable[Provided]) -> bool:
     """Return True if clients run all tools; a store does not save functions of this program."""
     return all(isinstance(tool, ClientTool) for tool in tools)
 
@@ -717,7 +717,7 @@ async def open_runtime(
 
     def reopen(
         entry: StoreEntry,
-        tools: tuple[Lent, ...],
+        tools: tuple[Provided, ...],
         mcp_servers: tuple[JsonObject, ...],
         cwd: str | os.PathLike[str] | None,
         roots: Sequence[str | os.PathLike[str]] | None,

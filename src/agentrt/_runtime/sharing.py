@@ -16,7 +16,7 @@ from .._journal.port import Followed
 from .._limits import Limits
 from .._logging import get_logger
 from .._model.log import Log
-from .register import Register
+from .register import SessionRegistry
 from .resting import log_of, resting_log, rests
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ RECENT = 200
 
 
 async def keep_up(
-    register: Register, store: Store, membership: Membership, port: Port, limits: Limits
+    register: SessionRegistry, store: Store, membership: Membership, port: Port, limits: Limits
 ) -> None:
     """Update the register from the shared store until cancelled."""
 
@@ -65,7 +65,7 @@ async def keep_up(
 
 
 async def _close(
-    register: Register, store: Store, membership: Membership, id: str, limits: Limits
+    register: SessionRegistry, store: Store, membership: Membership, id: str, limits: Limits
 ) -> None:
     """Close a session whose owner is gone, so that it does not appear to be running."""
     try:

@@ -37,7 +37,7 @@ from .._permissions.policies import (
     given,
     request_of,
 )
-from .._permissions.standing import Refusal, Standing
+from .._permissions.standing import Standing, StandingRefusal
 from .interfaces import CoreHost, Steps, lifetime_of
 from .origin import current_origin
 from .tripwire import Tripwire
@@ -135,7 +135,7 @@ class OpenQuestions:
         try:
             refusal = self._standing.refusal(request)
         except Exception as error:
-            refusal = Refusal(Deny(self.policy_failed(error).message), "", certain=True)
+            refusal = StandingRefusal(Deny(self.policy_failed(error).message), "", certain=True)
         if refusal is None:
             answer = DecisionAnswer()
         elif isinstance(refusal.decision, Deny):

@@ -17,7 +17,7 @@ from .._model.conversation import Conversation
 from .._model.driver import DecisionRequested, ToolCalled
 from .._model.events import ErrorInfo, Notice
 from .._permissions.policies import Deny, PermissionRequest
-from .._permissions.standing import Refusal, Standing
+from .._permissions.standing import Standing, StandingRefusal
 from .interfaces import Steps
 
 RAN_UNASKED: Final = "ran_unasked"
@@ -170,7 +170,7 @@ class Tripwire:
             raw={"toolCall": {"content": call.content}},
         )
 
-    def refusal(self, request: PermissionRequest) -> Refusal | None:
+    def refusal(self, request: PermissionRequest) -> StandingRefusal | None:
         """Return the reason why a call should not have run; None if it may have."""
         try:
             return self._standing.refusal(request, ran=True)
@@ -178,7 +178,7 @@ class Tripwire:
             self._core.handler_failed("the permission policy", error)
             return None
 
-    def report(self, request: PermissionRequest, refusal: Refusal) -> None:
+    def report(self, request: PermissionRequest, refusal: StandingRefusal) -> None:
         """Report a call that ran, and cancel the turn if the policy requires it."""
         shown = request.title or request.tool or request.kind
         if request.command and request.command not in shown:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from .._journal.store import Store
-    from .tracing import Tracing
+    from .tracing import SpanTelemetry
 
 
 class OpenTelemetry:
@@ -40,13 +40,13 @@ class OpenTelemetry:
         content: bool | Redact = False,
     ) -> None:
         try:
-            from .tracing import Tracing
+            from .tracing import SpanTelemetry
         except ModuleNotFoundError as error:
             raise AgentrtError(
                 f'OpenTelemetry needs {error.name}: pip install "agentrt[otel]"'
             ) from error
         redact = Redaction().text if content is True else content or None
-        self._tracing: Tracing = Tracing(tracer_provider, redact)
+        self._tracing: SpanTelemetry = SpanTelemetry(tracer_provider, redact)
 
     def observe(self, agent: str, log: Log) -> Observation:
         """Internal: used by agentrt itself."""

@@ -62,7 +62,7 @@ _FAILURES: Final = frozenset({"failed", "timed_out", "agent_died"})
 _BROKEN: Final = frozenset({"failed", "orphaned"})
 
 
-class Start(Struct, frozen=True):
+class SpanStart(Struct, frozen=True):
     """Start a span. `key` identifies it among the operations, and so does `parent`. If `parent` is
     None, the parent is the span of the program when it prompted, or there is none."""
 
@@ -74,7 +74,7 @@ class Start(Struct, frozen=True):
     kind: Literal["client", "internal"] = "internal"
 
 
-class Change(Struct, frozen=True):
+class SpanChange(Struct, frozen=True):
     """Add attributes to a span, and rename it unless `name` is empty."""
 
     key: str
@@ -82,7 +82,7 @@ class Change(Struct, frozen=True):
     name: str = ""
 
 
-class Point(Struct, frozen=True):
+class SpanEvent(Struct, frozen=True):
     """Add an event to a span."""
 
     key: str
@@ -91,7 +91,7 @@ class Point(Struct, frozen=True):
     attributes: Attributes
 
 
-class End(Struct, frozen=True):
+class SpanEnd(Struct, frozen=True):
     """End a span. `error`: the kind of its failure, if it failed; `why`: the message."""
 
     key: str
@@ -101,10 +101,10 @@ class End(Struct, frozen=True):
     why: str = ""
 
 
-Operation: TypeAlias = Start | Change | Point | End
+Operation: TypeAlias = SpanStart | SpanChange | SpanEvent | SpanEnd
 
 
-class _Turn(Struct, gc=False):
+class _TurnSpan(Struct, gc=False):
     """The running turn."""
 
     id: str
@@ -113,7 +113,7 @@ class _Turn(Struct, gc=False):
     """Time of the agent's first output."""
 
 
-class _Call(Struct):
+class _CallSpan(Struct):
     """An open tool call."""
 
     name: str
@@ -125,7 +125,7 @@ class _Call(Struct):
     output: Any = None
 
 
-class _Ask(Struct):
+class _QuestionSpan(Struct):
     """An open question."""
 
     since: float
@@ -148,9 +148,9 @@ class Spans:
             "gen_ai.agent.name": agent,
             "gen_ai.conversation.id": session,
         }
-        self._turn: _Turn | None = None
-        self._calls: dict[str, _Call] = {}
-        self._asks: dict[str, _Ask] = {}
+        self._turn: _TurnSpan | None = None
+        self._calls: dict[str, _CallSpan] = {}
+        self._asks: dict[str, _QuestionSpan] = {}
         self._waits: list[tuple[float, float]] = []
         """The times of the questions to people in the running turn, from start to end."""
         self._tasks: set[str] = set()
@@ -180,19 +180,21 @@ class Spans:
 
     # --- in and out
 
-    def turn(self, id: str, at: float) -> Start:
+    def turn(self, id: str, at: float) -> SpanStart:
         """Return the span of a turn before its `TurnStarted`, which then starts no other."""
-        self._turn = _Turn(id, at)
+        self._turn = _TurnSpan(id, at)
         self._waits.clear()
         self._answer.clear()
         self._texts.clear()
         self._left = CONTENT
-        return Start(id, self._name, at, {**self._always, "agentrt.turn.id": id}, None, "client")
+        return SpanStart(
+            id, self._name, at, {**self._always, "agentrt.turn.id": id}, None, "client"
+        )
 
-    def unsent(self, id: str, at: float) -> End:
+    def unsent(self, id: str, at: float) -> SpanEnd:
         """End the span of a turn that did not begin."""
         self._turn = None
-        return End(id, at, {"agentrt.turn.outcome": "unsent"}, "unsent")
+        return SpanEnd(id, at, {"agentrt.turn.outcome": "unsent"}, "unsent")
 
     def fold(self, events: list[Event], at: float) -> list[Operation]:
         """Return the span operations for a batch of events that came at time `at`."""
@@ -213,7 +215,7 @@ class Spans:
         if self._turn is not None:
             keys.append(self._turn.id)
         self._tasks, self._asks, self._calls, self._turn = set(), {}, {}, None
-        return [End(key, at, {}, "session_closed") for key in keys]
+        return [SpanEnd(key, at, {}, "session_closed") for key in keys]
 
     def call_of(self, tool: str, id: str | None) -> str | None:
         """Return the key of the span of a tool call: the call with the agent's id `id` or, if the
@@ -239,9 +241,9 @@ class Spans:
         if self._redact is not None and event.prompt:
             known["gen_ai.input.messages"] = self._messages("user", self._parts(event.prompt))
         if known:
-            self._out.append(Change(event.turn, known))
+            self._out.append(SpanChange(event.turn, known))
         for at, attributes in self._restarts:
-            self._out.append(Point(event.turn, "agent_restarted", at, attributes))
+            self._out.append(SpanEvent(event.turn, "agent_restarted", at, attributes))
         self._restarts.clear()
 
     def _turn_ended(self, event: TurnEnded) -> None:
@@ -268,7 +270,7 @@ class Spans:
         if event.outcome in _FAILURES:
             error = event.error.code if event.error is not None else event.outcome
             why = event.error.message if event.error is not None else ""
-        self._out.append(End(turn.id, self._at, known, error, why or ""))
+        self._out.append(SpanEnd(turn.id, self._at, known, error, why or ""))
         self._turn = None
 
     def _spoke(self, event: TextDelta | ThoughtDelta) -> None:
@@ -302,7 +304,9 @@ class Spans:
         assert self._turn is not None
         parent = self._turn.id if item.parent is None else self._inside(item.parent)
         name = tool.name or tool.kind
-        call = self._calls[item.id] = _Call(name, parent, tool.call, None, tool.input, tool.output)
+        call = self._calls[item.id] = _CallSpan(
+            name, parent, tool.call, None, tool.input, tool.output
+        )
         known: Attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": name,
@@ -313,7 +317,7 @@ class Spans:
             known["gen_ai.tool.call.id"] = call.id
         if tool.kind != name:
             known["agentrt.tool.kind"] = tool.kind
-        self._out.append(Start(item.id, f"execute_tool {name}", self._at, known, parent))
+        self._out.append(SpanStart(item.id, f"execute_tool {name}", self._at, known, parent))
 
     def _inside(self, item: str) -> str:
         """Return the key of the span for the content of a tool call: the span of the sub-agent that
@@ -327,7 +331,7 @@ class Spans:
             given = call.input.get("subagent_type") if isinstance(call.input, dict) else None
             known: Attributes = {**self._always, "gen_ai.agent.name": str(given or call.name)}
             name = f"invoke_agent {known['gen_ai.agent.name']}"
-            self._out.append(Start(call.agent, name, self._at, known, item))
+            self._out.append(SpanStart(call.agent, name, self._at, known, item))
         return call.agent
 
     def _updated(self, event: ItemUpdated) -> None:
@@ -341,14 +345,14 @@ class Spans:
         if name != call.name:
             call.name = name
             known: Attributes = {"gen_ai.tool.name": name}
-            self._out.append(Change(event.item, known, f"execute_tool {name}"))
+            self._out.append(SpanChange(event.item, known, f"execute_tool {name}"))
 
     def _closed(self, event: ItemClosed) -> None:
         call = self._calls.pop(event.item, None)
         if call is None:
             return
         if call.agent is not None:
-            self._out.append(End(call.agent, self._at, {}))
+            self._out.append(SpanEnd(call.agent, self._at, {}))
         known: Attributes = {"agentrt.tool.status": event.status}
         if self._redact is not None:
             if call.input is not None:
@@ -356,7 +360,7 @@ class Spans:
             if call.output:
                 known["gen_ai.tool.call.result"] = self._json(call.output)
         error = f"tool_{event.status}" if event.status in _BROKEN else None
-        self._out.append(End(event.item, self._at, known, error))
+        self._out.append(SpanEnd(event.item, self._at, known, error))
 
     # --- questions
 
@@ -364,14 +368,14 @@ class Spans:
         inside = event.item if event.item in self._calls else self.running
         turn = None if event.background else self.running
         kinds = {option.id: option.kind for option in event.options}
-        self._asks[event.request] = _Ask(self._at, kinds, turn)
+        self._asks[event.request] = _QuestionSpan(self._at, kinds, turn)
         form = event.form is not None or event.url is not None
         name = "elicitation" if form else "permission"
         call = self._calls.get(event.item or "")
         known: Attributes = {"gen_ai.conversation.id": self._always["gen_ai.conversation.id"]}
         if call is not None:
             known["gen_ai.tool.name"] = call.name
-        self._out.append(Start(event.request, name, self._at, known, inside))
+        self._out.append(SpanStart(event.request, name, self._at, known, inside))
 
     def _answered(self, event: PermissionClosed) -> None:
         ask = self._asks.pop(event.request, None)
@@ -385,7 +389,7 @@ class Spans:
             known["agentrt.permission.option"] = ask.kinds.get(event.option, event.option)
         if event.by != "policy" and ask.turn is not None and ask.turn == self.running:
             self._waits.append((ask.since, self._at))
-        self._out.append(End(event.request, self._at, known))
+        self._out.append(SpanEnd(event.request, self._at, known))
 
     # --- other events
 
@@ -394,7 +398,7 @@ class Spans:
         if version is not None:
             self._always["gen_ai.agent.version"] = version
         if event.state.phase == "cancelling" and self._turn is not None:
-            self._out.append(Point(self._turn.id, "cancel", self._at, {}))
+            self._out.append(SpanEvent(self._turn.id, "cancel", self._at, {}))
 
     def _set(self, event: ModesChanged) -> None:
         if event.modes.model is not None:
@@ -407,14 +411,16 @@ class Spans:
             if key in self._tasks:
                 self._tasks.discard(key)
                 error = f"task_{task.status}" if task.status in _BROKEN else None
-                self._out.append(End(key, self._at, {"agentrt.task.status": task.status}, error))
+                self._out.append(
+                    SpanEnd(key, self._at, {"agentrt.task.status": task.status}, error)
+                )
         elif key not in self._tasks:
             self._tasks.add(key)
             known: Attributes = {**self._always, "agentrt.task.kind": task.kind or "task"}
             if task.kind != "local_agent":
                 del known["gen_ai.operation.name"]
             name = "invoke_agent" if task.kind == "local_agent" else "background_task"
-            self._out.append(Start(key, name, self._at, known, self.running))
+            self._out.append(SpanStart(key, name, self._at, known, self.running))
 
     def _noticed(self, event: Notice) -> None:
         if event.code == "agent_restarted":
@@ -424,7 +430,7 @@ class Spans:
             known: Attributes = {"agentrt.notice.level": event.level}
             if self._redact is not None:
                 known["agentrt.notice.message"] = self._redact(event.message)
-            self._out.append(Point(self._turn.id, event.code, self._at, known))
+            self._out.append(SpanEvent(self._turn.id, event.code, self._at, known))
 
     # --- contents
 

@@ -20,7 +20,7 @@ from .._model.content import JsonObject
 from .._model.events import Event
 from .._version import __version__
 from .observation import Observation
-from .spans import Change, End, Operation, Point, Redact, Spans, Start
+from .spans import Operation, Redact, SpanChange, SpanEnd, SpanEvent, Spans, SpanStart
 
 logger = get_logger("telemetry")
 
@@ -40,7 +40,7 @@ def carried(context: Context) -> dict[str, str]:
     return carrier
 
 
-class Tracing:
+class SpanTelemetry:
     """Makes the spans of sessions."""
 
     def __init__(self, provider: TracerProvider | None, redact: Redact | None) -> None:
@@ -129,7 +129,7 @@ class Traced(Observation):
         start = int(self._now() * 1e9)
         return self._tracer.start_span(f"execute_tool {tool}", outer, kind, attributes, None, start)
 
-    def _start(self, start: Start, outer: Context) -> Span:
+    def _start(self, start: SpanStart, outer: Context) -> Span:
         parent = self._open.get(start.parent) if start.parent is not None else None
         context = outer if parent is None else trace.set_span_in_context(parent, _NOTHING)
         links = None
@@ -151,13 +151,13 @@ class Traced(Observation):
 
     def _carry_out(self, operations: list[Operation]) -> None:
         for operation in operations:
-            if type(operation) is Start:
+            if type(operation) is SpanStart:
                 self._start(operation, _NOTHING)
                 continue
             span = self._open.get(operation.key)
             if span is None:
                 continue
-            if type(operation) is End:  # no `match`: it would read each field, at every turn
+            if type(operation) is SpanEnd:  # no `match`: it would read each field, at every turn
                 del self._open[operation.key]
                 if operation.attributes:
                     span.set_attributes(operation.attributes)
@@ -165,9 +165,9 @@ class Traced(Observation):
                     span.set_attribute("error.type", operation.error)
                     span.set_status(Status(StatusCode.ERROR, operation.why or None))
                 span.end(int(operation.at * 1e9))
-            elif type(operation) is Change:
+            elif type(operation) is SpanChange:
                 span.set_attributes(operation.attributes)
                 if operation.name:
                     span.update_name(operation.name)
-            elif type(operation) is Point:
+            elif type(operation) is SpanEvent:
                 span.add_event(operation.name, operation.attributes, int(operation.at * 1e9))

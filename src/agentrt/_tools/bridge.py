@@ -1,6 +1,6 @@
 """In-process tools for ACP agents, which reach MCP servers only by a program or a URL.
 
-`serve_tools` serves a `Server` while its block runs. An agent that starts the program of
+`serve_tools` serves a `InProcessServer` while its block runs. An agent that starts the program of
 `Endpoint.stdio_server` is connected through a private Unix socket; an agent that supports MCP over
 HTTP may get `Endpoint.http_server` instead.
 """
@@ -34,7 +34,7 @@ from .._wire.long_lines import LongLine
 from .._wire.mcp import Message
 from . import stdio as mcp_stdio
 from .http import HttpServer
-from .server import Server, Spawn
+from .server import InProcessServer, Spawn
 
 logger = get_logger("tools")
 
@@ -50,7 +50,7 @@ PARTING: Final = 1.0
 
 @asynccontextmanager
 async def serve_tools(
-    server: Server, spawn: Spawn, *, limits: Limits | None = None, run: str = ""
+    server: InProcessServer, spawn: Spawn, *, limits: Limits | None = None, run: str = ""
 ) -> AsyncIterator[Endpoint]:
     """Serve the tools to the holders of the endpoint's entries.
 
@@ -81,7 +81,12 @@ class Endpoint:
     """The endpoint for a session's tools. Created by `serve_tools`."""
 
     def __init__(
-        self, server: Server, spawn: Spawn, limits: Limits, path: Path, nursery: trio.Nursery
+        self,
+        server: InProcessServer,
+        spawn: Spawn,
+        limits: Limits,
+        path: Path,
+        nursery: trio.Nursery,
     ) -> None:
         self._server = server
         self._spawn = spawn
@@ -154,7 +159,7 @@ class _Bridge:
     """A connected bridge program, which exchanges lines."""
 
     def __init__(
-        self, server: Server, spawn: Spawn, limits: Limits, stream: trio.SocketStream
+        self, server: InProcessServer, spawn: Spawn, limits: Limits, stream: trio.SocketStream
     ) -> None:
         self._spawn = spawn
         self._limits = limits

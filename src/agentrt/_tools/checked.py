@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from .extensions import Extension
 from .hooks import Hook
-from .lent import OWN_NAME, Lent, lent_server, split
+from .lent import OWN_NAME, Provided, as_provided_server, split
 from .tools import Tool
 
 T = TypeVar("T")
@@ -17,24 +17,24 @@ def checked_tools(given: Iterable[object]) -> tuple[Tool, ...]:
     """Return the tools. Raises `TypeError` for anything else."""
 
     def right(value: object) -> str:
-        if lent_server(value) is not None:
+        if as_provided_server(value) is not None:
             return "a function; a server is given when the session is opened"
         return f"agentrt.tool({_name(value)})" if callable(value) else "what agentrt.tool makes"
 
     return _checked(Tool, "tool", given, right)
 
 
-def checked_lent(given: object) -> tuple[Lent, ...]:
+def checked_lent(given: object) -> tuple[Provided, ...]:
     """Return the tools and servers of the package `mcp`; a single server is also accepted.
 
     Raises `TypeError` for anything else, `ValueError` for two servers with the same name.
     """
-    single = lent_server(given)
+    single = as_provided_server(given)
     if single is not None:
         return (single,)
     if isinstance(given, Tool) or callable(given) or not isinstance(given, Iterable):
         return checked_tools(given)  # type: ignore[arg-type]
-    lent = [lent_server(value) or checked_tools([value])[0] for value in given]
+    lent = [as_provided_server(value) or checked_tools([value])[0] for value in given]
     tools, servers = split(lent)
     names = [OWN_NAME] if tools else []
     for server in servers:

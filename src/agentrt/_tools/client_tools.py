@@ -31,7 +31,7 @@ class ClientTools:
 
     def __init__(self) -> None:
         self._offered: frozenset[str] = frozenset()
-        self._calls: dict[tuple[str, str], _Call] = {}
+        self._calls: dict[tuple[str, str], _ClientCall] = {}
         self._expected_until = math.inf
         """Time at which a disconnected client counts as gone."""
 
@@ -93,7 +93,7 @@ class ClientTools:
             raise ToolError("the client that runs this tool is not connected")
         assert context.session is not None
         core = host_of(context.session).core
-        call = _Call(core, name, arguments, context.tool_call, now + limit)
+        call = _ClientCall(core, name, arguments, context.tool_call, now + limit)
         key = (context.session.id, call.item)
         self._calls[key] = call
         try:
@@ -112,7 +112,7 @@ class ClientTools:
             call.close("cancelled", [])
 
 
-class _Call:
+class _ClientCall:
     """One call, from the opening of its item to its end. Raises `ToolError` if its turn is over."""
 
     def __init__(

@@ -23,7 +23,7 @@ from .._nesting import bare_errors
 from .._wire.json import decode, encode_line
 from .._wire.mcp import UNSUPPORTED_VERSION, Message, stateless_version
 from .pending import PendingConnections
-from .server import Connection, Server, Spawn
+from .server import InProcessConnection, InProcessServer, Spawn
 
 logger = get_logger("tools")
 
@@ -57,7 +57,7 @@ _EVENTS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-stor
 class HttpServer:
     """The HTTP endpoint. `entry` is for the agent, `run` serves it."""
 
-    def __init__(self, server: Server, spawn: Spawn, limits: Limits) -> None:
+    def __init__(self, server: InProcessServer, spawn: Spawn, limits: Limits) -> None:
         self._server = server
         self._spawn = spawn
         self._limits = limits
@@ -65,7 +65,7 @@ class HttpServer:
         self._port = 0
         self._connections = 0
         self._pending = PendingConnections(CONNECTIONS)
-        self._clients: dict[str, Connection] = {}
+        self._clients: dict[str, InProcessConnection] = {}
 
     def entry(self) -> JsonObject:
         """Return the entry for `mcpServers`."""
@@ -91,7 +91,7 @@ class HttpServer:
         """Serve one connection; its failure does not affect others."""
         try:
             async with stream:
-                await self._converse(_Wire(stream))
+                await self._converse(_HttpConnection(stream))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             pass  # the client disconnected
         except h11.RemoteProtocolError as error:
@@ -99,7 +99,7 @@ class HttpServer:
         except Exception:
             logger.exception("a connection for tools failed")
 
-    async def _converse(self, wire: _Wire) -> None:
+    async def _converse(self, wire: _HttpConnection) -> None:
         try:
             request = None
             with self._pending.place(), trio.move_on_after(PATIENCE):
@@ -119,7 +119,7 @@ class HttpServer:
         except _Refused as refused:
             await wire.send(refused.status, {"Connection": "close", **refused.headers})
 
-    async def _answer_all(self, wire: _Wire, first: _Request) -> None:
+    async def _answer_all(self, wire: _HttpConnection, first: _Request) -> None:
         """Answer the requests of an authenticated connection, which may be kept open for later
         ones.
         """
@@ -146,7 +146,7 @@ class HttpServer:
         if request.method not in (b"POST", b"DELETE"):
             raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "POST, DELETE"})
 
-    async def _answer(self, wire: _Wire, request: _Request, body: bytearray) -> None:
+    async def _answer(self, wire: _HttpConnection, request: _Request, body: bytearray) -> None:
         session = request.headers.get(SESSION.lower().encode(), b"").decode("ascii", "replace")
         client = self._clients.get(session)
         if request.method == b"DELETE":
@@ -193,7 +193,7 @@ class HttpServer:
         finally:
             client.close()
 
-    async def _stream(self, wire: _Wire, message: JsonObject) -> None:
+    async def _stream(self, wire: _HttpConnection, message: JsonObject) -> None:
         """Send all notifications until the client disconnects; the answer is sent last."""
         to_say, said = trio.open_memory_channel[Message](UNREAD)
 
@@ -223,7 +223,7 @@ class HttpServer:
         finally:
             client.close()
 
-    async def _handle(self, client: Connection, message: JsonObject) -> Message | None:
+    async def _handle(self, client: InProcessConnection, message: JsonObject) -> Message | None:
         """Return the answer to the client. Disconnecting does not cancel a call."""
         answered = trio.Event()
         answer: Message | None = None
@@ -237,7 +237,7 @@ class HttpServer:
         await answered.wait()
         return answer
 
-    def _new_client(self) -> tuple[str, Connection]:
+    def _new_client(self) -> tuple[str, InProcessConnection]:
         if len(self._clients) >= CLIENTS:
             self._clients.pop(next(iter(self._clients))).close()
         session = secrets.token_urlsafe()
@@ -270,7 +270,7 @@ class _Request:
             self.headers[name] = b"" if name in self.headers else value
 
 
-class _Wire:
+class _HttpConnection:
     """HTTP/1.1 on a stream."""
 
     def __init__(self, stream: trio.SocketStream) -> None:

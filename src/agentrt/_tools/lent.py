@@ -34,7 +34,7 @@ class McpServer(Protocol):
         ...
 
 
-class LentServer(Struct, frozen=True):
+class ProvidedServer(Struct, frozen=True):
     """A server, and its name for agents."""
 
     name: str
@@ -48,18 +48,18 @@ class LentServer(Struct, frozen=True):
         return self.server.instructions
 
 
-Lent: TypeAlias = Tool | LentServer
+Provided: TypeAlias = Tool | ProvidedServer
 Tools: TypeAlias = "Iterable[Tool | McpServer] | McpServer"
 """The tools and servers accepted by `open_session`."""
 
 
-def lent_server(value: object) -> LentServer | None:
+def as_provided_server(value: object) -> ProvidedServer | None:
     """Return the server, or None if the value is not one.
 
     Raises `TypeError` for a server that cannot be served, with the remedy, and `ValueError` for one
     without a usable name.
     """
-    if isinstance(value, LentServer):
+    if isinstance(value, ProvidedServer):
         return value
     packages = {each.__module__.partition(".")[0] for each in type(value).__mro__}
     if not packages & {"mcp", "fastmcp"}:
@@ -81,11 +81,11 @@ def lent_server(value: object) -> LentServer | None:
     name = _NOT_IN_NAMES.sub("-", low.name)[:_LONGEST_NAME].strip("-")
     if not name:
         raise ValueError(f"an MCP server needs a name that agents can say, not {low.name!r}")
-    return LentServer(name, low)
+    return ProvidedServer(name, low)
 
 
-def split(lent: Iterable[Lent]) -> tuple[tuple[Tool, ...], tuple[LentServer, ...]]:
+def split(lent: Iterable[Provided]) -> tuple[tuple[Tool, ...], tuple[ProvidedServer, ...]]:
     """Split the values into tools and servers."""
     lent = tuple(lent)
     tools = tuple(each for each in lent if isinstance(each, Tool))
-    return tools, tuple(each for each in lent if isinstance(each, LentServer))
+    return tools, tuple(each for each in lent if isinstance(each, ProvidedServer))

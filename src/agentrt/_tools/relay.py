@@ -40,7 +40,7 @@ from .._wire.jsonrpc import (
     parse,
 )
 from .._wire.mcp import Message, ToolOutcome, answer_to_call
-from .lent import LentServer
+from .lent import ProvidedServer
 from .server import Around, Notify, Refuse, Reply, Spawn, nothing_around, nothing_refused
 
 if TYPE_CHECKING:
@@ -56,19 +56,19 @@ _Item = tuple[contextvars.Context, SessionMessage]
 
 @asynccontextmanager
 async def open_relay(
-    lent: LentServer,
+    lent: ProvidedServer,
     *,
     timeout: float | None = None,
     around: Around | None = None,
     refuse: Refuse = nothing_refused,
-) -> AsyncIterator[Relay]:
+) -> AsyncIterator[McpRelay]:
     """Serve a server while the block runs.
 
     `timeout`: seconds for a tool call; `around` returns the context manager for a call; `refuse`
     returns the reason why a call must not run. Raises the errors of the server's own lifespan.
     """
     async with bare_errors(), trio.open_nursery() as nursery:
-        relay = Relay(lent, timeout, around or nothing_around, refuse)
+        relay = McpRelay(lent, timeout, around or nothing_around, refuse)
         try:
             nursery.start_soon(relay._run)
             await relay._serving.wait()
@@ -78,11 +78,11 @@ async def open_relay(
             nursery.cancel_scope.deadline = trio.current_time() + PARTING
 
 
-class Relay:
+class McpRelay:
     """The connection to a server. Created by `open_relay`."""
 
     def __init__(
-        self, lent: LentServer, timeout: float | None, around: Around, refuse: Refuse
+        self, lent: ProvidedServer, timeout: float | None, around: Around, refuse: Refuse
     ) -> None:
         self.name = lent.name
         self._refuse = refuse
@@ -131,7 +131,7 @@ class Relay:
 class RelayConnection:
     """One client of a server, with its unanswered requests."""
 
-    def __init__(self, relay: Relay, notify: Notify, *, both_ways: bool) -> None:
+    def __init__(self, relay: McpRelay, notify: Notify, *, both_ways: bool) -> None:
         self._relay = relay
         self._notify = notify
         self._both_ways = both_ways
@@ -166,7 +166,7 @@ class RelayConnection:
                 case JsonRpcRequest(id, "tools/call", params) if why := self._refused(params):
                     reply(answer_to_call(decoded, ToolOutcome.error(why)))
                 case JsonRpcRequest(id, "tools/call"):
-                    call = _Call(self, decoded, reply)
+                    call = _RelayedCall(self, decoded, reply)
                     self._waiting[id] = call.answered
                     try:
                         spawn(call.run)
@@ -247,7 +247,7 @@ class RelayConnection:
             waiting(_error(id, INTERNAL_ERROR, f"the server {self._relay.name} has ended"))
 
 
-class _Call:
+class _RelayedCall:
     """A tool call as part of a turn."""
 
     def __init__(self, connection: RelayConnection, message: JsonObject, reply: Reply) -> None:

@@ -69,7 +69,7 @@ class Spawn(Protocol):
     def __call__(self, async_fn: Callable[..., Awaitable[None]], /, *args: object) -> None: ...
 
 
-class Connection(Protocol):
+class InProcessConnection(Protocol):
     """One client of a server."""
 
     def handle(
@@ -91,12 +91,12 @@ class Connection(Protocol):
         ...
 
 
-class Server(Protocol):
+class InProcessServer(Protocol):
     """A server for agents: the program's tools, or a server of its own."""
 
     name: str
 
-    def connect(self, notify: Notify, *, both_ways: bool = False) -> Connection:
+    def connect(self, notify: Notify, *, both_ways: bool = False) -> InProcessConnection:
         """Connect a new client. `both_ways`: it also answers requests."""
         ...
 

@@ -33,7 +33,7 @@ _ENDED: Final[dict[Kind, Kind]] = {"stdout_closed": "received", "exited": "stder
 _Pipe = tuple[str, int, Kind]
 
 
-class _Begun:
+class _IncompleteLine:
     """An incomplete line."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Assembler:
     def __init__(self, redaction: Redaction, together: int = LONGEST) -> None:
         self._redaction = redaction
         self._together = together
-        self._begun: dict[_Pipe, _Begun] = {}
+        self._begun: dict[_Pipe, _IncompleteLine] = {}
         self._keys: dict[_Pipe, int] = {}
         """Maximum number of remaining lines of an unfinished key."""
         self._worked = 0
@@ -125,7 +125,7 @@ class Assembler:
                 yield from self._whole(piece, bytes(begun.data) + b"\n", False)
         whole = data.rfind(b"\n", start) + 1
         if max(whole, start) < len(data):
-            self._begun[pipe] = begun = _Begun()
+            self._begun[pipe] = begun = _IncompleteLine()
             begun.add(data[max(whole, start) :])
         if whole and passes and whole - start <= self._together and pipe not in self._keys:
             yield _written(piece, memoryview(data)[start:whole])

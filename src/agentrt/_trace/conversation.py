@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from .messages import PROMPT, Message, understand
+from .messages import PROMPT, TraceMessage, understand
 from .record import TraceRecord
 
 LATE: Final = 10.0
@@ -21,7 +21,7 @@ Direction = Literal["received", "sent"]
 _OTHER: Final[dict[Any, Direction]] = {"received": "sent", "sent": "received"}
 
 
-class Row(Struct, kw_only=True):
+class TraceRow(Struct, kw_only=True):
     """A line of a conversation, which joins neighbouring pieces of a text.
 
     It is updated when its answer arrives.
@@ -45,14 +45,14 @@ class Row(Struct, kw_only=True):
     odd: list[str] = []
     lines: list[str] = []
     """The first lines in the row, in full."""
-    message: Message | None = None
+    message: TraceMessage | None = None
 
 
-class _Wire:
+class _WireState:
     """State of the wire of one process."""
 
     def __init__(self) -> None:
-        self.open: dict[tuple[Direction, Any], Row] = {}
+        self.open: dict[tuple[Direction, Any], TraceRow] = {}
         """Unanswered requests, by direction and id."""
         self.answered: dict[tuple[Direction, Any], None] = {}
         """The most recently answered requests, in order."""
@@ -67,7 +67,7 @@ class _Wire:
             return True
         return any(row.what in ("session/prompt", "turn/start") for row in self.open.values())
 
-    def follow(self, message: Message) -> None:
+    def follow(self, message: TraceMessage) -> None:
         """Track the start and end of Codex's turns; it answers a prompt immediately."""
         match message.body:
             case {"method": "turn/started", "params": {"turn": {"id": str(turn)}}}:
@@ -83,10 +83,10 @@ class TraceConversation:
 
     def __init__(self, *, late: float = LATE) -> None:
         self._late = late
-        self._wires: dict[tuple[str, int], _Wire] = {}
-        self._growing: Row | None = None
+        self._wires: dict[tuple[str, int], _WireState] = {}
+        self._growing: TraceRow | None = None
 
-    def feed(self, record: TraceRecord) -> Iterator[Row]:
+    def feed(self, record: TraceRecord) -> Iterator[TraceRow]:
         """Yield the rows that are now complete."""
         row = self._row(record)
         growing = self._growing
@@ -100,7 +100,7 @@ class TraceConversation:
         else:
             yield row
 
-    def flush(self) -> Iterator[Row]:
+    def flush(self) -> Iterator[TraceRow]:
         """Yield the row that more could have been joined to."""
         if self._growing is not None:
             yield self._growing
@@ -111,9 +111,9 @@ class TraceConversation:
         for wire in self._wires.values():
             self._unanswered(wire)
 
-    def _row(self, record: TraceRecord) -> Row:
-        wire = self._wires.setdefault((record.session, record.process), _Wire())
-        row = Row(
+    def _row(self, record: TraceRecord) -> TraceRow:
+        wire = self._wires.setdefault((record.session, record.process), _WireState())
+        row = TraceRow(
             t=record.t,
             session=record.session,
             process=record.process,
@@ -130,7 +130,7 @@ class TraceConversation:
                 self._event(wire, record, row)
         return row
 
-    def _line(self, wire: _Wire, record: TraceRecord, row: Row) -> None:
+    def _line(self, wire: _WireState, record: TraceRecord, row: TraceRow) -> None:
         direction: Direction = "received" if record.kind == "received" else "sent"
         if record.raw is not None:
             row.odd.append("not UTF-8")
@@ -157,7 +157,7 @@ class TraceConversation:
         elif message.of_turn and direction == "received" and not wire.in_turn:
             row.odd.append("outside of a turn")
 
-    def _answer(self, wire: _Wire, key: tuple[Direction, Any], row: Row) -> None:
+    def _answer(self, wire: _WireState, key: tuple[Direction, Any], row: TraceRow) -> None:
         request = wire.open.pop(key, None)
         if request is None:
             if key[1] == PROMPT:  # a turn that the agent started by itself
@@ -175,7 +175,7 @@ class TraceConversation:
         if row.took > self._late and not request.message.patient:
             row.odd.append("late")
 
-    def _event(self, wire: _Wire, record: TraceRecord, row: Row) -> None:
+    def _event(self, wire: _WireState, record: TraceRecord, row: TraceRow) -> None:
         match record.kind:
             case "trace":
                 row.detail = f"{record.by}, process {record.pid}"
@@ -198,13 +198,13 @@ class TraceConversation:
                 row.detail = f"{record.count} records"
                 row.odd.append("not kept")
 
-    def _unanswered(self, wire: _Wire) -> None:
+    def _unanswered(self, wire: _WireState) -> None:
         for row in wire.open.values():
             row.odd.append("never answered")
         wire.open.clear()
 
 
-def _joins(growing: Row, row: Row) -> bool:
+def _joins(growing: TraceRow, row: TraceRow) -> bool:
     new, old = row.message, growing.message
     if new is None or old is None or not new.grows or row.odd:
         return False

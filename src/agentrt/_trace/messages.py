@@ -21,7 +21,7 @@ _PATIENT: Final = (
 _SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update")
 
 
-class Message(Struct):
+class TraceMessage(Struct):
     """A parsed line, with the information needed to read a trace."""
 
     kind: Literal["request", "answer", "message"]
@@ -40,7 +40,7 @@ class Message(Struct):
     """The complete message."""
 
 
-def understand(line: bytes) -> Message | None:
+def understand(line: bytes) -> TraceMessage | None:
     """Parse a line. Returns None if it is not JSON, or not a message of any protocol."""
     try:
         body = _json.decode(line)
@@ -54,12 +54,12 @@ def understand(line: bytes) -> Message | None:
     return found
 
 
-def _of_acp(body: dict[str, Any]) -> Message | None:
+def _of_acp(body: dict[str, Any]) -> TraceMessage | None:
     method, id = body.get("method"), body.get("id")
     if not isinstance(method, str):
         if "id" not in body or not ("result" in body or "error" in body):
             return None
-        return Message("answer", "answer", id=id, detail=_outcome(body))
+        return TraceMessage("answer", "answer", id=id, detail=_outcome(body))
     params = body.get("params")
     params = params if isinstance(params, dict) else {}
     if method == "session/update":
@@ -69,16 +69,16 @@ def _of_acp(body: dict[str, Any]) -> Message | None:
     patient = method in _PATIENT
     detail = _acp_detail(method, params)
     if "id" in body:
-        return Message("request", method, id=id, detail=detail, patient=patient)
-    return Message("message", method, detail=detail)
+        return TraceMessage("request", method, id=id, detail=detail, patient=patient)
+    return TraceMessage("message", method, detail=detail)
 
 
-def _of_codex(method: str, params: dict[str, Any]) -> Message:
+def _of_codex(method: str, params: dict[str, Any]) -> TraceMessage:
     """Parse a notification of Codex, which omits the JSON-RPC version."""
     of_turn = method.startswith(("item/", "turn/plan"))
     match params:
         case {"delta": str(text)}:
-            return Message("message", method, detail=text, grows=True, of_turn=of_turn)
+            return TraceMessage("message", method, detail=text, grows=True, of_turn=of_turn)
         case {"item": {"type": kind, "id": id, **item}}:
             words = (kind, item.get("command"), item.get("tool"), item.get("status"), f"({id})")
             detail = " ".join(str(word) for word in words if word)
@@ -88,12 +88,12 @@ def _of_codex(method: str, params: dict[str, Any]) -> Message:
             detail = str(text)
         case _:
             detail = ""
-    return Message("message", method, detail=detail, of_turn=of_turn)
+    return TraceMessage("message", method, detail=detail, of_turn=of_turn)
 
 
-def _update(update: Any) -> Message:
+def _update(update: Any) -> TraceMessage:
     if not isinstance(update, dict):
-        return Message("message", "session/update")
+        return TraceMessage("message", "session/update")
     kind = str(update.get("sessionUpdate"))
     detail = ""
     match update:
@@ -103,7 +103,7 @@ def _update(update: Any) -> Message:
             words = (update.get("title"), update.get("status"), f"({id})")
             detail = " ".join(str(word) for word in words if word)
     grows = kind.endswith("_chunk")
-    return Message("message", kind, detail=detail, grows=grows, of_turn=kind in _SPEECH)
+    return TraceMessage("message", kind, detail=detail, grows=grows, of_turn=kind in _SPEECH)
 
 
 def _acp_detail(method: str, params: dict[str, Any]) -> str:
@@ -142,37 +142,37 @@ def _outcome(body: dict[str, Any]) -> str:
     return ""
 
 
-def _of_claude(body: dict[str, Any]) -> Message | None:
+def _of_claude(body: dict[str, Any]) -> TraceMessage | None:
     kind = body["type"]
     match body:
         case {"type": "control_request", "request_id": id, "request": {"subtype": subtype, **more}}:
             detail = str(more.get("tool_name") or more.get("mode") or more.get("model") or "")
             patient = subtype in ("can_use_tool", "elicitation")
-            return Message("request", str(subtype), id=id, detail=detail, patient=patient)
+            return TraceMessage("request", str(subtype), id=id, detail=detail, patient=patient)
         case {"type": "control_response", "response": {"request_id": id, **more}}:
-            return Message("answer", "answer", id=id, detail=_control_outcome(more))
+            return TraceMessage("answer", "answer", id=id, detail=_control_outcome(more))
         case {"type": "user", "message": {"content": content}}:
             text = _text(content)
             results = isinstance(content, list) and any(
                 isinstance(part, dict) and part.get("type") == "tool_result" for part in content
             )
             if results or body.get("parent_tool_use_id"):
-                return Message("message", "user", detail=text)
-            return Message("request", "user", id=PROMPT, detail=text, patient=True)
+                return TraceMessage("message", "user", detail=text)
+            return TraceMessage("request", "user", id=PROMPT, detail=text, patient=True)
         case {"type": "result", "subtype": subtype}:
-            return Message("answer", "result", id=PROMPT, detail=str(subtype))
+            return TraceMessage("answer", "result", id=PROMPT, detail=str(subtype))
         case {"type": "assistant", "message": {"content": content}}:
-            return Message("message", "assistant", detail=_text(content))
+            return TraceMessage("message", "assistant", detail=_text(content))
         case {"type": "stream_event", "event": {"type": "content_block_delta", "delta": delta}}:
             parts = delta if isinstance(delta, dict) else {}
             words = str(parts.get("text") or parts.get("thinking") or "")
-            return Message("message", "stream_event", detail=words, grows=True)
+            return TraceMessage("message", "stream_event", detail=words, grows=True)
         case {"type": "stream_event", "event": {"type": event}}:
-            return Message("message", f"stream_event {event}")
+            return TraceMessage("message", f"stream_event {event}")
         case {"type": "system", "subtype": subtype}:
-            return Message("message", f"system {subtype}", detail=str(body.get("state", "")))
+            return TraceMessage("message", f"system {subtype}", detail=str(body.get("state", "")))
         case {"type": str()}:
-            return Message("message", str(kind))
+            return TraceMessage("message", str(kind))
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from .conversation import Row, TraceConversation
+from .conversation import TraceConversation, TraceRow
 from .subscription import TraceSubscription
 
 KEPT: Final = 500
@@ -19,7 +19,7 @@ class RecentWire:
 
     def __init__(self, records: TraceSubscription) -> None:
         self._records = records
-        self._rows: deque[Row] = deque(maxlen=KEPT)
+        self._rows: deque[TraceRow] = deque(maxlen=KEPT)
         self._conversation = TraceConversation()
 
     async def listen(self) -> None:
@@ -28,7 +28,7 @@ class RecentWire:
             async for record in self._records:
                 self._keep(*self._conversation.feed(record))
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[TraceRow]:
         """Return the rows, oldest first. A row may still change when its answer arrives.
 
         The rows include all messages so far, unless processing them would delay other tasks: then a
@@ -39,7 +39,7 @@ class RecentWire:
         self._keep(*self._conversation.flush())
         return list(self._rows)
 
-    def _keep(self, *rows: Row) -> None:
+    def _keep(self, *rows: TraceRow) -> None:
         for row in rows:
             # The row has everything that is shown; the lines may be megabytes.
             row.lines.clear()

@@ -133,8 +133,8 @@ class Written:
         """Return a record for each line."""
         return self._head().records(bytes(self.data))
 
-    def _head(self, size: int = 0) -> _Head:
-        return _Head(
+    def _head(self, size: int = 0) -> _RecordHead:
+        return _RecordHead(
             t=self.t,
             kind=self.kind,
             session=self.session,
@@ -147,7 +147,7 @@ class Written:
         )
 
 
-class _Head(TraceRecord, kw_only=True, omit_defaults=True):
+class _RecordHead(TraceRecord, kw_only=True, omit_defaults=True):
     """The JSON of a record."""
 
     size: int = 0
@@ -175,7 +175,7 @@ def _of_line(line: bytes, fields: dict[str, Any]) -> TraceRecord:
 
 
 _encoder: Final = msgspec.json.Encoder()
-_decoder: Final = msgspec.json.Decoder(_Head)
+_decoder: Final = msgspec.json.Decoder(_RecordHead)
 
 
 class TraceReader:
@@ -188,7 +188,7 @@ class TraceReader:
         self._name = name
         self._begun = False
         self._data = bytearray()
-        self._head: _Head | None = None
+        self._head: _RecordHead | None = None
         """The record whose lines follow."""
 
     def feed(self, data: bytes) -> Iterator[TraceRecord]:

@@ -12,7 +12,7 @@ from .answers import Fields
 
 if TYPE_CHECKING:
     from .._runtime.runtime import Runtime
-    from .._trace.conversation import Row
+    from .._trace.conversation import TraceRow
 
 TRACE_DURATION_S: Final = 30.0
 """Seconds for which a session is traced after a request for its rows."""
@@ -54,7 +54,7 @@ class LiveTraces:
             del self._listening[id]
 
 
-def _shown(row: Row) -> Fields:
+def _shown(row: TraceRow) -> Fields:
     return {
         "t": row.t,
         "kind": row.kind,

@@ -17,7 +17,7 @@ from .._runtime.own_services import Files, Terminal, TerminalExit, TerminalOutpu
 from .._tools.checked import checked_extensions, checked_hooks, checked_lent, checked_tools
 from .._tools.extensions import Extension, ExtensionContext
 from .._tools.hooks import Hook, HookContext
-from .._tools.lent import Lent, LentServer
+from .._tools.lent import Provided, ProvidedServer
 from .._tools.tools import Tool, ToolContext
 from .guest import Guest
 
@@ -80,8 +80,8 @@ def _policy(guest: Guest, policy: Policy) -> Policy:
     return wrapped
 
 
-def _lent(guest: Guest, lent: Lent, view: View) -> Lent:
-    if isinstance(lent, LentServer):
+def _lent(guest: Guest, lent: Provided, view: View) -> Provided:
+    if isinstance(lent, ProvidedServer):
         return structs.replace(lent, run=guest.call_back)
     return _tool(guest, lent, view)
 

@@ -29,7 +29,7 @@ from .._session.host import Service, SessionHost
 from .._session.session import Session
 from .._tools.checked import checked_lent
 from .._tools.extensions import Extension
-from .._tools.lent import Lent, Tools, split
+from .._tools.lent import Provided, Tools, split
 from .memory import MemoryAgent
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ async def _reopen_fake_session(
     *,
     permissions: Policy | None,
     limits: Limits | None,
-    tools: tuple[Lent, ...],
+    tools: tuple[Provided, ...],
     mcp_servers: tuple[JsonObject, ...],
     cwd: str | os.PathLike[str] | None,
     roots: Sequence[str | os.PathLike[str]] | None,
@@ -230,7 +230,7 @@ async def open_fake_runtime(
 
     def reopen(
         entry: StoreEntry,
-        tools: tuple[Lent, ...],
+        tools: tuple[Provided, ...],
         mcp_servers: tuple[JsonObject, ...],
         cwd: str | os.PathLike[str] | None,
         roots: Sequence[str | os.PathLike[str]] | None,

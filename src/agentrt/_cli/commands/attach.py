@@ -25,7 +25,7 @@ from ..._permissions.policies import Policy
 from ..._remote.line import ServerLine, Where
 from ..._remote.session import RemoteSession
 from ..._runtime.register import SessionInfo
-from ..._trace.conversation import Row
+from ..._trace.conversation import TraceRow
 from ..._web import commands as c
 from ..console import PARTING
 from ..held import HeldSession
@@ -341,14 +341,14 @@ class ServerPlace(Place):
         if not rows:
             repl.say("Nothing has gone over the wire since.")
 
-    async def _rows(self, session: str) -> list[Row]:
+    async def _rows(self, session: str) -> list[TraceRow]:
         """Return the latest protocol messages.
 
         Raises the server's error if it refuses.
         """
         answer = await self.line.ask(c.ShowWire(id="", session=session))
         about = {"session": session, "process": 0}
-        return convert([{**about, **row} for row in answer["rows"]], list[Row])
+        return convert([{**about, **row} for row in answer["rows"]], list[TraceRow])
 
     async def _keep_listening(self, session: str) -> None:
         """Repeat the request, because the server stops recording without it.

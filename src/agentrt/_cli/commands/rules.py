@@ -14,7 +14,7 @@ from ..._model.content import JsonObject
 from ..._permissions.policies import PermissionRequest
 from ..._permissions.programs import Verdict
 from ..._permissions.reach import unreachable
-from ..._permissions.rules import Rule
+from ..._permissions.rules import PermissionRule
 from ..._permissions.seen import Seen
 from ..._permissions.words import CLASSES
 from ..setup import UsageError
@@ -42,11 +42,11 @@ def check_rule(
     seen = Seen(request)
     allows, why_not = False, ""
     try:
-        allows = Rule(rule).covers(seen)
+        allows = PermissionRule(rule).covers(seen)
     except ValueError as error:
         raise UsageError(str(error)) from None
     try:
-        found = Rule(rule, denies=True).touches(seen)
+        found = PermissionRule(rule, denies=True).touches(seen)
     except ValueError as error:
         found, why_not = None, str(error)
     never = {}
@@ -54,7 +54,7 @@ def check_rule(
         reasons = {
             side: reason
             for side, denies in (("allow", False), ("deny", True))
-            if (reason := unreachable(Rule(rule), agent, denies=denies)) is not None
+            if (reason := unreachable(PermissionRule(rule), agent, denies=denies)) is not None
         }
         if reasons:
             never[agent.name] = reasons

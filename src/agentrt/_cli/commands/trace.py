@@ -17,7 +17,7 @@ from msgspec import Struct
 from ..._config import Config
 from ..._errors import TraceError
 from ..._session.session import Session
-from ..._trace.conversation import Row, TraceConversation
+from ..._trace.conversation import TraceConversation, TraceRow
 from ..._trace.record import (
     TraceReader,
     TraceRecord,
@@ -49,7 +49,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     whole: bool = False
     """True to show the raw lines."""
 
-    def takes(self, row: Row) -> bool:
+    def takes(self, row: TraceRow) -> bool:
         if self.session and not row.session.startswith(self.session):
             return False
         if self.odd and not row.odd:
@@ -82,7 +82,7 @@ async def _follow(file: str, printer: _Printer, conversation: TraceConversation)
 async def _show(file: str, filter: Filter, conversation: TraceConversation) -> None:
     printer = _Printer(filter)
 
-    def read() -> list[Row]:
+    def read() -> list[TraceRow]:
         rows = [row for record in read_trace(file) for row in conversation.feed(record)]
         rows += conversation.flush()
         conversation.end()
@@ -140,7 +140,7 @@ class _Printer:
         self._filter = filter
         self._of = ("", 0)
 
-    def show(self, row: Row, *, followed: bool = False) -> None:
+    def show(self, row: TraceRow, *, followed: bool = False) -> None:
         if not self._filter.takes(row):
             return
         if row.session and (row.session, row.process) != self._of:
@@ -152,7 +152,7 @@ class _Printer:
                 print(f"      {plain(line)}", flush=followed)
 
 
-def row_text(row: Row) -> str:
+def row_text(row: TraceRow) -> str:
     """Return a row as a line of text."""
     at = f"{time.strftime('%H:%M:%S', time.localtime(row.t))}.{int(row.t % 1 * 1000):03}"
     words = [at, _ARROWS.get(row.kind, "·")]
