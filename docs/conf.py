@@ -17,6 +17,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinxcontrib_trio",
+    "code_table",
     "turn_table",
 ]
 exclude_patterns = ["_build"]

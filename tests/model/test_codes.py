@@ -1,0 +1,94 @@
+"""Every code of a notice or an error in the source has a meaning in the tables of the reference."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, get_args
+
+import pytest
+
+import agentrt
+from agentrt._model.codes import ERRORS, NOTICES
+from agentrt._model.events import Outcome
+
+PACKAGE: Final = Path(agentrt.__file__).parent
+REFERENCE: Final = Path(__file__).parents[2] / "docs/reference/codes.md"
+
+# The position of the code among the arguments of each function that makes a notice.
+MAKERS: Final = {
+    "Notice": 1,
+    "notice": 1,
+    "_plain": 1,
+    "retire_silent": 1,
+    "_drop": 0,
+    "_say": 1,
+}
+LEVELS: Final = {"info", "warning", "error"}
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    for file in PACKAGE.rglob("*.py"):
+        if {"testing", "demo", "_cli"} & set(file.relative_to(PACKAGE).parts):
+            continue  # scripts and displays make none of their own
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call):
+                match node.func:
+                    case ast.Name(id=name) | ast.Attribute(attr=name):
+                        yield name, node
+
+
+def constant(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def used_notices() -> set[str]:
+    found = set()
+    for name, call in calls():
+        place = MAKERS.get(name)
+        if name == "_say" and len(call.args) > 2 and constant(call.args[1]) in LEVELS:
+            place = 2  # a function, and not a method
+        if place is None or len(call.args) <= place:
+            continue
+        if place and constant(call.args[place - 1]) not in {*LEVELS, None}:
+            continue  # another function of that name
+        code = constant(call.args[place])
+        if code is not None and code.isidentifier() and code.islower():
+            found.add(code)
+    return found
+
+
+def used_errors() -> set[str]:
+    found = {constant(call.args[0]) for name, call in calls() if name == "ErrorInfo" and call.args}
+    return {code for code in found if code is not None}
+
+
+def test_every_notice_in_the_source_has_a_meaning() -> None:
+    used = used_notices()
+    assert len(used) > 60
+    assert used - NOTICES.keys() == set()
+
+
+def test_every_error_in_the_source_has_a_meaning() -> None:
+    used = used_errors()
+    assert len(used) > 10
+    assert used - ERRORS.keys() == set()
+
+
+@pytest.mark.parametrize("table", [NOTICES, ERRORS], ids=["notices", "errors"])
+def test_no_code_has_a_meaning_and_is_not_in_the_source(table: dict[str, str]) -> None:
+    text = "".join(file.read_text() for file in PACKAGE.rglob("*.py") if file.name != "codes.py")
+    made = {"duplicate_response", "foreign_response"}  # f"{defect}_response"
+    assert [code for code in table if f'"{code}"' not in text and code not in made] == []
+
+
+def test_a_meaning_is_a_sentence() -> None:
+    for meaning in (*NOTICES.values(), *ERRORS.values()):
+        assert meaning[0].isupper()
+        assert meaning.endswith(".")
+
+
+def test_every_outcome_is_in_the_reference() -> None:
+    text = REFERENCE.read_text()
+    assert [outcome for outcome in get_args(Outcome) if f"| `{outcome}` |" not in text] == []
