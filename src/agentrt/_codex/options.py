@@ -15,11 +15,13 @@ class CodexConfig(TypedDict, total=False):
 
 
 class CodexOptions(TypedDict, total=False):
-    """The `options` of a session with Codex::
+    """The `options` of a session with Codex.
 
-    options: agentrt.codex.CodexOptions = {"config": {"effort": "high"}}
-    async with agentrt.open_session("codex", options=options) as session:
-        ...
+    For example::
+
+        options: agentrt.codex.CodexOptions = {"config": {"effort": "high"}}
+        async with agentrt.open_session("codex", options=options) as session:
+            ...
     """
 
     config: CodexConfig
