@@ -49,25 +49,33 @@ def difference(known: SessionState, now: Snapshot) -> list[Event]:
     A known item that is not in the snapshot stays unchanged if it is closed. Otherwise it is closed
     as `orphaned`, because its later events are missing.
     """
-    return list(_difference(known, now))
+    return [*_closed(known, now), *_turns(known, now), *_opened(known, now), *_values(known, now)]
 
 
-def _difference(known: SessionState, now: Snapshot) -> Iterator[Event]:
+def _closed(known: SessionState, now: Snapshot) -> Iterator[Event]:
+    """Return events for the known questions and items that the snapshot does not have."""
     asked = {question.request for question in now.permissions}
     for request in known.permissions:
         if request not in asked:
             yield PermissionClosed(request=request, outcome="cancelled")
-    there = {item.id for item in now.items}
+    shown = {item.id for item in now.items}
     for item in known.items.values():
-        if item.id not in there and item.status not in TERMINAL:
+        if item.id not in shown and item.status not in TERMINAL:
             yield ItemClosed(item.id, "orphaned")
-    yield from _turns(known, now)
+
+
+def _opened(known: SessionState, now: Snapshot) -> Iterator[Event]:
+    """Return events for new questions, and for new or changed tasks."""
     for question in now.permissions:
         if question.request not in known.permissions:
             yield question
     for task in now.tasks:
         if known.tasks.get(task.id) != task:
             yield TaskChanged(task)
+
+
+def _values(known: SessionState, now: Snapshot) -> Iterator[Event]:
+    """Return events for the values that are replaced as a whole."""
     if (known.queue, known.paused) != (now.queue, now.paused):
         yield QueueChanged(now.queue, now.paused)
     if known.plan != now.plan:

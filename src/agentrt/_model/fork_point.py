@@ -75,6 +75,16 @@ def _roots(state: SessionState) -> list[Item]:
     return [item for item in state.items.values() if item.parent is None]
 
 
+def _between_prompts(items: list[Item], at: int) -> list[Item]:
+    """Return the prompt before the repeated item `at`, and everything up to the next prompt."""
+    first = last = at
+    while first and items[first].type != "user" and items[first - 1].replay:
+        first -= 1
+    while last + 1 < len(items) and items[last + 1].replay and items[last + 1].type != "user":
+        last += 1
+    return items[first : last + 1]
+
+
 def _turn_at(items: list[Item], state: SessionState, at: str) -> list[Item]:
     """Return the items of a turn, without those of sub-agents.
 
@@ -83,12 +93,7 @@ def _turn_at(items: list[Item], state: SessionState, at: str) -> list[Item]:
     """
     meant = state.items.get(at)
     if meant in items and meant is not None and meant.turn is None and meant.replay:
-        first = last = items.index(meant)
-        while first and items[first].type != "user" and items[first - 1].replay:
-            first -= 1
-        while last + 1 < len(items) and items[last + 1].replay and items[last + 1].type != "user":
-            last += 1
-        return items[first : last + 1]
+        return _between_prompts(items, items.index(meant))
     turn = at if meant is None else meant.turn
     record = state.turns.get(turn) if turn is not None else None
     if record is None:

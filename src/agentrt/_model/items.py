@@ -532,25 +532,11 @@ class Items:
         The answer is `cancelled` in that case. `decided`: the question will be resolved in the same
         step.
         """
-        call = self._calls.get(effect.tool_call) if effect.tool_call is not None else None
-        if effect.background:
-            if call is not None and call.root is None:
-                call = None
-        elif not self._admit(False):
-            if effect.tool_call is not None and call is None:
+        if not effect.background and not self._admit(False):
+            if effect.tool_call is not None and effect.tool_call not in self._calls:
                 self._never_shown(effect.tool_call)
             return False
-        elif effect.tool_call is not None:
-            if call is None or not self._belongs(call, False):
-                call = self._open_call(
-                    ToolCalled(
-                        id=effect.tool_call,
-                        name=effect.name or UNSET,
-                        title=effect.title,
-                        kind=effect.tool_kind or UNSET,
-                        input=effect.input if effect.input is not None else UNSET,
-                    )
-                )
+        call = self._asked_call(effect)
         if call is not None:
             call.asks += 1
             if call.asks == 1 and call.status not in TERMINAL and not decided:
@@ -570,6 +556,25 @@ class Items:
         self._asked.add(effect.key)
         self._append(request)
         return True
+
+    def _asked_call(self, effect: DecisionRequested) -> _ShownCall | None:
+        """Return the call that a question is about, and show it if it is not shown yet."""
+        if effect.tool_call is None:
+            return None
+        call = self._calls.get(effect.tool_call)
+        if effect.background:
+            return None if call is None or call.root is None else call
+        if call is not None and self._belongs(call, False):
+            return call
+        return self._open_call(
+            ToolCalled(
+                id=effect.tool_call,
+                name=effect.name or UNSET,
+                title=effect.title,
+                kind=effect.tool_kind or UNSET,
+                input=effect.input if effect.input is not None else UNSET,
+            )
+        )
 
     def ask_again(self, request: PermissionOpened) -> None:
         """Show the question of an ended process again. It belongs to no turn."""

@@ -102,27 +102,15 @@ class _Parts:
         title, detail = ask.get("title", ""), ask.get("detail")
         if ask.get("url") is not None:
             self._add("page", ask["url"], "link")
-        if tool.get("name"):
-            self._add("tool", tool["name"])
-        if tool.get("kind", "other") not in _KINDS:
-            self._add("kind", tool["kind"])
-        if tool.get("title", "") not in ("", title):
-            self._add("call", tool["title"])
+        self._call(tool, title)
         given = tool.get("input")
         if given is None and isinstance(detail, dict):
             given = detail.get("input")
         if isinstance(given, dict) and isinstance(given.get("command"), str):
             self._add("command", given["command"], "command")
             given = {name: value for name, value in given.items() if name != "command"} or None
-        own = tool.get("content", [])
-        told = detail if isinstance(detail, list) else []
-        for part in [*own, *(part for part in told if part not in own)]:
-            self._content(part)
-        if isinstance(given, dict):
-            for name, value in given.items():
-                self.leaves(_key(name), value)
-        elif given is not None:
-            self.leaves("arguments", given)
+        self._contents(tool.get("content", []), detail if isinstance(detail, list) else [])
+        self._arguments(given)
         for place in tool.get("locations", []):
             self._location(place)
         self._detail(detail, tool)
@@ -132,6 +120,30 @@ class _Parts:
         uneven = len(heading) > TITLE_CHARS or _UNEVEN.search(heading) is not None
         if uneven and title not in self._shown:
             self.all.insert(0, RequestPart("title", title, "text"))
+
+    def _call(self, tool: JsonObject, title: str) -> None:
+        """Add the tool's name, and its kind and title if they tell more than the request's."""
+        if tool.get("name"):
+            self._add("tool", tool["name"])
+        if tool.get("kind", "other") not in _KINDS:
+            self._add("kind", tool["kind"])
+        if tool.get("title", "") not in ("", title):
+            self._add("call", tool["title"])
+
+    def _contents(self, of_tool: list[Any], of_request: list[Any]) -> None:
+        """Add the content of the tool call, and that of the request unless it is the same."""
+        for part in of_tool:
+            self._content(part)
+        for part in of_request:
+            if part not in of_tool:
+                self._content(part)
+
+    def _arguments(self, given: Any) -> None:
+        if isinstance(given, dict):
+            for name, value in given.items():
+                self.leaves(_key(name), value)
+        elif given is not None:
+            self.leaves("arguments", given)
 
     def _add(self, label: str, text: str, kind: PartKind = "value") -> None:
         self._shown.add(text)

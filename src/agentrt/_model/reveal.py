@@ -9,32 +9,38 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
+# fmt: off
 _IGNORABLE: Final = (
-    *((0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F)),
-    *((0x202A, 0x202E), (0x2060, 0x206F), (0x2800, 0x2800), (0x3164, 0x3164), (0xFE00, 0xFE0F)),
-    *((0xFFA0, 0xFFA0), (0xFFF0, 0xFFFC), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A)),
+    (0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F),
+    (0x202A, 0x202E), (0x2060, 0x206F), (0x2800, 0x2800), (0x3164, 0x3164), (0xFE00, 0xFE0F),
+    (0xFFA0, 0xFFA0), (0xFFF0, 0xFFFC), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A),
     (0xE0000, 0xE0FFF),
 )
+# fmt: on
 """Characters that Unicode tells programs not to draw, the Braille blank and the object placeholder.
 Spaces, controls, format characters and unassigned ones are found by category.
 """
 
+# fmt: off
 _SCRIPTS: Final = (
-    *((0x370, 0x3FF), (0x400, 0x52F), (0x530, 0x58F), (0x10A0, 0x10FF), (0x13A0, 0x13FF)),
-    *((0x1C80, 0x1CBF), (0x1F00, 0x1FFF), (0x2C80, 0x2D2F), (0x2DE0, 0x2DFF), (0xA4D0, 0xA4FF)),
-    *((0xA640, 0xA69F), (0xAB70, 0xABBF), (0x10400, 0x1044F)),
+    (0x370, 0x3FF), (0x400, 0x52F), (0x530, 0x58F), (0x10A0, 0x10FF), (0x13A0, 0x13FF),
+    (0x1C80, 0x1CBF), (0x1F00, 0x1FFF), (0x2C80, 0x2D2F), (0x2DE0, 0x2DFF), (0xA4D0, 0xA4FF),
+    (0xA640, 0xA69F), (0xAB70, 0xABBF), (0x10400, 0x1044F),
 )
+# fmt: on
 """Scripts with letters that look like Latin ones: Greek, Cyrillic, Armenian, Georgian, Cherokee,
 Coptic, Lisu, Deseret.
 """
 
+# fmt: off
 _DISGUISED: Final = (
-    *((0x2CD, 0x2CD), (0x2D0, 0x2D0), (0x2D7, 0x2D7), (0x1C0, 0x1C3), (0x261, 0x261)),
-    *((0x37E, 0x37E), (0x2010, 0x2011), (0x2024, 0x2024), (0x2044, 0x2044), (0x2160, 0x2188)),
-    *((0x2212, 0x2212), (0x2215, 0x2216), (0x2223, 0x2223), (0x2236, 0x2236), (0x29F5, 0x29F5)),
-    *((0x29F8, 0x29F9), (0xA789, 0xA789), (0xFE68, 0xFE68), (0xFF10, 0xFF19), (0xFF21, 0xFF3A)),
-    *((0xFF41, 0xFF5A), (0x1D400, 0x1D7FF)),
+    (0x2CD, 0x2CD), (0x2D0, 0x2D0), (0x2D7, 0x2D7), (0x1C0, 0x1C3), (0x261, 0x261),
+    (0x37E, 0x37E), (0x2010, 0x2011), (0x2024, 0x2024), (0x2044, 0x2044), (0x2160, 0x2188),
+    (0x2212, 0x2212), (0x2215, 0x2216), (0x2223, 0x2223), (0x2236, 0x2236), (0x29F5, 0x29F5),
+    (0x29F8, 0x29F9), (0xA789, 0xA789), (0xFE68, 0xFE68), (0xFF10, 0xFF19), (0xFF21, 0xFF3A),
+    (0xFF41, 0xFF5A), (0x1D400, 0x1D7FF),
 )
+# fmt: on
 """Characters that look like an ASCII character in every context."""
 
 _DOUBLES: Final = frozenset("аеорсухѕіјһԁԛԝӏοανικτυρ")
@@ -123,11 +129,7 @@ def _kind(character: str) -> str:
     """
     code = ord(character)
     if code < 0x80:
-        if character.isalpha():
-            return "A"
-        if character.isdigit():
-            return "D"
-        return "C" if code in _PICTURES else "P"
+        return _ascii_kind(character)
     category = unicodedata.category(character)
     if code in (0xFE0E, 0xFE0F):
         return "V"
@@ -135,19 +137,23 @@ def _kind(character: str) -> str:
         return "H"
     if _among(code, _DISGUISED):
         return "X"
-    match category:
-        case "Me":
-            return "O"
-        case "Mn" | "Mc":
-            return "O" if code in _OVERLAYS else "M"
-        case "Nd" | "Nl" | "No":
-            return "D"
-        case "So" | "Sm":
-            return "S"
-        case _ if category[0] == "L":
-            return "K" if _among(code, _SCRIPTS) else "L"
-        case _:
-            return "P"
+    if category[0] == "L" and _among(code, _SCRIPTS):
+        return "K"
+    if category[0] == "M" and code in _OVERLAYS:
+        return "O"
+    return _KIND_OF_CATEGORY.get(category) or _KIND_OF_CATEGORY.get(category[0], "P")
+
+
+_KIND_OF_CATEGORY: Final = {"L": "L", "M": "M", "Me": "O", "N": "D", "So": "S", "Sm": "S"}
+"""The kind of a character by its Unicode category, or by the first letter of that."""
+
+
+def _ascii_kind(character: str) -> str:
+    if character.isalpha():
+        return "A"
+    if character.isdigit():
+        return "D"
+    return "C" if ord(character) in _PICTURES else "P"
 
 
 def _among(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:

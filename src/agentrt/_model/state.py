@@ -300,28 +300,7 @@ class SessionState:
         the agent repeated from another process has no turns: each of its prompts counts as one. An
         item between two turns goes with the first of them.
         """
-        found: list[Item] = []
-        whole = begun = 0  # items that may form a page, and the number of their turns
-        last: Item | None = None  # the oldest item that has a turn or counts as one
-        more = False
-        for id in ids:
-            item = self._items[id]
-            if item.turn is not None or item.replay:
-                begun += (
-                    last is None
-                    or item.turn != last.turn
-                    or (item.turn is None and last.type == "user")
-                )
-                if whole and (begun > turns or len(found) >= items):
-                    more = True
-                    break
-                last, whole = item, len(found) + 1
-            found.append(item)
-        else:
-            more = self.ahead is not None and bool(whole)
-        if more:
-            del found[whole:]
-        found.reverse()
+        found, more = self._last_items(ids, turns, items)
         named = [item.turn for item in found if item.turn is not None]
         oldest = named[0] if more and named else None
         shown: list[TurnRecord] = []
@@ -334,6 +313,23 @@ class SessionState:
             items=list(map(self._complete, found)),
             earlier=found[0].id if more else None,
         )
+
+    def _last_items(self, ids: Iterator[str], turns: int, items: int) -> tuple[list[Item], bool]:
+        """Return the items of a page, oldest first; the flag is True if there are earlier ones."""
+        found: list[Item] = []
+        whole = begun = 0  # items that may form a page, and the number of their turns
+        last: Item | None = None  # the oldest item that has a turn or counts as one
+        for id in ids:
+            item = self._items[id]
+            if item.turn is not None or item.replay:
+                begun += last is None or _begins_turn(item, last)
+                if whole and (begun > turns or len(found) >= items):
+                    return found[:whole][::-1], True
+                last, whole = item, len(found) + 1
+            found.append(item)
+        if self.ahead is not None and whole:
+            return found[:whole][::-1], True
+        return found[::-1], False
 
     def _turns(self, first: str | None, last: str | None) -> list[TurnRecord]:
         """Return copies of the turns from `first` (default: oldest) to `last` (default: newest)."""
@@ -450,6 +446,11 @@ class SessionState:
 
     def _notice(self, event: Notice) -> None:
         pass  # reported once; not part of the state
+
+
+def _begins_turn(item: Item, later: Item) -> bool:
+    """Return True if `item` belongs to another turn than the item `later` after it."""
+    return item.turn != later.turn or (item.turn is None and later.type == "user")
 
 
 def left_open(state: SessionState) -> list[Event]:

@@ -78,8 +78,12 @@ class _Guard:
             # The program need not report that it is ready: the pipe ends even if the host has died.
             self._process = await trio.lowlevel.open_process(
                 [
-                    *(sys.executable, "-I", "-S", *python_program(supervisor)),
-                    *(self.token, str(os.getpid())),
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    *python_program(supervisor),
+                    self.token,
+                    str(os.getpid()),
                     *{tempfile.gettempdir(), SHORT},
                 ],
                 stdin=subprocess.PIPE,

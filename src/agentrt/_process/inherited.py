@@ -13,14 +13,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+# fmt: off
 MODELS: Final = (
-    *("AI21", "ALIBABA", "AMP", "ANTHROPIC", "AUGMENT", "AZURE_OPENAI", "CEREBRAS", "CHUTES"),
-    *("CLAUDE", "CODEX", "COHERE", "COPILOT", "CURSOR", "DASHSCOPE", "DEEPINFRA", "DEEPSEEK"),
-    *("FACTORY", "FIREWORKS", "GEMINI", "GOOGLE", "GOOSE", "GROQ", "HF", "HUGGINGFACE", "IFLOW"),
-    *("KILO", "KILOCODE", "KIMI", "LITELLM", "MINIMAX", "MISTRAL", "MOONSHOT", "NVIDIA", "OLLAMA"),
-    *("OPENAI", "OPENCODE", "OPENROUTER", "PERPLEXITY", "QODER", "QWEN", "STEPFUN", "TOGETHER"),
-    *("VERTEX", "VIBE", "VOYAGE", "XAI", "ZAI", "ZHIPU"),
+    "AI21", "ALIBABA", "AMP", "ANTHROPIC", "AUGMENT", "AZURE_OPENAI", "CEREBRAS", "CHUTES",
+    "CLAUDE", "CODEX", "COHERE", "COPILOT", "CURSOR", "DASHSCOPE", "DEEPINFRA", "DEEPSEEK",
+    "FACTORY", "FIREWORKS", "GEMINI", "GOOGLE", "GOOSE", "GROQ", "HF", "HUGGINGFACE", "IFLOW",
+    "KILO", "KILOCODE", "KIMI", "LITELLM", "MINIMAX", "MISTRAL", "MOONSHOT", "NVIDIA", "OLLAMA",
+    "OPENAI", "OPENCODE", "OPENROUTER", "PERPLEXITY", "QODER", "QWEN", "STEPFUN", "TOGETHER",
+    "VERTEX", "VIBE", "VOYAGE", "XAI", "ZAI", "ZHIPU",
 )
+# fmt: on
 """Prefixes of variables that agents use to reach their models."""
 
 _MODELS: Final = tuple(f"{name}_" for name in MODELS)

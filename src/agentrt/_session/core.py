@@ -412,7 +412,9 @@ class SessionCore:
         """
         conversation = self.conversation
         self.scope.say(
-            *(logging.INFO if wanted else logging.WARNING, "%s", how),
+            logging.INFO if wanted else logging.WARNING,
+            "%s",
+            how,
             turn=None if self.turn is None else self.turn.id,
             pid=conversation.agent.pid,
         )
@@ -826,7 +828,11 @@ class SessionCore:
         seconds = round(turn.ended_at - turn.began_at, 3)
         why = "" if ended.error is None else f": {ended.error.message}"
         self.scope.say(
-            *(level, "the turn ended: %s after %g s%s", ended.outcome, seconds, why),
+            level,
+            "the turn ended: %s after %g s%s",
+            ended.outcome,
+            seconds,
+            why,
             turn=turn.id,
             outcome=ended.outcome,
             seconds=seconds,

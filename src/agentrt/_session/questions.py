@@ -161,10 +161,9 @@ class OpenQuestions:
             rule=denied.rule,
         )
         turn = None if call.background else self._core.turn
-        if turn is not None:
-            item = None if opened is None else opened.item
-            denial = Denial(title=call.title, by="policy", reason=denied.message, item=item)
-            turn.denied += (denial,)
+        item = None if opened is None else opened.item
+        denial = Denial(title=call.title, by="policy", reason=denied.message, item=item)
+        _record_denial(turn, denial)
 
     def _consult(self, effect: DecisionRequested) -> Decision | Awaitable[Decision]:
         """Return the policy's decision.
@@ -314,40 +313,32 @@ class OpenQuestions:
         """Close a question. All answers pass through here."""
         key = request.request
         rule = self._asks.pop(key, "") or rule
-        origin = current_origin() if by == "user" else NO_ORIGIN
         if request.orphaned and answer.option is not None:
             self._core.prompt_agent(decided_words(request, answer, denied=denied))
         turn = None if request.background else self._core.turn
         effects: list[Effect] = []
-        keeper = self._conversation.log.persister
-        waits = not denied and keeper is not None and not request.orphaned
+        stores = self._conversation.log.persister is not None
+        waits = stores and not denied and not request.orphaned
         if not waits:
-            try:  # encode first: an answer that cannot be sent must not be shown
-                effects = self._encoded(key, answer)
-            except LocalProtocolError:
-                raise
-            except Exception as error:
-                self._core.handler_failed("the permission policy", error)
-                answer, denied = rejection(request), True
-                effects = self._encoded(key, answer)
-        if outcome is None:
-            outcome = "cancelled" if answer.option is None else "selected"
+            # Encode first: an answer that cannot be sent must not be shown.
+            sent, effects = self._encoded_or_rejected(request, answer)
+            denied |= sent is not answer
+            answer = sent
         reason = answer.message if denied else ""
         self._conversation.resolve(
             key,
-            outcome,
+            outcome or _outcome_of(answer),
             by=by,
             option=answer.option,
             denied=denied,
             reason=reason,
-            origin=origin,
+            origin=current_origin() if by == "user" else NO_ORIGIN,
             rule=rule,
         )
         self._host.stop(key)
-        if turn is not None:
-            if denied:
-                denial = Denial(title=request.title, by=by, reason=reason, item=request.item)
-                turn.denied += (denial,)
+        if denied:
+            denial = Denial(title=request.title, by=by, reason=reason, item=request.item)
+            _record_denial(turn, denial)
         self._core.reset_idle_timer()  # the agent was answered, even if about its background work
         if waits:
             say = partial(self._send_stored, request, answer)
@@ -356,6 +347,23 @@ class OpenQuestions:
             self._core.receive(effects)
         if answer.interrupt and turn is not None:
             self._core.cancel_turn(turn, "cancelled", by="caller")
+
+    def _encoded_or_rejected(
+        self, request: PermissionOpened, answer: DecisionAnswer
+    ) -> tuple[DecisionAnswer, list[Effect]]:
+        """Return the answer and its effects; a rejection if the policy's answer is not valid.
+
+        Raises `LocalProtocolError` if the driver does not accept the answer.
+        """
+        key = request.request
+        try:
+            return answer, self._encoded(key, answer)
+        except LocalProtocolError:
+            raise
+        except Exception as error:
+            self._core.handler_failed("the permission policy", error)
+            rejected = rejection(request)
+            return rejected, self._encoded(key, rejected)
 
     def _send_stored(self, request: PermissionOpened, answer: DecisionAnswer) -> None:
         """Send the agent its permission, now that the answer is stored."""
@@ -381,6 +389,15 @@ class OpenQuestions:
     def _encoded(self, key: str, answer: DecisionAnswer) -> list[Effect]:
         driver = self._core.driver
         return driver.answer(key, answer) if driver is not None else []
+
+
+def _outcome_of(answer: DecisionAnswer) -> str:
+    return "cancelled" if answer.option is None else "selected"
+
+
+def _record_denial(turn: TurnMachine | None, denial: Denial) -> None:
+    if turn is not None:
+        turn.denied += (denial,)
 
 
 def _name_of(policy: Policy | None) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, to_builtins
 
-from .._model.content import Diff
+from .._model.content import Diff, ToolContent
 from .._model.conversation import Conversation
 from .._model.driver import DecisionRequested, ToolCalled
 from .._model.events import ErrorInfo, Notice
@@ -206,22 +206,25 @@ class Tripwire:
 
 
 def _merge(call: _WatchedCall, effect: ToolCalled) -> None:
-    if effect.title is not UNSET and effect.title and effect.title not in call.titles[-1:]:
+    """Add the fields that an effect has to the description of a call."""
+    if effect.title and effect.title not in call.titles[-1:]:
         call.titles = [*call.titles, effect.title][-MAX_TITLES:]
-    if effect.name is not UNSET and effect.name:
-        call.name = effect.name
-    if effect.kind is not UNSET and effect.kind:
-        call.kind = effect.kind
+    call.name = effect.name or call.name
+    call.kind = effect.kind or call.kind
     if effect.input is not UNSET and effect.input is not None:
         call.input = effect.input
     if effect.locations is not UNSET:
         paths = (each.get("path") for each in effect.locations)
         call.locations = tuple(path for path in paths if isinstance(path, str))
-    if effect.content is not UNSET and effect.content:
-        changed = tuple(part.path for part in effect.content if isinstance(part, Diff))
-        call.changes = changed or call.changes
-        if call.content is None and len(effect.content) == 1:
-            call.content = to_builtins(effect.content)
+    if effect.content:
+        _merge_content(call, effect.content)
+
+
+def _merge_content(call: _WatchedCall, content: list[ToolContent]) -> None:
+    changed = tuple(part.path for part in content if isinstance(part, Diff))
+    call.changes = changed or call.changes
+    if call.content is None and len(content) == 1:
+        call.content = to_builtins(content)
 
 
 def _fingerprint(name: str | None, input: Any) -> bytes:
