@@ -108,7 +108,7 @@ async def test_an_agent_that_does_not_remember_can_be_told_what_was_said(
         "The user: the second word\n\nYou: the second word"
     )
     assert second.endswith(
-        "(what came before is left out)\n\nord\n\nYou: the second word\n\n"
+        "(earlier messages are left out)\n\nord\n\nYou: the second word\n\n"
         "The user: go on\n\nYou: go on"
     )
     assert "the first word" not in second
@@ -178,7 +178,7 @@ async def test_a_turn_that_was_interrupted_is_closed_with_a_word(
                 e for e in log_of_shown(session) if type(e) is agentrt.events.PermissionClosed
             ]
             assert closed.outcome == "cancelled"
-            assert "cannot take its conversation up again" in closed.reason
+            assert "cannot resume its conversation" in closed.reason
             assert [item.status for item in shown.items] == ["completed", "orphaned"]
             assert (await session.run("again")).outcome == "completed"
             with pytest.raises(agentrt.LocalProtocolError):

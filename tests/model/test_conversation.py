@@ -353,10 +353,13 @@ def test_after_a_restart_nothing_is_open() -> None:
     old = interrupted()
     new = old.restarted()
     [*_, permission, tool, speech, turn, _task, _queue, _state] = new.log.since(0)
-    error = {"code": "interrupted", "message": "what ran the agent ended before the turn did"}
+    error = {
+        "code": "interrupted",
+        "message": "the program that ran the agent ended during this turn",
+    }
     assert permission.reason == (
-        "what ran the agent ended before an answer, and the agent cannot take its conversation up"
-        " again"
+        "the program that ran the agent ended before an answer, and the agent cannot resume its"
+        " conversation"
     )
     permission.reason = ""
     assert [msgspec.to_builtins(event) for event in (permission, tool, speech, turn)] == [
@@ -393,7 +396,10 @@ def test_what_can_still_be_answered_is_asked_again_where_the_agent_goes_on(
     old.step()
     new = old.restarted(resumes=True)
     [closed] = [e for e in new.log.since(old.log.seq) if isinstance(e, PermissionClosed)]
-    assert (closed.by, closed.reason) == ("turn", "what ran the agent ended before an answer")
+    assert (closed.by, closed.reason) == (
+        "turn",
+        "the program that ran the agent ended before an answer",
+    )
     open_now = list(new.state.permissions.values())
     assert [(e.title, [o.kind for o in e.options], e.form) for e in open_now] == again
     assert all(e.orphaned and e.background and e.request != closed.request for e in open_now)

@@ -92,7 +92,7 @@ def test_a_turn_that_only_did_something_is_named_by_its_calls() -> None:
         ("nobody", "no turn and no message 'nobody'"),
         ("running", "still runs"),
         ("i3", "still runs"),
-        ("t1", "no name for what was said"),
+        ("t1", "has given no id to the messages"),
     ],
 )
 def test_where_no_copy_can_end_is_said(named: str, why: str) -> None:

@@ -59,11 +59,13 @@ def test_sound_is_made_of_a_file_and_of_bytes(tmp_path: Path) -> None:
     assert Audio.from_bytes(b"raw", mime_type="audio/L16").mime_type == "audio/L16"
 
 
-def test_what_is_no_image_or_nothing_known_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_or_an_unknown_type_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("remember the milk")
-    with pytest.raises(LocalProtocolError, match=r"notes\.txt is no image, but text/plain"):
+    with pytest.raises(
+        LocalProtocolError, match=r"notes\.txt has the type text/plain, expected image"
+    ):
         Image.from_path(tmp_path / "notes.txt")
-    with pytest.raises(LocalProtocolError, match="is no audio, but image/png"):
+    with pytest.raises(LocalProtocolError, match="has the type image/png, expected audio"):
         Audio.from_bytes(PNG)
     with pytest.raises(LocalProtocolError, match="give `mime_type`"):
         Image.from_bytes(b"?")
@@ -100,7 +102,7 @@ def test_what_is_no_bytes_and_no_text_is_named(tmp_path: Path) -> None:
     "wrong", [{}, {"uri": 5, "text": "x"}, {"uri": "x:y"}, {"uri": "x:y", "blob": None}]
 )
 def test_a_resource_is_text_or_bytes_with_a_uri(wrong: Any) -> None:
-    with pytest.raises(LocalProtocolError, match="is no content block"):
+    with pytest.raises(LocalProtocolError, match="is not a content block"):
         blocks(Resource(wrong))
 
 

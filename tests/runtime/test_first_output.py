@@ -56,7 +56,9 @@ async def test_a_program_that_never_stops_writing_something_else_is_no_agent() -
 
 async def test_what_a_program_wrote_before_it_ended_is_in_the_error() -> None:
     told = await failure("echo 'Invalid API key · Please run /login'; echo why >&2; exit 1")
-    assert told.startswith("tool ended before it was ready (exit status 1); it wrote what is no")
+    assert told.startswith(
+        "tool ended before it was ready (exit status 1); it wrote this, which is not"
+    )
     assert "Invalid API key · Please run /login" in told
     assert "why" in told.partition("--- end of its standard error ---")[2]
 
@@ -64,7 +66,7 @@ async def test_what_a_program_wrote_before_it_ended_is_in_the_error() -> None:
 async def test_at_the_limit_the_words_are_in_the_error_too() -> None:
     limits = agentrt.Limits(handshake=0.5, stdin_close=0.3)
     told = await failure("while :; do echo starting; sleep 0.05; done", limits)
-    assert "it wrote what is no message: starting" in told
+    assert "it wrote this, which is not a message: starting" in told
 
 
 async def test_an_agent_that_writes_something_first_is_one_all_the_same() -> None:

@@ -27,7 +27,7 @@ from agentrt._process.process import AgentProcess, close
 
 
 async def test_a_program_that_is_not_on_the_path_is_not_found() -> None:
-    with pytest.raises(AgentNotFound, match="no executable program 'no-such-agent' on the PATH"):
+    with pytest.raises(AgentNotFound, match="'no-such-agent' is not a program on the PATH"):
         async with started(["no-such-agent"]):
             pass
 
@@ -39,7 +39,7 @@ async def test_the_path_is_that_of_the_given_environment(tmp_path: Path) -> None
 
 
 async def test_a_path_to_nothing_is_not_found() -> None:
-    with pytest.raises(AgentNotFound, match="no program '/nowhere/agent'"):
+    with pytest.raises(AgentNotFound, match="the program '/nowhere/agent' does not exist"):
         async with started(["/nowhere/agent"]):
             pass
 
@@ -49,7 +49,7 @@ async def test_a_path_to_nothing_is_not_found() -> None:
     [
         ("#!/bin/sh\n", 0o644, "is not executable"),
         ("#!/no/such/interpreter\n", 0o755, "an interpreter in its first line that is missing"),
-        ("echo without a first line\n", 0o755, "is no program"),
+        ("echo without a first line\n", 0o755, "cannot be executed"),
     ],
 )
 async def test_a_file_that_cannot_be_run_says_why(

@@ -75,7 +75,7 @@ async def test_what_the_agent_does_not_offer_is_refused_also_while_none_runs(
             session.set_option("effort", True),
             session.set_option("nothing", "low"),
         ):
-            with pytest.raises(agentrt.AgentrtError, match=r"the agent has no|is no switch"):
+            with pytest.raises(agentrt.AgentrtError, match=r"the agent has no|is not a switch"):
                 await change
         assert len(log_of(session)) == before
         assert (await session.run("two")).text == "two"

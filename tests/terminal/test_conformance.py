@@ -60,11 +60,11 @@ def test_an_agent_that_never_answers_is_not_waited_for_in_every_check(program: P
     assert told.stdout == ""
 
 
-def test_a_file_that_is_no_program_is_said_to_be_none(program: Program) -> None:
+def test_a_file_that_cannot_be_executed_is_reported(program: Program) -> None:
     (program.folder / "agent").write_bytes(b"\0\0\0")
     (program.folder / "agent").chmod(0o755)
     told = program.run("conformance", "--only", "initialize", "--", "./agent", status=1)
-    assert "is no program" in told.stderr
+    assert "cannot be executed" in told.stderr
 
 
 @pytest.mark.parametrize(

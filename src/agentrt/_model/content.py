@@ -27,7 +27,7 @@ from .media import (
 )
 
 JsonObject: TypeAlias = dict[str, Any]
-"""A JSON object whose shape agentrt does not define."""
+"""A JSON object of a shape that agentrt does not define."""
 
 
 class Text(Struct, tag_field="type", tag="text", rename="camel", gc=False):
@@ -269,7 +269,7 @@ def _block(value: object) -> Block:
                 block.resource, _BlobFields if "blob" in block.resource else _TextFields
             )
     except msgspec.ValidationError as error:
-        raise LocalProtocolError(f"{_named(value)} is no content block: {error}") from None
+        raise LocalProtocolError(f"{_named(value)} is not a content block: {error}") from None
     except RecursionError:
         raise LocalProtocolError("a part of a prompt contains itself") from None
     except (TypeError, ValueError) as error:

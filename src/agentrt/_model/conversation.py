@@ -444,14 +444,14 @@ class Conversation:
         for event in left_open(self.log.state):
             if isinstance(event, TurnEnded):
                 event.error = ErrorInfo(
-                    "interrupted", "what ran the agent ended before the turn did"
+                    "interrupted", "the program that ran the agent ended during this turn"
                 )
             elif isinstance(event, PermissionClosed):
                 if resumes and asked[event.request].orphaned:
                     continue
-                event.reason = "what ran the agent ended before an answer"
+                event.reason = "the program that ran the agent ended before an answer"
                 if not resumes:
-                    event.reason += ", and the agent cannot take its conversation up again"
+                    event.reason += ", and the agent cannot resume its conversation"
             self._append(event)
         if resumes:
             self.ask_again(asked.values())

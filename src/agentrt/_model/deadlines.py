@@ -33,7 +33,7 @@ DueDeadline: TypeAlias = tuple[float, Deadline]
 """The time of a deadline, and its kind."""
 
 NEVER: Final[DueDeadline] = (math.inf, Deadline.NOTHING)
-"""There is no deadline."""
+"""The value without any deadline."""
 
 
 def next_deadline(

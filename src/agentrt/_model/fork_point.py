@@ -47,7 +47,8 @@ def fork_point(state: SessionState, at: str) -> ForkPoint:
     messages = tuple(dict.fromkeys(name for name in names if name))
     if not messages:
         raise LocalProtocolError(
-            "the agent has no name for what was said there: fork at a turn before or behind it"
+            "the agent has given no id to the messages of that turn;"
+            " fork at the turn before or after it"
         )
     if not said:
         return ForkPoint(messages=messages)

@@ -20,7 +20,7 @@ class Life(enum.Enum):
     REPLACING = "replacing"
     """The process is unusable and is being ended; the next prompt starts another one."""
     DEAD = "dead"
-    """There is no process; the next prompt starts one."""
+    """The process has ended; the next prompt starts another one."""
     CLOSING = "closing"
     """The session is being closed and accepts no prompts."""
     CLOSED = "closed"

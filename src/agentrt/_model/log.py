@@ -32,7 +32,9 @@ from .events import (
 from .state import History, SessionState, Snapshot, patched
 
 JOINED_CHARS: Final = 256 * 1024
-"""Characters of joined text after which a slow lossless reader gets the rest as another event."""
+"""Characters of joined text after which a slow lossless reader gets the remaining text as another
+event.
+"""
 
 EVENT_BYTES: Final = 256
 """Approximate size of an event without its content, in bytes."""
@@ -46,7 +48,7 @@ PAUSED_SEQ: Final = sys.maxsize
 
 
 class EventsExpired(AgentrtError):
-    """The requested events are no longer kept; start again from a snapshot."""
+    """The requested events have been dropped; start again from a snapshot."""
 
     __module__ = "agentrt.errors"  # the public import path
 
@@ -71,7 +73,9 @@ class Persister(Protocol):
 
     @property
     def unread(self) -> bool:
-        """True if reading from the agent has stopped, because there is no room for its messages."""
+        """True if reading from the agent has stopped, because its messages do not fit into the
+        buffer.
+        """
         ...
 
     @property

@@ -87,8 +87,8 @@ def check_media(data: bytes, kind: str, mime_type: str | None, name: str = "") -
     found = mime_type or media_type(data, name)
     if found is None:
         raise LocalProtocolError(
-            f"{name or 'these bytes'}: nothing says what kind of {kind} it is: give `mime_type`"
+            f"cannot determine the type of {name or 'these bytes'}: give `mime_type` of the {kind}"
         )
     if not found.startswith(f"{kind}/"):
-        raise LocalProtocolError(f"{name or 'this'} is no {kind}, but {found}")
+        raise LocalProtocolError(f"{name or 'this'} has the type {found}, expected {kind}/…")
     return found

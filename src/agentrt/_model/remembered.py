@@ -37,7 +37,7 @@ def prompts_to_remember(state: SessionState) -> list[str]:
 
     Leaves out prompts that an agent may forget for a good reason: those of turns that were
     cancelled or failed, slash commands, prompts without text, and everything before a prompt that
-    told the conversation to an agent that had lost it.
+    repeated the conversation to an agent that had lost it.
     """
     found: list[str] = []
     for item in reversed(state.items.values()):
@@ -56,7 +56,7 @@ def prompts_to_remember(state: SessionState) -> list[str]:
 def count_remembered(prompts: Sequence[str], repeated: Collection[str]) -> int:
     """Return the number of `prompts` that `repeated` contains, each as often as it occurs.
 
-    An agent may repeat a prompt in several pieces, or with text of its own around it.
+    An agent may repeat a prompt in several pieces, or with other text around it.
     """
     wanted = Counter(map(_plain, prompts))
     same = wanted & Counter(map(_plain, repeated))

@@ -14,7 +14,7 @@ OPENING: Final = (
 )
 """The first sentences of such a prompt."""
 
-OMITTED: Final = "(what came before is left out)"
+OMITTED: Final = "(earlier messages are left out)"
 """Marks the place where earlier text is left out."""
 
 

@@ -207,7 +207,7 @@ def _add_markers(found: dict[str | int, list[int]], pid: int, environment: bytes
 
 def reap_adopted(run: str, waited_for: Collection[int]) -> None:
     """Reap dead children of this process that were left by agents of the run, because this process
-    is PID 1 or a subreaper. `waited_for`: the agents, which are waited for elsewhere."""
+    is PID 1 or a subreaper. `waited_for`: the agents, which their own tasks wait for."""
     own = number_of(f"{run}:0") >> 32
     for pid in map(int, _listed()):
         stat = _read_stat(pid)

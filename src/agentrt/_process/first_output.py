@@ -74,7 +74,7 @@ class FirstOutput:
         if self._message or not lines:
             return ""
         more = " …" if self._count > SHOWN_LINES else ""
-        return f"it wrote what is no message: {' | '.join(lines)}{more}"
+        return f"it wrote this, which is not a message: {' | '.join(lines)}{more}"
 
 
 def _shown(line: bytes) -> str:

@@ -5,11 +5,12 @@ the host lives. Agents carry the run's token in their environment (see `descenda
 host dies without closing them, the guard ends all processes that carry it, and removes the folders
 that `private_folder` has made for the run.
 
-It needs `/proc` and a Python interpreter. On other systems, and in a frozen program, there is no
-guard, and an agent that ignores the end of its standard input outlives a host that is killed.
+It needs `/proc` and a Python interpreter. On other systems, and in a frozen program, nothing
+guards agents, and an agent that ignores the end of its standard input outlives a host that is
+killed.
 
-`PR_SET_PDEATHSIG` is no substitute: Trio spawns from a worker thread, and the kernel treats the end
-of that thread, after ten idle seconds, as the parent's death.
+`PR_SET_PDEATHSIG` does not replace this: Trio spawns from a worker thread, and the kernel treats
+the end of that thread, after ten idle seconds, as the parent's death.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .tree import leaders, reap
 _log = logging.getLogger("agentrt.process")
 
 SHORT = "/tmp"
-"""A folder whose path is short enough for a socket."""
+"""A folder with a path that is short enough for a socket."""
 
 _MAX_PATH_CHARS = 100
 """Maximum length of the path of a Unix socket: the kernels' limits are 108 (Linux) and 104

@@ -1,7 +1,7 @@
 """The part of the host's environment that agents inherit by default.
 
 Agents run builds and tests in it, so most of it must be there. A program that embeds agentrt may
-have keys of its own in it. So variables that look like secrets are left out, unless agents call
+have other keys in it. So variables that look like secrets are left out, unless agents call
 their models with them. This keeps secrets out of an agent's reports and its model's context. It is
 not a security boundary: programs of the same user can read this process's memory.
 """

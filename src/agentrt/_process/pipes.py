@@ -99,7 +99,7 @@ class Transport(Readable, Protocol):
     def write_nowait(self, data: bytes | memoryview) -> int:
         """Write as much as fits and return the number of bytes written; 0: the pipe is full.
 
-        Raises `trio.BrokenResourceError` if there is no reader any more.
+        Raises `trio.BrokenResourceError` if nothing reads the pipe any more.
         """
         ...
 
@@ -307,9 +307,12 @@ class LineWriter:
         self._urgent: deque[bytes] = deque()
         self._prompts: deque[bytes] = deque()
         self._rest = _NOTHING
-        """The unwritten rest of a partly written line."""
+        """The unwritten part of a partly written line."""
         self._bytes_waiting = 0
-        """The size of both queues and of the rest. The task is parked only while it is 0."""
+        """The size of both queues and of the unwritten part.
+
+        The task is parked only while it is 0.
+        """
         self._urgent_waiting = 0
         """The size of the urgent queue."""
         self._closing = False

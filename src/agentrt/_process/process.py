@@ -259,12 +259,12 @@ class AgentProcess:
             self._watcher.happened(kind, **fields)
 
     def _log_signal(self, level: int, name: str) -> None:
-        words = "process %d, or what it has started, has not ended: %s"
+        words = "process %d, or a process that it started, has not ended: %s"
         extra = {"pid": self.pid, "signal": name}
         self._context.run(_log.log, level, words, self.pid, name, extra=extra)
 
     def _take_stderr(self) -> None:
-        """Read the rest of stderr: an error about a failed agent should include its last output."""
+        """Read the remaining stderr: the error about a failed agent should include it."""
         if data := self._stderr.read_nowait():
             self._keep(data)
 
@@ -363,13 +363,13 @@ def _explained(
     missing = isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError)
     if missing and os.sep not in program:
         return AgentNotFound(
-            f"there is no executable program {program!r} on the PATH given to the agent: "
+            f"{program!r} is not a program on the PATH given to the agent: "
             "install the agent, or give the program's full path"
         )
     path = os.path.join(cwd, program)
     if missing and not os.path.lexists(path):
         return AgentNotFound(
-            f"there is no program {path!r}: install the agent, or correct the path"
+            f"the program {path!r} does not exist: install the agent, or correct the path"
         )
     if isinstance(error, FileNotFoundError):
         return AgentStartError(f"{path!r} names an interpreter in its first line that is missing")
@@ -377,7 +377,7 @@ def _explained(
         return AgentStartError(f"{path!r} is not executable: check its permissions (chmod +x)")
     if error.errno == errno.ENOEXEC:
         return AgentStartError(
-            f"{path!r} is no program: a script needs a first line like #!/bin/sh"
+            f"{path!r} cannot be executed: a script needs a first line like #!/bin/sh"
         )
     if error.errno == errno.E2BIG:
         sizes = {f"the variable {name}": len(os.fsencode(env[name])) for name in env}

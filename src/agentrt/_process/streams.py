@@ -25,7 +25,7 @@ OpenStreams: TypeAlias = Callable[[], AbstractAsyncContextManager[Streams]]
 
 @runtime_checkable
 class _HalfCloseable(Protocol):
-    """A stream whose sending direction can be closed alone."""
+    """A stream that can close its sending direction alone."""
 
     async def send_eof(self) -> None:
         """Close the sending direction."""
@@ -143,7 +143,7 @@ class StreamTransport:
         await trio.lowlevel.checkpoint()
 
     def interrupt(self) -> None:
-        """Do nothing: there is no process to signal."""
+        """Do nothing, because signals need a process."""
 
     def terminate(self) -> None:
         """Cut the connection: nothing else can end an agent that does not exit."""

@@ -1,21 +1,22 @@
 """The guard program: ends the agents of a host that was killed before it could end them.
 
 Run as `python -I -S supervisor.py TOKEN HOST FOLDER...`, one per host process (`guard.py` starts
-it). It has nothing open but standard input, the reading end of a pipe whose writing end only the
-host has, and sleeps until the host is gone. A host that ends normally kills it first.
+it). It has nothing open but standard input, the reading end of a pipe (only the
+host has the writing end), and sleeps until the host is gone. A host that ends normally kills it
+first.
 
 A host that shares a store of sessions with others owns its sessions only for a limited time. It
 writes a line with the time until which its agents may live (`-`: forever), and a new line before
 that time is over. A host that was stopped does not, and its agents are ended immediately.
 
-When the host is gone, the agents, whose standard input ended at the same moment, have time to exit
-by themselves; remaining processes get SIGTERM, then SIGKILL. A process belongs to an agent if it
-has the token in its environment or the token's number in a resource limit (`descendants.mark`), or
-if such a process started it: some agents give their shells a different environment, and may have
-exited before this program looks.
+When the host is gone, the standard input of the agents has ended at the same moment. They have time
+to exit by themselves; remaining processes get SIGTERM, then SIGKILL. A process belongs to an agent
+if it has the token in its environment or the token's number in a resource limit
+(`descendants.mark`), or if such a process started it: some agents give their shells a different
+environment, and may have exited before this program looks.
 
-At the end it removes temporary folders that the host has left: those in each FOLDER whose names
-begin with `agentrt-TOKEN-`.
+At the end it removes temporary folders that the host has left: those in each FOLDER with names
+that begin with `agentrt-TOKEN-`.
 
 It uses only the standard library, and as little of that as possible: the program must stay small,
 and `agentrt` is not importable from here.
@@ -42,15 +43,17 @@ SHORT_LADDER: tuple[tuple[signal.Signals | None, float], ...] = (
     (signal.SIGSTOP, 0.1),
     (signal.SIGKILL, 10.0),
 )
-"""The same for agents whose time is over."""
+"""The same for agents that have reached their end time."""
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 CLOCK_CHECK_MS = 200
 """Milliseconds between two checks of the clock, if agents are ended at a given time."""
 SCAN_INTERVAL_S = 0.05
-"""Seconds between two looks at the process table."""
+"""Seconds between two scans of the process table."""
 QUIET_S = 0.5
-"""Seconds without a carrier after which none is assumed to be left: a process whose program is just
-being loaded shows no environment."""
+"""Seconds without a carrier after which all are assumed to have ended.
+
+A process shows no environment while its program is being loaded.
+"""
 
 
 def main() -> None:

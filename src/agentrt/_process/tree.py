@@ -191,7 +191,7 @@ class ProcessTree:
 
     def kill_known(self) -> None:
         """Send SIGKILL to the group and to all recorded processes outside of it. They are stopped
-        first: otherwise a shell whose child was killed first continues with its next command."""
+        first: otherwise a shell that loses a child continues with its next command."""
         self._signal_known(signal.SIGSTOP)
         self._signal_known(signal.SIGKILL)
 

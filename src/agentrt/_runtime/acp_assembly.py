@@ -141,7 +141,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                     )
                 )
                 host.exit_callbacks.append(terminals.release_all)
-                host.programs = lambda: terminals.running
+                host.program_counts.append(lambda: terminals.running)
                 serve_terminal = partial(_serve_terminal, host, terminals)
                 host.services["terminal"] = partial(editors.serve, serve_terminal)
             servers = list(opening.mcp_servers)

@@ -102,7 +102,7 @@ KEPT: Final = (
 _UNEXPECTED: Final = Notice(
     "warning",
     "unexpected_history",
-    "the agent repeated a conversation in a new session that nobody asked it to load: it may"
+    "the agent repeated a conversation in a new session, without being asked to load it: it may"
     " remember an earlier session",
 )
 
@@ -407,8 +407,8 @@ class SessionCore:
     def process_ended(self, how: str, data: Any = None, *, wanted: bool = False) -> None:
         """Record that the process has ended or could not be started.
 
-        `how` describes it in words. `wanted`: it was ended because it is no longer needed, which is
-        not an error.
+        `how` describes it in words. `wanted`: it was ended because it is not needed any more, which
+        is not an error.
         """
         conversation = self.conversation
         self.scope.say(
@@ -450,7 +450,7 @@ class SessionCore:
     def retire(self) -> bool:
         """End the process if it is idle.
 
-        Returns False and does nothing if a turn runs or waits, or if there is no process.
+        Returns False and does nothing if a turn runs or waits, or without a process.
         """
         if not self.can_start_turn or self.queue.flows or not self.ready:
             return False
@@ -748,7 +748,7 @@ class SessionCore:
             self.scope.say(logging.INFO, "the turn is being cancelled %s", words, turn=turn.id)
 
     def _end_unsent(self, turn: TurnMachine, by: CancelledBy | None) -> None:
-        """End a cancelled turn whose prompt the agent never got."""
+        """End a cancelled turn before its prompt was sent to the agent."""
         self.conversation.cancel(by, None)
         self._host.turn_cancelled()
         self.end_turn("cancelled")

@@ -1,6 +1,6 @@
 """The task of a session that owns its nurseries and carries out the core's decisions.
 
-It sleeps under a cancel scope whose deadline is the session's next clock. A turn that needs no
+It sleeps in a cancel scope until the session's next deadline. A turn that needs no
 handler and reaches no deadline starts and ends without waking it.
 """
 
@@ -102,8 +102,8 @@ class SessionHost:
         """Opens another session of the same agent with the same arguments, except for its folder,
         settings and journal. None if unknown.
         """
-        self.programs: Callable[[], int] = lambda: 0
-        """Returns the number of running programs that the agent has had started here."""
+        self.program_counts: list[Callable[[], int]] = []
+        """Each returns a number of running programs that the agent has had started here."""
         self.nursery: ServiceNursery
         """The nursery of the tasks that outlive turns."""
         self.link: Link | None = None
@@ -263,7 +263,11 @@ class SessionHost:
     @property
     def serving(self) -> bool:
         """True if a handler or a host program is working for the agent, or reading is paused."""
-        return self.reading_paused or bool(self.handlers.running) or self.programs() > 0
+        return (
+            self.reading_paused
+            or bool(self.handlers.running)
+            or any(count() for count in self.program_counts)
+        )
 
     @property
     def finishing(self) -> bool:

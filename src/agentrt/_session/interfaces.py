@@ -106,7 +106,7 @@ class SessionObserver(Protocol):
         ...
 
     def unsent(self, turn: str, /) -> None:
-        """Forget a prompt that could not be sent: there is no such turn."""
+        """Forget a prompt that could not be sent: its turn does not exist."""
         ...
 
     def events(self, events: list[Event], size: int, /) -> None:

@@ -201,7 +201,7 @@ class Link:
 
     @property
     def ended_on_purpose(self) -> bool:
-        """True if the process is being ended because it is no longer needed."""
+        """True if the process is being ended because it is not needed any more."""
         return self._closing and self.unreachable is None
 
     @property
@@ -265,7 +265,7 @@ class Link:
                 self.write(effect.data, urgent=effect.urgent)
 
     def start_error(self, name: str, failed: StartFailed | None, *, resumes: bool) -> AgentrtError:
-        """Return the error that explains why there is no session.
+        """Return the error for a session that could not be opened.
 
         `failed` is the agent's own report, if any. `resumes`: an earlier conversation was to be
         resumed.
@@ -316,7 +316,7 @@ def _logins(name: str, data: Any) -> str:
     words = f"; it offers: {', '.join(offers)}. Log in with its own program"
     if any(each["type"] == "agent" for each in methods):
         words += (
-            ", or choose a method that needs nobody:"
+            ", or choose a login method that needs no person:"
             f' [agents.{name}] quirks = {{ auth_method = "..." }}'
         )
     return words

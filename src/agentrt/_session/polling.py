@@ -34,7 +34,7 @@ def has_yielded(source: Turn | Subscription) -> None:
 def call_when_more(source: Turn | Subscription, wake: Callable[[], None]) -> Callable[[], None]:
     """Call `wake` once, when there may be more events. Returns the function that unsubscribes it.
 
-    Until `rested`, another reader of the same source is refused, as in Trio.
+    Until `has_yielded`, another reader of the same source is refused, as in Trio.
     """
     source._fairness.start_wait()
     return source._host.waiters.listen(wake)

@@ -22,7 +22,7 @@ FORBIDDEN_CODE: Final = -32000
 """JSON-RPC's first code for server-defined errors: a rule denies the request."""
 
 _EFFECTS = frozenset({"fs/write_text_file", "terminal/create", "extension"})
-"""Requests that a stopped turn may not start. It may still inspect and end what it has started."""
+"""Requests that a stopped turn may not start. It may still inspect and end its running programs."""
 
 
 class OpenRequests:

@@ -469,5 +469,5 @@ class Session:
 
 
 def host_of(session: Session) -> SessionHost:
-    """Return the host of a session, for the rest of agentrt."""
+    """Return the host of a session, for other packages of agentrt."""
     return session._host

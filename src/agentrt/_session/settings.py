@@ -125,5 +125,5 @@ def _changed(option: Option, value: str | bool) -> Option:
     if isinstance(value, str):
         value = _choice(f"value of {option.id!r}", value, option.choices)
     elif not isinstance(option.value, bool):
-        raise LocalProtocolError(f"option {option.id!r} is no switch")
+        raise LocalProtocolError(f"option {option.id!r} is not a switch")
     return structs.replace(option, value=value)

@@ -67,7 +67,7 @@ class Waiters:
         return lambda: self.callbacks.remove(wake) if wake in self.callbacks else None
 
     def wake(self) -> None:
-        """Resume all waiting tasks, except for those whose `until` returns false."""
+        """Resume all waiting tasks, except for those with an `until` that returns false."""
         if self.callbacks:
             others, self.callbacks = self.callbacks, []
             for wake in others:

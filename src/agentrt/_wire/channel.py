@@ -168,6 +168,6 @@ class Channel:
         self.notice(
             "info",
             "late_response",
-            "an answer came after nobody waited for it",
+            "an answer came too late: nothing waits for it any more",
             {"id": response.id},
         )

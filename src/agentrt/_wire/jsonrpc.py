@@ -43,7 +43,7 @@ class JsonRpcError(Struct, omit_defaults=True):
 class JsonRpcRequest(Struct):
     """Requires an answer with the same `id`.
 
-    `params` is the sent value, or None if there was none.
+    `params` is the sent value, or None if it is missing.
     """
 
     id: Id
@@ -92,7 +92,7 @@ def parse(message: Any) -> JsonRpcRequest | JsonRpcNotification | JsonRpcRespons
             else JsonRpcNotification(method, params)
         )
     if method is not None:
-        raise RemoteProtocolError("not a message: its method is no string")
+        raise RemoteProtocolError("not a message: its method is not a string")
     error = message.get("error")
     if error is not None:
         return JsonRpcResponse(id, error=read_error(error))

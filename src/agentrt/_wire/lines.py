@@ -18,7 +18,7 @@ class Lines:
     """Collects whole lines from reads cut at any position.
 
     `feed` returns the whole lines of a read as one buffer, including newlines, as
-    `msgspec.json.Decoder.decode_lines` expects them: there is no work per line. CRLF and blank
+    `msgspec.json.Decoder.decode_lines` expects them: single lines cost no work. CRLF and blank
     lines pass through; both are white space in JSON.
 
     A line longer than `limit` is skipped up to its newline and its size is added to `oversized`.
@@ -35,13 +35,13 @@ class Lines:
         self.oversized: list[int] = []
         """Sizes in bytes of the lines skipped so far, for the caller to report and clear."""
         self._pieces: list[bytes | bytearray] = []
-        """The start of a line whose newline has not come. The pieces are joined only when it comes,
+        """The start of a line that has not ended. The pieces are joined only when it comes,
         because a buffer that grows by large pieces is copied again and again.
         """
         self._size = 0
         """Bytes in `_pieces`."""
         self._skipped = 0
-        """Bytes of an oversized line that is being skipped; 0 if there is none."""
+        """Bytes of an oversized line that is being skipped, else 0."""
         self._long_from = LONG_LINE_BYTES if long_apart else limit
         self._long: LongLine | None = None
         """The unfinished line, if it is a long one; it is not in `_pieces` in that case."""
@@ -52,7 +52,7 @@ class Lines:
         return bool(self._size or self._skipped) or self._long is not None
 
     def feed(self, data: bytes) -> bytes | bytearray:
-        """Return the lines that are complete with `data`; empty if there are none."""
+        """Return the lines that are complete with `data`, which may be none."""
         if self._long is not None:
             data = self._feed_long(data, self._long)
         cut = data.rfind(b"\n") + 1

@@ -1,7 +1,7 @@
 """Decoding of a line that is so long that decoding it in one step would block all other tasks.
 
 Messages are long because of text: an answer, a file, a picture. A `LongLine` decodes its long
-strings piece by piece as they come, and the rest, which is short, at the end of the line.
+strings piece by piece as they come, and the remaining JSON, which is short, at the end of the line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PIECE_BYTES: Final = 64 * 1024
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _TEXT = msgspec.json.Decoder(str)
 _MARK: Final = b"-Infinity"
-"""Stands for a long string in the rest. It is not JSON: the standard library asks for
+"""Stands for a long string in the remaining JSON. It is not JSON: the standard library asks for
 its meaning.
 """
 
@@ -83,7 +83,7 @@ class LongLine:
                 self._rest.clear()  # nothing has come yet
             if len(self._rest) > MAX_STRUCTURE_BYTES:
                 self._refuse(
-                    f"not a message: more than {MAX_STRUCTURE_BYTES} bytes of it are no text"
+                    f"not a message: more than {MAX_STRUCTURE_BYTES} bytes of it are not text"
                 )
 
     @property

@@ -99,7 +99,7 @@ class CancelTool(Struct, frozen=True):
 class ListenForChanges(Struct, frozen=True):
     """The client subscribes to changes.
 
-    Send `acknowledgement` first. When there are no more changes to report, answer with
+    Send `acknowledgement` first. To end the reports, answer with
     `McpToolServer.end_listening`.
     """
 
@@ -306,7 +306,7 @@ class McpToolServer:
         return CancelTool(id, reason if isinstance(reason, str) else "")
 
     def _finish(self, id: Id) -> bool:
-        """Forget a running call or subscription. Returns False if there is none with this id."""
+        """Forget a running call or subscription. Returns False for an unknown id."""
         if self._listening.pop(id, None) is not None:
             return True
         if id not in self._running:
