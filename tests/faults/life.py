@@ -20,9 +20,9 @@ import agentrt
 from agentrt._agents import Agent
 from agentrt._model.driver import Opening
 from agentrt._process.pipes import Transport
-from agentrt._runtime.assembly import assemble
 from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
+from agentrt._runtime.protocol_setup import set_up_protocol
 from agentrt.testing import MemoryAgent
 
 from .programs import ANSWER, PROGRAMS
@@ -91,10 +91,10 @@ class Life:
         offer = Offer(
             tools=(record,), hooks=hooks, limits=self.limits, connect=lambda o: self.connect()
         )
-        assembly = assemble(agent, Opening(cwd=os.getcwd()), offer)
+        setup = set_up_protocol(agent, Opening(cwd=os.getcwd()), offer)
         ids = count(1)
         async with serve_session(
-            agent, assembly, None, self.limits, ids=lambda: f"id{next(ids)}", now=trio.current_time
+            agent, setup, None, self.limits, ids=lambda: f"id{next(ids)}", now=trio.current_time
         ) as session:
             yield session
 

@@ -10,7 +10,7 @@ import trio
 
 import agentrt
 from agentrt._agents import find  # noqa: F401 - loaded now, as all that takes time
-from agentrt._runtime import acp_assembly  # noqa: F401
+from agentrt._runtime import acp_setup  # noqa: F401
 
 
 async def main(file: str) -> None:

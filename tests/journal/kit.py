@@ -17,9 +17,9 @@ from agentrt import Limits
 from agentrt._agents import Agent
 from agentrt._model.driver import Opening
 from agentrt._permissions.policies import Policy
-from agentrt._runtime.assembly import assemble
 from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
+from agentrt._runtime.protocol_setup import set_up_protocol
 from agentrt._runtime.stored import Again
 from agentrt.store import Store
 from runtime.fakes import Incarnations
@@ -28,10 +28,10 @@ RESUMES: dict[str, Any] = {"capabilities": {"loadSession": True}}
 """What a fake agent says that can resume its conversation."""
 
 
-def _assembled(agents: Incarnations, opening: Opening, limits: Limits, keys: str) -> Any:
+def _set_up(agents: Incarnations, opening: Opening, limits: Limits, keys: str) -> Any:
     agent = Agent(name="fake", protocol="acp", command=("fake",))
     offer = Offer(limits=limits, connect=lambda opening: agents.start().connect(), first_key=keys)
-    return agent, assemble(agent, opening, offer)
+    return agent, set_up_protocol(agent, opening, offer)
 
 
 @asynccontextmanager
@@ -46,12 +46,10 @@ async def kept(
 ) -> AsyncIterator[agentrt.Session]:
     """A new session, which the store keeps."""
     limits = limits or Limits(cancel_grace=5)
-    agent, assembly = _assembled(agents, Opening(**{"cwd": "/", **opening}), limits, "r")
+    agent, setup = _set_up(agents, Opening(**{"cwd": "/", **opening}), limits, "r")
     ids = count(1)
     names = lambda: id if next(ids) == 1 else f"{id}-epoch"  # noqa: E731 - two in a row
-    async with serve_session(
-        agent, assembly, permissions, limits, ids=names, store=store
-    ) as session:
+    async with serve_session(agent, setup, permissions, limits, ids=names, store=store) as session:
         yield session
 
 
@@ -82,9 +80,9 @@ async def gone_on_with(
 ) -> AsyncIterator[agentrt.Session]:
     """One that was claimed."""
     limits = limits or Limits(cancel_grace=5)
-    agent, assembly = _assembled(agents, claimed.opening, limits, f"r{claimed.place.owner}.")
+    agent, setup = _set_up(agents, claimed.opening, limits, f"r{claimed.place.owner}.")
     async with serve_session(
-        agent, assembly, permissions, limits, store=store, again=claimed
+        agent, setup, permissions, limits, store=store, again=claimed
     ) as session:
         yield session
 

@@ -21,9 +21,9 @@ from agentrt._journal.sqlite import SqliteBackend
 from agentrt._journal.writer import Batch, StoreWriter, WriterJob, gathered
 from agentrt._model.driver import Opening
 from agentrt._permissions.policies import Policy
-from agentrt._runtime.assembly import assemble
 from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
+from agentrt._runtime.protocol_setup import set_up_protocol
 from agentrt._runtime.stored import Again
 from agentrt.store import Store
 from agentrt.testing import MemoryAgent
@@ -261,7 +261,7 @@ async def kept(
     ids = count(first)
     async with serve_session(
         agent,
-        assemble(agent, opening, offer),
+        set_up_protocol(agent, opening, offer),
         permissions,
         limits,
         ids=lambda: f"id{next(ids)}",

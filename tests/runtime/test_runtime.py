@@ -15,7 +15,7 @@ from trio.testing import MockClock
 
 import agentrt
 from agentrt._config import Config
-from agentrt._runtime.assembly import limits_for
+from agentrt._runtime.protocol_setup import limits_for
 from agentrt._runtime.runtime import Runtime, open_runtime
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
 

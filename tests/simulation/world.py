@@ -19,9 +19,9 @@ import agentrt
 from agentrt import Agent as AgentSpec
 from agentrt import Limits, Session
 from agentrt._model.driver import Opening
-from agentrt._runtime.assembly import assemble
 from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
+from agentrt._runtime.protocol_setup import set_up_protocol
 from agentrt._runtime.runtime import Runtime, Source, serve_runtime
 from agentrt._runtime.stored import Again
 from agentrt._web.hub import Hub
@@ -264,10 +264,10 @@ class World:
             new_uuid=lambda: f"00000000-0000-4000-8000-{next(self._uuids):012}",
             first_key="r" if again is None else f"r{again.place.owner}.",
         )
-        assembly = assemble(spec, Opening(cwd="/") if again is None else again.opening, offer)
+        setup = set_up_protocol(spec, Opening(cwd="/") if again is None else again.opening, offer)
         async with serve_session(
             spec,
-            assembly,
+            setup,
             self.handlers.policy(self.policy),
             self.limits,
             ids=lambda: f"id{next(self._ids)}",

@@ -306,7 +306,7 @@ def test_little_is_imported_to_say_little(program: Program) -> None:
         "print(*[name for name in {!r} if name in sys.modules], file=sys.stderr)"
     )
     for arguments in (["--version"], ["agents", "--json"]):
-        heavy = ["agentrt._runtime.assembly", "agentrt._acp.driver", "agentrt._claude.driver"]
+        heavy = ["agentrt._runtime.protocol_setup", "agentrt._acp.driver", "agentrt._claude.driver"]
         heavy += ["trio_websocket", "prompt_toolkit", "rich", "asyncio", "pydantic"]
         done = subprocess.run(
             [sys.executable, "-c", code.format(arguments, heavy)],

@@ -8,8 +8,8 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Protocol
 
 import trio
 from msgspec import Struct, structs
@@ -18,17 +18,11 @@ from .._errors import AgentNotFound
 from .._nesting import check_trio
 from .agent import Agent
 from .catalogue import BUILT_IN
+from .replaceable import Replaceable
 
 VERSION = 10.0
 """Seconds for a program to print its version; the Node agents take one or two on an idle
 machine.
-"""
-
-
-unstarted = False
-"""True if programs are not looked up because none is started.
-
-Tests replace them by scripts (`agentrt.testing.scripted_agents`).
 """
 
 
@@ -73,18 +67,26 @@ def resolve_agent(agent: str | Agent, config: OwnAgents | None = None) -> Agent:
     """
     name_of(agent)
     wanted = _named(agent, _known(config)) if isinstance(agent, str) else agent
-    if unstarted or wanted.connect is not None:
-        return wanted
-    found = _find(wanted)
+    return wanted if wanted.connect is not None else PROGRAMS.current(wanted)
+
+
+def _installed(agent: Agent) -> Agent:
+    found = _find(agent)
     if not found.available:
-        if why := _unusable(wanted.command[0]):
-            raise AgentNotFound(f"the program of agent {wanted.name!r} cannot be run: {why}")
-        how = f" To get it: {wanted.install}" if wanted.install else ""
+        if why := _unusable(agent.command[0]):
+            raise AgentNotFound(f"the program of agent {agent.name!r} cannot be run: {why}")
+        how = f" To get it: {agent.install}" if agent.install else ""
         raise AgentNotFound(
-            f"the program of agent {wanted.name!r} is not installed:"
-            f" {wanted.command[0]!r} was not found.{how}"
+            f"the program of agent {agent.name!r} is not installed:"
+            f" {agent.command[0]!r} was not found.{how}"
         )
     return found.agent
+
+
+PROGRAMS: Final[Replaceable[Callable[[Agent], Agent]]] = Replaceable(_installed)
+"""Looks up the program of an agent, usually on this machine, and returns the agent with its
+absolute path. Raises `AgentNotFound`.
+"""
 
 
 def resolve_stored_agent(name: str, config: OwnAgents | None = None) -> Agent:

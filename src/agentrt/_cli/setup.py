@@ -156,7 +156,9 @@ class Setup(Struct, frozen=True, kw_only=True):
     @property
     def limits(self) -> Limits:
         """The limits for this agent, with the changes of the settings."""
-        from .._runtime.assembly import limits_for  # as slow to import as everything else together
+        from .._runtime.protocol_setup import (
+            limits_for,  # as slow to import as everything else together
+        )
 
         return self.config.bound(limits_for(self.agent, None))
 

@@ -68,7 +68,7 @@ def check_dicts(agent: Agent, opening: Opening, *names: str) -> None:
             )
 
 
-Attach = Callable[[SessionHost, "Session"], AbstractAsyncContextManager[Opening]]
+AroundSession = Callable[[SessionHost, "Session"], AbstractAsyncContextManager[Opening]]
 
 
 def _uuids() -> Callable[[], str]:
@@ -114,13 +114,13 @@ class Offer(Struct, frozen=True, kw_only=True):
     """
 
 
-class Assembly(Struct, frozen=True):
+class ProtocolSetup(Struct, frozen=True):
     """The protocol-specific part of a session."""
 
     opening: Opening
     make_driver: Callable[[], Driver]
     connect: Connect
-    attach: Attach
+    around_session: AroundSession
     """Context manager around the session: sets up everything that needs a running one, and returns
     the opening.
     """

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .._tools.extensions import Extension
     from .._tools.hooks import Hook
     from .._trace.trace import Trace
-    from .offer import Assembly
+    from .offer import ProtocolSetup
     from .own_services import Files, Terminals
     from .project_start import Trusted
     from .stored import Again, Described
@@ -303,9 +303,9 @@ def _checked(
     telemetry: Telemetries | None,
 ) -> _Given:
     """Validate the arguments. Raises `TypeError`, `ValueError` or `LocalProtocolError`."""
-    from .assembly import limits_for
     from .offer import checked_service
     from .project_start import checked_trusted
+    from .protocol_setup import limits_for
 
     if permissions is not None:
         check_policy(permissions)
@@ -337,9 +337,9 @@ async def _opened(
     store: Store | None,
     again: Again | None = None,
 ) -> AsyncIterator[Session]:
-    from .assembly import assemble
     from .offer import Offer
     from .project_start import project_start
+    from .protocol_setup import set_up_protocol
 
     check_store("store", store)
     check_trace(trace)
@@ -359,17 +359,17 @@ async def _opened(
         first_key="r" if again is None else f"r{again.place.owner}.",
         project=project_start(agent, opening, given.trusted),
     )
-    assembly = assemble(agent, opening, offer)
+    setup = set_up_protocol(agent, opening, offer)
     tracing: AbstractAsyncContextManager[None] = nullcontext()
     if trace is not None:
         from .._trace.trace import tapped
 
-        tracing = tapped(trace, assembly.tap)
+        tracing = tapped(trace, setup.tap)
     async with (
         tracing,
         serve_session(
             agent,
-            assembly,
+            setup,
             given.permissions,
             given.limits,
             store=store,
@@ -410,7 +410,7 @@ def new_id() -> str:
 @asynccontextmanager
 async def serve_session(
     agent: Agent,
-    assembly: Assembly,
+    setup: ProtocolSetup,
     permissions: Policy | None,
     limits: Limits,
     *,
@@ -424,10 +424,10 @@ async def serve_session(
 
     Tests pass `ids` and `now` to know them in advance.
     """
-    own_tools = assembly.own_tools(permissions, agent)
+    own_tools = setup.own_tools(permissions, agent)
     standing = Standing(permissions, agent, own_tools)
     if again is None:
-        check_modes(standing, assembly.opening)
+        check_modes(standing, setup.opening)
     clock = trio.lowlevel.current_clock().current_time  # a third of the cost of Trio's own call
     describe: Described | None = None
     conversing: AbstractAsyncContextManager[tuple[Conversation, Persist | None]]
@@ -443,7 +443,7 @@ async def serve_session(
         conversing = conversation_with(
             agent,
             limits,
-            assembly.opening,
+            setup.opening,
             describe,
             store=store,
             again=again,
@@ -455,9 +455,9 @@ async def serve_session(
         host = SessionHost(
             conversation,
             limits=limits,
-            opening=assembly.opening,
-            make_driver=assembly.make_driver,
-            connect=assembly.connect,
+            opening=setup.opening,
+            make_driver=setup.make_driver,
+            connect=setup.connect,
             policy=for_agent(permissions, agent) if permissions is not None else None,
             own_tools=own_tools,
             standing=standing,
@@ -476,7 +476,7 @@ async def serve_session(
             host.observe(observation)
         session = Session(host)
         try:
-            async with assembly.attach(host, session) as opening:
+            async with setup.around_session(host, session) as opening:
                 with host.scope.entered():
                     if again is None:
                         await host.start(services, opening)

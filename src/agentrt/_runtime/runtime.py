@@ -679,8 +679,8 @@ async def open_runtime(
     # The catalogue and the drivers take as long to import as the rest.
     from .._agents import find_agents, resolve_agent, resolve_stored_agent
     from .._process.guard import guard
-    from .assembly import limits_for
     from .project_start import checked_trusted
+    from .protocol_setup import limits_for
 
     if permissions is not None:
         check_policy(permissions)

@@ -7,7 +7,10 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
-from .._agents import Agent, ProtocolName, find
+from msgspec import structs
+
+from .._agents import Agent, ProtocolName
+from .._agents.find import PROGRAMS
 from .._errors import AgentStartError
 from .._model.content import Text
 from .._model.driver import Opening
@@ -21,10 +24,9 @@ from .._model.events import (
     TurnStarted,
 )
 from .._process.pipes import Transport
-from .._runtime import assembly
-from .._runtime.offer import Attach
+from .._runtime.offer import Offer, ProtocolSetup
+from .._runtime.protocol_setup import SETUP, set_up_driver, set_up_program
 from .._session.host import SessionHost
-from .._session.link import Connect
 from .._session.session import Session
 from .checks import check_log
 from .fake_acp import FakeAcpAgent
@@ -32,7 +34,7 @@ from .fake_claude import FakeClaudeAgent
 from .fake_codex import FakeCodexAgent
 from .memory import MemoryAgent
 from .replay import Replay
-from .sessions import attached_to
+from .sessions import with_services
 
 FakeAgent: TypeAlias = FakeAcpAgent | FakeClaudeAgent | FakeCodexAgent
 Script: TypeAlias = (
@@ -151,9 +153,13 @@ class ScriptedAgents:
         for session in self.sessions:
             check_log(session.events, whole=False)
 
-    def _stand_in(
-        self, agent: Agent, opening: Opening
-    ) -> tuple[Connect, Callable[[Attach], Attach]]:
+    def set_up(self, agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
+        """Return the setup of a session that runs with the agent's script.
+
+        A session that has its own connection keeps it.
+        """
+        if offer.connect is not None:
+            return set_up_program(agent, opening, offer)
         seen = SeenSession(agent, opening)
         self.sessions.append(seen)
 
@@ -169,20 +175,17 @@ class ScriptedAgents:
             seen.processes.append(process)
             return process.connect()
 
-        def around(attach: Attach) -> Attach:
-            def attached(
-                host: SessionHost, session: Session
-            ) -> AbstractAsyncContextManager[Opening]:
-                _watch(host, seen)
-                script = self._scripts.get(agent.name, self._default)
-                if isinstance(script, Replay):
-                    script.plays_for(session)
-                    return attached_to(script.services, attach)(host, session)
-                return attach(host, session)
+        setup = set_up_driver(agent, opening, structs.replace(offer, connect=connect))
 
-            return attached
+        def around(host: SessionHost, session: Session) -> AbstractAsyncContextManager[Opening]:
+            _watch(host, seen)
+            script = self._scripts.get(agent.name, self._default)
+            if isinstance(script, Replay):
+                script.plays_for(session)
+                return with_services(script.services, setup.around_session)(host, session)
+            return setup.around_session(host, session)
 
-        return connect, around
+        return structs.replace(setup, around_session=around)
 
 
 _KINDS: Final[dict[ProtocolName, type[FakeAgent]]] = {
@@ -239,12 +242,12 @@ def scripted_agents(
 @contextmanager
 def standing_in(agents: ScriptedAgents) -> Iterator[None]:
     """Use these agents in place of real programs while the block runs."""
-    before = find.unstarted, assembly.stand_in
-    find.unstarted, assembly.stand_in = True, agents._stand_in
-    try:
+    with PROGRAMS.replaced(_unchanged), SETUP.replaced(agents.set_up):
         yield
-    finally:
-        find.unstarted, assembly.stand_in = before
+
+
+def _unchanged(agent: Agent) -> Agent:
+    return agent  # a script needs no program
 
 
 def says(*answers: str) -> Script:

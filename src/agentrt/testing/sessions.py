@@ -19,10 +19,10 @@ from .._model.driver import Opening
 from .._model.fork_point import ForkPoint
 from .._permissions.policies import Policy, ask
 from .._permissions.standing import Standing
-from .._runtime.assembly import assemble
-from .._runtime.offer import Attach, Offer
+from .._runtime.offer import AroundSession, Offer
 from .._runtime.open import serve_session
 from .._runtime.options import SessionOptions
+from .._runtime.protocol_setup import set_up_protocol
 from .._runtime.runtime import Runtime, Source, serve_runtime
 from .._runtime.stored import Again
 from .._session.host import Service, SessionHost
@@ -109,12 +109,12 @@ async def open_fake_session(
         options=options or {},
         tenant=tenant,
     )
-    assembly = assemble(agent, opening, offer)
+    setup = set_up_protocol(agent, opening, offer)
     if services is not None:
-        assembly = structs.replace(assembly, attach=attached_to(services, assembly.attach))
+        setup = structs.replace(setup, around_session=with_services(services, setup.around_session))
     async with serve_session(
         agent,
-        assembly,
+        setup,
         permissions,
         limits,
         ids=lambda: f"{id}{next(ids)}",
@@ -125,16 +125,16 @@ async def open_fake_session(
         yield session
 
 
-def attached_to(services: Mapping[str, Service], attach: Attach) -> Attach:
-    """Return `attach` with these services in place of agentrt's own."""
+def with_services(services: Mapping[str, Service], around_session: AroundSession) -> AroundSession:
+    """Return `around_session` with these services in place of agentrt's own."""
 
     @asynccontextmanager
-    async def attached(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
-        async with attach(host, session) as opening:
+    async def around(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        async with around_session(host, session) as opening:
             host.services.update(services)
             yield opening
 
-    return attached
+    return around
 
 
 @asynccontextmanager
@@ -168,9 +168,9 @@ async def _reopen_fake_session(
         opening = structs.replace(opening, cwd=os.fspath(cwd))
     if roots is not None:
         opening = structs.replace(opening, roots=tuple([os.fspath(root) for root in roots]))
-    assembly = assemble(agent, opening, offer)
+    setup = set_up_protocol(agent, opening, offer)
     async with serve_session(
-        agent, assembly, permissions, limits, store=store, again=again
+        agent, setup, permissions, limits, store=store, again=again
     ) as session:
         yield session
 

@@ -8,71 +8,71 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from .._agents import Agent
+from .._agents.replaceable import Replaceable
 from .._limits import Limits
 from .._model.driver import Opening
 from .._session.host import SessionHost
-from .._session.link import Connect
-from .offer import Assembly, Attach, Offer, environment
+from .offer import Offer, ProtocolSetup, environment
 
 if TYPE_CHECKING:
     from .._session.session import Session
 
-StandIn: TypeAlias = Callable[[Agent, Opening], tuple[Connect, Callable[[Attach], Attach]]]
-"""Returns the connection to a replacement for an agent's program, and a wrapper around the
-session.
-"""
 
-stand_in: StandIn | None = None
-"""Set by a test while it runs."""
-
-
-def assemble(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+def set_up_protocol(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     """Return the setup of an agent's session.
 
     Raises `LocalProtocolError` or `ValueError` for options that the agent does not support.
     """
-    if stand_in is None or offer.connect is not None:
-        return _with_notices(agent, _assembled(agent, opening, offer), offer)
-    connect, around = stand_in(agent, opening)
-    assembly = _assembled(agent, opening, structs.replace(offer, connect=connect))
-    return structs.replace(assembly, attach=around(assembly.attach))
+    return SETUP.current(agent, opening, offer)
 
 
-def _with_notices(agent: Agent, assembly: Assembly, offer: Offer) -> Assembly:
+def set_up_program(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
+    """Return the setup of a session that starts the agent's program or uses its connection."""
+    return _with_notices(agent, set_up_driver(agent, opening, offer), offer)
+
+
+SETUP: Final[Replaceable[Callable[[Agent, Opening, Offer], ProtocolSetup]]] = Replaceable(
+    set_up_program
+)
+"""Makes the setup of each session."""
+
+
+def _with_notices(agent: Agent, setup: ProtocolSetup, offer: Offer) -> ProtocolSetup:
     """Add notices about the folder's own files to the start of the log."""
     project = offer.project
     if project is None or project.trusted or agent.connect is not None:
-        return assembly
+        return setup
 
     @asynccontextmanager
-    async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+    async def around(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         env = environment(agent, offer.env, project=offer.project)
-        tools = bool(offer.tools or offer.servers or assembly.opening.mcp_servers)
+        tools = bool(offer.tools or offer.servers or setup.opening.mcp_servers)
         for notice in await project.notices(env, tools=tools):
             host.core.add_notice(notice)
-        async with assembly.attach(host, session) as opening:
+        async with setup.around_session(host, session) as opening:
             yield opening
 
-    return structs.replace(assembly, attach=attach)
+    return structs.replace(setup, around_session=around)
 
 
-def _assembled(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+def set_up_driver(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
+    """Return the setup of a session for the agent's protocol, without notices about its folder."""
     if agent.protocol == "claude":  # a session needs the modules of one protocol only
-        from .claude_assembly import assemble_claude
+        from .claude_setup import set_up_claude
 
-        return assemble_claude(agent, opening, offer)
+        return set_up_claude(agent, opening, offer)
     if agent.protocol == "codex":
-        from .codex_assembly import assemble_codex
+        from .codex_setup import set_up_codex
 
-        return assemble_codex(agent, opening, offer)
-    from .acp_assembly import assemble_acp
+        return set_up_codex(agent, opening, offer)
+    from .acp_setup import set_up_acp
 
-    return assemble_acp(agent, opening, offer)
+    return set_up_acp(agent, opening, offer)
 
 
 def limits_for(agent: Agent, limits: Limits | None = None) -> Limits:

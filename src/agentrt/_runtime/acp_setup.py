@@ -27,8 +27,8 @@ from .._tools.extensions import ExtensionTable
 from .._version import __version__
 from .editors import Editors
 from .offer import (
-    Assembly,
     Offer,
+    ProtocolSetup,
     check_dicts,
     check_fork,
     connection,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 OPTIONS = ("capabilities", "config", "meta", "replay", "session")
 
 
-def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     """Set up a session for an ACP agent.
 
     Raises `LocalProtocolError`, `TypeError` or `ValueError` for options that it does not support.
@@ -94,7 +94,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         make_driver()  # reports errors in the extensions before anything is started
 
     @asynccontextmanager
-    async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+    async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with AsyncExitStack() as stack:
             serve_extensions(host, session, extensions)
             roots = Roots((opening.cwd, *opening.roots))
@@ -160,7 +160,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             yield structs.replace(opening, mcp_servers=tuple(servers))
 
     connect = connection(agent, offer, lambda opening: (agent.command, variables))
-    return Assembly(opening, make_driver, connect, attach, offer)
+    return ProtocolSetup(opening, make_driver, connect, around_session, offer)
 
 
 def _with_claude_rules(opening: Opening, offer: Offer) -> Opening:

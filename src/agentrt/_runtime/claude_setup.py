@@ -26,8 +26,8 @@ from .._tools.lent import OWN_NAME
 from .._wire.jsonrpc import METHOD_NOT_FOUND
 from .claude_sessions import KeptByClaude, stored_history, with_entry
 from .offer import (
-    Assembly,
     Offer,
+    ProtocolSetup,
     check_fork,
     check_no_services,
     connection,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .._tools.server import InProcessConnection, InProcessServer
 
 
-def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     """Set up a session for Claude Code.
 
     Raises `LocalProtocolError`, `TypeError` or `ValueError` for options that it does not support.
@@ -99,7 +99,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         return command.argv, {**inherited, **offer.variables(), **command.env_set}
 
     @asynccontextmanager
-    async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+    async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with AsyncExitStack() as stack:
             lent: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
@@ -124,7 +124,9 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 host.core.conversation.handled[type(effect)](effect)
             yield with_session_id(meant, options, offer.new_uuid)
 
-    return Assembly(opening, make_driver, connection(agent, offer, program), attach, offer)
+    return ProtocolSetup(
+        opening, make_driver, connection(agent, offer, program), around_session, offer
+    )
 
 
 async def _serve_mcp(

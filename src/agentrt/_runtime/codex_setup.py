@@ -25,8 +25,8 @@ from .._session.host import SessionHost
 from .._tools.extensions import ExtensionTable
 from .._version import __version__
 from .offer import (
-    Assembly,
     Offer,
+    ProtocolSetup,
     check_dicts,
     check_fork,
     check_no_services,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 OPTIONS = frozenset(CodexOptions.__annotations__)
 
 
-def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     """Set up a session for Codex.
 
     Raises `LocalProtocolError`, `TypeError` or `ValueError` for options that it does not support.
@@ -87,7 +87,7 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         return agent.command, {**variables, **offer.variables()}
 
     @asynccontextmanager
-    async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+    async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with AsyncExitStack() as stack:
             serve_extensions(host, session, extensions)
             servers = list(opening.mcp_servers)
@@ -110,7 +110,9 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 servers.append(endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=tuple(servers))
 
-    return Assembly(opening, make_driver, connection(agent, offer, program), attach, offer)
+    return ProtocolSetup(
+        opening, make_driver, connection(agent, offer, program), around_session, offer
+    )
 
 
 async def _serve_tool(host: SessionHost, server: ToolServer, request: ServiceRequested) -> Any:

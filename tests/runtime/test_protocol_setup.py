@@ -7,8 +7,8 @@ import pytest
 import agentrt
 from agentrt._agents import Quirks
 from agentrt._model.driver import Opening
-from agentrt._runtime.assembly import assemble, limits_for
 from agentrt._runtime.offer import Offer
+from agentrt._runtime.protocol_setup import limits_for, set_up_protocol
 
 SLOW = agentrt.agents.acp(["slow"], quirks=Quirks(stdin_close=8.0, resend_cancel=True))
 
@@ -34,9 +34,9 @@ def test_hooks_for_an_agent_that_has_none_are_refused() -> None:
         return None
 
     with pytest.raises(agentrt.LocalProtocolError, match="no hooks"):
-        assemble(SLOW, Opening(cwd="/"), Offer(hooks=(never,)))
+        set_up_protocol(SLOW, Opening(cwd="/"), Offer(hooks=(never,)))
 
 
 def test_an_option_that_claude_does_not_have_is_refused_before_anything_is_started() -> None:
     with pytest.raises(ValueError, match="not an option of Claude Code"):
-        assemble(agentrt.agents.claude(), Opening(cwd="/", options={"colour": "red"}), Offer())
+        set_up_protocol(agentrt.agents.claude(), Opening(cwd="/", options={"colour": "red"}), Offer())
