@@ -8,7 +8,7 @@ import pytest
 from acp_kit import Peer, opened
 
 from agentrt._acp.messages import client_capabilities
-from agentrt._acp.requests import FILES
+from agentrt._acp.requests import CONCURRENT_FILE_REQUESTS
 from agentrt._errors import LocalProtocolError
 from agentrt._model.driver import (
     DecisionAnswer,
@@ -369,7 +369,7 @@ def test_requests_for_files_are_passed_on_a_few_at_a_time_in_order() -> None:
             peer.do(peer.driver.reply(requested.key, {"content": ""}))
     assert paths == [f"/{number}" for number in range(100)]
     assert [line["id"] for line in peer.sent] == list(range(100))
-    assert max(at_once) == FILES
+    assert max(at_once) == CONCURRENT_FILE_REQUESTS
 
 
 def test_what_waits_to_be_passed_on_may_be_withdrawn() -> None:

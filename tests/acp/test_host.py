@@ -17,7 +17,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._acp.host import THREADS, FileService
+from agentrt._acp.host import MAX_FILE_THREADS, FileService
 from agentrt._acp.roots import Roots
 from agentrt._errors import RequestError
 from agentrt._limits import Limits
@@ -184,7 +184,7 @@ async def test_no_more_is_read_than_the_agent_takes(root: Path) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(20):
             nursery.start_soon(host.handle, "fs/read_text_file", params)
-    assert (len(held), max(held)) == (20, THREADS)
+    assert (len(held), max(held)) == (20, MAX_FILE_THREADS)
 
 
 # --- writing

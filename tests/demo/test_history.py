@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from agentrt.demo import history
-from agentrt.demo.history import Info, Recorder, Store
+from agentrt.demo.history import DemoRecorder, DemoStore, StoredInfo
 
 from .conftest import Demo
 from .peer import EVERYTHING, Json, Peer, Refusal, choose, give
@@ -119,9 +119,9 @@ async def test_sessions_are_listed_by_folder_and_can_be_deleted(demo: Demo, fold
 
 
 async def test_a_long_list_comes_in_pages(demo: Demo, tmp_path: Path) -> None:
-    store = Store(tmp_path / "state" / "agentrt" / "demo")
+    store = DemoStore(tmp_path / "state" / "agentrt" / "demo")
     for number in range(60):
-        store.save(Info(session_id=f"s{number}", cwd="/", updated_at=f"{number:02}"))
+        store.save(StoredInfo(session_id=f"s{number}", cwd="/", updated_at=f"{number:02}"))
     async with demo() as peer:
         first = await peer.call("session/list")
         second = await peer.call("session/list", cursor=first["nextCursor"])
@@ -157,9 +157,9 @@ def chunk(text: str, message: str) -> Json:
 
 
 def test_pieces_of_a_message_are_kept_as_one(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    store.save(Info(session_id="s", cwd="/"))
-    recorder = Recorder(store, "s")
+    store = DemoStore(tmp_path)
+    store.save(StoredInfo(session_id="s", cwd="/"))
+    recorder = DemoRecorder(store, "s")
     for text, message in (("a", "1"), ("b", "1"), ("c", "2")):
         recorder.add(chunk(text, message))
     recorder.flush()
@@ -170,8 +170,8 @@ def test_a_long_history_loses_its_older_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "SIZE", 10_000)
-    store = Store(tmp_path)
-    store.save(Info(session_id="s", cwd="/"))
+    store = DemoStore(tmp_path)
+    store.save(StoredInfo(session_id="s", cwd="/"))
     for number in range(200):
         user = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "?"}}
         store.append("s", user)
@@ -184,16 +184,16 @@ def test_a_long_history_loses_its_older_half(
 
 def test_only_so_many_sessions_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "SESSIONS", 3)
-    store = Store(tmp_path)
+    store = DemoStore(tmp_path)
     for number in range(5):
-        store.save(Info(session_id=f"s{number}", cwd="/", updated_at=str(number)))
+        store.save(StoredInfo(session_id=f"s{number}", cwd="/", updated_at=str(number)))
     store.forget_old()
     assert [info.session_id for info in store.list()] == ["s4", "s3", "s2"]
 
 
 def test_half_a_line_at_the_end_is_passed_over(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    store.save(Info(session_id="s", cwd="/"))
+    store = DemoStore(tmp_path)
+    store.save(StoredInfo(session_id="s", cwd="/"))
     store.append("s", chunk("a", "1"))
     with (tmp_path / "s.ndjson").open("ab") as file:
         file.write(b'{"sessionUpd')
@@ -202,8 +202,8 @@ def test_half_a_line_at_the_end_is_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("id", ["../x", "a/b", "", "x" * 65, "a.b", "a\0b"])
 def test_an_id_that_is_not_ours_is_no_file_name(tmp_path: Path, id: str) -> None:
-    store = Store(tmp_path / "inner")
-    store.save(Info(session_id=id, cwd="/"))
+    store = DemoStore(tmp_path / "inner")
+    store.save(StoredInfo(session_id=id, cwd="/"))
     store.append(id, chunk("a", "1"))
     store.delete(id)
     assert store.info(id) is None

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from agentrt.demo import search as module
-from agentrt.demo.search import Matches, search
+from agentrt.demo.search import SearchMatches, search
 
 
 def alive() -> None:
     """The search may always go on."""
 
 
-def names(found: Matches) -> list[str]:
+def names(found: SearchMatches) -> list[str]:
     return sorted({hit.path.name for hit in found.hits})
 
 
@@ -49,7 +49,7 @@ def test_upper_case_matters_only_if_it_was_written(tmp_path: Path) -> None:
 
 def test_binary_and_large_files_and_links_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"needle\0")
-    (tmp_path / "large").write_bytes(b"needle" + b" " * module.FILE)
+    (tmp_path / "large").write_bytes(b"needle" + b" " * module.MAX_FILE_BYTES)
     (tmp_path / "outside").symlink_to("/etc")
     (tmp_path / "loop").symlink_to(tmp_path)
     assert not search(tmp_path, "needle", alive).hits
@@ -59,16 +59,16 @@ def test_a_long_line_is_cut_and_bytes_that_are_no_text_are_replaced(tmp_path: Pa
     (tmp_path / "a.txt").write_bytes(b"needle \xff " + b"x" * 1000)
     [hit] = search(tmp_path, "needle", alive).hits
     assert hit.text.startswith("needle \ufffd ")
-    assert len(hit.text) == module.SHOWN
+    assert len(hit.text) == module.MAX_LINE_CHARS
 
 
 def test_the_number_of_hits_and_files_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.txt").write_text("needle\n" * (module.HITS + 50))
+    (tmp_path / "a.txt").write_text("needle\n" * (module.MAX_HITS + 50))
     (tmp_path / "b.txt").write_text("needle\n")
     found = search(tmp_path, "needle", alive)
-    assert (len(found.hits), found.complete) == (module.HITS, False)
+    assert (len(found.hits), found.complete) == (module.MAX_HITS, False)
     monkeypatch.setattr(module, "FILES", 1)
     assert search(tmp_path, "nothing", alive).complete is False
 

@@ -42,7 +42,7 @@ from .._wire.lines import Lines
 from .._wire.long_lines import LongLine
 from .calls import resolve
 from .messages import (
-    NOT_FOUND,
+    NOT_FOUND_CODE,
     ONLY_INTO_A_TURN,
     STEER,
     CancelRequest,
@@ -249,7 +249,7 @@ class AcpDriver:
             del self._calls[call]
             error = response.error
             if error is not None and not (
-                method == "delete_session" and error.code == NOT_FOUND  # already deleted
+                method == "delete_session" and error.code == NOT_FOUND_CODE  # already deleted
             ):
                 self._channel.out.append(CallReturned(call, error=error_of(error)))
                 return

@@ -22,13 +22,13 @@ from .._errors import RequestError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
-from .messages import NOT_FOUND
+from .messages import NOT_FOUND_CODE
 from .roots import NotAllowed, RootedName, Roots
 from .services import ReadTextFileRequest, WriteTextFileRequest
 
 T = TypeVar("T")
 
-THREADS: Final = 4
+MAX_FILE_THREADS: Final = 4
 """Concurrent file operations per session: more would only wait for the same disk."""
 
 
@@ -58,8 +58,8 @@ class FileService:
         self._roots = roots
         self._limit = (limits or Limits()).file
         self._ready = ready
-        self._places = trio.Semaphore(THREADS)
-        self._threads = trio.CapacityLimiter(THREADS)
+        self._places = trio.Semaphore(MAX_FILE_THREADS)
+        self._threads = trio.CapacityLimiter(MAX_FILE_THREADS)
 
     async def handle(self, method: str, params: JsonObject) -> JsonObject:
         """Serve a request, named by its ACP method, and return its result. Raises `RequestError`.
@@ -214,7 +214,9 @@ def reported(path: str) -> Iterator[None]:
     except NotAllowed as error:
         raise RequestError(INVALID_PARAMS, f"{path:.500}: {error}") from error
     except FileNotFoundError as error:
-        raise RequestError(NOT_FOUND, f"{path:.500}: there is no such file or folder") from error
+        raise RequestError(
+            NOT_FOUND_CODE, f"{path:.500}: there is no such file or folder"
+        ) from error
     except ValueError as error:  # a NUL, or half a character
         why = "a path cannot contain a null byte" if "\0" in path else str(error)
         raise RequestError(INVALID_PARAMS, f"{path!r:.500}: {why}") from error

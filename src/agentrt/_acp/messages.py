@@ -14,9 +14,9 @@ from .updates import AcpMessage, ConfigOption, KnownUpdate
 
 PROTOCOL_VERSION = 1
 
-AUTH_REQUIRED = -32000
-NOT_FOUND = -32002
-REQUEST_CANCELLED = -32800
+AUTH_REQUIRED_CODE = -32000
+NOT_FOUND_CODE = -32002
+REQUEST_CANCELLED_CODE = -32800
 
 # --- initialize, authenticate
 

@@ -21,8 +21,8 @@ from .._wire.channel import Channel
 from .._wire.jsonrpc import JsonRpcResponse
 from .forking import with_point
 from .messages import (
-    AUTH_REQUIRED,
-    NOT_FOUND,
+    AUTH_REQUIRED_CODE,
+    NOT_FOUND_CODE,
     PROTOCOL_VERSION,
     AcpMcpServer,
     AgentCapabilities,
@@ -175,10 +175,10 @@ class AcpHandshake:
     def _answered(self, response: JsonRpcResponse) -> None:
         """Take the response to the request for the session."""
         error = response.error
-        if error is not None and error.code == AUTH_REQUIRED:
+        if error is not None and error.code == AUTH_REQUIRED_CODE:
             self._authenticate(response)
         elif error is not None:
-            unknown = error.code == NOT_FOUND or _NO_SESSION.search(error_of(error).message)
+            unknown = error.code == NOT_FOUND_CODE or _NO_SESSION.search(error_of(error).message)
             lost = self._opening.resume is not None and unknown
             self._fail("session_not_found" if lost else "rejected", response)
         else:

@@ -37,7 +37,7 @@ from .._wire.jsonrpc import (
     error_line,
     result_line,
 )
-from .messages import REQUEST_CANCELLED, ClientCapabilities
+from .messages import REQUEST_CANCELLED_CODE, ClientCapabilities
 from .methods import CLIENT_METHODS
 from .services import (
     CancelledOutcome,
@@ -54,10 +54,10 @@ ELICITATION_OPTIONS = [
 ]
 
 
-FILES: Final = 8
+CONCURRENT_FILE_REQUESTS: Final = 8
 """File requests that are passed on at a time: more would only wait for the same disk."""
 
-_EACH: Final = 4096
+_REQUEST_OVERHEAD_BYTES: Final = 4096
 """Approximate cost of a request in bytes, in addition to its text."""
 
 
@@ -144,7 +144,7 @@ class AcpRequests:
 
     def _hold(self, request: JsonRpcRequest, params: Any) -> str | None:
         """Return a key for the request, or None after refusing it because too much is pending."""
-        size = _EACH + _length(params)
+        size = _REQUEST_OVERHEAD_BYTES + _length(params)
         if self._held and self._held + size > self._most_held:
             self._refuse(request, INTERNAL_ERROR, "too much is asked for: wait for some answers")
             return None
@@ -152,7 +152,7 @@ class AcpRequests:
         return self._add(_OpenAcpRequest(request.id, request.method, size=size))
 
     def _pass_on(self) -> None:
-        while self._waiting and len(self._files) < FILES:
+        while self._waiting and len(self._files) < CONCURRENT_FILE_REQUESTS:
             key, requested = self._waiting.popitem(last=False)
             self._files.add(key)
             self._channel.out.append(requested)

@@ -19,10 +19,10 @@ from typing import Final
 
 from .._project_files import protected_file
 
-LINKS: Final = 40
+MAX_LINKS: Final = 40
 """Links that a path may lead through, as in the kernel."""
 
-DEPTH: Final = 200
+MAX_PATH_PARTS: Final = 200
 """Limit on the parts of a path: as many descriptors are open for a moment."""
 
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -218,14 +218,14 @@ class _RootWalk:
 
     def _push(self, parts: list[str]) -> None:
         self._parts += reversed(parts)
-        if len(self._parts) + len(self.folders) > DEPTH:
-            raise NotAllowed(f"the path has more than {DEPTH} parts")
+        if len(self._parts) + len(self.folders) > MAX_PATH_PARTS:
+            raise NotAllowed(f"the path has more than {MAX_PATH_PARTS} parts")
 
     def _read_link(self, name: str) -> str:
         target = os.readlink(name, dir_fd=self.folders[-1])
         self._links += 1
-        if self._links > LINKS:
-            raise NotAllowed(f"it leads through more than {LINKS} links")
+        if self._links > MAX_LINKS:
+            raise NotAllowed(f"it leads through more than {MAX_LINKS} links")
         return target
 
     def _enter_or_make(self, name: str) -> None:

@@ -49,7 +49,7 @@ from .updates import (
     sub_agent_of,
 )
 
-EARLY = 10_000
+MAX_EARLY_UPDATES = 10_000
 """Limit of updates that are kept because they come too early to be reported. Real agents send
 three."""
 
@@ -179,7 +179,7 @@ class AcpStream:
             self._about_session(update)
 
     def _keep(self, session: str, update: KnownUpdate | UnknownUpdate) -> None:
-        if len(self._early) < EARLY:
+        if len(self._early) < MAX_EARLY_UPDATES:
             self._early.append((session, update))
         else:
             self._drop("early_update", "too many updates before the session was open", update)

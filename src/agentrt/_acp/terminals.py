@@ -29,7 +29,7 @@ from .._process.tree import SCAN_TIMEOUT_S, ProcessTree
 from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from .environment import merge_environment
 from .host import parse, reported
-from .messages import NOT_FOUND
+from .messages import NOT_FOUND_CODE
 from .roots import Roots
 from .services import CreateTerminalRequest, TerminalRequest
 
@@ -38,8 +38,8 @@ logger = get_logger("terminals")
 OnOutput = Callable[[str, str], None]
 OnLeftOut = Callable[[str], None]
 
-_READ: Final = 65536
-_NAMES: Final = 64
+_READ_BYTES: Final = 65536
+_MAX_REPORTED_NAMES: Final = 64
 """Limit of ignored variables that a session reports: an agent may send any number."""
 _LINE: Final = re.compile(r"[\s;&|<>$`(){}*?\[\]'\"\\#~]")
 """Characters that turn a command without arguments into a shell line: agents send both kinds."""
@@ -125,7 +125,7 @@ class TerminalService:
         id = parse(params, TerminalRequest).terminal_id
         terminal = self._terminals.get(id)
         if terminal is None:
-            raise RequestError(NOT_FOUND, f"there is no terminal {id!r:.100}")
+            raise RequestError(NOT_FOUND_CODE, f"there is no terminal {id!r:.100}")
         match method:
             case "terminal/output":
                 return terminal.output()
@@ -150,7 +150,7 @@ class TerminalService:
     async def _create(self, request: CreateTerminalRequest) -> str:
         environment, left_out = merge_environment(self._env, request.env, self._variables)
         for name in left_out:
-            if name not in self._left_out and len(self._left_out) < _NAMES:
+            if name not in self._left_out and len(self._left_out) < _MAX_REPORTED_NAMES:
                 self._left_out.add(name)
                 self._on_left_out(name)
         wanted, most = request.output_byte_limit, self._limits.terminal_output
@@ -299,7 +299,7 @@ class _RunningTerminal:
             self._exited.set()
 
     async def _read(self) -> None:
-        while data := await self._stdout.receive_some(_READ):
+        while data := await self._stdout.receive_some(_READ_BYTES):
             self._feed(data)
         self._feed(b"", final=True)
         self._eof.set()

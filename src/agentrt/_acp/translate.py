@@ -11,7 +11,7 @@ from .._model.content import JsonObject
 from .._model.driver import CommandsSet, PlanSet, ToolCalled, UsageSet
 from .._model.events import Command, ErrorInfo, ItemStatus, Outcome, PlanEntry, Usage
 from .._wire import jsonrpc
-from .messages import AUTH_REQUIRED, NOT_FOUND, REQUEST_CANCELLED, TurnUsage
+from .messages import AUTH_REQUIRED_CODE, NOT_FOUND_CODE, REQUEST_CANCELLED_CODE, TurnUsage
 from .updates import AcpPlan, AcpToolCall, AvailableCommandsUpdate, ToolFields, UsageUpdate
 
 TOOL_STATUS: Final[dict[str, ItemStatus]] = {
@@ -31,9 +31,9 @@ OUTCOMES: Final[dict[str, Outcome]] = {
 }
 
 ERRORS: Final[dict[int, str]] = {
-    AUTH_REQUIRED: "auth_required",
-    NOT_FOUND: "not_found",
-    REQUEST_CANCELLED: "request_cancelled",
+    AUTH_REQUIRED_CODE: "auth_required",
+    NOT_FOUND_CODE: "not_found",
+    REQUEST_CANCELLED_CODE: "request_cancelled",
     jsonrpc.INVALID_REQUEST: "invalid_request",
     jsonrpc.METHOD_NOT_FOUND: "unsupported",
     jsonrpc.INVALID_PARAMS: "invalid_params",

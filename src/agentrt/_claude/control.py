@@ -39,11 +39,11 @@ from .questions import (
 )
 from .tasks import ClaudeTasks
 
-REMEMBERED: Final = 256
+REMEMBERED_REQUESTS: Final = 256
 """Number of answered requests whose repetition is still recognised: after a reattach, the CLI
 repeats the requests that it believes to be unanswered."""
 
-INTERNAL_ERROR: Final = -32603
+INTERNAL_ERROR_CODE: Final = -32603
 
 SERVED: Final = frozenset({"can_use_tool", "elicitation", "hook_callback", "mcp_message"})
 """Subtypes of the CLI's requests that the driver serves itself."""
@@ -136,7 +136,7 @@ class ClaudeRequests:
 
     def _remember(self, id: str) -> None:
         self._answered[id] = None
-        if len(self._answered) > REMEMBERED:
+        if len(self._answered) > REMEMBERED_REQUESTS:
             self._answered.popitem(last=False)  # a plain dict is slow at finding its first key
 
     def _add(self, asking: _OpenClaudeRequest) -> None:
@@ -223,14 +223,14 @@ class ClaudeRequests:
             if asking.rpc is None:
                 return [_success(asking.id, {} if result is None else result)]
             if not isinstance(result, dict):
-                result = _rpc_error(asking.rpc[1], INTERNAL_ERROR, "no result", None)
+                result = _rpc_error(asking.rpc[1], INTERNAL_ERROR_CODE, "no result", None)
             return [_success(asking.id, {"mcp_response": result})]
         except (
             TypeError,
             ValueError,
             RecursionError,
         ) as error:  # a handler's result that is not JSON
-            return self._refuse(asking, INTERNAL_ERROR, f"no JSON: {error}", None)
+            return self._refuse(asking, INTERNAL_ERROR_CODE, f"no JSON: {error}", None)
 
     def refuse(self, key: str, code: int, message: str, data: Any) -> list[Effect]:
         """Answer a request with an error. A key that is not open is ignored."""

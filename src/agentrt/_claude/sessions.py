@@ -32,10 +32,10 @@ from . import messages as wire
 from .blocks import from_claude
 from .speech import ClaudeTranslator
 
-GLANCE: Final = 64 * 1024
+SUMMARY_READ_BYTES: Final = 64 * 1024
 """Bytes read from each end of a transcript to list it; the whole file may be hundreds of
 megabytes."""
-NAME: Final = 200
+MAX_FOLDER_NAME_CHARS: Final = 200
 """Characters of a project's folder name before a hash that replaces the rest."""
 ENTRIES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -150,8 +150,8 @@ def _transcripts(config: Path, cwd: str | None) -> Iterator[Path]:
     name = "*"
     if cwd is not None:
         name = project_name(os.path.realpath(cwd))
-        if len(name) > NAME:
-            name = f"{name[:NAME]}-*"
+        if len(name) > MAX_FOLDER_NAME_CHARS:
+            name = f"{name[:MAX_FOLDER_NAME_CHARS]}-*"
     for path in (config / "projects").glob(f"{name}/*.jsonl"):
         if _UUID.fullmatch(path.stem):
             yield path
@@ -162,9 +162,9 @@ def _glance(path: Path) -> StoredSession | None:
     try:
         with open(path, "rb") as file:
             stat = os.fstat(file.fileno())
-            head = file.read(GLANCE)
-            file.seek(max(len(head), stat.st_size - GLANCE))
-            tail = file.read(GLANCE)
+            head = file.read(SUMMARY_READ_BYTES)
+            file.seek(max(len(head), stat.st_size - SUMMARY_READ_BYTES))
+            tail = file.read(SUMMARY_READ_BYTES)
     except OSError:
         return None
     entries = list(_entries(head))
@@ -200,7 +200,7 @@ def _first_prompt(entries: Iterable[JsonObject]) -> str | None:
             content = _message(entry).get("content")
             text = content if isinstance(content, str) else _text(content)
             if text and not text.startswith("<"):
-                return " ".join(text.split())[:NAME]
+                return " ".join(text.split())[:MAX_FOLDER_NAME_CHARS]
     return None
 
 

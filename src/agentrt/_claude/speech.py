@@ -39,13 +39,13 @@ from .plan import ClaudePlan
 from .toolkit import content_of, is_edit, kind_of, locations_of, title_of
 
 CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-CONTEXT = (
+CONTEXT_USAGE_FIELDS = (
     "input_tokens",
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
     "output_tokens",
 )
-REMEMBERED = 1024
+REMEMBERED_MESSAGES = 1024
 """Number of whole messages that are recognised when they come again or are retracted."""
 SYNTHETIC = "<synthetic>"
 """The model's name in messages that the CLI wrote itself."""
@@ -220,7 +220,7 @@ class ClaudeTranslator:
 
     def _count(self, usage: Any) -> None:
         if isinstance(usage, dict):
-            for name in CONTEXT:
+            for name in CONTEXT_USAGE_FIELDS:
                 if isinstance(usage.get(name), int):
                     self.context[name] = usage[name]
 
@@ -308,7 +308,7 @@ class ClaudeTranslator:
         if uuid in self._wholes:
             return True
         self._wholes[uuid] = message
-        if len(self._wholes) > REMEMBERED:
+        if len(self._wholes) > REMEMBERED_MESSAGES:
             self._wholes.popitem(last=False)
         return False
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .._model.content import Diff, JsonObject, Text, ToolContent, ToolText
 
-TITLE = 200
+MAX_TITLE_CHARS = 200
 """Maximum characters of a title; a heredoc in a shell command makes a bad headline."""
 
 
@@ -79,11 +79,11 @@ def title_of(name: str, arguments: Any) -> str:
         )
     except (KeyError, ValueError, IndexError):
         return name
-    return title if len(title) <= TITLE else f"{title[: TITLE - 1]}…"
+    return title if len(title) <= MAX_TITLE_CHARS else f"{title[: MAX_TITLE_CHARS - 1]}…"
 
 
 def _line(value: str) -> str:
-    return " ".join(value[: 2 * TITLE].split())
+    return " ".join(value[: 2 * MAX_TITLE_CHARS].split())
 
 
 def _mcp_title(name: str) -> str:

@@ -11,7 +11,7 @@ from .._wire.channel import Channel
 from . import messages as wire
 from .outcome import turn_error
 
-STEPS: Final = (100, 95, 80)
+RATE_LIMIT_STEPS_PERCENT: Final = (100, 95, 80)
 """Percentages of a rate limit that are reported, once each."""
 
 
@@ -21,7 +21,7 @@ class CodexNotices:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._reported: dict[str, int] = {}
-        """The highest of `STEPS` that was reported for each rate limit."""
+        """The highest of `RATE_LIMIT_STEPS_PERCENT` that was reported for each rate limit."""
         self.table: dict[str, tuple[type[Any], Callable[[Any], None]]] = {
             "error": (wire.ErrorNotification, self._error),
             "warning": (wire.WarningNotification, self._warning),
@@ -68,10 +68,12 @@ class CodexNotices:
             if window is None:
                 continue
             key = f"{limits.limit_id} {name}"
-            step = next((step for step in STEPS if window.used_percent >= step), 0)
+            step = next(
+                (step for step in RATE_LIMIT_STEPS_PERCENT if window.used_percent >= step), 0
+            )
             if step > self._reported.get(key, 0):
                 text = f"{name} rate limit: {window.used_percent}% used"
-                level = "error" if step == STEPS[0] else "warning"
+                level = "error" if step == RATE_LIMIT_STEPS_PERCENT[0] else "warning"
                 self._say(level, "rate_limit", text, to_builtins(limits))
             self._reported[key] = step
 

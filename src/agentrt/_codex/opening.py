@@ -22,7 +22,7 @@ from . import messages as wire
 from .settings import EFFORT, REVIEWER, CodexSettings, UnsupportedCodexSetting, mode_of
 from .speech import CodexTranslator
 
-PAGES = 1000
+MAX_HISTORY_PAGES = 1000
 """Limit of history pages that are read, for a program that never marks a page as the last."""
 
 _VERSION = re.compile(r"/(\S+)")
@@ -136,7 +136,7 @@ class CodexHandshake:
                     elif isinstance(item, wire.AgentMessageThreadItem) and item.text == point.text:
                         self._matching.append(turn.id)
             self._pages += 1
-            if answer.next_cursor is not None and answer.data and self._pages < PAGES:
+            if answer.next_cursor is not None and answer.data and self._pages < MAX_HISTORY_PAGES:
                 self._find_turn(thread, answer.next_cursor)
                 return
             if self._last is None and len(self._matching) >= point.occurrence:
@@ -202,7 +202,7 @@ class CodexHandshake:
         for turn in answer.data:
             self._speech.replay(turn.items)
         self._pages += 1
-        if answer.next_cursor is not None and answer.data and self._pages < PAGES:
+        if answer.next_cursor is not None and answer.data and self._pages < MAX_HISTORY_PAGES:
             self._read_on(answer.next_cursor)
         else:
             self._finish()

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-REMEMBERED: Final = 64
+REMEMBERED_TURNS: Final = 64
 """Number of ended turns whose late messages are still recognised."""
 
 
@@ -168,7 +168,7 @@ class CodexTurns:
     def ended(self, id: str) -> CodexTurn | None:
         """Note the end of a turn and return it, or None if it is not one that runs."""
         self._over[id] = None
-        if len(self._over) > REMEMBERED:
+        if len(self._over) > REMEMBERED_TURNS:
             self._over.popitem(last=False)
         for turn in (self.prompt, self.own):
             if turn is not None and turn.id == id:

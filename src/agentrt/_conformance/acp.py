@@ -19,13 +19,13 @@ from .._wire.jsonrpc import (
     result_line,
 )
 from .check import ACP, TOUCHED, fails, not_offered, not_provoked, shown
-from .peer import MEASURED
+from .peer import MEASURE_TIMEOUT_S
 from .rpc import RpcPeer, result_of
 
-VERSION: Final = 1
-AUTH_REQUIRED: Final = -32000
+ACP_VERSION: Final = 1
+AUTH_REQUIRED_CODE: Final = -32000
 STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
-SAID: Final = (
+OUTPUT_UPDATES: Final = (
     "agent_message_chunk",
     "agent_thought_chunk",
     "tool_call",
@@ -83,7 +83,7 @@ class AcpPeer(RpcPeer):
     def said(self, session: str, after: int = 0, before: int | None = None) -> list[JsonObject]:
         """Return the updates that belong to a turn."""
         found = self.updates(session, after, before)
-        return [update for update in found if update.get("sessionUpdate") in SAID]
+        return [update for update in found if update.get("sessionUpdate") in OUTPUT_UPDATES]
 
     # --- opening a session
 
@@ -124,7 +124,7 @@ class AcpPeer(RpcPeer):
         """Open a session; authenticate first if the agent requires it. Returns the session's id."""
         response = await self.ask("session/new", self.place)
         error = response.error
-        if error is not None and error.code == AUTH_REQUIRED and self.auth_method is not None:
+        if error is not None and error.code == AUTH_REQUIRED_CODE and self.auth_method is not None:
             await self.result("authenticate", {"methodId": self.auth_method})
             response = await self.ask("session/new", self.place)
         result = result_of(response, "session/new")
@@ -252,7 +252,7 @@ class AcpPeer(RpcPeer):
     async def measure(self) -> float | None:
         id = self.prompt(await self.session(), self.prompts.long)
         began = trio.current_time()
-        with trio.move_on_after(MEASURED):
+        with trio.move_on_after(MEASURE_TIMEOUT_S):
             if await self.end(id) != "end_turn":
                 return None
         return trio.current_time() - began

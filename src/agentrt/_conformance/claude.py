@@ -10,12 +10,12 @@ import trio
 from .._model.content import JsonObject
 from .._wire.json import encode_line
 from .check import TOUCHED, CheckRegistry, fails, not_provoked, own_way, shown
-from .peer import MEASURED, ConformancePeer
+from .peer import MEASURE_TIMEOUT_S, ConformancePeer
 
 check = CheckRegistry()
 
 WHERE: Final = "https://code.claude.com/docs/en/agent-sdk/streaming-vs-single-mode"
-LONG: Final = 8 * 1024 * 1024
+LONG_LINE_CHARS: Final = 8 * 1024 * 1024
 
 
 class ClaudePeer(ConformancePeer):
@@ -175,7 +175,7 @@ class ClaudePeer(ConformancePeer):
         await self.ready()
         before = self.prompt(self.prompts.long)
         began = trio.current_time()
-        with trio.move_on_after(MEASURED):
+        with trio.move_on_after(MEASURE_TIMEOUT_S):
             if await self.end(before) != "success":
                 return None
         return trio.current_time() - began
@@ -246,7 +246,7 @@ async def bare_value(peer: ClaudePeer) -> str:
 @check("long-line", "takes a line of 8 MiB", "should", WHERE)
 async def long_line(peer: ClaudePeer) -> str:
     await peer.ready()
-    await peer.ask("agentrt_unknown", text="x" * LONG)
+    await peer.ask("agentrt_unknown", text="x" * LONG_LINE_CHARS)
     return "read to its end"
 
 

@@ -19,7 +19,7 @@ from .._wire.jsonrpc import (
     result_line,
 )
 from .check import TOUCHED, fails, not_provoked, shown
-from .peer import MEASURED
+from .peer import MEASURE_TIMEOUT_S
 from .rpc import RpcPeer, described, result_of
 
 WHERE: Final = "https://developers.openai.com/codex/app-server"
@@ -245,7 +245,7 @@ class CodexPeer(RpcPeer):
     async def measure(self) -> float | None:
         thread = await self.thread()
         began = trio.current_time()
-        with trio.move_on_after(MEASURED):
+        with trio.move_on_after(MEASURE_TIMEOUT_S):
             if await self.turn(thread, self.prompts.long) != "completed":
                 return None
         return trio.current_time() - began

@@ -13,19 +13,19 @@ from .peer import ConformancePeer
 check = CheckRegistry()
 
 SHUTDOWN: Final = at("transports#stdio")
-PATIENCE: Final = 10.0
+EXIT_TIMEOUT_S: Final = 10.0
 """Seconds to wait for an exit. The specification names no limit."""
 
 
 async def _leaves(peer: ConformancePeer, what: str) -> str:
     words = None
-    with trio.move_on_after(PATIENCE):
+    with trio.move_on_after(EXIT_TIMEOUT_S):
         words = await peer.leaves(what)
     peer.waits_for = ""
     if words is None:
-        raise fails(f"is still there {PATIENCE:.0f} s {what}")
+        raise fails(f"is still there {EXIT_TIMEOUT_S:.0f} s {what}")
     gone = False
-    with trio.move_on_after(PATIENCE):
+    with trio.move_on_after(EXIT_TIMEOUT_S):
         await peer.transport.wait_tree()
         gone = True
     if not gone:

@@ -25,13 +25,13 @@ from .check import CheckEnded, ConformancePrompts, fails, not_provoked, shown
 
 T = TypeVar("T")
 
-QUIET: Final = 0.5
+QUIET_S: Final = 0.5
 """Seconds without a message, after which it counts as not sent."""
-SHORT: Final = 1.5
+SHORTEST_LONG_TURN_S: Final = 1.5
 """Seconds: a turn that is shorter may have ended by itself."""
-MEASURED: Final = 6.0
+MEASURE_TIMEOUT_S: Final = 6.0
 """Maximum seconds for which the duration of a turn is measured."""
-NOISE: Final = 20
+MAX_NOISE_LINES: Final = 20
 """Lines without a message that are kept."""
 
 
@@ -106,8 +106,8 @@ class ConformancePeer(ABC):
 
     @abstractmethod
     async def measure(self) -> float | None:
-        """Return the duration of the long turn in seconds, up to `MEASURED`; None if it cannot be
-        run."""
+        """Return the duration of the long turn in seconds, up to `MEASURE_TIMEOUT_S`; None if it
+        cannot be run."""
 
     # --- writing
 
@@ -145,7 +145,7 @@ class ConformancePeer(ABC):
             self._odd(f"{shown(line.decode(), 60)} ({error})")
 
     def _odd(self, what: str) -> None:
-        if len(self.noise) < NOISE:
+        if len(self.noise) < MAX_NOISE_LINES:
             self.noise.append(shown(what))
 
     def _eof(self) -> None:
@@ -167,7 +167,7 @@ class ConformancePeer(ABC):
         self.waits_for = ""
         return found
 
-    async def quiet(self, seconds: float = QUIET) -> None:
+    async def quiet(self, seconds: float = QUIET_S) -> None:
         """Wait for messages that may still be on their way."""
         with trio.move_on_after(seconds):
             while not self.ended:
@@ -176,7 +176,7 @@ class ConformancePeer(ABC):
     async def gone(self) -> str:
         """Describe how the agent's output ended."""
         code: int | None = None
-        with trio.move_on_after(QUIET):
+        with trio.move_on_after(QUIET_S):
             code = await self.transport.wait()
         if code is None:
             return "it closed its output"
@@ -214,7 +214,7 @@ class ConformancePeer(ABC):
     def long_turn(self) -> float:
         """The duration of the undisturbed long turn, in seconds. Raises `CheckEnded` if it is too
         short to act in the middle of it."""
-        if self._long_turn is None or self._long_turn < SHORT:
+        if self._long_turn is None or self._long_turn < SHORTEST_LONG_TURN_S:
             how = "could not be run" if self._long_turn is None else "is over"
             after = "" if self._long_turn is None else f" after {self._long_turn:.1f} s"
             raise not_provoked(f"the turn of the long prompt {how}{after} (--long)")

@@ -25,7 +25,7 @@ from .peer import ConformancePeer
 
 UNKNOWN: Final = "_agentrt/unknown"
 """A method that no agent has."""
-PATIENCE: Final = 2.0
+SYNC_TIMEOUT_S: Final = 2.0
 """Seconds to wait for the answer that shows that earlier messages have arrived."""
 
 
@@ -117,7 +117,7 @@ class RpcPeer(ConformancePeer):
     async def caught_up(self) -> None:
         """Wait until earlier messages have arrived, even if the agent answers no unknown
         request."""
-        with trio.move_on_after(PATIENCE):
+        with trio.move_on_after(SYNC_TIMEOUT_S):
             await self.alive()
         self.waits_for = ""
         await self.quiet()

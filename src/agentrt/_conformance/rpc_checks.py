@@ -12,7 +12,7 @@ from .rpc import UNKNOWN, RpcPeer, described, raw_request
 
 check = CheckRegistry()
 
-LONG: Final = 8 * 1024 * 1024
+LONG_LINE_CHARS: Final = 8 * 1024 * 1024
 """Bytes of a long line."""
 
 
@@ -128,7 +128,7 @@ async def foreign_answer(peer: RpcPeer) -> str:
 async def long_line(peer: RpcPeer) -> str:
     await peer.ready()
     short = await peer.ask(UNKNOWN, {})
-    response = await peer.ask(UNKNOWN, {"text": "x" * LONG})
+    response = await peer.ask(UNKNOWN, {"text": "x" * LONG_LINE_CHARS})
     if response.error is None or (short.error and short.error.code == response.error.code):
         return "read to its end"
     raise own_way(f"refused: {described(response.error)}")

@@ -40,7 +40,7 @@ from .codex import CodexPeer
 from .peer import ConformancePeer
 from .rpc import RpcPeer
 
-AT_ONCE: Final = 2
+CONCURRENT_CHECKS: Final = 2
 """Maximum number of concurrent checks."""
 LIMITS: Final = Limits(stdin_close=1.0, terminate=1.0, kill=1.0)
 """Only the checks about the end of a process use its time limits."""
@@ -134,7 +134,7 @@ class ConformanceRun:
         if any(check.in_turn for check in checks):
             self._long_turn = await self._measure()
         findings: dict[str, ConformanceFinding] = {}
-        limit = trio.CapacityLimiter(AT_ONCE)
+        limit = trio.CapacityLimiter(CONCURRENT_CHECKS)
         shown = 0
 
         async def one(check: ConformanceCheck) -> None:

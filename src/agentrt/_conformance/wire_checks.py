@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .._wire.jsonrpc import INVALID_PARAMS
-from .acp import VERSION, AcpPeer, at
+from .acp import ACP_VERSION, AcpPeer, at
 from .check import JSON_RPC, CheckRegistry, fails, own_way, shown
 from .rpc import described, result_of
 from .rpc_checks import refused_unknown
@@ -13,14 +13,14 @@ from .rpc_checks import refused_unknown
 check = CheckRegistry()
 
 NEGOTIATION: Final = at("initialization#version-negotiation")
-NEWEST: Final = 65535
+FUTURE_VERSION: Final = 65535
 
 
 @check("initialize", "answers version 1 with 1, and says what it can", "must", NEGOTIATION)
 async def initialize(peer: AcpPeer) -> str:
     result = result_of(await peer.initialize(), "initialize")
     version = result.get("protocolVersion")
-    if type(version) is not int or version != VERSION:
+    if type(version) is not int or version != ACP_VERSION:
         raise fails(f"it answered version {version!r}")
     if not isinstance(result.get("agentCapabilities", {}), dict):
         raise fails(f"its capabilities are no object: {shown(result['agentCapabilities'])}")
@@ -36,7 +36,7 @@ async def initialize(peer: AcpPeer) -> str:
     NEGOTIATION,
 )
 async def initialize_newer(peer: AcpPeer) -> str:
-    return await _negotiate(peer, NEWEST)
+    return await _negotiate(peer, FUTURE_VERSION)
 
 
 @check("initialize-zero", "answers version 0 with its own latest, or 0", "must", NEGOTIATION)
@@ -47,7 +47,7 @@ async def initialize_zero(peer: AcpPeer) -> str:
 async def _negotiate(peer: AcpPeer, asked: int) -> str:
     result = result_of(await peer.initialize(asked), f"initialize with version {asked}")
     version = result.get("protocolVersion")
-    if type(version) is not int or version == NEWEST:
+    if type(version) is not int or version == FUTURE_VERSION:
         raise fails(f"it answered {asked} with version {version!r}")
     return f"answered {asked} with {version}"
 

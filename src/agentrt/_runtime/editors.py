@@ -18,7 +18,7 @@ import trio
 
 from .._acp.environment import merge_environment
 from .._acp.host import parse, reported
-from .._acp.messages import NOT_FOUND
+from .._acp.messages import NOT_FOUND_CODE
 from .._acp.roots import Roots
 from .._acp.services import CreateTerminalRequest, ReadTextFileRequest
 from .._acp.terminals import command_words
@@ -72,7 +72,9 @@ class Editors:
                     answer = await client.call(method, params)
                 except ClientGone:
                     if method.startswith("terminal/") and method != "terminal/create":
-                        raise RequestError(NOT_FOUND, "the terminal went with its editor") from None
+                        raise RequestError(
+                            NOT_FOUND_CODE, "the terminal went with its editor"
+                        ) from None
                     break
                 self._look(method, params, answer)
                 return answer

@@ -13,7 +13,7 @@ import trio
 from msgspec import Struct, to_builtins
 
 from .._acp.host import cut, parse, reported
-from .._acp.messages import NOT_FOUND
+from .._acp.messages import NOT_FOUND_CODE
 from .._acp.services import (
     CreateTerminalRequest,
     ExitStatus,
@@ -192,7 +192,7 @@ class OwnServices:
     async def _terminal(self, method: str, id: str) -> JsonObject:
         terminal = self._open.get(id)
         if terminal is None:
-            raise RequestError(NOT_FOUND, f"there is no terminal {id:.100}")
+            raise RequestError(NOT_FOUND_CODE, f"there is no terminal {id:.100}")
         match method:
             case "terminal/output":
                 await self._host.wait_read()

@@ -12,10 +12,10 @@ from typing import get_args
 import trio
 
 from .._version import __version__
-from .history import Store, state_folder
-from .server import Agent
+from .history import DemoStore, state_folder
+from .server import DemoAgent
 from .session import Model
-from .wire import Connection
+from .wire import DemoConnection
 
 
 async def _serve(model: Model) -> int:
@@ -35,8 +35,8 @@ async def _serve(model: Model) -> int:
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(obey, signals, nursery.cancel_scope)
-            store = Store(state_folder())
-            await Agent(Connection(stdin, stdout), store, model, __version__).serve()
+            store = DemoStore(state_folder())
+            await DemoAgent(DemoConnection(stdin, stdout), store, model, __version__).serve()
             nursery.cancel_scope.cancel(reason="the client is gone")
     return status
 

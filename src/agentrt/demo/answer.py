@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from . import commands, jobs, words
-from .files import Refused, size
-from .turn import StopReason, Turn
+from .files import FileRefused, size
+from .turn import DemoTurn, StopReason
 from .wire import JsonObject
 
-TITLE = 60
+MAX_TITLE_CHARS = 60
 
 
-async def answer(turn: Turn) -> StopReason:
+async def answer(turn: DemoTurn) -> StopReason:
     """Do the work that the prompt requests. Raises `RpcError` if the answer is an error."""
     session = turn.session
     for block in turn.prompt:
         session.record({"sessionUpdate": "user_message_chunk", "content": block})
     session.save()  # from here on the prompt is stored, even if this process dies
     if session.info.title is None and turn.text:
-        session.set_title(turn.text.splitlines()[0][:TITLE])
+        session.set_title(turn.text.splitlines()[0][:MAX_TITLE_CHARS])
     attached = [_describe(block) for block in turn.prompt if block["type"] != "text"]
     try:
         if attached:
@@ -26,7 +26,7 @@ async def answer(turn: Turn) -> StopReason:
             return await commands.run(turn, turn.text)
         if turn.text or not attached:
             await jobs.do(turn, words.understand(turn.text))
-    except Refused as refused:
+    except FileRefused as refused:
         await turn.say(str(refused))
     return "end_turn"
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import trio
 
-PARTING = 1.0
+CHILD_EXIT_TIMEOUT_S = 1.0
 """Seconds for a child to exit by itself after its standard input is closed."""
-REAP = 2.0
+REAP_TIMEOUT_S = 2.0
 """Seconds after SIGKILL; only a process stuck in the kernel needs longer."""
-OUTPUT = 32 * 1024
+CHILD_OUTPUT_BYTES = 32 * 1024
 """Bytes of output that are kept: the end of the output shows the result."""
-TICK = 0.2
+OUTPUT_POLL_S = 0.2
 """Seconds between two checks of a running command's output."""
 
 
@@ -49,15 +49,15 @@ async def child(
     try:
         yield process
     finally:
-        with trio.move_on_after(PARTING + REAP, shield=True):
+        with trio.move_on_after(CHILD_EXIT_TIMEOUT_S + REAP_TIMEOUT_S, shield=True):
             if process.stdin is not None:
                 await process.stdin.aclose()
-                with trio.move_on_after(PARTING):
+                with trio.move_on_after(CHILD_EXIT_TIMEOUT_S):
                     await gone(process)
             end(process)
             await process.wait()
         if process.stdout is not None:
-            with trio.move_on_after(REAP, shield=True):
+            with trio.move_on_after(REAP_TIMEOUT_S, shield=True):
                 await process.stdout.aclose()
 
 
@@ -78,25 +78,26 @@ def end(process: trio.Process) -> None:
 async def shell(command: str, *, cwd: Path, show: Callable[[str], None]) -> tuple[int, str]:
     """Run a command line. Returns its exit status (negative: the signal) and the end of its output.
 
-    `show` gets the output so far, at most every `TICK` seconds. Cancelling kills the whole group.
+    `show` gets the output so far, at most every `OUTPUT_POLL_S` seconds. Cancelling kills the whole
+    group.
     """
     output = bytearray()
 
     def text() -> str:
-        lost = "… the beginning is not shown …\n" if len(output) > OUTPUT else ""
-        return lost + output[-OUTPUT:].decode(errors="replace")
+        lost = "… the beginning is not shown …\n" if len(output) > CHILD_OUTPUT_BYTES else ""
+        return lost + output[-CHILD_OUTPUT_BYTES:].decode(errors="replace")
 
     async def read(stdout: trio.abc.ReceiveStream) -> None:
-        shown, unseen = -TICK, False
+        shown, unseen = -OUTPUT_POLL_S, False
         while True:
             data = None
-            with trio.move_on_after(TICK if unseen else math.inf):
+            with trio.move_on_after(OUTPUT_POLL_S if unseen else math.inf):
                 data = await stdout.receive_some()
             if data == b"":
                 return
             output.extend(data or b"")
-            del output[: -2 * OUTPUT]
-            unseen = trio.current_time() < shown + TICK
+            del output[: -2 * CHILD_OUTPUT_BYTES]
+            unseen = trio.current_time() < shown + OUTPUT_POLL_S
             if not unseen:
                 shown = trio.current_time()
                 show(text())

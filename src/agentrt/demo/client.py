@@ -5,16 +5,16 @@ from __future__ import annotations
 import msgspec
 import trio
 
-from .command import Command
-from .files import Refused
+from .command import DemoCommand
+from .files import FileRefused
 from .mcp import as_tool_content, connect
 from .session import new_id
-from .turn import Turn, fenced, text_content
-from .wire import JsonObject, RpcError
+from .turn import DemoTurn, fenced, text_content
+from .wire import DemoRpcError, JsonObject
 
-PARTING = 2.0
+TERMINAL_RELEASE_TIMEOUT_S = 2.0
 """Seconds for a client to kill and release a terminal of a cancelled turn."""
-OUTPUT = 32 * 1024
+TERMINAL_OUTPUT_BYTES = 32 * 1024
 
 FORM: JsonObject = {
     "type": "object",
@@ -34,30 +34,30 @@ FORM: JsonObject = {
 }
 
 
-async def read(turn: Turn, argument: str) -> None:
+async def read(turn: DemoTurn, argument: str) -> None:
     """Show a file that the client reads."""
     if not turn.session.offers.read_file:
-        raise Refused("Your client does not offer its files; `read FILE` reads them by myself.")
+        raise FileRefused("Your client does not offer its files; `read FILE` reads them by myself.")
     path = str(turn.session.folder.resolve(argument or "README.md"))
     title = f"Read {argument} through the client"
     with turn.tool(title, "read", locations=[{"path": path}]) as call:
         call.update(status="in_progress")
         try:
             answer = await turn.ask("fs/read_text_file", {"path": path, "line": 1, "limit": 100})
-        except RpcError as error:
-            raise Refused(f"The client did not give me the file: {error}") from error
+        except DemoRpcError as error:
+            raise FileRefused(f"The client did not give me the file: {error}") from error
         text = fenced(str(answer.get("content", "")))
         call.add(text)
     await turn.say(f"The client gave me:\n\n{text}")
 
 
-async def write(turn: Turn, argument: str) -> None:
+async def write(turn: DemoTurn, argument: str) -> None:
     """Write a file through the client."""
     if not turn.session.offers.write_file:
-        raise Refused("Your client does not offer to write files.")
+        raise FileRefused("Your client does not offer to write files.")
     name, _, text = argument.partition(" ")
     if not text:
-        raise Refused("Say which file and what: `/write FILE TEXT`.")
+        raise FileRefused("Say which file and what: `/write FILE TEXT`.")
     path = str(turn.session.folder.resolve(name))
     diff = {"type": "diff", "path": path, "newText": text + "\n"}
     title = f"Write {name} through the client"
@@ -65,21 +65,21 @@ async def write(turn: Turn, argument: str) -> None:
         await turn.permit(call)
         try:
             await turn.ask("fs/write_text_file", {"path": path, "content": text + "\n"})
-        except RpcError as error:
-            raise Refused(f"The client did not write the file: {error}") from error
+        except DemoRpcError as error:
+            raise FileRefused(f"The client did not write the file: {error}") from error
     await turn.say(f"The client wrote `{name}`.")
 
 
-async def run(turn: Turn, argument: str) -> None:
+async def run(turn: DemoTurn, argument: str) -> None:
     """Run a command in a terminal of the client, after permission."""
     if not turn.session.offers.terminal:
-        raise Refused("Your client does not offer terminals; `run COMMAND` runs it by myself.")
+        raise FileRefused("Your client does not offer terminals; `run COMMAND` runs it by myself.")
     if not argument:
-        raise Refused("Say what to run: `/run COMMAND`.")
+        raise FileRefused("Say what to run: `/run COMMAND`.")
     await turn.say(await in_terminal(turn, argument))
 
 
-async def in_terminal(turn: Turn, command: str) -> str:
+async def in_terminal(turn: DemoTurn, command: str) -> str:
     """Run a command line in a terminal of the client. Returns its result in Markdown."""
     cwd = str(turn.session.folder.cwd)
     raw = {"command": command, "cwd": cwd}
@@ -87,21 +87,23 @@ async def in_terminal(turn: Turn, command: str) -> str:
         await turn.permit(call)
         start = {"command": "/bin/sh", "args": ["-c", command], "cwd": cwd}
         try:
-            made = await turn.ask("terminal/create", {**start, "outputByteLimit": OUTPUT})
+            made = await turn.ask(
+                "terminal/create", {**start, "outputByteLimit": TERMINAL_OUTPUT_BYTES}
+            )
             terminal = {"terminalId": str(made.get("terminalId"))}
             try:
                 call.update(content=[{"type": "terminal", **terminal}])
                 ended = await turn.ask("terminal/wait_for_exit", terminal)
                 output = str((await turn.ask("terminal/output", terminal)).get("output", ""))
             except trio.Cancelled:
-                with trio.move_on_after(PARTING, shield=True):
+                with trio.move_on_after(TERMINAL_RELEASE_TIMEOUT_S, shield=True):
                     await _leave(turn, "terminal/kill", terminal)
                 raise
             finally:
-                with trio.move_on_after(PARTING, shield=True):
+                with trio.move_on_after(TERMINAL_RELEASE_TIMEOUT_S, shield=True):
                     await _leave(turn, "terminal/release", terminal)
-        except RpcError as error:
-            raise Refused(f"The client did not run it: {error}") from error
+        except DemoRpcError as error:
+            raise FileRefused(f"The client did not run it: {error}") from error
         status = "completed" if ended.get("exitCode") == 0 else "failed"
         # A later client has no such terminal, so it gets the terminal's contents.
         call.lasting = {"content": [text_content(fenced(output, "console"))]}
@@ -110,19 +112,19 @@ async def in_terminal(turn: Turn, command: str) -> str:
     return f"It ended with {f'status {how}' if how is not None else ended.get('signal')}."
 
 
-async def _leave(turn: Turn, method: str, terminal: JsonObject) -> None:
+async def _leave(turn: DemoTurn, method: str, terminal: JsonObject) -> None:
     try:
         await turn.ask(method, terminal)
-    except RpcError:
+    except DemoRpcError:
         pass  # the client has cleaned up itself
 
 
-async def form(turn: Turn, argument: str) -> None:
+async def form(turn: DemoTurn, argument: str) -> None:
     """Ask the user a question, with a form or a page."""
     offers = turn.session.offers
     by_url = argument == "url"
     if not (offers.url if by_url else offers.form):
-        raise Refused("Your client does not offer that kind of question.")
+        raise FileRefused("Your client does not offer that kind of question.")
     elicitation = f"elicitation_{new_id()}"
     if by_url:
         url = f"https://example.com/demo?elicitation={elicitation}"
@@ -133,8 +135,8 @@ async def form(turn: Turn, argument: str) -> None:
         message = "Which weather would you like to see? (I cannot really know it.)"
     try:
         answer = await turn.ask("elicitation/create", {"message": message, **asked})
-    except RpcError as error:
-        raise Refused(f"The client did not ask: {error}") from error
+    except DemoRpcError as error:
+        raise FileRefused(f"The client did not ask: {error}") from error
     if by_url:
         done = {"elicitationId": elicitation}
         turn.session.connection.notify("elicitation/complete", done)
@@ -142,15 +144,15 @@ async def form(turn: Turn, argument: str) -> None:
     await turn.say(f"The answer is “{answer.get('action')}”:\n\n{fenced(content, 'json')}")
 
 
-async def tool(turn: Turn, argument: str) -> None:
+async def tool(turn: DemoTurn, argument: str) -> None:
     """Call a tool of the client's MCP servers, or list them."""
     if not turn.session.servers:
-        raise Refused("Your client listed no MCP server on standard streams for this session.")
+        raise FileRefused("Your client listed no MCP server on standard streams for this session.")
     name, _, text = argument.partition(" ")
     try:
         arguments = msgspec.json.decode(text or "{}", type=JsonObject)
     except msgspec.DecodeError as error:
-        raise Refused(f"The arguments are not a JSON object: {error}") from error
+        raise FileRefused(f"The arguments are not a JSON object: {error}") from error
     found: list[str] = []
     for server in turn.session.servers:
         async with connect(server, turn.session.folder.cwd) as client:
@@ -168,14 +170,14 @@ async def tool(turn: Turn, argument: str) -> None:
                 f"- `{tool.name}` ({server.name}): {tool.description}" for tool in client.tools
             ]
     if name:
-        raise Refused(f"There is no tool `{name}`. There are:\n\n" + "\n".join(found))
+        raise FileRefused(f"There is no tool `{name}`. There are:\n\n" + "\n".join(found))
     await turn.say("Tools of your client:\n\n" + "\n".join(found))
 
 
 COMMANDS = (
-    Command("read", "reads a file through the client", read, "FILE"),
-    Command("write", "writes a file through the client", write, "FILE TEXT"),
-    Command("run", "runs a command in a terminal of the client", run, "COMMAND"),
-    Command("form", "asks with a form, or by a web page", form, "url, or nothing"),
-    Command("tool", "lists or calls tools of the client's MCP servers", tool, "NAME {json}"),
+    DemoCommand("read", "reads a file through the client", read, "FILE"),
+    DemoCommand("write", "writes a file through the client", write, "FILE TEXT"),
+    DemoCommand("run", "runs a command in a terminal of the client", run, "COMMAND"),
+    DemoCommand("form", "asks with a form, or by a web page", form, "url, or nothing"),
+    DemoCommand("tool", "lists or calls tools of the client's MCP servers", tool, "NAME {json}"),
 )

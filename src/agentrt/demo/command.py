@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from .turn import StopReason, Turn
+from .turn import DemoTurn, StopReason
 
 
-class Command(Struct, frozen=True):
+class DemoCommand(Struct, frozen=True):
     """A `/command`. `run` gets the turn and the text after the name; None ends the turn
     normally."""
 
     name: str
     description: str
-    run: Callable[[Turn, str], Awaitable[StopReason | None]]
+    run: Callable[[DemoTurn, str], Awaitable[StopReason | None]]
     hint: str = ""
     """The argument that may follow the name."""
 

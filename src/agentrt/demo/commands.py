@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from . import client, faults, shows
-from .command import Command
-from .files import Refused
+from .command import DemoCommand
+from .files import FileRefused
 from .jobs import say_what_i_can
-from .turn import StopReason, Turn
+from .turn import DemoTurn, StopReason
 from .wire import JsonObject
 
 
-async def help(turn: Turn, argument: str) -> None:
+async def help(turn: DemoTurn, argument: str) -> None:
     """List the understood sentences and all commands."""
     await say_what_i_can(turn)
     rows = [
@@ -23,7 +23,7 @@ async def help(turn: Turn, argument: str) -> None:
 COMMANDS = {
     command.name: command
     for command in (
-        Command("help", "what I understand and can show", help),
+        DemoCommand("help", "what I understand and can show", help),
         *shows.COMMANDS,
         *client.COMMANDS,
         *faults.COMMANDS,
@@ -44,10 +44,10 @@ def available() -> JsonObject:
     return {"sessionUpdate": "available_commands_update", "availableCommands": listed}
 
 
-async def run(turn: Turn, text: str) -> StopReason:
-    """Run `/name argument`. Raises `Refused` for an unknown name."""
+async def run(turn: DemoTurn, text: str) -> StopReason:
+    """Run `/name argument`. Raises `FileRefused` for an unknown name."""
     name, _, argument = text.removeprefix("/").partition(" ")
     command = COMMANDS.get(name)
     if command is None:
-        raise Refused(f"I have no command `/{name}`; `/help` lists those I have.")
+        raise FileRefused(f"I have no command `/{name}`; `/help` lists those I have.")
     return await command.run(turn, argument.strip()) or "end_turn"

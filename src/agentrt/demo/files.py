@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-FILE = 1024 * 1024
+MAX_FILE_BYTES = 1024 * 1024
 """Size in bytes of the largest file that is read, edited or searched."""
-LISTED = 200
+MAX_LISTED_ENTRIES = 200
 """Entries of a folder that are shown."""
 
 
-class Refused(Exception):
+class FileRefused(Exception):
     """The work cannot be done; the message gives the reason in a sentence."""
 
 
@@ -29,7 +29,7 @@ def shown(name: str | os.PathLike[str]) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-class Folder:
+class DemoFolder:
     """The working directory, and further folders that the client allowed."""
 
     def __init__(self, cwd: Path, further: Sequence[Path] = ()) -> None:
@@ -37,13 +37,13 @@ class Folder:
         self._roots = (self.cwd, *(path.resolve() for path in further))
 
     def resolve(self, name: str) -> Path:
-        """Return the real path of `name`. Raises `Refused` if it is outside the folders."""
+        """Return the real path of `name`. Raises `FileRefused` if it is outside the folders."""
         try:
             path = (self.cwd / os.path.expanduser(name)).resolve()
         except (OSError, RuntimeError, ValueError):
-            raise Refused(f"`{name}` is not a path I can follow.") from None
+            raise FileRefused(f"`{name}` is not a path I can follow.") from None
         if not any(path.is_relative_to(root) for root in self._roots):
-            raise Refused(f"`{name}` is outside the folder this session works in.")
+            raise FileRefused(f"`{name}` is outside the folder this session works in.")
         return path
 
     def relative(self, path: Path) -> str:
@@ -52,37 +52,39 @@ class Folder:
 
 
 def read_bytes(path: Path, name: str) -> bytes:
-    """Return a file's contents. Raises `Refused` if it cannot be read or is too large."""
+    """Return a file's contents. Raises `FileRefused` if it cannot be read or is too large."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise Refused(f"There is no file `{name}` here.") from None
+        raise FileRefused(f"There is no file `{name}` here.") from None
     except OSError as error:
-        raise Refused(f"I cannot open `{name}`: {error.strerror}.") from None
+        raise FileRefused(f"I cannot open `{name}`: {error.strerror}.") from None
     mode = os.fstat(fd).st_mode
     if not stat.S_ISREG(mode):
         os.close(fd)
         folder = f"a folder; `list {name}` shows what is in it"
-        raise Refused(f"`{name}` is {folder if stat.S_ISDIR(mode) else 'not an ordinary file'}.")
+        raise FileRefused(
+            f"`{name}` is {folder if stat.S_ISDIR(mode) else 'not an ordinary file'}."
+        )
     with open(fd, "rb") as file:
-        data = file.read(FILE + 1)
-    if len(data) > FILE:
-        raise Refused(f"`{name}` is larger than the {FILE // 1024} KiB I read.")
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise FileRefused(f"`{name}` is larger than the {MAX_FILE_BYTES // 1024} KiB I read.")
     return data
 
 
 def read_text(path: Path, name: str) -> str:
-    """Return a text file's contents. Raises `Refused` if it cannot be read."""
+    """Return a text file's contents. Raises `FileRefused` if it cannot be read."""
     try:
         return read_bytes(path, name).decode()
     except UnicodeDecodeError:
-        raise Refused(f"`{name}` is not UTF-8 text.") from None
+        raise FileRefused(f"`{name}` is not UTF-8 text.") from None
 
 
 def write_text(path: Path, name: str, before: str | None, after: str) -> None:
     """Replace `before` (None: a new file) with `after`, completely or not at all."""
     if before is not None and read_text(path, name) != before:
-        raise Refused(f"`{name}` was changed in the meantime; I left it alone.")
+        raise FileRefused(f"`{name}` was changed in the meantime; I left it alone.")
     fresh = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
     try:
         if before is None:
@@ -96,7 +98,7 @@ def write_text(path: Path, name: str, before: str | None, after: str) -> None:
             fresh.chmod(stat.S_IMODE(path.stat().st_mode))
             fresh.replace(path)
     except OSError as error:
-        raise Refused(f"I cannot write `{name}`: {error.strerror}.") from None
+        raise FileRefused(f"I cannot write `{name}`: {error.strerror}.") from None
     finally:
         with suppress(OSError):
             fresh.unlink()
@@ -108,16 +110,16 @@ def list_folder(path: Path, name: str) -> str:
         with os.scandir(path) as scan:
             entries = sorted(scan, key=lambda entry: (not entry.is_dir(), entry.name.lower()))
     except NotADirectoryError:
-        raise Refused(f"`{name}` is a file; `read {name}` shows it.") from None
+        raise FileRefused(f"`{name}` is a file; `read {name}` shows it.") from None
     except FileNotFoundError:
-        raise Refused(f"There is no folder `{name}` here.") from None
+        raise FileRefused(f"There is no folder `{name}` here.") from None
     except OSError as error:
-        raise Refused(f"I cannot list `{name}`: {error.strerror}.") from None
+        raise FileRefused(f"I cannot list `{name}`: {error.strerror}.") from None
     if not entries:
         return f"`{name}` is empty."
-    rows = [_row(entry) for entry in entries[:LISTED]]
-    if len(entries) > LISTED:
-        rows.append(f"\n… and {len(entries) - LISTED} more.")
+    rows = [_row(entry) for entry in entries[:MAX_LISTED_ENTRIES]]
+    if len(entries) > MAX_LISTED_ENTRIES:
+        rows.append(f"\n… and {len(entries) - MAX_LISTED_ENTRIES} more.")
     return "\n".join(rows)
 
 

@@ -19,17 +19,17 @@ from msgspec import Struct
 from .._home import home_folder
 from .wire import JsonObject
 
-SESSIONS = 100
+MAX_STORED_SESSIONS = 100
 """Maximum number of stored conversations; the longest unused are removed first."""
-SIZE = 1024 * 1024
+MAX_STORED_BYTES = 1024 * 1024
 """Maximum bytes of updates stored for one conversation; the older half is removed first."""
 
-PIECE = 16 * 1024
+PIECE_CHARS = 16 * 1024
 """Characters of one text that are collected before they are written."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class Info(Struct, rename="camel", kw_only=True):
+class StoredInfo(Struct, rename="camel", kw_only=True):
     """The answer of `session/list` about one session; also the content of its `.json` file."""
 
     session_id: str
@@ -50,7 +50,7 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-class Store:
+class DemoStore:
     """The folder of all saved sessions."""
 
     def __init__(self, folder: Path) -> None:
@@ -66,7 +66,7 @@ class Store:
             self._broken = True
             print(f"agentrt demo: sessions are not being saved: {error}", file=sys.stderr)
 
-    def save(self, info: Info) -> None:
+    def save(self, info: StoredInfo) -> None:
         """Write the session's `.json`, completely or not at all."""
         path = self._path(info.session_id, ".json")
         if path is None or self._broken:
@@ -88,16 +88,16 @@ class Store:
             with path.open("ab") as file:
                 file.write(msgspec.json.encode(update) + b"\n")
                 size = file.tell()
-            if size > SIZE:
+            if size > MAX_STORED_BYTES:
                 _halve(path)
         except OSError as error:
             self._give_up(error)
 
-    def info(self, session_id: str) -> Info | None:
+    def info(self, session_id: str) -> StoredInfo | None:
         """Return the session's saved description; None if there is none."""
         path = self._path(session_id, ".json")
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Info) if path else None
+            return msgspec.json.decode(path.read_bytes(), type=StoredInfo) if path else None
         except (OSError, msgspec.DecodeError):
             return None
 
@@ -116,7 +116,7 @@ class Store:
                 continue  # half a line: the process was killed while writing
         return found
 
-    def list(self) -> list[Info]:
+    def list(self) -> list[StoredInfo]:
         """Return all saved sessions, the last used one first."""
         names = [path.stem for path in self._folder.glob("*.json")]
         found = [info for name in names if (info := self.info(name)) is not None]
@@ -124,7 +124,7 @@ class Store:
 
     def forget_old(self) -> None:
         """Enforce the limit on the number of sessions."""
-        for info in self.list()[SESSIONS:]:
+        for info in self.list()[MAX_STORED_SESSIONS:]:
             self.delete(info.session_id)
 
     def delete(self, session_id: str) -> None:
@@ -158,11 +158,11 @@ def up_to(updates: list[JsonObject], message: str) -> list[JsonObject]:
     return updates[: last + 1]
 
 
-class Recorder:
+class DemoRecorder:
     """Stores the updates of one session: pieces of a text joined, a tool call in its final
     state."""
 
-    def __init__(self, store: Store, session_id: str) -> None:
+    def __init__(self, store: DemoStore, session_id: str) -> None:
         self._store = store
         self._session_id = session_id
         self._open: JsonObject | None = None
@@ -181,7 +181,7 @@ class Recorder:
             self._open = {**update, "content": {"type": "text", "text": ""}}
         text = self._open["content"]["text"] + content["text"]
         self._open["content"]["text"] = text
-        if len(text) > PIECE:
+        if len(text) > PIECE_CHARS:
             self.flush()
 
     def flush(self) -> None:

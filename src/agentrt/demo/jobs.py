@@ -11,13 +11,13 @@ import trio
 
 from . import words
 from .child import shell
-from .files import Refused, list_folder, read_bytes, read_text, shown, size, write_text
+from .files import FileRefused, list_folder, read_bytes, read_text, shown, size, write_text
 from .search import as_markdown, search
-from .turn import Turn, fenced, text_content
+from .turn import DemoTurn, fenced, text_content
 from .wire import JsonObject
 
-SHOWN_LINES = 400
-RUN = 600.0
+MAX_SHOWN_LINES = 400
+COMMAND_TIMEOUT_S = 600.0
 """Maximum seconds of a command."""
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif"}
 
@@ -31,30 +31,30 @@ UNDERSTOOD = """\
 """
 
 
-async def do(turn: Turn, job: words.Job) -> None:
-    """Do the work that a sentence requests. Raises `Refused` if it cannot be done."""
+async def do(turn: DemoTurn, job: words.Job) -> None:
+    """Do the work that a sentence requests. Raises `FileRefused` if it cannot be done."""
     match job:
-        case words.Help():
+        case words.HelpRequest():
             await say_what_i_can(turn)
-        case words.List(path):
+        case words.ListRequest(path):
             await list_files(turn, path)
-        case words.Read(path, first, last):
+        case words.ReadRequest(path, first, last):
             await read(turn, path, first, last)
-        case words.Search(text, path):
+        case words.SearchRequest(text, path):
             await look_for(turn, text, path)
-        case words.Replace(path, old, new):
+        case words.ReplaceRequest(path, old, new):
             await replace(turn, path, old, new)
-        case words.Create(path, text):
+        case words.CreateRequest(path, text):
             await create(turn, path, text)
-        case words.Run(command):
+        case words.RunRequest(command):
             await run(turn, command)
-        case words.Unclear(names):
+        case words.UnclearRequest(names):
             await help_out(turn, names)
         case _:
             assert_never(job)
 
 
-async def say_what_i_can(turn: Turn) -> None:
+async def say_what_i_can(turn: DemoTurn) -> None:
     """Introduce the agent and list the sentences that it understands."""
     await turn.say(
         "I am agentrt's built-in demo agent. I have no model, so I do not think or chat; I follow "
@@ -65,7 +65,7 @@ async def say_what_i_can(turn: Turn) -> None:
     )
 
 
-async def help_out(turn: Turn, names: tuple[str, ...]) -> None:
+async def help_out(turn: DemoTurn, names: tuple[str, ...]) -> None:
     """Answer a prompt that was not understood: list related files and possible requests."""
     await turn.think("This is none of the sentences that I understand.")
     await turn.say(
@@ -77,7 +77,7 @@ async def help_out(turn: Turn, names: tuple[str, ...]) -> None:
     await turn.say(f"\n\nWhat I understand:\n\n{UNDERSTOOD}\n`/help` lists what I can show you.")
 
 
-async def list_files(turn: Turn, name: str) -> None:
+async def list_files(turn: DemoTurn, name: str) -> None:
     """List a folder."""
     path = turn.session.folder.resolve(name)
     await turn.think(f"They want to see a folder: {name}.")
@@ -88,7 +88,7 @@ async def list_files(turn: Turn, name: str) -> None:
     await turn.say(f"In `{name}`:\n\n{listed}" if name != "." else f"In this folder:\n\n{listed}")
 
 
-async def read(turn: Turn, name: str, first: int, last: int | None) -> None:
+async def read(turn: DemoTurn, name: str, first: int, last: int | None) -> None:
     """Show a file, or some of its lines."""
     path = turn.session.folder.resolve(name)
     await turn.think(f"They want to read a file: {name}.")
@@ -99,15 +99,15 @@ async def read(turn: Turn, name: str, first: int, last: int | None) -> None:
         call.update(status="in_progress")
         lines = (await trio.to_thread.run_sync(read_text, path, name)).splitlines()
         if first > max(1, len(lines)):
-            raise Refused(f"`{name}` has only {len(lines)} lines.")
-        chosen = lines[first - 1 : min(last or len(lines), first - 1 + SHOWN_LINES)]
+            raise FileRefused(f"`{name}` has only {len(lines)} lines.")
+        chosen = lines[first - 1 : min(last or len(lines), first - 1 + MAX_SHOWN_LINES)]
         text = fenced("\n".join(chosen), path.suffix.removeprefix("."))
         call.add(text)
     which = f"Lines {first} to {first - 1 + len(chosen)} of {len(lines)}"
     await turn.say(f"{which} in `{name}`:\n\n{text}" if lines else f"`{name}` is empty.")
 
 
-async def _show_image(turn: Turn, path: Path, name: str, mime: str) -> None:
+async def _show_image(turn: DemoTurn, path: Path, name: str, mime: str) -> None:
     with turn.tool(f"Read {name}", "read", **_at(path), rawInput={"path": name}) as call:
         call.update(status="in_progress")
         data = await trio.to_thread.run_sync(read_bytes, path, name)
@@ -117,7 +117,7 @@ async def _show_image(turn: Turn, path: Path, name: str, mime: str) -> None:
     await turn.show(image)
 
 
-async def look_for(turn: Turn, text: str, name: str) -> None:
+async def look_for(turn: DemoTurn, text: str, name: str) -> None:
     """Search for a text in files."""
     folder = turn.session.folder
     path = folder.resolve(name)
@@ -134,31 +134,31 @@ async def look_for(turn: Turn, text: str, name: str) -> None:
     await turn.say(listed)
 
 
-async def replace(turn: Turn, name: str, old: str, new: str) -> None:
+async def replace(turn: DemoTurn, name: str, old: str, new: str) -> None:
     """Replace a text in a file, after permission."""
     path = turn.session.folder.resolve(name)
     await turn.think(f"They want to change a file: {name}.")
     before = await trio.to_thread.run_sync(read_text, path, name)
     count = before.count(old)
     if count == 0:
-        raise Refused(f"`{old}` does not occur in `{name}`.")
+        raise FileRefused(f"`{old}` does not occur in `{name}`.")
     after = before.replace(old, new)
     await _write(turn, f"Edit {name}", path, name, before, after)
     await turn.say(f"I replaced {count} {'place' if count == 1 else 'places'} in `{name}`.")
 
 
-async def create(turn: Turn, name: str, text: str) -> None:
+async def create(turn: DemoTurn, name: str, text: str) -> None:
     """Create a file, after permission."""
     path = turn.session.folder.resolve(name)
     await turn.think(f"They want a new file: {name}.")
     if path.exists():
-        raise Refused(f"`{name}` exists already; `edit` changes it.")
+        raise FileRefused(f"`{name}` exists already; `edit` changes it.")
     await _write(turn, f"Create {name}", path, name, None, text.removesuffix("\n") + "\n")
     await turn.say(f"I created `{name}`.")
 
 
 async def _write(
-    turn: Turn, title: str, path: Path, name: str, before: str | None, after: str
+    turn: DemoTurn, title: str, path: Path, name: str, before: str | None, after: str
 ) -> None:
     diff = {"type": "diff", "path": shown(path), "oldText": before, "newText": after}
     with turn.tool(title, "edit", **_at(path), content=[diff], rawInput={"path": name}) as call:
@@ -166,7 +166,7 @@ async def _write(
         await trio.to_thread.run_sync(write_text, path, name, before, after)
 
 
-async def run(turn: Turn, command: str) -> None:
+async def run(turn: DemoTurn, command: str) -> None:
     """Run a command, after permission."""
     await turn.think(f"They want to run a command: {command}.")
     cwd = turn.session.folder.cwd
@@ -178,10 +178,10 @@ async def run(turn: Turn, command: str) -> None:
             call.update(content=[text_content(fenced(output, "console"))])
 
         status, output = None, ""
-        with trio.move_on_after(RUN):
+        with trio.move_on_after(COMMAND_TIMEOUT_S):
             status, output = await shell(command, cwd=cwd, show=show)
         if status is None:
-            raise Refused(f"I stopped the command after {RUN:.0f} s.")
+            raise FileRefused(f"I stopped the command after {COMMAND_TIMEOUT_S:.0f} s.")
         show(output)
         raw_output = {"exitCode": status, "output": output}
         call.update(status="completed" if status == 0 else "failed", rawOutput=raw_output)

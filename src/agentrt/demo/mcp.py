@@ -18,43 +18,43 @@ from msgspec import Struct
 from .._nesting import bare_errors
 from .._wire.jsonrpc import METHOD_NOT_FOUND, JsonRpcRequest
 from .child import child
-from .files import Refused
-from .wire import Connection, JsonObject, RpcError
+from .files import FileRefused
+from .wire import DemoConnection, DemoRpcError, JsonObject
 
-VERSION = "2025-06-18"
-START = 30.0
+MCP_VERSION = "2025-06-18"
+MCP_START_TIMEOUT_S = 30.0
 """Seconds for the server to list its tools after its start."""
 
 
-class Variable(Struct):
+class McpVariable(Struct):
     """An environment variable of a server."""
 
     name: str
     value: str
 
 
-class Server(Struct):
+class McpServerSpec(Struct):
     """An MCP server on standard streams, as `session/new` lists it."""
 
     name: str
     command: str
     args: list[str] = []
-    env: list[Variable] = []
+    env: list[McpVariable] = []
 
 
-class Tool(Struct, rename="camel"):
+class ListedMcpTool(Struct, rename="camel"):
     """A tool of a server."""
 
     name: str
     description: str = ""
 
 
-class Client:
+class McpClient:
     """A connection to one started server."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: DemoConnection) -> None:
         self._connection = connection
-        self.tools: list[Tool] = []
+        self.tools: list[ListedMcpTool] = []
 
     async def serve(self) -> None:
         """Answer the server's pings, and refuse all its other requests."""
@@ -70,13 +70,13 @@ class Client:
     async def initialize(self) -> None:
         """Complete the handshake and list the server's tools."""
         client = {"name": "agentrt-demo", "version": "1"}
-        params = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": client}
+        params = {"protocolVersion": MCP_VERSION, "capabilities": {}, "clientInfo": client}
         await self._connection.request("initialize", params)
         self._connection.notify("notifications/initialized", {})
         cursor: JsonObject = {}
         while True:
             page = await self._connection.request("tools/list", cursor)
-            self.tools += msgspec.convert(page.get("tools", []), list[Tool])
+            self.tools += msgspec.convert(page.get("tools", []), list[ListedMcpTool])
             if not page.get("nextCursor"):
                 return
             cursor = {"cursor": page["nextCursor"]}
@@ -87,26 +87,26 @@ class Client:
 
 
 @asynccontextmanager
-async def connect(server: Server, cwd: Path) -> AsyncIterator[Client]:
-    """Start the server and list its tools. Raises `Refused` if that fails."""
+async def connect(server: McpServerSpec, cwd: Path) -> AsyncIterator[McpClient]:
+    """Start the server and list its tools. Raises `FileRefused` if that fails."""
     env = {**os.environ, **{variable.name: variable.value for variable in server.env}}
     command = [server.command, *server.args]
     try:
         async with child(command, cwd=cwd, env=env, stdin=subprocess.PIPE) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            connection = Connection(process.stdout, process.stdin, "notifications/cancelled")
-            client = Client(connection)
+            connection = DemoConnection(process.stdout, process.stdin, "notifications/cancelled")
+            client = McpClient(connection)
             async with bare_errors(), trio.open_nursery() as nursery, connection.writing():
                 nursery.start_soon(client.serve)  # noqa: ASYNC113 - its input waits in the pipe
-                with trio.fail_after(START):
+                with trio.fail_after(MCP_START_TIMEOUT_S):
                     await client.initialize()
                 yield client
                 nursery.cancel_scope.cancel(reason="the call is over")
-    except RpcError as error:
-        raise Refused(f"The MCP server says: {error}") from error
+    except DemoRpcError as error:
+        raise FileRefused(f"The MCP server says: {error}") from error
     except (OSError, trio.TooSlowError, msgspec.ValidationError) as error:
-        raise Refused(f"The MCP server `{server.name}` does not work: {error}") from error
+        raise FileRefused(f"The MCP server `{server.name}` does not work: {error}") from error
 
 
 def as_tool_content(result: JsonObject) -> list[JsonObject]:

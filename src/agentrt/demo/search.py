@@ -10,14 +10,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from .._listing import FILES, walk
-from .files import FILE
+from .files import MAX_FILE_BYTES
 
-HITS = 100
-SHOWN = 200
+MAX_HITS = 100
+MAX_LINE_CHARS = 200
 """Characters of a line that are shown."""
 
 
-class Hit(Struct, frozen=True):
+class SearchHit(Struct, frozen=True):
     """One line that contains the text. If `line` is 0, the file's name contains it."""
 
     path: Path
@@ -25,15 +25,15 @@ class Hit(Struct, frozen=True):
     text: str
 
 
-class Matches(Struct):
+class SearchMatches(Struct):
     """The hits of a search. `complete` is false if it stopped at a limit."""
 
-    hits: list[Hit]
+    hits: list[SearchHit]
     files: int
     complete: bool
 
 
-def search(folder: Path, text: str, alive: Callable[[], None]) -> Matches:
+def search(folder: Path, text: str, alive: Callable[[], None]) -> SearchMatches:
     """Search for `text` below `folder`. Case matters only if `text` has upper-case letters.
 
     `alive` is called now and then and may raise to stop the search.
@@ -41,37 +41,39 @@ def search(folder: Path, text: str, alive: Callable[[], None]) -> Matches:
     flags = 0 if text != text.lower() else re.IGNORECASE
     in_name = re.compile(re.escape(text), flags)
     in_line = re.compile(re.escape(text.encode()), flags)
-    found = Matches([], 0, True)
+    found = SearchMatches([], 0, True)
     for path in [folder] if folder.is_file() else map(folder.joinpath, walk(folder, alive)):
-        if len(found.hits) >= HITS:
+        if len(found.hits) >= MAX_HITS:
             found.complete = False
             break
         found.files += 1
         if in_name.search(path.name):
-            found.hits.append(Hit(path, 0, ""))
-        found.hits += _hits(path, in_line, HITS - len(found.hits))
+            found.hits.append(SearchHit(path, 0, ""))
+        found.hits += _hits(path, in_line, MAX_HITS - len(found.hits))
     found.complete &= found.files < FILES
     return found
 
 
-def _hits(path: Path, pattern: re.Pattern[bytes], limit: int) -> list[Hit]:
+def _hits(path: Path, pattern: re.Pattern[bytes], limit: int) -> list[SearchHit]:
     try:
-        if os.path.getsize(path) > FILE:
+        if os.path.getsize(path) > MAX_FILE_BYTES:
             return []
         with open(path, "rb") as file:
-            data = file.read(FILE)
+            data = file.read(MAX_FILE_BYTES)
     except OSError:
         return []
     if b"\0" in data[:8192] or not pattern.search(data):
         return []
-    hits: list[Hit] = []
+    hits: list[SearchHit] = []
     for number, line in enumerate(data.splitlines(), 1):
         if len(hits) < limit and pattern.search(line):
-            hits.append(Hit(path, number, line.decode(errors="replace").strip()[:SHOWN]))
+            hits.append(
+                SearchHit(path, number, line.decode(errors="replace").strip()[:MAX_LINE_CHARS])
+            )
     return hits
 
 
-def as_markdown(found: Matches, text: str, relative: Callable[[Path], str]) -> str:
+def as_markdown(found: SearchMatches, text: str, relative: Callable[[Path], str]) -> str:
     """Return the hits as a list of `path:line: text`."""
     if not found.hits:
         return f"`{text}` does not occur in the {found.files} files I looked at."

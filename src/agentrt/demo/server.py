@@ -36,15 +36,15 @@ from .._wire.jsonrpc import (
 )
 from . import commands
 from .answer import answer
-from .history import Info, Store, now, up_to
-from .mcp import Server
-from .session import Model, Offers, Session, new_id
-from .turn import StopReason, Turn
-from .wire import REQUEST_CANCELLED, RESOURCE_NOT_FOUND, Connection, JsonObject, RpcError
+from .history import DemoStore, StoredInfo, now, up_to
+from .mcp import McpServerSpec
+from .session import ClientFeatures, DemoSession, Model, new_id
+from .turn import DemoTurn, StopReason
+from .wire import REQUEST_CANCELLED, RESOURCE_NOT_FOUND, DemoConnection, DemoRpcError, JsonObject
 
-VERSION = 1
+ACP_VERSION = 1
 """The supported version of the Agent Client Protocol."""
-PAGE = 50
+SESSIONS_PER_PAGE = 50
 """Sessions in one answer to `session/list`."""
 
 CAPABILITIES: JsonObject = {
@@ -62,14 +62,14 @@ CAPABILITIES: JsonObject = {
 }
 
 
-class Initialize(Struct, rename="camel"):
+class DemoInitializeParams(Struct, rename="camel"):
     """Parameters of `initialize`."""
 
     protocol_version: int
     client_capabilities: JsonObject | None = None
 
 
-class Open(Struct, rename="camel", kw_only=True):
+class OpenSessionParams(Struct, rename="camel", kw_only=True):
     """Parameters of `session/new`."""
 
     cwd: str
@@ -77,13 +77,13 @@ class Open(Struct, rename="camel", kw_only=True):
     additional_directories: list[str] | None = None
 
 
-class Reopen(Open, rename="camel", kw_only=True):
+class ReopenSessionParams(OpenSessionParams, rename="camel", kw_only=True):
     """Parameters of `session/load` and `session/resume`."""
 
     session_id: str
 
 
-class Fork(Reopen, rename="camel", kw_only=True):
+class ForkSessionParams(ReopenSessionParams, rename="camel", kw_only=True):
     """Parameters of `session/fork`."""
 
     meta: JsonObject | None = msgspec.field(default=None, name="_meta")
@@ -97,39 +97,39 @@ class Fork(Reopen, rename="camel", kw_only=True):
         return found if isinstance(found, str) else None
 
 
-class OfSession(Struct, rename="camel", kw_only=True):
+class SessionParams(Struct, rename="camel", kw_only=True):
     """Parameters of a request about a session."""
 
     session_id: str
 
 
-class Prompt(OfSession, rename="camel", kw_only=True):
+class PromptParams(SessionParams, rename="camel", kw_only=True):
     """Parameters of `session/prompt`."""
 
     prompt: list[JsonObject]
 
 
-class SetMode(OfSession, rename="camel", kw_only=True):
+class SetModeParams(SessionParams, rename="camel", kw_only=True):
     """Parameters of `session/set_mode`."""
 
     mode_id: str
 
 
-class SetOption(OfSession, rename="camel", kw_only=True):
+class SetOptionParams(SessionParams, rename="camel", kw_only=True):
     """Parameters of `session/set_config_option`."""
 
     config_id: str
     value: str | bool
 
 
-class Listing(Struct, rename="camel"):
+class ListSessionsParams(Struct, rename="camel"):
     """Parameters of `session/list`."""
 
     cwd: str | None = None
     cursor: str | None = None
 
 
-class CancelRequest(Struct, rename="camel"):
+class CancelRequestParams(Struct, rename="camel"):
     """Parameters of `$/cancel_request`."""
 
     request_id: Id
@@ -143,20 +143,22 @@ def read(params: Any, type: type[P]) -> P:
     try:
         return msgspec.convert({} if params is None else params, type)
     except msgspec.ValidationError as error:
-        raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
+        raise DemoRpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
 
 
-class Agent:
+class DemoAgent:
     """The agent of one client, for as long as the client is connected."""
 
-    def __init__(self, connection: Connection, store: Store, model: Model, version: str) -> None:
+    def __init__(
+        self, connection: DemoConnection, store: DemoStore, model: Model, version: str
+    ) -> None:
         self._connection = connection
         self._store = store
         self._model: Model = model
         self._about = {"name": "agentrt-demo", "title": "agentrt's demo agent", "version": version}
-        self._offers = Offers.of({})
-        self._sessions: dict[str, Session] = {}
-        self._turns: dict[str, Turn] = {}
+        self._offers = ClientFeatures.of({})
+        self._sessions: dict[str, DemoSession] = {}
+        self._turns: dict[str, DemoTurn] = {}
         """The running turn of each session that has one."""
         self._nursery: trio.Nursery
 
@@ -185,11 +187,11 @@ class Agent:
     def _notified(self, method: str, params: Any) -> None:
         match method:
             case "session/cancel":
-                turn = self._turns.get(read(params, OfSession).session_id)
+                turn = self._turns.get(read(params, SessionParams).session_id)
                 if turn is not None:  # otherwise the turn ended before the cancel arrived
                     turn.scope.cancel(reason="session/cancel")
             case "$/cancel_request":
-                id = read(params, CancelRequest).request_id
+                id = read(params, CancelRequestParams).request_id
                 for turn in self._turns.values():
                     if turn.request_id == id:
                         turn.withdrawn = True
@@ -199,56 +201,56 @@ class Agent:
         reply = self._connection.reply
         match method:
             case "initialize":
-                offered = read(params, Initialize).client_capabilities
-                self._offers = Offers.of(offered or {})
+                offered = read(params, DemoInitializeParams).client_capabilities
+                self._offers = ClientFeatures.of(offered or {})
                 reply(id, self._initialized())
             case "session/new":
-                await self._new(id, read(params, Open))
+                await self._new(id, read(params, OpenSessionParams))
             case "session/load":
-                await self._reopen(id, read(params, Reopen), replay=True)
+                await self._reopen(id, read(params, ReopenSessionParams), replay=True)
             case "session/resume":
-                await self._reopen(id, read(params, Reopen), replay=False)
+                await self._reopen(id, read(params, ReopenSessionParams), replay=False)
             case "session/fork":
-                await self._fork(id, read(params, Fork))
+                await self._fork(id, read(params, ForkSessionParams))
             case "session/list":
-                reply(id, self._list(read(params, Listing)))
+                reply(id, self._list(read(params, ListSessionsParams)))
             case "session/close":
-                session = self._session(read(params, OfSession))
+                session = self._session(read(params, SessionParams))
                 self._nursery.start_soon(self._end, id, session)
             case "session/delete":
-                await self._delete(id, read(params, OfSession).session_id)
+                await self._delete(id, read(params, SessionParams).session_id)
             case "session/set_mode":
-                setting = read(params, SetMode)
+                setting = read(params, SetModeParams)
                 session = self._session(setting)
                 session.set("mode", setting.mode_id)
                 session.send_options()
                 reply(id, {})
             case "session/set_config_option":
-                option = read(params, SetOption)
+                option = read(params, SetOptionParams)
                 session = self._session(option)
                 session.set(option.config_id, option.value)
                 if option.config_id == "mode":
                     session.send_mode()
                 reply(id, {"configOptions": session.options()})
             case "session/prompt":
-                self._prompt(id, read(params, Prompt))
+                self._prompt(id, read(params, PromptParams))
             case _:
-                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+                raise DemoRpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _initialized(self) -> JsonObject:
         about = {"agentCapabilities": CAPABILITIES, "agentInfo": self._about, "authMethods": []}
-        return {"protocolVersion": VERSION, **about, "_meta": {"agentrt": {"forkAt": True}}}
+        return {"protocolVersion": ACP_VERSION, **about, "_meta": {"agentrt": {"forkAt": True}}}
 
     # --- sessions
 
-    def _session(self, asked: OfSession) -> Session:
+    def _session(self, asked: SessionParams) -> DemoSession:
         session = self._sessions.get(asked.session_id)
         if session is None:
             raise _unknown(asked.session_id)
         return session
 
-    async def _new(self, id: Id, asked: Open) -> None:
-        info = Info(session_id=f"demo-{new_id()}", cwd=asked.cwd, updated_at=now())
+    async def _new(self, id: Id, asked: OpenSessionParams) -> None:
+        info = StoredInfo(session_id=f"demo-{new_id()}", cwd=asked.cwd, updated_at=now())
         session = await self._open(info, asked)
         self._store.save(info)
         self._store.forget_old()
@@ -256,12 +258,12 @@ class Agent:
         self._connection.reply(id, {"sessionId": info.session_id, **settings})
         session.send(commands.available())
 
-    async def _reopen(self, id: Id, asked: Reopen, *, replay: bool) -> None:
+    async def _reopen(self, id: Id, asked: ReopenSessionParams, *, replay: bool) -> None:
         info = self._store.info(asked.session_id)
         if info is None:
             raise _unknown(asked.session_id)
         if asked.session_id in self._turns:
-            raise RpcError(INVALID_REQUEST, "This session is busy with a prompt")
+            raise DemoRpcError(INVALID_REQUEST, "This session is busy with a prompt")
         if open := self._sessions.pop(asked.session_id, None):
             open.nursery.cancel_scope.cancel(reason="the session was opened again")
         info.cwd = asked.cwd
@@ -272,7 +274,7 @@ class Agent:
         self._connection.reply(id, settings)
         session.send(commands.available())
 
-    async def _fork(self, id: Id, asked: Fork) -> None:
+    async def _fork(self, id: Id, asked: ForkSessionParams) -> None:
         """Open a session that begins with a copy of another one's updates; its client shows
         them."""
         first = self._store.info(asked.session_id)
@@ -282,8 +284,8 @@ class Agent:
         if asked.message is not None:
             said = up_to(said, asked.message)
             if not said:
-                raise RpcError(INVALID_PARAMS, "Nothing of that id was said in this session")
-        info = Info(
+                raise DemoRpcError(INVALID_PARAMS, "Nothing of that id was said in this session")
+        info = StoredInfo(
             session_id=f"demo-{new_id()}", cwd=asked.cwd, title=first.title, updated_at=now()
         )
         session = await self._open(info, asked)
@@ -295,12 +297,12 @@ class Agent:
         self._connection.reply(id, {"sessionId": info.session_id, **settings})
         session.send(commands.available())
 
-    async def _open(self, info: Info, asked: Open) -> Session:
+    async def _open(self, info: StoredInfo, asked: OpenSessionParams) -> DemoSession:
         info.additional_directories = asked.additional_directories or []
         for folder in (info.cwd, *info.additional_directories):
             if not (os.path.isabs(folder) and await trio.Path(folder).is_dir()):
-                raise RpcError(INVALID_PARAMS, f"Not an absolute path of a folder: {folder}")
-        session = Session(
+                raise DemoRpcError(INVALID_PARAMS, f"Not an absolute path of a folder: {folder}")
+        session = DemoSession(
             self._connection,
             self._store,
             info,
@@ -312,15 +314,15 @@ class Agent:
         self._sessions[info.session_id] = session
         return session
 
-    def _list(self, asked: Listing) -> JsonObject:
+    def _list(self, asked: ListSessionsParams) -> JsonObject:
         found = [info for info in self._store.list() if asked.cwd in (None, info.cwd)]
         try:
             start = int(asked.cursor or 0)
         except ValueError:
-            raise RpcError(INVALID_PARAMS, "Not a cursor of mine") from None
-        listed: JsonObject = {"sessions": found[start : start + PAGE]}
-        if start + PAGE < len(found):
-            listed["nextCursor"] = str(start + PAGE)
+            raise DemoRpcError(INVALID_PARAMS, "Not a cursor of mine") from None
+        listed: JsonObject = {"sessions": found[start : start + SESSIONS_PER_PAGE]}
+        if start + SESSIONS_PER_PAGE < len(found):
+            listed["nextCursor"] = str(start + SESSIONS_PER_PAGE)
         return listed
 
     async def _delete(self, id: Id, session_id: str) -> None:
@@ -330,7 +332,7 @@ class Agent:
             self._store.delete(session_id)
             self._connection.reply(id, {})
 
-    async def _end(self, id: Id, session: Session, forget: bool = False) -> None:
+    async def _end(self, id: Id, session: DemoSession, forget: bool = False) -> None:
         """Stop a session's work, let its prompt be answered, then free it."""
         session_id = session.info.session_id
         if turn := self._turns.get(session_id):
@@ -344,21 +346,21 @@ class Agent:
 
     # --- prompts
 
-    def _prompt(self, id: Id, asked: Prompt) -> None:
+    def _prompt(self, id: Id, asked: PromptParams) -> None:
         session = self._session(asked)
         if asked.session_id in self._turns:
-            raise RpcError(INVALID_REQUEST, "This session is busy with a prompt")
+            raise DemoRpcError(INVALID_REQUEST, "This session is busy with a prompt")
         for block in asked.prompt:
             if not isinstance(block.get("text" if block.get("type") == "text" else "type"), str):
-                raise RpcError(INVALID_PARAMS, f"Not a content block: {block}")
+                raise DemoRpcError(INVALID_PARAMS, f"Not a content block: {block}")
         # Registered before its task runs: a cancel right after the prompt must find it.
-        turn = self._turns[asked.session_id] = Turn(session, id, asked.prompt)
+        turn = self._turns[asked.session_id] = DemoTurn(session, id, asked.prompt)
         session.nursery.start_soon(self._run, turn)
 
-    async def _run(self, turn: Turn) -> None:
+    async def _run(self, turn: DemoTurn) -> None:
         """Run a turn as a task. In every case the prompt gets exactly one answer."""
         stop: StopReason = "cancelled"
-        error: RpcError | None = None
+        error: DemoRpcError | None = None
         try:
             with turn.scope:
                 stop = await answer(turn)
@@ -369,7 +371,7 @@ class Agent:
             turn.session.save()
             turn.session.send_usage()
             if turn.withdrawn:
-                error = RpcError(REQUEST_CANCELLED, "Request cancelled")
+                error = DemoRpcError(REQUEST_CANCELLED, "Request cancelled")
             elif turn.scope.cancel_called:
                 stop, error = "cancelled", None
             if error is None:
@@ -379,22 +381,22 @@ class Agent:
             turn.ended.set()
 
 
-def _as_answer(error: Exception) -> RpcError:
+def _as_answer(error: Exception) -> DemoRpcError:
     """Convert an error to an answer. An unexpected one is also printed."""
-    if isinstance(error, RpcError):
+    if isinstance(error, DemoRpcError):
         return error
     traceback.print_exception(error, file=sys.stderr)
-    return RpcError(INTERNAL_ERROR, "Internal error", {"details": repr(error)})
+    return DemoRpcError(INTERNAL_ERROR, "Internal error", {"details": repr(error)})
 
 
-def _unknown(session_id: str) -> RpcError:
-    return RpcError(RESOURCE_NOT_FOUND, "Session not found", {"sessionId": session_id})
+def _unknown(session_id: str) -> DemoRpcError:
+    return DemoRpcError(RESOURCE_NOT_FOUND, "Session not found", {"sessionId": session_id})
 
 
-def _on_standard_streams(servers: list[JsonObject]) -> list[Server]:
+def _on_standard_streams(servers: list[JsonObject]) -> list[McpServerSpec]:
     """Return the MCP servers of the only supported kind, which every agent must support."""
     chosen = [server for server in servers if server.get("type", "stdio") == "stdio"]
     try:
-        return msgspec.convert(chosen, list[Server])
+        return msgspec.convert(chosen, list[McpServerSpec])
     except msgspec.ValidationError as error:
-        raise RpcError(INVALID_PARAMS, f"Invalid mcpServers: {error}") from None
+        raise DemoRpcError(INVALID_PARAMS, f"Invalid mcpServers: {error}") from None

@@ -10,15 +10,15 @@ import trio
 from msgspec import Struct
 
 from .._wire.jsonrpc import INVALID_PARAMS
-from .files import Folder
-from .history import Info, Recorder, Store, now
-from .mcp import Server
-from .wire import Connection, JsonObject, RpcError
+from .files import DemoFolder
+from .history import DemoRecorder, DemoStore, StoredInfo, now
+from .mcp import McpServerSpec
+from .wire import DemoConnection, DemoRpcError, JsonObject
 
 Mode: TypeAlias = Literal["ask", "auto", "plan"]
 Model: TypeAlias = Literal["steady", "instant"]
 
-CONTEXT = 200_000
+CONTEXT_TOKENS = 200_000
 """The size of the context window that a model would have."""
 CHARACTERS_PER_TOKEN = 4
 
@@ -38,7 +38,7 @@ def new_id() -> str:
     return os.urandom(6).hex()
 
 
-class Offers(Struct, frozen=True):
+class ClientFeatures(Struct, frozen=True):
     """The client's announced features, as far as this agent uses them."""
 
     read_file: bool
@@ -51,7 +51,7 @@ class Offers(Struct, frozen=True):
     url: bool
 
     @staticmethod
-    def of(capabilities: JsonObject) -> Offers:
+    def of(capabilities: JsonObject) -> ClientFeatures:
         """Read the client's capabilities from `initialize`."""
 
         def has(*path: str) -> bool:
@@ -60,7 +60,7 @@ class Offers(Struct, frozen=True):
                 value = value.get(key) if isinstance(value, dict) else None
             return value is True or isinstance(value, dict)
 
-        return Offers(
+        return ClientFeatures(
             read_file=has("fs", "readTextFile"),
             write_file=has("fs", "writeTextFile"),
             terminal=has("terminal"),
@@ -72,24 +72,26 @@ class Offers(Struct, frozen=True):
         )
 
 
-class Session:
+class DemoSession:
     """An open session. Its nursery runs the turn and any background work."""
 
     def __init__(
         self,
-        connection: Connection,
-        store: Store,
-        info: Info,
+        connection: DemoConnection,
+        store: DemoStore,
+        info: StoredInfo,
         *,
-        offers: Offers,
-        servers: list[Server],
+        offers: ClientFeatures,
+        servers: list[McpServerSpec],
         model: Model,
     ) -> None:
         self.connection = connection
         self.info = info
         self.offers = offers
         self.servers = servers
-        self.folder = Folder(Path(info.cwd), [Path(name) for name in info.additional_directories])
+        self.folder = DemoFolder(
+            Path(info.cwd), [Path(name) for name in info.additional_directories]
+        )
         self.mode: Mode = "ask"
         self.model: Model = model
         self.thoughts = True
@@ -99,7 +101,7 @@ class Session:
         self.cost = 0.0
         self.nursery: trio.Nursery
         self._store = store
-        self._recorder = Recorder(store, info.session_id)
+        self._recorder = DemoRecorder(store, info.session_id)
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Run the session's task, which ends when its nursery is cancelled."""
@@ -150,7 +152,9 @@ class Session:
         """Send the estimated number of tokens and the cost."""
         used = self.characters // CHARACTERS_PER_TOKEN
         cost = {"amount": self.cost, "currency": "USD"}
-        self.send({"sessionUpdate": "usage_update", "used": used, "size": CONTEXT, "cost": cost})
+        self.send(
+            {"sessionUpdate": "usage_update", "used": used, "size": CONTEXT_TOKENS, "cost": cost}
+        )
 
     # --- settings
 
@@ -171,7 +175,7 @@ class Session:
         return options
 
     def set(self, option: str, value: str | bool) -> None:
-        """Change a setting. Raises `RpcError` if there is no such setting or value."""
+        """Change a setting. Raises `DemoRpcError` if there is no such setting or value."""
         match option, value:
             case "mode", "ask" | "auto" | "plan":
                 self.mode = value
@@ -180,7 +184,7 @@ class Session:
             case "thoughts", bool():
                 self.thoughts = value
             case _:
-                raise RpcError(INVALID_PARAMS, f"Nothing that can be set: {option} = {value!r}")
+                raise DemoRpcError(INVALID_PARAMS, f"Nothing that can be set: {option} = {value!r}")
 
     def send_mode(self) -> None:
         """Tell the client the current mode."""

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import trio
 
 from .client import in_terminal
-from .command import Command, number
-from .files import Refused
+from .command import DemoCommand, number
+from .files import FileRefused
 from .media import audio_block, image_block
 from .session import Session, new_id
 from .turn import DemoToolCall, ToolKind, Turn, fenced, text_content
 from .wire import JsonObject
 
-STEP = 0.4
+STEP_S = 0.4
 """Seconds between two steps of a demonstration, so that a reader can follow."""
 
 MARKDOWN = """\
@@ -50,33 +50,33 @@ because it goes on and on without a single line break of its own until here.
 """
 
 
-async def markdown(turn: Turn, argument: str) -> None:
+async def markdown(turn: DemoTurn, argument: str) -> None:
     """Show an answer in Markdown."""
     await turn.say(MARKDOWN)
 
 
-async def think(turn: Turn, argument: str) -> None:
+async def think(turn: DemoTurn, argument: str) -> None:
     """Show thoughts."""
     if not turn.session.thoughts:
         await turn.say("The option “Show thoughts” is off, so I show none.")
         return
     await turn.think("I was asked for thoughts. I have no model, so this one was **written down**.")
-    await turn.pause(STEP)
+    await turn.pause(STEP_S)
     await turn.think("A second thought, in a block of its own.")
     await turn.say("Those were two thoughts; this is the answer.")
 
 
-async def plan(turn: Turn, argument: str) -> None:
+async def plan(turn: DemoTurn, argument: str) -> None:
     """Show a plan with steps that are completed one after the other."""
     steps = ("Look at the plan", "Take the second step", "Say that it is done")
     for done in range(len(steps) + 1):
         status = ["completed"] * done + ["in_progress"] + ["pending"] * len(steps)
         await turn.plan(list(zip(steps, status, strict=False)))
-        await turn.pause(STEP)
+        await turn.pause(STEP_S)
     await turn.say("All three steps of the plan are done.")
 
 
-async def tools(turn: Turn, argument: str) -> None:
+async def tools(turn: DemoTurn, argument: str) -> None:
     """Show one tool call of each kind; nothing is really read, changed or fetched."""
     cwd = turn.session.folder.cwd
     at = str(cwd / "example.py")
@@ -99,31 +99,31 @@ async def tools(turn: Turn, argument: str) -> None:
         locations = [{"path": at, "line": 2}] if kind in ("read", "edit") else []
         with turn.tool(title, kind, locations=locations, rawInput={"show": title}) as call:
             call.update(status="in_progress")
-            await turn.pause(STEP)
+            await turn.pause(STEP_S)
             call.update(status="completed", content=content, rawOutput={"shown": True})
     with turn.tool("Open a file that is not there", "read") as call:
         call.update(status="in_progress")
-        await turn.pause(STEP)
+        await turn.pause(STEP_S)
         call.update(status="failed", content=[text_content("No such file: `missing.txt`")])
     if turn.session.offers.terminal:
         await in_terminal(turn, "echo this ran in a terminal of the client")
     await turn.say("Those were all kinds of tool calls, the last one of them a failure.")
 
 
-async def ask(turn: Turn, argument: str) -> None:
+async def ask(turn: DemoTurn, argument: str) -> None:
     """Show a permission request."""
     raw = {"command": "true"}
     with turn.tool("Do nothing, with permission", "execute", rawInput=raw) as call:
         await turn.permit(call)
-        await turn.pause(STEP)
+        await turn.pause(STEP_S)
     await turn.say("Allowed, so I did nothing, successfully.")
 
 
-async def mode(turn: Turn, argument: str) -> None:
+async def mode(turn: DemoTurn, argument: str) -> None:
     """Switch to another mode."""
     session = turn.session
     if argument not in ("ask", "auto", "plan"):
-        raise Refused("There are three modes: `/mode ask`, `/mode auto` and `/mode plan`.")
+        raise FileRefused("There are three modes: `/mode ask`, `/mode auto` and `/mode plan`.")
     with turn.tool(f"Switch to mode {argument}", "switch_mode"):
         session.set("mode", argument)
         session.send_mode()
@@ -131,7 +131,7 @@ async def mode(turn: Turn, argument: str) -> None:
     await turn.say(f"The mode is now `{session.mode}`.")
 
 
-async def media(turn: Turn, argument: str) -> None:
+async def media(turn: DemoTurn, argument: str) -> None:
     """Show every kind of content block."""
     uri = (turn.session.folder.cwd / "README.md").as_uri()
     note = {"uri": "demo://note", "mimeType": "text/markdown", "text": "An *embedded* file."}
@@ -142,33 +142,33 @@ async def media(turn: Turn, argument: str) -> None:
     await turn.show({"type": "resource", "resource": note})
 
 
-async def usage(turn: Turn, argument: str) -> None:
+async def usage(turn: DemoTurn, argument: str) -> None:
     """Count up an invented cost; the real cost of an agent without a model is zero."""
     real = turn.session.cost
     for _ in range(3):
         turn.session.cost += 0.0123
         turn.session.send_usage()
-        await turn.pause(STEP)
+        await turn.pause(STEP_S)
     turn.session.cost = real
     await turn.say("That price was made up to show it; I have no model and cost nothing.")
 
 
-async def title(turn: Turn, argument: str) -> None:
+async def title(turn: DemoTurn, argument: str) -> None:
     """Change the conversation's title."""
     if not argument:
-        raise Refused("Say which title: `/title TEXT`.")
+        raise FileRefused("Say which title: `/title TEXT`.")
     turn.session.set_title(argument[:200])
     await turn.say(f"This conversation is now called “{argument[:200]}”.")
 
 
-async def background(turn: Turn, argument: str) -> None:
+async def background(turn: DemoTurn, argument: str) -> None:
     """End the turn, and then send updates."""
     steps = int(number(argument, 3, 1000))
     await turn.say(f"My turn ends here, but {steps} updates will still come.")
     turn.session.nursery.start_soon(_work_on, turn, turn.session, steps)
 
 
-async def _work_on(turn: Turn, session: Session, steps: int) -> None:
+async def _work_on(turn: DemoTurn, session: DemoSession, steps: int) -> None:
     """Send updates after the end of a turn, which the protocol allows."""
     await turn.ended.wait()
     call = DemoToolCall(session, {"title": "Work in the background", "kind": "other"})
@@ -182,25 +182,25 @@ async def _work_on(turn: Turn, session: Session, steps: int) -> None:
     session.save()
 
 
-async def notice(turn: Turn, argument: str) -> None:
+async def notice(turn: DemoTurn, argument: str) -> None:
     """Show a notice of each severity."""
     if not turn.session.offers.notices:
-        raise Refused("Your client does not take notices.")
+        raise FileRefused("Your client does not take notices.")
     for severity in ("info", "warning", "error"):
         title = f"A notice: {severity}"
         fields = {"severity": severity, "title": title, "description": "As asked."}
         turn.session.send({"sessionUpdate": "notice", **fields})
-        await turn.pause(STEP)
+        await turn.pause(STEP_S)
 
 
-async def compact(turn: Turn, argument: str) -> None:
+async def compact(turn: DemoTurn, argument: str) -> None:
     """Show a compaction of the context."""
     if not turn.session.offers.compaction:
-        raise Refused("Your client does not take compaction updates.")
+        raise FileRefused("Your client does not take compaction updates.")
     id = f"compaction_{new_id()}"
     update = {"sessionUpdate": "compaction_update", "compactionId": id}
     turn.session.send({**update, "status": "in_progress"})
-    await turn.pause(STEP)
+    await turn.pause(STEP_S)
     content = {
         "type": "text",
         "text": "Nothing was compacted: there is no model to forget anything.",
@@ -210,7 +210,7 @@ async def compact(turn: Turn, argument: str) -> None:
     turn.session.send({**update, "status": "completed"})
 
 
-async def tour(turn: Turn, argument: str) -> None:
+async def tour(turn: DemoTurn, argument: str) -> None:
     """Show everything harmless in a row."""
     for name, show in (
         ("an answer in Markdown", markdown),
@@ -224,22 +224,22 @@ async def tour(turn: Turn, argument: str) -> None:
         await turn.say(f"## Now {name}\n\n")
         try:
             await show(turn, "")
-        except Refused as refused:
+        except FileRefused as refused:
             await turn.say(str(refused))
 
 
 COMMANDS = (
-    Command("tour", "everything harmless in a row", tour),
-    Command("markdown", "a streamed answer in Markdown", markdown),
-    Command("think", "thoughts before the answer", think),
-    Command("plan", "a plan that progresses", plan),
-    Command("tools", "tool calls of every kind", tools),
-    Command("ask", "a permission request", ask),
-    Command("mode", "changes the mode", mode, "ask, auto or plan"),
-    Command("media", "a picture, a tone, a linked and an embedded file", media),
-    Command("usage", "usage and price, counting up", usage),
-    Command("title", "gives the conversation a title", title, "TEXT"),
-    Command("background", "updates after the turn has ended", background, "how many"),
-    Command("notice", "notices of three severities", notice),
-    Command("compact", "a compaction of the context", compact),
+    DemoCommand("tour", "everything harmless in a row", tour),
+    DemoCommand("markdown", "a streamed answer in Markdown", markdown),
+    DemoCommand("think", "thoughts before the answer", think),
+    DemoCommand("plan", "a plan that progresses", plan),
+    DemoCommand("tools", "tool calls of every kind", tools),
+    DemoCommand("ask", "a permission request", ask),
+    DemoCommand("mode", "changes the mode", mode, "ask, auto or plan"),
+    DemoCommand("media", "a picture, a tone, a linked and an embedded file", media),
+    DemoCommand("usage", "usage and price, counting up", usage),
+    DemoCommand("title", "gives the conversation a title", title, "TEXT"),
+    DemoCommand("background", "updates after the turn has ended", background, "how many"),
+    DemoCommand("notice", "notices of three severities", notice),
+    DemoCommand("compact", "a compaction of the context", compact),
 )

@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 import trio
 
 from .._wire.jsonrpc import Id
-from .files import Refused
-from .session import Session, new_id
-from .wire import JsonObject, RpcError
+from .files import FileRefused
+from .session import DemoSession, new_id
+from .wire import DemoRpcError, JsonObject
 
 StopReason: TypeAlias = Literal[
     "end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"
@@ -30,7 +30,7 @@ ToolKind: TypeAlias = Literal[
     "other",
 ]
 
-PACE = 0.015
+TEXT_PACE_S = 0.015
 """Seconds between two pieces of a streamed text."""
 _PIECES = re.compile(r"(?:\S+\s*){1,3}|\s+")
 
@@ -56,7 +56,7 @@ def fenced(text: str, language: str = "") -> str:
 class DemoToolCall:
     """A tool call as the client sees it. Only its final state is recorded."""
 
-    def __init__(self, session: Session, state: JsonObject) -> None:
+    def __init__(self, session: DemoSession, state: JsonObject) -> None:
         self._session = session
         self.lasting: JsonObject = {}
         """Fields that are recorded instead of those that were sent."""
@@ -81,10 +81,10 @@ class DemoToolCall:
         self.update(content=[*self.state.get("content", []), text_content(text)])
 
 
-class Turn:
+class DemoTurn:
     """A running prompt. Every way to stop it cancels `scope`."""
 
-    def __init__(self, session: Session, request_id: Id, prompt: list[JsonObject]) -> None:
+    def __init__(self, session: DemoSession, request_id: Id, prompt: list[JsonObject]) -> None:
         self.session = session
         self.request_id = request_id
         self.prompt = prompt
@@ -115,18 +115,18 @@ class Turn:
         for piece in _PIECES.findall(text):
             content = {"type": "text", "text": piece}
             self.session.say({"sessionUpdate": kind, "content": content, "messageId": message})
-            await self.pause(PACE)
+            await self.pause(TEXT_PACE_S)
 
     async def show(self, block: JsonObject) -> None:
         """Send a block of the answer that is not streamed text."""
         self.session.say({"sessionUpdate": "agent_message_chunk", "content": block})
-        await self.pause(PACE)
+        await self.pause(TEXT_PACE_S)
 
     async def plan(self, entries: Sequence[tuple[str, str]]) -> None:
         """Replace the plan with these pairs of a step and its status."""
         listed = [{"content": c, "priority": "medium", "status": s} for c, s in entries]
         self.session.say({"sessionUpdate": "plan", "entries": listed})
-        await self.pause(PACE)
+        await self.pause(TEXT_PACE_S)
 
     @contextmanager
     def tool(self, title: str, kind: ToolKind, **fields: Any) -> Iterator[DemoToolCall]:
@@ -135,7 +135,7 @@ class Turn:
         try:
             yield call
         except BaseException as error:
-            if isinstance(error, Refused):
+            if isinstance(error, FileRefused):
                 call.add(str(error))
             if call.open:
                 call.update(status="failed")
@@ -150,19 +150,19 @@ class Turn:
         """
         allowed = self.session.remembered.get(call.state["kind"])
         if self.session.mode == "plan":
-            raise Refused("I only plan in this mode; `/mode ask` lets me do it.")
+            raise FileRefused("I only plan in this mode; `/mode ask` lets me do it.")
         if self.session.mode == "ask" and allowed is None:
             allowed = await self._ask(call)
         if allowed is False:
-            raise Refused("You did not allow it, so I changed nothing.")
+            raise FileRefused("You did not allow it, so I changed nothing.")
         call.update(status="in_progress")
 
     async def _ask(self, call: DemoToolCall) -> bool:
         params = {"toolCall": call.state, "options": OPTIONS}
         try:
             answer = await self.ask("session/request_permission", params)
-        except RpcError as error:
-            raise Refused(f"I could not ask for permission: {error}") from error
+        except DemoRpcError as error:
+            raise FileRefused(f"I could not ask for permission: {error}") from error
         match answer.get("outcome"):
             case {"outcome": "selected", "optionId": str(option)}:
                 allowed = option in ("yes", "yes-always")
@@ -176,6 +176,6 @@ class Turn:
         return False
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """Send a request about this session to the client. Raises `RpcError`."""
+        """Send a request about this session to the client. Raises `DemoRpcError`."""
         session_id = self.session.info.session_id
         return await self.session.connection.request(method, {"sessionId": session_id, **params})

@@ -22,16 +22,16 @@ from .._wire.lines import Lines
 
 JsonObject = dict[str, Any]
 
-OUTBOX = 256 * 1024
+MAX_QUEUED_BYTES = 256 * 1024
 """Bytes that may be queued for a slow peer before senders have to wait."""
-READ = 64 * 1024
-FLUSH = 1.0
+READ_BYTES = 64 * 1024
+FLUSH_TIMEOUT_S = 1.0
 """Seconds for the last messages to be sent at the end."""
 
 RESOURCE_NOT_FOUND, REQUEST_CANCELLED = -32002, -32800
 
 
-class RpcError(Exception):
+class DemoRpcError(Exception):
     """An error answer, given or received."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -39,11 +39,11 @@ class RpcError(Exception):
         self.error = jsonrpc.JsonRpcError(code, message, data)
 
 
-def _gone() -> RpcError:
-    return RpcError(jsonrpc.INTERNAL_ERROR, "the other side is gone")
+def _gone() -> DemoRpcError:
+    return DemoRpcError(jsonrpc.INTERNAL_ERROR, "the other side is gone")
 
 
-class Connection:
+class DemoConnection:
     """Both directions. `cancel_method` is the notification that withdraws one of our requests."""
 
     def __init__(
@@ -67,13 +67,13 @@ class Connection:
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
         """Write the queued messages while the block runs, also if it is cancelled, and up to
-        `FLUSH` seconds longer."""
+        `FLUSH_TIMEOUT_S` seconds longer."""
         async with open_service_nursery() as service:
             service.start_soon(self._write)
             try:
                 yield
             finally:
-                with trio.move_on_after(FLUSH, shield=True):
+                with trio.move_on_after(FLUSH_TIMEOUT_S, shield=True):
                     await self.drained()
 
     # --- sending
@@ -86,15 +86,15 @@ class Connection:
         """Queue the result of a request."""
         self._send(jsonrpc.result_line(id, result))
 
-    def refuse(self, id: Id, error: RpcError) -> None:
+    def refuse(self, id: Id, error: DemoRpcError) -> None:
         """Queue the error answer to a request."""
         self._send(jsonrpc.error_line(id, error.error))
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
         """Send a request to the other side and return its result.
 
-        Raises `RpcError` if it answers with an error, or has disconnected. Cancelling withdraws the
-        request; a late answer is ignored.
+        Raises `DemoRpcError` if it answers with an error, or has disconnected. Cancelling withdraws
+        the request; a late answer is ignored.
         """
         id, self._next_id = self._next_id, self._next_id + 1
         if self._gone:
@@ -111,13 +111,13 @@ class Connection:
         finally:
             self._calls.pop(id, None)
         if error := response.error:
-            raise RpcError(error.code, error.message, error.data)
+            raise DemoRpcError(error.code, error.message, error.data)
         return response.result if isinstance(response.result, dict) else {}
 
     async def room(self) -> None:
         """Wait until a slow peer has read most of the queued messages."""
         await trio.lowlevel.checkpoint()
-        while len(self._outbox) > OUTBOX:
+        while len(self._outbox) > MAX_QUEUED_BYTES:
             await self._sent.park()
 
     async def drained(self) -> None:
@@ -159,7 +159,7 @@ class Connection:
         Answers are passed to the tasks that wait for them. Invalid messages are answered here.
         """
         try:
-            data = bytes(await self._incoming.receive_some(READ))
+            data = bytes(await self._incoming.receive_some(READ_BYTES))
         except trio.BrokenResourceError:
             data = b""
         if not data:
@@ -170,7 +170,7 @@ class Connection:
         lines = self._lines.feed(data).split(b"\n")
         messages = [self._read(line) for line in lines if line.strip()]
         for size in self._lines.oversized:
-            error = RpcError(jsonrpc.INVALID_REQUEST, f"A line of {size} bytes is too long")
+            error = DemoRpcError(jsonrpc.INVALID_REQUEST, f"A line of {size} bytes is too long")
             self.refuse(None, error)
         self._lines.oversized.clear()
         return [message for message in messages if message is not None]
@@ -182,7 +182,7 @@ class Connection:
             code = jsonrpc.INVALID_REQUEST
             parsed = jsonrpc.parse(message)
         except RemoteProtocolError as error:
-            self.refuse(None, RpcError(code, str(error)))
+            self.refuse(None, DemoRpcError(code, str(error)))
             return None
         if not isinstance(parsed, JsonRpcResponse):
             return parsed

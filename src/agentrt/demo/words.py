@@ -8,17 +8,17 @@ from typing import TypeAlias
 from msgspec import Struct
 
 
-class Help(Struct, frozen=True):
+class HelpRequest(Struct, frozen=True):
     """ "What can you do?" """
 
 
-class List(Struct, frozen=True):
+class ListRequest(Struct, frozen=True):
     """List a folder."""
 
     path: str = "."
 
 
-class Read(Struct, frozen=True):
+class ReadRequest(Struct, frozen=True):
     """Show a file, or some of its lines."""
 
     path: str
@@ -26,14 +26,14 @@ class Read(Struct, frozen=True):
     last: int | None = None
 
 
-class Search(Struct, frozen=True):
+class SearchRequest(Struct, frozen=True):
     """Search for a text below a path."""
 
     text: str
     path: str = "."
 
 
-class Replace(Struct, frozen=True):
+class ReplaceRequest(Struct, frozen=True):
     """Replace a text in a file."""
 
     path: str
@@ -41,26 +41,35 @@ class Replace(Struct, frozen=True):
     new: str
 
 
-class Create(Struct, frozen=True):
+class CreateRequest(Struct, frozen=True):
     """Create a file."""
 
     path: str
     text: str
 
 
-class Run(Struct, frozen=True):
+class RunRequest(Struct, frozen=True):
     """Run a command line."""
 
     command: str
 
 
-class Unclear(Struct, frozen=True):
+class UnclearRequest(Struct, frozen=True):
     """Any other sentence. `words` are the parts of it that may occur in files."""
 
     words: tuple[str, ...]
 
 
-Job: TypeAlias = Help | List | Read | Search | Replace | Create | Run | Unclear
+Job: TypeAlias = (
+    HelpRequest
+    | ListRequest
+    | ReadRequest
+    | SearchRequest
+    | ReplaceRequest
+    | CreateRequest
+    | RunRequest
+    | UnclearRequest
+)
 
 _POLITE = re.compile(
     r"^(?:(?:please|now|then|(?:can|could|would|will) you|i want you to|let's|let us)[,\s]+)+",
@@ -118,29 +127,31 @@ def understand(text: str) -> Job:
     plain = re.sub(r"(?<=\w)[?!.]+$", "", sentence)
     here = ("here", "this", "folder", "there")
     if _HELP.fullmatch(plain):
-        return Help()
+        return HelpRequest()
     if found := _RUN.fullmatch(sentence):
-        return Run(unquote((found["command"] or found["shell"]).strip()))
+        return RunRequest(unquote((found["command"] or found["shell"]).strip()))
     if (found := _REPLACE.fullmatch(sentence)) and (replace := _replacement(found)):
         return replace
     if found := _CREATE.fullmatch(sentence):
-        return Create(unquote(found["path"]), unquote(found["text"]))
+        return CreateRequest(unquote(found["path"]), unquote(found["text"]))
     if found := _LIST.fullmatch(plain):
         path = unquote(found["path"] or found["folder"] or ".")
-        return List("." if path in here else path)
+        return ListRequest("." if path in here else path)
     if found := _SEARCH.fullmatch(plain):
-        return Search(unquote(found["text"] or found["where"]), unquote(found["path"] or "."))
+        return SearchRequest(
+            unquote(found["text"] or found["where"]), unquote(found["path"] or ".")
+        )
     if found := _READ.fullmatch(plain):
         first = int(found["first"] or 1)
         last = int(found["last"]) if found["last"] else first if found["first"] else None
-        return Read(unquote(found["path"]), first, last)
-    return Unclear(_names(sentence))
+        return ReadRequest(unquote(found["path"]), first, last)
+    return UnclearRequest(_names(sentence))
 
 
 _CAMEL = re.compile(r"(?<!\w)[A-Z]?[a-z]++[A-Z]\w*+")
 
 
-def _replacement(found: re.Match[str]) -> Replace | None:
+def _replacement(found: re.Match[str]) -> ReplaceRequest | None:
     path, rest = found["edited"] or found["within"], found["rest"]
     if path is None:
         words = rest.rsplit(None, 2)
@@ -150,7 +161,7 @@ def _replacement(found: re.Match[str]) -> Replace | None:
     by = _BY.search(rest)
     if by is None:
         return None
-    return Replace(*map(unquote, (path, rest[: by.start()], rest[by.end() :])))
+    return ReplaceRequest(*map(unquote, (path, rest[: by.start()], rest[by.end() :])))
 
 
 def _names(sentence: str) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from .seeded import run_seeded
 
 Args = TypeVarTuple("Args")
 
-_STEPS: Final = 8
+_MAX_TURN_STEPS: Final = 8
 """Maximum number of steps of an agent in one turn."""
 
 
@@ -65,7 +65,7 @@ class Chaos:
     async def _turn(self, agent: FakeAgent, prompt: Any) -> None:
         faults = self._faults
         ignores = self._chance(faults.ignore_cancel)
-        for _ in range(self._random.randint(1, _STEPS)):
+        for _ in range(self._random.randint(1, _MAX_TURN_STEPS)):
             if prompt.cancelled.is_set() and not ignores:
                 break
             if self._chance(faults.delay):

@@ -13,7 +13,7 @@ from .agent_side import AgentSide
 from .calls import ToolAnswer
 from .memory import MemoryAgent
 
-_REFUSED: Final = -32600
+_REFUSED_CODE: Final = -32600
 _FAILED: Final = {"refusal": "cyberPolicy", "max_tokens": "contextWindowExceeded"}
 """ACP's stop reasons that are failures in Codex, with their `codexErrorInfo`."""
 
@@ -133,7 +133,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
     def _steered(self, id: Any, params: JsonObject) -> None:
         prompt = self.prompt
         if prompt is None or prompt.id != params["expectedTurnId"]:
-            self.error(id, _REFUSED, "no active turn to steer")
+            self.error(id, _REFUSED_CODE, "no active turn to steer")
             return
         prompt.steered.append("".join(part.get("text", "") for part in params["input"]))
         self.result(id, {"turnId": prompt.id})

@@ -28,7 +28,7 @@ MutationKind: TypeAlias = Literal["cut", "late", "reordered", "repeated", "dead"
 - `cancelled`: the turn is cancelled after a line, and the agent ignores it."""
 HARMLESS: Final = frozenset[MutationKind]({"cut", "reordered", "repeated"})
 """Changes that no host may notice."""
-PAUSES: Final = (1.0, 45.0)
+LATE_DELAYS_S: Final = (1.0, 45.0)
 """Delays of a `late` line, in seconds."""
 
 _ASIDE: Final = frozenset(
@@ -120,7 +120,7 @@ def _of(kind: MutationKind, records: Records, number: int, step: int) -> Iterato
             places = range(step, len(records[number].data), step)
             changed = ((f"byte {byte}", split(records, number, byte)) for byte in places)
         case "late":
-            changed = ((f"{pause:g} s", late(records, number, pause)) for pause in PAUSES)
+            changed = ((f"{pause:g} s", late(records, number, pause)) for pause in LATE_DELAYS_S)
         case "reordered":
             changed = (("", each) for each in reordered(records, number))
         case "repeated":

@@ -19,9 +19,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
-LONG: Final = 4 * 1024 * 1024
+LONG_LINE_CHARS: Final = 4 * 1024 * 1024
 """Characters of a long line."""
-LATE: Final = 1.0
+LATE_ANSWER_DELAY_S: Final = 1.0
 """Delay of a late answer, in seconds."""
 
 
@@ -131,7 +131,7 @@ class MisbehavingAgent(ABC):
         """A cancelled turn goes on for a second, talks, and ends as if nobody had cancelled."""
         self.say("hello")
         self.until(self.is_cancel)
-        time.sleep(LATE)
+        time.sleep(LATE_ANSWER_DELAY_S)
         self.say(" late")
         self.end()
 
@@ -159,7 +159,7 @@ class MisbehavingAgent(ABC):
 
     def long_line(self) -> None:
         """A line of 4 MiB."""
-        self.say("x" * LONG)
+        self.say("x" * LONG_LINE_CHARS)
         self.end()
 
     def noise(self) -> None:

@@ -38,7 +38,7 @@ _MATTERS: Final = (
     *("input", "effort", "sandboxPolicy"),
 )
 """Parameters that distinguish requests. Folders, servers, versions and ids do not."""
-_PID: Final = 100_000
+_FIRST_PID: Final = 100_000
 """The first process id, if it was not recorded."""
 _GOODBYES: Final = frozenset({"session/close", "end_session"})
 """Messages of hosts that leave sooner than the recorded one did."""
@@ -131,7 +131,7 @@ class Replay:
         self._started.append(player)
         self._starts.unpark_all()
         pid = next((r.pid for r in records if r.kind == "started"), None)
-        return MemoryAgent(player.play, pid=pid or _PID + number)
+        return MemoryAgent(player.play, pid=pid or _FIRST_PID + number)
 
     @asynccontextmanager
     async def open_session(self, **options: Any) -> AsyncIterator[Session]:
