@@ -169,7 +169,7 @@ def test_pieces_of_a_message_are_kept_as_one(tmp_path: Path) -> None:
 def test_a_long_history_loses_its_older_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "SIZE", 10_000)
+    monkeypatch.setattr(history, "MAX_STORED_BYTES", 10_000)
     store = DemoStore(tmp_path)
     store.save(StoredInfo(session_id="s", cwd="/"))
     for number in range(200):
@@ -183,7 +183,7 @@ def test_a_long_history_loses_its_older_half(
 
 
 def test_only_so_many_sessions_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "SESSIONS", 3)
+    monkeypatch.setattr(history, "MAX_STORED_SESSIONS", 3)
     store = DemoStore(tmp_path)
     for number in range(5):
         store.save(StoredInfo(session_id=f"s{number}", cwd="/", updated_at=str(number)))
