@@ -296,6 +296,12 @@ class AcpStream:
                 self._summaries.setdefault(id, []).append(plain_text([block]))
             case CompactionUpdate():
                 self._compaction(update)
+            case _:
+                self._report(update)
+
+    def _report(self, update: KnownUpdate | UnknownUpdate) -> None:
+        """Report an update that changes nothing, as a notice."""
+        match update:
             case NoticeUpdate(severity=severity, title=title, description=description):
                 message = f"{title}: {description}" if description else title
                 self._channel.notice(

@@ -63,16 +63,7 @@ def _legacy_flags(options: ClaudeOptions) -> Iterator[str]:
 def _flags(opening: Opening, options: ClaudeOptions) -> Iterator[str]:
     yield from ("--output-format=stream-json", "--input-format=stream-json", "--verbose")
     yield f"--permission-mode={_check(_MODE, options.permission_mode, 'a permission mode')}"
-    if options.ask:
-        yield "--permission-prompt-tool=stdio"
-    if options.allow_bypass:
-        yield "--allow-dangerously-skip-permissions"
-    if options.tools is not None:
-        yield f"--tools={_rules(options.tools)}"
-    if options.allowed_tools:
-        yield f"--allowedTools={_rules(options.allowed_tools)}"
-    if options.disallowed_tools:
-        yield f"--disallowedTools={_rules(options.disallowed_tools)}"
+    yield from _permission_flags(options)
     yield from _model_flags(options)
     yield from _session_flags(opening, options)
     if options.settings is not None:
@@ -99,6 +90,19 @@ def _flags(opening: Opening, options: ClaudeOptions) -> Iterator[str]:
     ):
         if wanted:
             yield flag
+
+
+def _permission_flags(options: ClaudeOptions) -> Iterator[str]:
+    if options.ask:
+        yield "--permission-prompt-tool=stdio"
+    if options.allow_bypass:
+        yield "--allow-dangerously-skip-permissions"
+    if options.tools is not None:
+        yield f"--tools={_rules(options.tools)}"
+    if options.allowed_tools:
+        yield f"--allowedTools={_rules(options.allowed_tools)}"
+    if options.disallowed_tools:
+        yield f"--disallowedTools={_rules(options.disallowed_tools)}"
 
 
 def _model_flags(options: ClaudeOptions) -> Iterator[str]:
@@ -154,29 +158,32 @@ def initialize_request(opening: Opening, options: ClaudeOptions) -> JsonObject:
     """Return the `initialize` control request: the settings that a session gets on standard
     input."""
     system = options.system_prompt
-    names = [_check(_SERVER, name, "a server's name") for name in options.sdk_servers]
-    fields: JsonObject = {
-        "hooks": {event: [_hook(m) for m in ms] for event, ms in options.hooks.items()} or None,
-        "sdkMcpServers": names or None,
-        "sdkMcpServerConfigs": options.sdk_server_configs or None,
+    # An empty value means something, except in the second group.
+    given: JsonObject = {
         "jsonSchema": options.json_schema,
         "systemPrompt": [system] if isinstance(system, str) else system,
         "appendSystemPrompt": options.append_system_prompt,
         "planModeInstructions": options.plan_mode_instructions,
         "excludeDynamicSections": options.exclude_dynamic_sections,
-        "agents": options.agents or None,
         "title": options.title,
         "skills": options.skills,
-        "toolAliases": options.tool_aliases or None,
-        "promptSuggestions": options.prompt_suggestions or None,
-        "agentProgressSummaries": options.agent_progress_summaries or None,
-        "forwardSubagentText": options.forward_subagent_text or None,
-        "perTaskStopAffordance": options.spare_tasks or None,
     }
+    not_empty: JsonObject = {
+        "hooks": {event: [_hook(m) for m in ms] for event, ms in options.hooks.items()},
+        "sdkMcpServers": [_check(_SERVER, name, "a server's name") for name in options.sdk_servers],
+        "sdkMcpServerConfigs": options.sdk_server_configs,
+        "agents": options.agents,
+        "toolAliases": options.tool_aliases,
+        "promptSuggestions": options.prompt_suggestions,
+        "agentProgressSummaries": options.agent_progress_summaries,
+        "forwardSubagentText": options.forward_subagent_text,
+        "perTaskStopAffordance": options.spare_tasks,
+    }
+    fields = {name: value for name, value in given.items() if value is not None}
+    fields |= {name: value for name, value in not_empty.items() if value}
     if opening.mcp_servers and options.mcp_delivery == "initialize":
         fields["mcpServers"] = mcp_config(opening.mcp_servers)
-    given = {name: value for name, value in fields.items() if value is not None}
-    return {"subtype": "initialize", **given}
+    return {"subtype": "initialize", **fields}
 
 
 def _hook(matcher: Any) -> JsonObject:

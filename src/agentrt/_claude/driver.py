@@ -413,18 +413,28 @@ class ClaudeDriver:
                 turn = self._turns.current
                 if self._tasks.received(fields, turn, self._speech.background, out):
                     self._turns.work_ended()
-            case subtype:
-                if subtype == "status":
-                    self._settings.mode(fields.get("permissionMode"), out)
-                elif subtype == "permission_denied":
-                    self._speech.denied.add(str(fields.get("tool_use_id")))
-                elif subtype == "informational" and fields.get("prevent_continuation"):
-                    self._blocked = str(fields.get("content"))
-                elif subtype == "model_refusal_fallback":
-                    self._speech.retracted(texts(fields.get("retracted_message_uuids")), out)
-                notice = notices.of_system(fields)
-                if notice is not None:
-                    out.append(notice)
+            case _:
+                self._system_with_notice(m, out)
+
+    def _command_output(self, text: object, out: Out) -> None:
+        if isinstance(text, str) and text:
+            self._turns.began(out)
+            out += [Spoke(text), SpeechEnded()]
+
+    def _system_with_notice(self, m: wire.System, out: Out) -> None:
+        fields = m.fields
+        match m.subtype:
+            case "status":
+                self._settings.mode(fields.get("permissionMode"), out)
+            case "permission_denied":
+                self._speech.denied.add(str(fields.get("tool_use_id")))
+            case "informational" if fields.get("prevent_continuation"):
+                self._blocked = str(fields.get("content"))
+            case "model_refusal_fallback":
+                self._speech.retracted(texts(fields.get("retracted_message_uuids")), out)
+        notice = notices.of_system(fields)
+        if notice is not None:
+            out.append(notice)
 
     # --- the handshake, and responses to requests of the driver
 

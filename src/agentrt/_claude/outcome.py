@@ -19,6 +19,8 @@ from .speech import ApiError
 ABORTED = frozenset({"aborted_streaming", "aborted_tools"})
 LIMITS = frozenset({"max_turns", "budget_exhausted"})
 LIMIT_SUBTYPES = frozenset({"error_max_turns", "error_max_budget_usd"})
+STOPS: dict[str | None, Outcome] = {"refusal": "refused", "max_tokens": "limit"}
+"""Outcomes of results without an error, by the model's stop reason."""
 DIAGNOSTIC = "[ede_diagnostic]"
 """Prefix of texts that the CLI writes for its own developers."""
 
@@ -54,10 +56,8 @@ def judge(
         return ResultVerdict("limit", said or subtype)
     if result.is_error:
         return ResultVerdict("failed", said, _error(result, reason, api_error))
-    if stop == "refusal":
-        return ResultVerdict("refused", stop)
-    if stop == "max_tokens":
-        return ResultVerdict("limit", stop)
+    if stop in STOPS:
+        return ResultVerdict(STOPS[stop], stop)
     if blocked is not None and result.num_turns == 0:
         return ResultVerdict("refused", "hook_blocked", ErrorInfo("hook_blocked", blocked))
     if structured and result.structured_output is None and result.num_turns != 0:

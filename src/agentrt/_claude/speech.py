@@ -256,16 +256,7 @@ class ClaudeTranslator:
     ) -> None:
         """Take a whole text and show the part that its pieces lacked."""
         text, thought = _text_of(block), block.type != "text"
-        stream = self._streams.get(parent)
-        speech: _OpenSpeech | None = None
-        if stream is not None and stream.message == message:
-            speech = next((s for s in stream.unconfirmed if s.thought is thought), None)
-            if speech is not None:
-                stream.unconfirmed.remove(speech)
-        elif message is not None and (stream is None or not stream.unconfirmed):
-            stream = self._streams[parent] = _StreamedMessage(message)
-        if speech is None and stream is not None and stream.message == message is not None:
-            stream.unstreamed.append(_OpenSpeech(thought, ahead=text))
+        speech = self._streamed(text, thought, message, parent)
         rest = text[speech.said :] if speech is not None else text
         if rest:
             out.append(TextReceived(rest, thought, message, parent))
@@ -273,6 +264,25 @@ class ClaudeTranslator:
             speech.said += len(rest)
         if rest and (speech is None or speech.ended):
             out.append(TextEnded(parent=parent))
+
+    def _streamed(
+        self, text: str, thought: bool, message: str | None, parent: str | None
+    ) -> _OpenSpeech | None:
+        """Return the streamed speech that a whole text confirms.
+
+        If there is none, note the text, so that pieces that come later are not shown again.
+        """
+        stream = self._streams.get(parent)
+        if stream is not None and stream.message == message:
+            speech = next((s for s in stream.unconfirmed if s.thought is thought), None)
+            if speech is not None:
+                stream.unconfirmed.remove(speech)
+                return speech
+        elif message is not None and (stream is None or not stream.unconfirmed):
+            stream = self._streams[parent] = _StreamedMessage(message)
+        if stream is not None and stream.message == message is not None:
+            stream.unstreamed.append(_OpenSpeech(thought, ahead=text))
+        return None
 
     def _call(
         self, block: wire.ClaudeBlock, id: str, parent: str | None, out: list[Effect]

@@ -192,11 +192,7 @@ class ClaudeTurns:
         turn = self._meant(uuids, unsolicited, held)
         user, agent = self.user, self.agent
         if user is not None and user is not turn and user.lifecycle != "started":
-            if turn is not None or uuids or self._reports_more or not user.ran:
-                user.apply(Sign.OTHER)
-            elif not user.decided:
-                user.apply(Sign.GUESS)
-                user.verdict, user.usage = verdict, usage
+            self._passed_over(user, turn is not None or bool(uuids), verdict, usage)
         if turn is None:
             return held
         if turn is user and agent is not None:  # the prompt was taken into its turn
@@ -205,12 +201,29 @@ class ClaudeTurns:
         turn.apply(Sign.ABORT if aborted else Sign.RESULT)
         turn.verdict, turn.usage = verdict, usage
         if self.steered:
-            folded = [uuid for uuid in dict.fromkeys(uuids) if uuid in self.steered]
-            self.steered.difference_update(folded)
-            turn.folded = tuple(self.used[uuid] for uuid in folded)
+            self._fold_steered(turn, uuids)
         if resting or self.state in (None, "idle"):
             self._flush(out)
         return True
+
+    def _passed_over(
+        self, user: ClaudeTurn, named: bool, verdict: ResultVerdict, usage: Usage | None
+    ) -> None:
+        """Note that a result did not end the prompt's turn.
+
+        `named`: it names another turn. If it does not, it may have been the result of this one.
+        """
+        if named or self._reports_more or not user.ran:
+            user.apply(Sign.OTHER)
+        elif not user.decided:
+            user.apply(Sign.GUESS)
+            user.verdict, user.usage = verdict, usage
+
+    def _fold_steered(self, turn: ClaudeTurn, uuids: list[str]) -> None:
+        """Add the steering prompts that a result names to the turn that it ends."""
+        folded = [uuid for uuid in dict.fromkeys(uuids) if uuid in self.steered]
+        self.steered.difference_update(folded)
+        turn.folded = tuple(self.used[uuid] for uuid in folded)
 
     @property
     def _reports_more(self) -> bool:
@@ -228,13 +241,17 @@ class ClaudeTurns:
         if user is not None and not user.decided:
             if user.uuid in uuids:
                 return user
-            waits = user.lifecycle == "queued" or (user.lifecycle is None and self._lifecycles)
-            waits = waits or (held and not user.ran)
-            if not uuids and not unsolicited and not waits:
+            if not uuids and not unsolicited and not self._waits(user, held):
                 return user
         late = any(uuid in self.used and uuid not in self.steered for uuid in uuids)
         agent = self.agent
         return None if late or agent is None or agent.decided else agent
+
+    def _waits(self, user: ClaudeTurn, held: bool) -> bool:
+        """Return True if the prompt has not been started, so that no result can be its own."""
+        if user.lifecycle == "queued" or (user.lifecycle is None and self._lifecycles):
+            return True
+        return held and not user.ran
 
     # --- the end of a turn
 

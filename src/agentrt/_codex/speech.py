@@ -8,7 +8,7 @@ import re
 import shlex
 from typing import Any, Final, TypeAlias
 
-from msgspec import to_builtins
+from msgspec import UNSET, UnsetType, to_builtins
 
 from .._model.content import (
     Block,
@@ -154,57 +154,74 @@ class CodexTranslator:
     def _called(self, item: Item, over: bool) -> ToolCalled:
         """Convert an item that is a tool call."""
         called = ToolCalled(id=item.id, opens=not over, name=_type(item))
-        status: str | None = "completed" if over else "inProgress"
-        match item:
-            case wire.CommandExecutionThreadItem():
-                called.title, called.kind = title_of(item.command), "execute"
-                called.input = command_input(item.command, item.cwd)
-                status = item.status
-                if over and item.aggregated_output and item.id not in self._shown:
-                    called.content = [ToolText(Text(item.aggregated_output))]
-                if over:
-                    called.output = {"exitCode": item.exit_code}
-            case wire.FileChangeThreadItem():
-                status, called.kind = item.status, "edit"
-                called.title = edit_title(item.changes)
-                fields = _edit(item.changes)
-                called.content, called.locations = fields["content"], fields["locations"]
-                called.input = {"changes": to_builtins(item.changes)}
-            case wire.McpToolCallThreadItem():
-                called.name = f"mcp__{item.server}__{item.tool}"
-                called.title, called.input = f"{item.server}: {item.tool}", item.arguments
-                status = item.status
-                if item.error is not None:
-                    called.content = [ToolText(Text(item.error.message))]
-                elif item.result is not None:
-                    called.content = [
-                        ToolText(Text(each["text"]))
-                        for each in item.result.content
-                        if isinstance(each, dict) and isinstance(each.get("text"), str)
-                    ]
-            case wire.DynamicToolCallThreadItem():
-                called.name = called.title = item.tool
-                called.owner, called.input, status = "host", item.arguments, item.status
-                if item.content_items is not None:
-                    called.content = [
-                        ToolText(Text(each.text))
-                        for each in item.content_items
-                        if isinstance(each, wire.InputTextDynamicToolCallOutputContentItem)
-                    ]
-            case wire.CollabAgentToolCallThreadItem():
-                called.title, called.input, status = item.tool, {"prompt": item.prompt}, item.status
-            case wire.WebSearchThreadItem():
-                called.title, called.kind = item.query or "Search the web", "search"
-                called.input = {"query": item.query}
-            case wire.ImageViewThreadItem():
-                called.title, called.kind = item.path, "read"
-                called.locations = [{"path": item.path}]
-            case _:
-                called.title = _type(item)
+        status = _describe(item, called)
+        if over and isinstance(item, wire.CommandExecutionThreadItem):
+            if item.aggregated_output and item.id not in self._shown:
+                called.content = [ToolText(Text(item.aggregated_output))]
+            called.output = {"exitCode": item.exit_code}
         called.status = STATUS.get(status or "", "completed" if over else "running")
         if called.status == "running" and over:
             called.status = "completed"
         return called
+
+
+def _describe(item: Item, called: ToolCalled) -> str | None:
+    """Fill in the fields of a call from its item, and return the item's status if it has one."""
+    match item:
+        case wire.CommandExecutionThreadItem():
+            called.title, called.kind = title_of(item.command), "execute"
+            called.input = command_input(item.command, item.cwd)
+            return item.status
+        case wire.FileChangeThreadItem():
+            called.title, called.kind = edit_title(item.changes), "edit"
+            fields = _edit(item.changes)
+            called.content, called.locations = fields["content"], fields["locations"]
+            called.input = {"changes": to_builtins(item.changes)}
+            return item.status
+        case wire.McpToolCallThreadItem():
+            called.name = f"mcp__{item.server}__{item.tool}"
+            called.title, called.input = f"{item.server}: {item.tool}", item.arguments
+            called.content = _mcp_content(item)
+            return item.status
+        case wire.DynamicToolCallThreadItem():
+            called.name = called.title = item.tool
+            called.owner, called.input = "host", item.arguments
+            called.content = _dynamic_content(item)
+            return item.status
+        case wire.CollabAgentToolCallThreadItem():
+            called.title, called.input = item.tool, {"prompt": item.prompt}
+            return item.status
+        case wire.WebSearchThreadItem():
+            called.title, called.kind = item.query or "Search the web", "search"
+            called.input = {"query": item.query}
+        case wire.ImageViewThreadItem():
+            called.title, called.kind = item.path, "read"
+            called.locations = [{"path": item.path}]
+        case _:
+            called.title = _type(item)
+    return None
+
+
+def _mcp_content(item: wire.McpToolCallThreadItem) -> list[ToolContent] | UnsetType:
+    if item.error is not None:
+        return [ToolText(Text(item.error.message))]
+    if item.result is None:
+        return UNSET
+    return [
+        ToolText(Text(each["text"]))
+        for each in item.result.content
+        if isinstance(each, dict) and isinstance(each.get("text"), str)
+    ]
+
+
+def _dynamic_content(item: wire.DynamicToolCallThreadItem) -> list[ToolContent] | UnsetType:
+    if item.content_items is None:
+        return UNSET
+    return [
+        ToolText(Text(each.text))
+        for each in item.content_items
+        if isinstance(each, wire.InputTextDynamicToolCallOutputContentItem)
+    ]
 
 
 def _type(item: Item) -> str:

@@ -125,27 +125,45 @@ def understand(text: str) -> Job:
     """Return the work that a sentence requests."""
     sentence = _POLITE.sub("", text.strip())
     plain = re.sub(r"(?<=\w)[?!.]+$", "", sentence)
-    here = ("here", "this", "folder", "there")
-    if _HELP.fullmatch(plain):
-        return HelpRequest()
-    if found := _RUN.fullmatch(sentence):
-        return RunRequest(unquote((found["command"] or found["shell"]).strip()))
-    if (found := _REPLACE.fullmatch(sentence)) and (replace := _replacement(found)):
-        return replace
-    if found := _CREATE.fullmatch(sentence):
-        return CreateRequest(unquote(found["path"]), unquote(found["text"]))
-    if found := _LIST.fullmatch(plain):
-        path = unquote(found["path"] or found["folder"] or ".")
-        return ListRequest("." if path in here else path)
-    if found := _SEARCH.fullmatch(plain):
-        return SearchRequest(
-            unquote(found["text"] or found["where"]), unquote(found["path"] or ".")
-        )
-    if found := _READ.fullmatch(plain):
-        first = int(found["first"] or 1)
-        last = int(found["last"]) if found["last"] else first if found["first"] else None
-        return ReadRequest(unquote(found["path"]), first, last)
+    for shape, subject, request in (
+        (_HELP, plain, _help),
+        (_RUN, sentence, _run),
+        (_REPLACE, sentence, _replacement),
+        (_CREATE, sentence, _create),
+        (_LIST, plain, _list),
+        (_SEARCH, plain, _search),
+        (_READ, plain, _read),
+    ):
+        if (found := shape.fullmatch(subject)) and (job := request(found)):
+            return job
     return UnclearRequest(_names(sentence))
+
+
+def _help(found: re.Match[str]) -> Job:
+    return HelpRequest()
+
+
+def _run(found: re.Match[str]) -> Job:
+    return RunRequest(unquote((found["command"] or found["shell"]).strip()))
+
+
+def _create(found: re.Match[str]) -> Job:
+    return CreateRequest(unquote(found["path"]), unquote(found["text"]))
+
+
+def _list(found: re.Match[str]) -> Job:
+    path = unquote(found["path"] or found["folder"] or ".")
+    return ListRequest("." if path in ("here", "this", "folder", "there") else path)
+
+
+def _search(found: re.Match[str]) -> Job:
+    return SearchRequest(unquote(found["text"] or found["where"]), unquote(found["path"] or "."))
+
+
+def _read(found: re.Match[str]) -> Job:
+    first = int(found["first"] or 1)
+    last = int(found["last"]) if found["last"] else first if found["first"] else None
+    return ReadRequest(unquote(found["path"]), first, last)
 
 
 _CAMEL = re.compile(r"(?<!\w)[A-Z]?[a-z]++[A-Z]\w*+")

@@ -69,24 +69,33 @@ class _LogCheck:
             case ItemDelta(item=id) | ItemUpdated(item=id):
                 self._changes(id)
             case ItemClosed(item=id, status=status):
-                if id not in self.open:
-                    raise LogBroken(f"{id} is closed and was not open")
-                if status not in TERMINAL:
-                    raise LogBroken(f"{id} is closed as {status!r}, which is no end")
-                del self.open[id]
+                self._closes(id, status)
             case PermissionOpened(request=id, background=background):
-                if id in self.requests:
-                    raise LogBroken(f"the question {id} is opened twice")
-                self.requests.add(id)
-                self.asked[id] = None if background else self.turn
+                self._asks(id, None if background else self.turn)
             case PermissionClosed(request=id):
-                if id not in self.asked:
-                    raise LogBroken(f"the question {id} is closed and was not open")
-                del self.asked[id]
+                self._answers(id)
             case StateChanged(state=state):
                 named = None if state.turn is None else state.turn.id
                 if named != self.turn:
                     raise LogBroken(f"the state names the turn {named}, and {self.turn} runs")
+
+    def _closes(self, id: str, status: str) -> None:
+        if id not in self.open:
+            raise LogBroken(f"{id} is closed and was not open")
+        if status not in TERMINAL:
+            raise LogBroken(f"{id} is closed as {status!r}, which is not a final status")
+        del self.open[id]
+
+    def _asks(self, id: str, turn: str | None) -> None:
+        if id in self.requests:
+            raise LogBroken(f"the question {id} is opened twice")
+        self.requests.add(id)
+        self.asked[id] = turn
+
+    def _answers(self, id: str) -> None:
+        if id not in self.asked:
+            raise LogBroken(f"the question {id} is closed and was not open")
+        del self.asked[id]
 
     def _begins(self, id: str) -> None:
         if self.turn is not None:

@@ -78,6 +78,22 @@ class RecordedAgent:
                 await wait_all_tasks_blocked()
                 if recording.is_due(number) and "type" in body:
                     self._ask(session.call, "interrupt")  # no turn was running
+            case _ if self._change_setting(body):
+                pass
+            case {"type": "control_request", "request": {"subtype": str(subtype), **params}}:
+                self._call(subtype, {str(name): value for name, value in params.items()})
+            case {"method": str(method), "id": _}:
+                self._call(method, {k: v for k, v in body["params"].items() if k != "sessionId"})
+            case {"result": result, "id": id}:
+                self._answer_acp(_asked_by(session, recording.records[:number], id), result)
+            case {"type": "control_response", "response": {"request_id": id, **response}}:
+                answer = response.get("response")
+                self._answer_claude(_asked_by(session, recording.records[:number], id), answer)
+
+    def _change_setting(self, body: dict[str, Any]) -> bool:
+        """Do what a record does if it changes a setting; return False if it does something else."""
+        session = self._session
+        match body:
             case {"method": "session/set_mode", "params": {"modeId": str(mode)}} | {
                 "type": "control_request",
                 "request": {"subtype": "set_permission_mode", "mode": str(mode)},
@@ -95,15 +111,9 @@ class RecordedAgent:
                 self._ask(session.set_option, option, value)
             case {"method": "thread/settings/update"}:
                 self._set_of_codex(msgspec.convert(body["params"], ThreadSettingsUpdateParams))
-            case {"type": "control_request", "request": {"subtype": str(subtype), **params}}:
-                self._call(subtype, {str(name): value for name, value in params.items()})
-            case {"method": str(method), "id": _}:
-                self._call(method, {k: v for k, v in body["params"].items() if k != "sessionId"})
-            case {"result": result, "id": id}:
-                self._answer_acp(_asked_by(session, recording.records[:number], id), result)
-            case {"type": "control_response", "response": {"request_id": id, **response}}:
-                answer = response.get("response")
-                self._answer_claude(_asked_by(session, recording.records[:number], id), answer)
+            case _:
+                return False
+        return True
 
     def _prompt(self, prompt: Prompt, *, steers: bool) -> None:
         if self._ahead:

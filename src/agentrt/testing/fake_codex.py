@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import trio
@@ -80,37 +80,40 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
 
     def _take(self, message: JsonObject) -> None:
         params: JsonObject = message.get("params") or {}
-        match message.get("method"):
-            case "initialize":
-                self.result(message["id"], {"userAgent": f"agentrt/{self._version} (fake)"})
-            case "account/read":
-                self.result(message["id"], {"account": None, "requiresOpenaiAuth": False})
-            case "model/list":
-                self.result(message["id"], {"data": [_model(name) for name in self._models]})
-            case "thread/start":
-                self._opened(message["id"], params)
-            case "thread/resume":
-                self.thread = params["threadId"]
-                self._opened(message["id"], params)
-            case "thread/fork":
-                self.thread = f"{params['threadId']}-fork"
-                self._opened(message["id"], params)
-            case "turn/start":
-                self._started(message["id"], params["input"])
-            case "turn/steer":
-                self._steered(message["id"], params)
-            case "turn/interrupt":
-                self.result(message["id"], {})
-                if self.prompt is not None and self.prompt.id == params["turnId"]:
-                    self.prompt.cancelled.set()
-            case "thread/settings/update":
-                self._settings |= {k: v for k, v in params.items() if k != "threadId"}
-                self.result(message["id"], {})
-                self.tell("thread/settings/updated", threadSettings=self._settings)
-            case None:
-                self._answered(message.get("id"), message)
-            case method if "id" in message:
-                self.error(message["id"], METHOD_NOT_FOUND, f"Method not found: {method}")
+        method = message.get("method")
+        if method is None:
+            self._answered(message.get("id"), message)
+        elif handler := _HANDLERS.get(method):
+            handler(self, message["id"], params)
+        elif "id" in message:
+            self.error(message["id"], METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _initialize(self, id: Any, params: JsonObject) -> None:
+        self.result(id, {"userAgent": f"agentrt/{self._version} (fake)"})
+
+    def _account(self, id: Any, params: JsonObject) -> None:
+        self.result(id, {"account": None, "requiresOpenaiAuth": False})
+
+    def _list_models(self, id: Any, params: JsonObject) -> None:
+        self.result(id, {"data": [_model(name) for name in self._models]})
+
+    def _resume(self, id: Any, params: JsonObject) -> None:
+        self.thread = params["threadId"]
+        self._opened(id, params)
+
+    def _fork(self, id: Any, params: JsonObject) -> None:
+        self.thread = f"{params['threadId']}-fork"
+        self._opened(id, params)
+
+    def _interrupt(self, id: Any, params: JsonObject) -> None:
+        self.result(id, {})
+        if self.prompt is not None and self.prompt.id == params["turnId"]:
+            self.prompt.cancelled.set()
+
+    def _update_settings(self, id: Any, params: JsonObject) -> None:
+        self._settings |= {k: v for k, v in params.items() if k != "threadId"}
+        self.result(id, {})
+        self.tell("thread/settings/updated", threadSettings=self._settings)
 
     def _opened(self, id: Any, params: JsonObject) -> None:
         self._settings = {
@@ -122,9 +125,9 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         settings = {**self._settings, "sandbox": self._settings["sandboxPolicy"]}
         self.result(id, {"thread": thread, **settings})
 
-    def _started(self, id: Any, input: list[JsonObject]) -> None:
+    def _started(self, id: Any, params: JsonObject) -> None:
         self._next += 1
-        prompt = FakeCodexPrompt(self, f"u{self._next}", input)
+        prompt = FakeCodexPrompt(self, f"u{self._next}", params["input"])
         turn = {"id": prompt.id, "status": "inProgress", "items": []}
         self.result(id, {"turn": turn})
         self.tell("turn/started", turn=turn)
@@ -236,3 +239,17 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
 def _model(name: str) -> JsonObject:
     named = {"model": name, "displayName": name, "description": ""}
     return {**named, "hidden": False, "supportedReasoningEfforts": []}
+
+
+_HANDLERS: Final[dict[str, Callable[[FakeCodexAgent, Any, JsonObject], None]]] = {
+    "initialize": FakeCodexAgent._initialize,
+    "account/read": FakeCodexAgent._account,
+    "model/list": FakeCodexAgent._list_models,
+    "thread/start": FakeCodexAgent._opened,
+    "thread/resume": FakeCodexAgent._resume,
+    "thread/fork": FakeCodexAgent._fork,
+    "turn/start": FakeCodexAgent._started,
+    "turn/steer": FakeCodexAgent._steered,
+    "turn/interrupt": FakeCodexAgent._interrupt,
+    "thread/settings/update": FakeCodexAgent._update_settings,
+}

@@ -392,37 +392,48 @@ class _ReplayPlayer:
         self._news.unpark_all()
 
     def _hear(self, process: MemoryAgent, line: bytes) -> None:
+        """Take a message of the host. Raises `ReplayMismatch` if the recording lacks it."""
         said = _said(line)
-        if said is None:
+        if said is None or self._take_expected(said):
             return
+        if said.what in _GOODBYES:
+            if said.ids:
+                answer: JsonObject = {"jsonrpc": "2.0", "id": said.ids[0], "result": {}}
+                process.send(msgspec.json.encode(answer) + b"\n")
+        elif not self._ends_something(said):
+            self._mismatched(said, line[:200].decode(errors="replace"))
+
+    def _take_expected(self, said: _RecordedMessage) -> bool:
+        """Return True if this is a message that the recording expects now."""
         for number, expected in self._expected.items():
             if expected.fits(said):
                 del self._expected[number]
                 if said.what in _CANCELS:
                     self._cancelled.add(said.what)
                 self._ids.update(zip(expected.ids, said.ids, strict=False))
-                return
-        if said.what in _GOODBYES:
-            if said.ids:
-                answer: JsonObject = {"jsonrpc": "2.0", "id": said.ids[0], "result": {}}
-                process.send(msgspec.json.encode(answer) + b"\n")
-            return
+                return True
+        return False
+
+    def _ends_something(self, said: _RecordedMessage) -> bool:
+        """Return True for a repeated cancel, and for answers and cancels of a host that leaves."""
         if self._over and (said.answers or said.what in _CANCELS):
-            return  # it is leaving: remaining requests are closed
-        if said.what in self._cancelled:
-            return  # repeated
-        words = line[:200].decode(errors="replace")
+            return True
+        return said.what in self._cancelled
+
+    def _mismatched(self, said: _RecordedMessage, text: str) -> None:
+        """Raise `ReplayMismatch`, or keep it for the end if an agent may well ignore the message
+        and continue as recorded.
+        """
         for number, expected in self._expected.items():
             if expected.what == said.what:
-                raise self._departed(f"the host said {said.what} otherwise: {words}", number)
+                raise self._departed(f"the host said {said.what} otherwise: {text}", number)
         for number, prompt in self._let_wait.items():
             if prompt.fits(said):
                 raise self._departed(_IN_A_TURN, number)
-        message = f"the host said {said.what}, which it did not say in the recording: {words}"
+        message = f"the host said {said.what}, which it did not say in the recording: {text}"
         departed = ReplayMismatch(message, 0, None)
         if said.what not in _CANCELS and not (said.answers and said.key[0] in self._left_open):
             raise departed
-        # An agent may well ignore it and continue as recorded.
         self._surprise = self._surprise or departed
 
     def _now(self, record: TraceRecord) -> bytes:
