@@ -1,5 +1,5 @@
-"""Claude Code's protocol on its standard streams. There is no specification: these checks test what
-a host has to rely on, and none of them is a "must"."""
+"""Claude Code's protocol on its standard streams. A specification does not exist: these checks test behaviour
+that hosts rely on, and none of them is a "must"."""
 
 from __future__ import annotations
 
@@ -217,23 +217,23 @@ async def _odd(peer: ClaudePeer, line: bytes) -> str:
     return await peer.alive()
 
 
-@check("unknown-type", "goes on after a message of an unknown type", "should", WHERE)
+@check("unknown-type", "continues after a message of an unknown type", "should", WHERE)
 async def unknown_type(peer: ClaudePeer) -> str:
     return await _odd(peer, b'{"type":"agentrt_unknown"}')
 
 
-@check("foreign-answer", "goes on after an answer to nothing", "should", WHERE)
+@check("foreign-answer", "continues after an answer to an unknown request", "should", WHERE)
 async def foreign_answer(peer: ClaudePeer) -> str:
     body = b'{"subtype":"success","request_id":"none","response":{}}'
     return await _odd(peer, b'{"type":"control_response","response":' + body + b"}")
 
 
-@check("blank-line", "goes on after a blank line", "should", WHERE)
+@check("blank-line", "continues after a blank line", "should", WHERE)
 async def blank_line(peer: ClaudePeer) -> str:
     return await _odd(peer, b"\n\r\n")
 
 
-@check("broken-line", "a line that is no JSON", "open", WHERE)
+@check("broken-line", "a line that is not JSON", "open", WHERE)
 async def broken_line(peer: ClaudePeer) -> str:
     return await _odd(peer, b'{"type":"user","message":')
 
@@ -260,7 +260,7 @@ async def turn(peer: ClaudePeer) -> str:
     return stop
 
 
-@check("two-prompts", "two prompts that come at once", "should", WHERE)
+@check("two-prompts", "two simultaneous prompts", "should", WHERE)
 async def two_prompts(peer: ClaudePeer) -> str:
     await peer.ready()
     first, second = peer.prompt(peer.prompts.text), peer.prompt(peer.prompts.text)
@@ -287,7 +287,7 @@ async def interrupt(peer: ClaudePeer) -> str:
     stop = await peer.end(before, "a turn that was interrupted")
     took = trio.current_time() - began
     if took > 0.7 * peer.long_turn:
-        raise fails(f"the turn went on to its end, {took:.2f} s long")
+        raise fails(f"the turn continued to its end, {took:.2f} s long")
     return f"the interrupt: {answer.get('subtype')}; the turn: {stop}, after {took:.2f} s"
 
 
@@ -301,11 +301,11 @@ async def after_interrupt(peer: ClaudePeer) -> str:
         await peer.end(before, "a turn that was interrupted")
     stop = await peer.turn(peer.prompts.text)
     if stop != "success":
-        raise fails(f"the prompt behind it ended with {stop}")
-    return f"the prompt behind it ended with {stop}"
+        raise fails(f"the next prompt ended with {stop}")
+    return f"the next prompt ended with {stop}"
 
 
-@check("permission-allowed", "does what was allowed", "should", WHERE)
+@check("permission-allowed", "carries out an allowed call", "should", WHERE)
 async def permission_allowed(peer: ClaudePeer) -> str:
     before, ask = await peer.permission()
     peer.decide(ask, allow=True)
@@ -315,7 +315,7 @@ async def permission_allowed(peer: ClaudePeer) -> str:
     return f"{stop}, and it is done"
 
 
-@check("permission-rejected", "does not do what was rejected", "should", WHERE)
+@check("permission-rejected", "does not carry out a rejected call", "should", WHERE)
 async def permission_rejected(peer: ClaudePeer) -> str:
     before, ask = await peer.permission()
     peer.decide(ask, allow=False)

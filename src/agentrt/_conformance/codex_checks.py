@@ -1,5 +1,5 @@
 """Codex's protocol: handshake, threads, turns and approvals. Its documentation describes the
-behaviour but requires nothing: these checks test what a client has to rely on, and none of them is
+behaviour but requires nothing: these checks test behaviour that a client has to rely on, and none of them is
 a "must"."""
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ NOBODY: Final = "00000000-0000-7000-8000-000000000000"
 """An id that belongs to no thread and no turn."""
 
 
-@check("initialize", "answers initialize, and says who it is", "should", HANDSHAKE)
+@check("initialize", "answers initialize, and identifies itself", "should", HANDSHAKE)
 async def initialize(peer: CodexPeer) -> str:
     result_of(await peer.initialize(), "initialize")
     if not peer.info:
-        raise fails("there is no userAgent in the answer")
+        raise fails("the answer lacks a userAgent")
     return f"{peer.info['name']} {peer.info['version']}"
 
 
@@ -48,7 +48,7 @@ async def missing_params(peer: CodexPeer) -> str:
     return refused(await peer.ask("turn/start", {}), "took it")
 
 
-@check("new-sessions", "gives each thread an id of its own", "should", THREADS)
+@check("new-sessions", "gives each thread a unique id", "should", THREADS)
 async def new_sessions(peer: CodexPeer) -> str:
     await peer.ready()
     first, second = await peer.another_thread(), await peer.another_thread()
@@ -57,14 +57,14 @@ async def new_sessions(peer: CodexPeer) -> str:
     return "two ids"
 
 
-@check("prompt-unknown", "refuses a prompt for a thread that is none", "should", TURNS)
+@check("prompt-unknown", "refuses a prompt for an unknown thread", "should", TURNS)
 async def prompt_unknown(peer: CodexPeer) -> str:
     await peer.ready()
     response = await peer.answered(peer.prompt(NOBODY, peer.prompts.text), "turn/start")
     return refused(response, "took it")
 
 
-@check("resume", "goes on with a thread that is resumed", "should", THREADS)
+@check("resume", "continues a resumed thread", "should", THREADS)
 async def resume(peer: CodexPeer) -> str:
     thread = await peer.thread()
     with peer.preparing():
@@ -73,25 +73,23 @@ async def resume(peer: CodexPeer) -> str:
     given = result.get("thread")
     if not isinstance(given, dict) or given.get("id") != thread:
         raise fails(f"the answer is about another thread: {shown(result)}")
-    return f"the prompt behind it ended with {await peer.turn(thread, peer.prompts.text)}"
+    return f"the next prompt ended with {await peer.turn(thread, peer.prompts.text)}"
 
 
-@check(
-    "resume-unknown", "refuses to go on with a thread that is none", "should", f"{WHERE}#threads"
-)
+@check("resume-unknown", "refuses to resume an unknown thread", "should", f"{WHERE}#threads")
 async def resume_unknown(peer: CodexPeer) -> str:
     await peer.ready()
     return refused(await peer.ask("thread/resume", {"threadId": NOBODY}), "resumed it")
 
 
-@check("list", "lists a thread in which something was said", "should", THREADS)
+@check("list", "lists a thread with at least one turn", "should", THREADS)
 async def list_threads(peer: CodexPeer) -> str:
     thread = await peer.thread()
     with peer.preparing():
         await peer.turn(thread, peer.prompts.text)
     found = (await peer.result("thread/list", {})).get("data")
     if not isinstance(found, list):
-        raise fails(f"its data is no list: {shown(found)}")
+        raise fails(f"its data is not a list: {shown(found)}")
     if thread not in [each.get("id") for each in found if isinstance(each, dict)]:
         raise fails(f"it is not among the {len(found)}")
     return f"it is one of {len(found)}"
@@ -105,7 +103,7 @@ async def turn(peer: CodexPeer) -> str:
     known = peer.turns[turn]
     await peer.caught_up()
     if known.late:
-        raise own_way(f"{status}, and {known.late} of {known.said} notices behind it")
+        raise own_way(f"{status}, and {known.late} of {known.said} notices after it")
     return f"{status}, behind {known.said} notices"
 
 
@@ -120,7 +118,7 @@ async def two_prompts(peer: CodexPeer) -> str:
         status = await peer.end(one)
         raise own_way(f"first: {status}; second: refused: {described(response.error)}")
     other = await peer.taken(second)
-    same = "the same turn" if other == one else f"a turn of its own: {await peer.end(other)}"
+    same = "the same turn" if other == one else f"a separate turn: {await peer.end(other)}"
     raise own_way(f"first: {await peer.end(one)}; second: {same}")
 
 
@@ -157,10 +155,10 @@ async def cancel_idle(peer: CodexPeer) -> str:
     id = peer.interrupt(thread, turn)  # may never be answered, so it is not waited for
     status = await peer.turn(thread, peer.prompts.text)
     if status == "interrupted":
-        raise fails("the prompt behind it was interrupted")
+        raise fails("the next prompt was interrupted")
     heard = await peer.soon(id)
     how = "unanswered" if heard is None else "answered" if heard.error is None else "refused"
-    return f"the interrupt: {how}; the prompt behind it: {status}"
+    return f"the interrupt: {how}; the next prompt: {status}"
 
 
 async def _interrupted(peer: CodexPeer, thread: str, turn: str) -> str:
@@ -170,9 +168,9 @@ async def _interrupted(peer: CodexPeer, thread: str, turn: str) -> str:
     status = await peer.end(turn, "a turn that was interrupted")
     took = trio.current_time() - began
     if status == "completed" and took > 0.7 * peer.long_turn:
-        raise fails(f"the turn went on to its end, {took:.2f} s long")
+        raise fails(f"the turn continued to its end, {took:.2f} s long")
     if status != "interrupted":
-        raise fails(f"the turn ended {status}, {took:.2f} s behind the interrupt")
+        raise fails(f"the turn ended {status}, {took:.2f} s after the interrupt")
     result_of(await peer.answered(request, "turn/interrupt"), "turn/interrupt")
     return f"interrupted after {took:.2f} s"
 
@@ -183,7 +181,7 @@ async def cancel_text(peer: CodexPeer) -> str:
     return await _interrupted(peer, thread, await peer.long(thread))
 
 
-@check("cancel-at-once", "and one whose prompt has only been taken", "open", TURNS, in_turn=True)
+@check("cancel-at-once", "and one with an accepted prompt", "open", TURNS, in_turn=True)
 async def cancel_at_once(peer: CodexPeer) -> str:
     thread = await peer.thread()
     assert peer.long_turn
@@ -201,7 +199,7 @@ async def cancel_at_once(peer: CodexPeer) -> str:
 
 @check(
     "quiet-after-cancel",
-    "says nothing more of a turn that was interrupted, once it is over",
+    "reports nothing more about an interrupted turn after its end",
     "should",
     TURNS,
     in_turn=True,
@@ -214,8 +212,8 @@ async def quiet_after_cancel(peer: CodexPeer) -> str:
     await peer.caught_up()
     await peer.quiet(1.0)
     if late := peer.turns[turn].late:
-        raise fails(f"{late} notices came behind its end")
-    return "nothing came behind its end"
+        raise fails(f"{late} notices came after its end")
+    return "nothing came after its end"
 
 
 @check("after-cancel", "answers the next prompt after an interrupt", "should", TURNS, in_turn=True)
@@ -240,8 +238,8 @@ async def cancel_twice(peer: CodexPeer) -> str:
 async def _next(peer: CodexPeer, thread: str) -> str:
     status = await peer.turn(thread, peer.prompts.text)
     if status != "completed":
-        raise fails(f"the prompt behind it ended with {status}")
-    return f"the prompt behind it ended with {status}"
+        raise fails(f"the next prompt ended with {status}")
+    return f"the next prompt ended with {status}"
 
 
 @check("two-sessions", "interrupts only the thread that is meant", "should", TURNS, in_turn=True)
@@ -255,10 +253,10 @@ async def two_sessions(peer: CodexPeer) -> str:
     if (status := peer.turns[turn].status) is not None:
         raise fails(f"the turn of another thread ended: {status}")
     peer.interrupt(thread, turn)
-    return "the turn of the other thread went on"
+    return "the turn of the other thread continued"
 
 
-@check("permission-allowed", "does what was accepted", "should", APPROVALS)
+@check("permission-allowed", "carries out an accepted request", "should", APPROVALS)
 async def permission_allowed(peer: CodexPeer) -> str:
     turn, ask = await peer.permission(await peer.thread())
     peer.decide(ask, "accept")
@@ -269,7 +267,7 @@ async def permission_allowed(peer: CodexPeer) -> str:
     return f"{status}, and it is done"
 
 
-@check("permission-rejected", "does not do what was declined", "should", APPROVALS)
+@check("permission-rejected", "does not carry out a declined request", "should", APPROVALS)
 async def permission_rejected(peer: CodexPeer) -> str:
     turn, ask = await peer.permission(await peer.thread())
     peer.decide(ask, "decline")
@@ -295,11 +293,13 @@ async def permission_unanswered(peer: CodexPeer) -> str:
     peer.interrupt(thread, turn)
     words = await _not_done(peer, turn)
     if ask.id not in peer.resolved:
-        raise own_way(f"{words}, and nothing is said of the question")
+        raise own_way(f"{words}, and the question is not reported as closed")
     return f"{words}, and the question is resolved"
 
 
-@check("permission-late", "does not do what is accepted after the turn", "should", APPROVALS)
+@check(
+    "permission-late", "does not carry out a request accepted after the turn", "should", APPROVALS
+)
 async def permission_late(peer: CodexPeer) -> str:
     thread = await peer.thread()
     turn, ask = await peer.permission(thread)
@@ -319,7 +319,7 @@ async def permission_twice(peer: CodexPeer) -> str:
     return await _not_done(peer, turn)
 
 
-@check("permission-unknown-option", "does nothing for a decision that is none", "should", APPROVALS)
+@check("permission-unknown-option", "does nothing for an unknown decision", "should", APPROVALS)
 async def permission_unknown_option(peer: CodexPeer) -> str:
     turn, ask = await peer.permission(await peer.thread())
     peer.decide(ask, "agentrt-no-decision")

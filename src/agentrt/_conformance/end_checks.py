@@ -29,7 +29,7 @@ async def _leaves(peer: ConformancePeer, what: str) -> str:
         await peer.transport.wait_tree()
         gone = True
     if not gone:
-        raise fails(f"{words}, but what it had started was still there")
+        raise fails(f"{words}, but its child processes were still running")
     return words
 
 
@@ -40,7 +40,7 @@ async def eof(peer: ConformancePeer) -> str:
     return await _leaves(peer, "after the end of its input")
 
 
-@check("eof-at-once", "exits when there is no input at all", "should", SHUTDOWN)
+@check("eof-at-once", "exits if it gets no input at all", "should", SHUTDOWN)
 async def eof_at_once(peer: ConformancePeer) -> str:
     peer.close_stdin()
     return await _leaves(peer, "after the end of its input")

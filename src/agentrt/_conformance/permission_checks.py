@@ -19,7 +19,7 @@ CANCEL: Final = at("prompt-turn#cancellation")
 
 @check(
     "permission-request",
-    "names the session, the tool call and the options of what it asks",
+    "names the session, the tool call and the options in its requests",
     "must",
     ASKING,
 )
@@ -43,7 +43,7 @@ async def permission_request(peer: AcpPeer) -> str:
     return f"{len(options)} options: {', '.join(str(option['kind']) for option in options)}"
 
 
-@check("permission-allowed", "does what was allowed once", "should", ASKING)
+@check("permission-allowed", "carries out a call that was allowed once", "should", ASKING)
 async def permission_allowed(peer: AcpPeer) -> str:
     session = await peer.session()
     id, ask = await peer.permission(session)
@@ -55,7 +55,7 @@ async def permission_allowed(peer: AcpPeer) -> str:
     return f"{stop}, and it is done"
 
 
-@check("permission-rejected", "does not do what was rejected", "must", ASKING)
+@check("permission-rejected", "does not carry out a rejected call", "must", ASKING)
 async def permission_rejected(peer: AcpPeer) -> str:
     session = await peer.session()
     id, ask = await peer.permission(session)
@@ -88,7 +88,7 @@ async def permission_cancelled(peer: AcpPeer) -> str:
     return "cancelled, and it is not done"
 
 
-@check("permission-unanswered", "a question that stays open behind a cancel", "open", CANCEL)
+@check("permission-unanswered", "a question that stays open after a cancel", "open", CANCEL)
 async def permission_unanswered(peer: AcpPeer) -> str:
     session = await peer.session()
     id, ask = await peer.permission(session)
@@ -104,7 +104,7 @@ async def permission_unanswered(peer: AcpPeer) -> str:
     raise own_way("the turn waits for the answer, which a client owes")
 
 
-@check("permission-late", "does not do what is allowed after the turn", "should", ASKING)
+@check("permission-late", "does not carry out a call allowed after the turn", "should", ASKING)
 async def permission_late(peer: AcpPeer) -> str:
     session = await peer.session()
     id, ask = await peer.permission(session)
@@ -115,7 +115,7 @@ async def permission_late(peer: AcpPeer) -> str:
         await peer.answered(id, "a prompt that was cancelled at a question")
     peer.answer(ask, allowed)
     goes_on = await peer.alive()
-    await _untouched(peer, "allowed late, behind a first answer")
+    await _untouched(peer, "allowed late, after a first answer")
     return f"{goes_on}, and it is not done"
 
 

@@ -76,7 +76,7 @@ async def _odd(peer: RpcPeer, line: bytes) -> str:
 
 @check(
     "broken-line",
-    "goes on after a line that is no JSON",
+    "continues after a line that is not JSON",
     "should",
     f"{JSON_RPC}#error_object",
 )
@@ -87,12 +87,12 @@ async def broken_line(peer: RpcPeer) -> str:
     return words
 
 
-@check("bare-value", "goes on after a line that is a number", "should", at("transports#stdio"))
+@check("bare-value", "continues after a line that is a number", "should", at("transports#stdio"))
 async def bare_value(peer: RpcPeer) -> str:
     return await _odd(peer, b"42")
 
 
-@check("batch", "goes on after a list of requests", "should", at("transports#stdio"))
+@check("batch", "continues after a list of requests", "should", at("transports#stdio"))
 async def batch(peer: RpcPeer) -> str:
     await peer.ready()
     peer.expect("batched")
@@ -104,7 +104,7 @@ async def batch(peer: RpcPeer) -> str:
     raise own_way(f"{goes_on}; {'answered as a batch' if answered else 'no batch came back'}")
 
 
-@check("not-utf-8", "goes on after a line that is not UTF-8", "should", at("transports"))
+@check("not-utf-8", "continues after a line that is not UTF-8", "should", at("transports"))
 async def not_utf8(peer: RpcPeer) -> str:
     return await _odd(peer, b'{"jsonrpc":"2.0","method":"_agentrt/\xff\xfe","params":{}}')
 
@@ -116,7 +116,7 @@ async def blank_line(peer: RpcPeer) -> str:
 
 @check(
     "foreign-answer",
-    "goes on after an answer to nothing",
+    "continues after an answer to an unknown request",
     "should",
     f"{JSON_RPC}#response_object",
 )

@@ -17,7 +17,7 @@ NOBODY: Final = "00000000-0000-4000-8000-000000000000"
 
 @check(
     "new-sessions",
-    "gives each session an id of its own",
+    "gives each session a unique id",
     "must",
     at("session-setup#creating-a-session"),
 )
@@ -31,7 +31,7 @@ async def new_sessions(peer: AcpPeer) -> str:
 
 @check(
     "prompt-unknown",
-    "refuses a prompt for a session that is none",
+    "refuses a prompt for an unknown session",
     "should",
     f"{JSON_RPC}#error_object",
 )
@@ -45,7 +45,7 @@ async def prompt_unknown(peer: AcpPeer) -> str:
 
 @check(
     "cancel-unknown",
-    "ignores a cancel for a session that is none",
+    "ignores a cancel for an unknown session",
     "should",
     at("prompt-turn#cancellation"),
 )
@@ -65,7 +65,7 @@ async def _spoken(peer: AcpPeer) -> str:
         await peer.turn(session, peer.prompts.text)
         await peer.quiet()
         if not peer.said(session):
-            raise not_provoked("nothing was said in the turn before (--text)")
+            raise not_provoked("the previous turn had no output (--text)")
     return session
 
 
@@ -95,16 +95,16 @@ async def load(peer: AcpPeer) -> str:
     await peer.caught_up()
     told_after = _conversation(peer.updates(session, heard.at))
     if not told_before:
-        how = f", but {len(told_after)} updates behind the answer" if told_after else ""
+        how = f", but {len(told_after)} updates after the answer" if told_after else ""
         raise fails(f"nothing of the conversation came before the answer{how}")
     if told_after:
-        raise fails(f"{len(told_after)} updates of the conversation came behind the answer")
+        raise fails(f"{len(told_after)} updates of the conversation came after the answer")
     return f"{len(told_before)} updates, then the answer"
 
 
 @check(
     "load-unknown",
-    "refuses to load a session that is none",
+    "refuses to load an unknown session",
     "should",
     at("session-setup#loading-sessions"),
 )
@@ -116,7 +116,7 @@ async def load_unknown(peer: AcpPeer) -> str:
 
 @check(
     "resume",
-    "goes on with a session without repeating it",
+    "continues a session without repeating it",
     "must",
     at("session-setup#resuming-sessions"),
 )
@@ -138,7 +138,7 @@ async def resume(peer: AcpPeer) -> str:
 
 @check(
     "resume-unknown",
-    "refuses to go on with a session that is none",
+    "refuses to resume an unknown session",
     "should",
     at("session-setup#resuming-sessions"),
 )
@@ -171,19 +171,19 @@ async def list_sessions(peer: AcpPeer) -> str:
     result = await peer.result("session/list", {})
     sessions = result.get("sessions")
     if not isinstance(sessions, list):
-        raise fails(f"`sessions` is no list: {shown(result)}")
+        raise fails(f"`sessions` is not a list: {shown(result)}")
     for entry in sessions:
         if not isinstance(entry, dict) or not isinstance(entry.get("sessionId"), str):
             raise fails(f"an entry without a sessionId: {shown(entry)}")
         cwd = entry.get("cwd")
         if not isinstance(cwd, str) or not os.path.isabs(cwd):
-            raise fails(f"an entry whose cwd is no absolute path: {shown(entry)}")
+            raise fails(f"an entry without an absolute cwd: {shown(entry)}")
     return f"{len(sessions)} entries"
 
 
 @check(
     "list-has-it",
-    "lists a session in which something was said",
+    "lists a session with at least one turn",
     "should",
     at("session-list#listing-sessions"),
 )
@@ -220,7 +220,7 @@ async def list_cursor(peer: AcpPeer) -> str:
 
 @check(
     "close-in-turn",
-    "cancels what runs in a session that is closed",
+    "cancels the running turn of a session that is closed",
     "must",
     at("session-setup#closing-active-sessions"),
     in_turn=True,
@@ -239,7 +239,7 @@ async def close_in_turn(peer: AcpPeer) -> str:
 
 @check(
     "close-unknown",
-    "a session that is none is closed",
+    "an unknown session is closed",
     "open",
     at("session-setup#closing-active-sessions"),
 )
@@ -252,7 +252,7 @@ async def close_unknown(peer: AcpPeer) -> str:
 
 @check(
     "delete-unknown",
-    "deletes a session that is none without an error",
+    "deletes an unknown session without an error",
     "should",
     at("session-delete#semantics"),
 )

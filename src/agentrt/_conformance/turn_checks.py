@@ -28,7 +28,7 @@ async def turn(peer: AcpPeer) -> str:
     before = len(peer.said(session, before=heard.at))
     await peer.caught_up()
     if late := peer.said(session, heard.at):
-        raise own_way(f"{stop}, and {len(late)} of {before + len(late)} updates behind it")
+        raise own_way(f"{stop}, and {len(late)} of {before + len(late)} updates after it")
     return f"{stop}, behind {before} updates"
 
 
@@ -39,8 +39,8 @@ async def cancel_idle(peer: AcpPeer) -> str:
     peer.cancel(session)
     stop = await peer.turn(session, peer.prompts.text)
     if stop == "cancelled":
-        raise fails("the prompt behind it was cancelled")
-    return f"the prompt behind it ended with {stop}"
+        raise fails("the next prompt was cancelled")
+    return f"the next prompt ended with {stop}"
 
 
 async def _cancelled(peer: AcpPeer, session: str, *, word: bool) -> tuple[Id, int, str]:
@@ -56,8 +56,8 @@ async def _cancelled(peer: AcpPeer, session: str, *, word: bool) -> tuple[Id, in
     if stop.startswith("error"):
         raise fails(f"the prompt was answered with an {stop}")
     if heard.time - began < 0.7 * peer.long_turn:
-        raise fails(f"the prompt was answered {stop}, {after} behind the cancel")
-    raise fails(f"the turn went on to its end, {after} long, and the prompt was answered {stop}")
+        raise fails(f"the prompt was answered {stop}, {after} after the cancel")
+    raise fails(f"the turn continued to its end, {after} long, and the prompt was answered {stop}")
 
 
 async def _stop(peer: AcpPeer, id: Id) -> str:
@@ -81,7 +81,7 @@ async def cancel_text(peer: AcpPeer) -> str:
 
 @check(
     "cancel-at-once",
-    "answers a prompt that is cancelled right behind it with cancelled",
+    "answers a prompt that is cancelled immediately with cancelled",
     "must",
     CANCEL,
     in_turn=True,
@@ -93,7 +93,7 @@ async def cancel_at_once(peer: AcpPeer) -> str:
 
 @check(
     "quiet-after-cancel",
-    "says nothing more of a turn once its cancelled prompt is answered",
+    "reports nothing more about a turn after answering its cancelled prompt",
     "must",
     CANCEL,
     in_turn=True,
@@ -106,8 +106,8 @@ async def quiet_after_cancel(peer: AcpPeer) -> str:
     await peer.quiet(1.0)
     if late := peer.said(session, answer):
         kinds = sorted({str(update["sessionUpdate"]) for update in late})
-        raise fails(f"{len(late)} updates came behind the answer: {', '.join(kinds)}")
-    return "nothing came behind the answer"
+        raise fails(f"{len(late)} updates came after the answer: {', '.join(kinds)}")
+    return "nothing came after the answer"
 
 
 @check(
@@ -140,13 +140,13 @@ async def cancel_twice(peer: AcpPeer) -> str:
 async def _next(peer: AcpPeer, session: str) -> str:
     stop = await peer.turn(session, peer.prompts.text)
     if stop == "cancelled":
-        raise fails("the prompt behind it was cancelled")
-    return f"the prompt behind it ended with {stop}"
+        raise fails("the next prompt was cancelled")
+    return f"the next prompt ended with {stop}"
 
 
 @check(
     "cancel-request",
-    "answers a prompt whose request is cancelled ($/cancel_request)",
+    "answers a prompt after its request is cancelled ($/cancel_request)",
     "open",
     at("cancellation"),
     in_turn=True,
@@ -159,7 +159,7 @@ async def cancel_request(peer: AcpPeer) -> str:
     peer.notify("$/cancel_request", {"requestId": id})
     answered = False
     with trio.move_on_after(0.5 * long):
-        await peer.heard_answer(id, "a prompt whose request was cancelled")
+        await peer.heard_answer(id, "a prompt with a cancelled request")
         answered = True
     if not answered:
         raise own_way("ignores it, as it may")
@@ -172,7 +172,7 @@ async def cancel_request(peer: AcpPeer) -> str:
 
 @check(
     "two-prompts",
-    "answers both of two prompts that come at once",
+    "answers both of two simultaneous prompts",
     "must",
     f"{JSON_RPC}#response_object",
 )
@@ -210,4 +210,4 @@ async def two_sessions(peer: AcpPeer) -> str:
     if cancelled:
         raise fails("the turn of another session was cancelled")
     peer.cancel(session)
-    return "the turn of the other session went on"
+    return "the turn of the other session continued"

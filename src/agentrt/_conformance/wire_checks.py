@@ -16,14 +16,14 @@ NEGOTIATION: Final = at("initialization#version-negotiation")
 FUTURE_VERSION: Final = 65535
 
 
-@check("initialize", "answers version 1 with 1, and says what it can", "must", NEGOTIATION)
+@check("initialize", "answers version 1 with 1, and lists its capabilities", "must", NEGOTIATION)
 async def initialize(peer: AcpPeer) -> str:
     result = result_of(await peer.initialize(), "initialize")
     version = result.get("protocolVersion")
     if type(version) is not int or version != ACP_VERSION:
         raise fails(f"it answered version {version!r}")
     if not isinstance(result.get("agentCapabilities", {}), dict):
-        raise fails(f"its capabilities are no object: {shown(result['agentCapabilities'])}")
+        raise fails(f"its capabilities are not an object: {shown(result['agentCapabilities'])}")
     said = "" if "agentCapabilities" in result else ", without capabilities"
     named = f" {peer.info.get('name')} {peer.info.get('version')}" if peer.info else ""
     return f"version {version}{said}{named}"
@@ -31,7 +31,7 @@ async def initialize(peer: AcpPeer) -> str:
 
 @check(
     "initialize-newer",
-    "answers a version that nobody speaks yet with its own latest",
+    "answers a future version with its own latest",
     "must",
     NEGOTIATION,
 )
