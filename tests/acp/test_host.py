@@ -119,7 +119,7 @@ async def test_a_missing_file_is_not_found(root: Path) -> None:
 
 async def test_what_is_no_text_is_refused(root: Path) -> None:
     (root / "file").write_bytes(b"\x89PNG\xff")
-    with pytest.raises(RequestError, match="no UTF-8 text") as error:
+    with pytest.raises(RequestError, match="not UTF-8 text") as error:
         await read(root, root / "file")
     assert error.value.code == INVALID
 
@@ -585,7 +585,7 @@ async def test_a_fifo_is_refused_and_nobody_who_waits_at_it_is_woken(root: Path)
     waiter.start()
     try:
         with trio.fail_after(5):
-            assert "no regular file" in (await refused(root, root / "fifo")).message
+            assert "not a regular file" in (await refused(root, root / "fifo")).message
         assert not woken.is_set()
     finally:
         os.close(os.open(root / "fifo", os.O_RDONLY | os.O_NONBLOCK))
@@ -596,12 +596,12 @@ async def test_a_socket_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(root)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
-        assert "no regular file" in (await refused(root, root / "socket")).message
+        assert "not a regular file" in (await refused(root, root / "socket")).message
 
 
 async def test_a_device_is_refused() -> None:
     for device in ("/dev/null", "/dev/zero", "/dev/tty"):
-        assert "no regular file" in (await unread(Path("/dev"), device)).message
+        assert "not a regular file" in (await unread(Path("/dev"), device)).message
 
 
 # --- races

@@ -32,7 +32,7 @@ _OWN = {
     "session/set_model": "set_model",
     "session/set_config_option": "set_option",
 }
-"""Methods whose state the driver tracks; each has its own command, named here."""
+"""Methods that change state which the driver tracks; each has its own command, named here."""
 
 
 def resolve(

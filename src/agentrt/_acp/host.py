@@ -100,7 +100,7 @@ class FileService:
         try:
             return cut(data, line, limit).decode()
         except UnicodeDecodeError as error:
-            raise NotAllowed(f"it is no UTF-8 text ({error.reason})") from error
+            raise NotAllowed(f"it is not UTF-8 text ({error.reason})") from error
 
     def _write(self, path: str, content: str) -> None:
         data = content.encode()
@@ -142,7 +142,7 @@ def _check_regular(status: os.stat_result) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise NotAllowed("it is a folder")
     if not stat.S_ISREG(status.st_mode):
-        raise NotAllowed("it is no regular file")
+        raise NotAllowed("it is not a regular file")
 
 
 def _replace(

@@ -1,6 +1,6 @@
 """The client's requests to an agent: the handshake, sessions and their settings, prompts.
 
-Optional fields are None when absent, as in `updates`.
+Absent optional fields hold None, as in `updates`.
 """
 
 from __future__ import annotations

@@ -335,7 +335,7 @@ class AcpHandshake:
             self._channel.notice(
                 "warning",
                 "roots_unsupported",
-                "the agent takes no folders beside the working folder",
+                "the agent takes no folders other than the working folder",
                 list(self._opening.roots),
             )
             return None

@@ -30,7 +30,7 @@ _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
 class NotAllowed(Exception):
-    """The path leads to a place that the agent may not access; the message tells why."""
+    """The path leads to a place that the agent may not access; the message gives the reason."""
 
 
 class RootedName:
@@ -59,9 +59,9 @@ class Roots:
     def __init__(self, folders: Iterable[str]) -> None:
         """Create roots from the absolute paths of folders.
 
-        The targets of the paths at this moment count, also if the paths lead elsewhere later; an
-        agent may use either form of a path. Below a folder that does not exist nothing can be
-        located, and `check` compares paths by their text alone.
+        The targets of the paths at this moment count, also if the paths later lead to other
+        folders; an agent may use either form of a path. Below a folder that does not exist nothing
+        can be located, and `check` compares paths by their text alone.
         """
         self._roots: list[tuple[list[str], list[str]]] = []
         for folder in folders:
@@ -89,7 +89,7 @@ class Roots:
                     walk.follow(target)
             for folder in walk.folders:
                 if os.fstat(folder).st_dev in self._pseudo:
-                    raise NotAllowed("it is no file, but a view into the kernel")
+                    raise NotAllowed("it is not a file, but a view into the kernel")
             yield RootedName(walk.folders[-1], walk.name)
         except BaseException:
             walk.unmake()
@@ -124,7 +124,7 @@ class Roots:
             return os.open(place.name, _FOLDER, dir_fd=place.folder)
 
     def _root_of(self, path: str) -> tuple[list[str], list[str]]:
-        """Return the root that a path begins with, and the rest of the path."""
+        """Return the root that a path begins with, and the remaining path."""
         if not path.startswith("/"):
             raise NotAllowed("the path is not absolute")
         parts = _split(path)

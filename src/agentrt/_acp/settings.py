@@ -107,7 +107,7 @@ class AcpSettings:
     def change_mode(self, session: str, mode: str) -> AcpSettingChange:
         """Return the request that changes the mode, given by id or name.
 
-        Raises `UnsupportedAcpSetting` if there is no such mode, or if it is refused.
+        Raises `UnsupportedAcpSetting` if the mode does not exist, or is refused.
         """
         view = self.view()
         mode = _pick("mode", mode, view.modes)
@@ -119,8 +119,8 @@ class AcpSettings:
         )
 
     def change_model(self, session: str, model: str) -> AcpSettingChange:
-        """Return the request that changes the model. Raises `UnsupportedAcpSetting` if there is no
-        such model."""
+        """Return the request that changes the model. Raises `UnsupportedAcpSetting` if the agent
+        does not offer it."""
         view = self.view()
         if model != view.model:  # the current model need not be among those it offers
             model = _pick("model", model, view.models)
@@ -134,8 +134,8 @@ class AcpSettings:
         return AcpSettingChange("session/set_model", SetModelRequest(session, model), apply)
 
     def change_option(self, session: str, id: str, value: str | bool) -> AcpSettingChange:
-        """Return the request that changes an option. Raises `UnsupportedAcpSetting` if there is no
-        such value."""
+        """Return the request that changes an option. Raises `UnsupportedAcpSetting` if the option
+        or the value does not exist."""
         option = next((each for each in self.options if each.id == id), None)
         if option is None:
             known = ", ".join(each.id for each in self.options) or "none"

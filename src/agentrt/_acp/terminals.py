@@ -115,8 +115,9 @@ class TerminalService:
     async def handle(self, method: str, params: JsonObject) -> JsonObject:
         """Serve a request, named by its ACP method, and return its result. Raises `RequestError`.
 
-        A cancelled `terminal/create` has created no terminal, or one whose id the agent never gets
-        and that ends with the session. Cancelling another request does not change the terminal.
+        A cancelled `terminal/create` has created no terminal, or one with an id that the agent
+        never gets and that ends with the session. Cancelling another request does not change the
+        terminal.
         """
         if method == "terminal/create":
             return {"terminalId": await self._create(parse(params, CreateTerminalRequest))}
@@ -386,8 +387,8 @@ def _way_to(folder: int, path: str) -> str:
 
 
 def _read_status(pid: int) -> int | None:
-    """Return the exit status of a dead child without reaping it, or None if it is no longer a
-    child."""
+    """Return the exit status of a dead child without reaping it, or None if it is not a child
+    any more."""
     try:
         info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:

@@ -175,11 +175,11 @@ _REASONS: Final = ("details", "message", "reason", "error", "detail", "descripti
 """Keys of an error's `data` under which agents put its text."""
 
 LONGEST_REASON_CHARS: Final = 300
-"""Characters of an error's `data` in a message, where it has no text of its own."""
+"""Characters of an error's `data` in a message, where it has no other text."""
 
 
 def _reason(data: Any) -> str:
-    """Return the text of an error's `data`, which each agent puts under a key of its own."""
+    """Return the text of an error's `data`, which each agent puts under a different key."""
     if isinstance(data, dict):
         named = [data[key] for key in _REASONS if data.get(key)]
         if named:

@@ -1,7 +1,7 @@
 """The content of `session/update`: every variant of the stable schema, and drafts seen in use.
 
-Content blocks are the neutral ones of `_model.content`, whose shapes are ACP's. Optional fields are
-None when absent: in the schema null and absence have the same meaning (the one exception is
+Content blocks are the neutral ones of `_model.content`, which have ACP's shapes. Optional fields
+hold None when absent: in the schema null and absence have the same meaning (the one exception is
 marked). Enumerations are plain strings, because an agent may be newer than this file.
 """
 
@@ -22,7 +22,7 @@ class AcpMessage(Struct, rename="camel", omit_defaults=True, kw_only=True, gc=Fa
 
 
 def sub_agent_of(meta: JsonObject | None) -> str | None:
-    """Return the tool call whose sub-agent sent a message, or None.
+    """Return the tool call of the sub-agent that sent a message, or None.
 
     ACP does not define this; Claude Code's adapter sends it in `_meta.claudeCode`.
     """
@@ -214,7 +214,7 @@ class CompactionSummaryChunk(Update, tag="compaction_summary_chunk"):
 
 
 class SubagentUpdate(Update, tag="subagent_update"):
-    """Announces a child session, whose updates then come under its own id."""
+    """Announces a child session, whose updates then come with its own id."""
 
     session_id: str
     title: str | None = None

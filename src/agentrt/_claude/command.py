@@ -26,7 +26,7 @@ class ClaudeCommand(NamedTuple):
 
 
 NESTED = frozenset({"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "NODE_OPTIONS"})
-"""Variables that are removed. `CLAUDECODE` tells the CLI that it runs inside another one, and the
+"""Variables that are removed. `CLAUDECODE` marks a CLI that runs inside another one, and the
 second names its kind; `NODE_OPTIONS` is meant for other Node programs."""
 
 _FLAG = re.compile(r"[a-z][a-zA-Z0-9-]*")

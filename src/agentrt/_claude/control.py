@@ -40,8 +40,8 @@ from .questions import (
 from .tasks import ClaudeTasks
 
 REMEMBERED_REQUESTS: Final = 256
-"""Number of answered requests whose repetition is still recognised: after a reattach, the CLI
-repeats the requests that it believes to be unanswered."""
+"""Number of answered requests that are still recognised when they are repeated: after a reattach,
+the CLI repeats the requests that it believes to be unanswered."""
 
 INTERNAL_ERROR_CODE: Final = -32603
 

@@ -88,7 +88,7 @@ class LegacyDriver:
     # --- commands
 
     def start(self, opening: Opening) -> list[Effect]:
-        """Report the start immediately: there is no handshake."""
+        """Report the start immediately, without a handshake."""
         self.options = effective(self.options, opening)
         return [Started(session="")]
 
@@ -242,7 +242,7 @@ class LegacyDriver:
         out.append(ask_permission(key, request, background=False))
 
     def _settled(self, m: wire.User, out: list[Effect]) -> None:
-        """Withdraw pending requests whose call has a result: they needed no approval."""
+        """Withdraw pending requests if their call has a result: they needed no approval."""
         blocks = m.message.content if isinstance(m.message.content, list) else []
         done = {block.tool_use_id for block in blocks}
         for key, (call, _) in list(self._asked.items()):
@@ -362,7 +362,7 @@ class _Snapshots:
         return blocks[len(seen) :]
 
     def _continues(self, m: wire.Assistant, now: list[_SeenBlock]) -> bool:
-        """Return True if this is another snapshot of the previous message."""
+        """Return True if this is a further snapshot of the previous message."""
         before = self._seen
         return (
             m.parent_tool_use_id == self._parent

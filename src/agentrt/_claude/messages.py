@@ -218,7 +218,7 @@ class PromptSuggestion(Struct, tag_field="type", tag="prompt_suggestion", gc=Fal
 class ToolProgress(Struct, tag_field="type", tag="tool_progress", gc=False):
     """A heartbeat of a running tool.
 
-    Its `parent_tool_use_id` is the tool itself, so it tells nothing about sub-agents; its arrival
+    Its `parent_tool_use_id` is the tool itself, so it does not concern sub-agents; its arrival
     is its only meaning.
     """
 
@@ -373,12 +373,12 @@ def _split(lines: bytes | bytearray) -> list[bytes | bytearray]:
 
 
 def _is_open(message: _Wire) -> TypeGuard[SystemHead]:
-    """True if the rest of a `system` line must still be decoded."""
+    """True if a `system` line has fields that must still be decoded."""
     return type(message) is SystemHead and message.subtype not in QUIET_SYSTEM
 
 
 def _whole(message: _Wire, line: bytes | bytearray) -> Message:
-    """Decode the rest of a `system` line, whose subtypes share no shape worth declaring."""
+    """Decode the other fields of a `system` line; its subtypes do not share a shape."""
     if not _is_open(message):
         return message
     try:

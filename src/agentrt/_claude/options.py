@@ -237,7 +237,7 @@ def check_values(options: ClaudeOptions) -> None:
         if value is not None and not value >= least:
             raise ValueError(f"{name}={value!r} is too small: {least} is the least")
     if isinstance(options.thinking, int) and options.thinking < 0:
-        raise ValueError(f"thinking={options.thinking!r} is no number of tokens")
+        raise ValueError(f"thinking={options.thinking!r} is not a number of tokens")
     for source in options.setting_sources or ():
         if source not in SOURCES:
             raise ValueError(
@@ -271,7 +271,7 @@ def with_session_id(
 ) -> Opening:
     """Return the opening with a session id in its options if it opens a new session.
 
-    Claude Code reports the id only with the first turn. A session whose id is known from
+    Claude Code reports the id only with the first turn. A session with an id that is known from
     the start can always be resumed. Call this before `build_command` and `start`.
     """
     given = effective(options, opening)

@@ -1,6 +1,6 @@
 """The outcome of a turn, from its `result`.
 
-`subtype` alone tells little: an API error is a `success`, an interrupt is an error. The outcome
+`subtype` alone is not enough: an API error is a `success`, an interrupt is an error. The outcome
 follows from `terminal_reason` together with `is_error`, and from the presence of a structured
 answer.
 """

@@ -1,7 +1,7 @@
 """The agent's plan, from the tools with which Claude maintains it.
 
 Older versions replace the whole list with `TodoWrite`; newer ones maintain single entries with
-`TaskCreate` and `TaskUpdate`, whose ids come with their results.
+`TaskCreate` and `TaskUpdate`, which get their ids with their results.
 """
 
 from __future__ import annotations

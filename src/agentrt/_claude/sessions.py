@@ -36,7 +36,7 @@ SUMMARY_READ_BYTES: Final = 64 * 1024
 """Bytes read from each end of a transcript to list it; the whole file may be hundreds of
 megabytes."""
 MAX_FOLDER_NAME_CHARS: Final = 200
-"""Characters of a project's folder name before a hash that replaces the rest."""
+"""Characters of a project's folder name before a hash that replaces the others."""
 ENTRIES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -68,7 +68,7 @@ def list_sessions(config: Path, cwd: str | None = None) -> list[StoredSession]:
 
 
 def find_session(config: Path, session: str, cwd: str | None = None) -> Path:
-    """Return the path of a session's transcript. Raises `SessionNotFound` if there is none."""
+    """Return the path of a session's transcript. Raises `SessionNotFound`."""
     if _UUID.fullmatch(session):
         for path in _transcripts(config, cwd):
             if path.stem.lower() == session.lower() and path.stat().st_size:
@@ -236,7 +236,7 @@ def _conversation(transcript: Path) -> list[JsonObject]:
 def _branch(entries: list[JsonObject]) -> list[JsonObject]:
     """Return the branch of the newest message, in order.
 
-    Tool calls of one answer are children of each other, and each result is a child of its own call.
+    Tool calls of one answer are children of each other, and each result is a child of the call.
     The branch by `parentUuid` therefore contains only one of several results; the others are added.
     """
     by_uuid = {entry["uuid"]: entry for entry in entries}

@@ -11,7 +11,7 @@ part of that block is not part of the answer. The same is true of text that Clau
 uuids.
 
 The steps of a background agent are reported like those of any sub-agent, below the call that
-started it. Its task tells that they belong to no turn (`tasks.py`).
+started it. Its task marks them as outside every turn (`tasks.py`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _StreamedMessage(Struct):
     message: str | None = None
     blocks: dict[int, _OpenSpeech] = field(default_factory=dict)
     unconfirmed: list[_OpenSpeech] = field(default_factory=list)
-    """Blocks whose `assistant` message has not come."""
+    """Blocks without their `assistant` message."""
     unstreamed: list[_OpenSpeech] = field(default_factory=list)
     """Blocks that were shown whole; their pieces may follow."""
 
@@ -86,7 +86,7 @@ class ClaudeTranslator:
 
     def __init__(self) -> None:
         self.background: set[str] = set()
-        """Tool calls whose sub-agent works in the background, and all calls below them."""
+        """Tool calls with a sub-agent that works in the background, and all calls below them."""
         self.denied: set[str] = set()
         """Tool calls that were refused, by an answer or by a rule."""
         self.interrupted = False
@@ -194,7 +194,7 @@ class ClaudeTranslator:
             self.announced(block.id, block.name or "", parent, out)
 
     def announced(self, call: str, name: str, parent: str | None, out: list[Effect]) -> None:
-        """Report a tool call whose input is not known yet."""
+        """Report a tool call before its input is known."""
         if call in self._names:
             return  # its whole message came first
         self._name(call, name, parent)
@@ -270,7 +270,7 @@ class ClaudeTranslator:
     ) -> _OpenSpeech | None:
         """Return the streamed speech that a whole text confirms.
 
-        If there is none, note the text, so that pieces that come later are not shown again.
+        If the text was not streamed, note it, so that pieces that come later are not shown again.
         """
         stream = self._streams.get(parent)
         if stream is not None and stream.message == message:

@@ -122,7 +122,7 @@ def _rule(rule: Any) -> str:
 def _distinct(
     found: Iterable[tuple[PermissionOption, list[JsonObject]]],
 ) -> list[tuple[PermissionOption, list[JsonObject]]]:
-    """Drop each option whose id came before."""
+    """Drop each option with an id that came before."""
     by_id: dict[str, tuple[PermissionOption, list[JsonObject]]] = {}
     for option, updates in found:
         by_id.setdefault(option.id, (option, updates))

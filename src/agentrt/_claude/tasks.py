@@ -173,7 +173,7 @@ class ClaudeTasks:
     def _level(self, tasks: Any, turn: str | None, background: set[str], out: list[Effect]) -> bool:
         """Take the whole set of live tasks.
 
-        Adds tasks whose begin was not reported, and ends those whose end was not reported. Returns
+        Adds tasks that began without a report, and ends those that ended without one. Returns
         True if one has ended.
         """
         ended = False

@@ -119,7 +119,7 @@ def content_of(name: str, arguments: Any) -> list[ToolContent]:
 
 
 def is_edit(name: str) -> bool:
-    """True if a call shows its change, which tells more than its result."""
+    """True if a call shows its change, which is more useful than its result."""
     return name in _SHOWN and kind_of(name) == "edit"
 
 

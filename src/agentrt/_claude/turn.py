@@ -50,7 +50,7 @@ class Sign(enum.Enum):
     """The last message, where the result may be held back."""
     REST = "rest"
     OTHER = "other"
-    """A result of another turn: when Claude becomes idle, that tells nothing about the prompt."""
+    """A result of another turn: when Claude becomes idle, that does not concern the prompt."""
     GUESS = "guess"
     """A result that belongs to another turn or to this one."""
     ABORT = "abort"
@@ -197,7 +197,7 @@ PRESUMED: Final = {"completed": NO_WORD, "cancelled": CANCELLED}
 
 
 class ClaudeTurn(Struct):
-    """A turn that has not ended. `id` and `uuid` are None for a turn that Claude began."""
+    """A turn that has not ended. `id` and `uuid` hold None for a turn that Claude began."""
 
     progress: Progress
     id: str | None = None

@@ -56,7 +56,7 @@ class ClaudeTurns:
         self._lifecycles = False
         """True if this CLI reports the lifecycle of each prompt."""
         self._held = False
-        """True if a turn has ended whose result was held back and may still come."""
+        """True if a turn has ended without its result, which may still come."""
         self._owed = Owed.NOTHING
 
     @property

@@ -68,11 +68,11 @@ OWN: Final = {
     "turn/interrupt": "cancel",
     "thread/settings/update": "set_mode, set_model or set_option",
 }
-"""Methods whose state the driver tracks; each has its own command, named here."""
+"""Methods that change state which the driver tracks; each has its own command, named here."""
 
 
 class CodexFrame(Struct):
-    """A message whose contents are not decoded yet."""
+    """A message before its contents are decoded."""
 
     method: str | UnsetType = UNSET
     id: Any = UNSET

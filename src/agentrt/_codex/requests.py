@@ -424,7 +424,7 @@ class CodexRequests:
             self._close(key, error_line(request.id, error))
 
     def resolved(self, id: Any) -> None:
-        """Withdraw a request whose answer codex no longer waits for."""
+        """Withdraw a request after codex has stopped waiting for its answer."""
         named = (type(id), id) if isinstance(id, int | float | str | None) else None
         key = self._keys.get(named) if named else None
         if key is not None:

@@ -171,7 +171,7 @@ def _mode_with(approval: object, sandbox: SandboxPolicy) -> str | None:
 
 
 def mode_of(wanted: str) -> CodexMode:
-    """Return a mode given by id or name. Raises `UnsupportedCodexSetting` if there is none."""
+    """Return a mode given by id or name. Raises `UnsupportedCodexSetting`."""
     choices = [Choice(id, mode.name) for id, mode in MODES.items()]
     return MODES[_pick("mode", wanted, choices)]
 

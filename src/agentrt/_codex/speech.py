@@ -50,7 +50,7 @@ class CodexTranslator:
         self._spoken: set[str] = set()
         """Messages of which pieces came: their text is not repeated at their end."""
         self._shown: set[str] = set()
-        """Calls whose output came in pieces."""
+        """Calls with output that came in pieces."""
 
     def turn_ended(self) -> None:
         """Forget the state of the turn."""

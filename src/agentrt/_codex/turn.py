@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct, field
 
 REMEMBERED_TURNS: Final = 64
-"""Number of ended turns whose late messages are still recognised."""
+"""Number of ended turns of which late messages are still recognised."""
 
 
 class CodexTurnState(enum.Enum):

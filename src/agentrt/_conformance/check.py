@@ -47,7 +47,7 @@ class ConformanceFinding(Struct, frozen=True, kw_only=True):
 
     - `check`, `title`: the check's name and a sentence about the behaviour.
     - `level`: how strongly the specification requires it; `where`: the place in the specification.
-    - `verdict`, `words`: the result, and what the agent did.
+    - `verdict`, `words`: the result, and the agent's behaviour.
     - `seconds`: the duration of the check.
     - `trace`: the file with the protocol trace, if one was written.
     """

@@ -1,5 +1,8 @@
-"""Claude Code's protocol on its standard streams. A specification does not exist: these checks test behaviour
-that hosts rely on, and none of them is a "must"."""
+"""Claude Code's protocol on its standard streams.
+
+A specification does not exist: these checks test behaviour that hosts rely on, and none of them is
+a "must".
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Codex's protocol: handshake, threads, turns and approvals. Its documentation describes the
-behaviour but requires nothing: these checks test behaviour that a client has to rely on, and none of them is
-a "must"."""
+"""Codex's protocol: handshake, threads, turns and approvals.
+
+Its documentation describes the behaviour but requires nothing: these checks test behaviour that a
+client has to rely on, and none of them is a "must".
+"""
 
 from __future__ import annotations
 

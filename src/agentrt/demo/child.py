@@ -1,4 +1,4 @@
-"""A child process whose whole process group ends with the block that started it."""
+"""A child process; its whole process group ends with the block that started it."""
 
 from __future__ import annotations
 

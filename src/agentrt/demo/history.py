@@ -94,7 +94,7 @@ class DemoStore:
             self._give_up(error)
 
     def info(self, session_id: str) -> StoredInfo | None:
-        """Return the session's saved description; None if there is none."""
+        """Return the session's saved description; or None."""
         path = self._path(session_id, ".json")
         try:
             return msgspec.json.decode(path.read_bytes(), type=StoredInfo) if path else None
@@ -147,7 +147,7 @@ def _halve(path: Path) -> None:
 
 
 def up_to(updates: list[JsonObject], message: str) -> list[JsonObject]:
-    """Return the updates up to the end of the turn with this message; empty if there is none."""
+    """Return the updates up to the end of the turn with this message; or an empty text."""
     names = ("messageId", "toolCallId")
     found = [i for i, each in enumerate(updates) if message in map(each.get, names)]
     if not found:

@@ -1,6 +1,6 @@
 """Tools of an MCP server on standard streams, one request at a time.
 
-The server is started for a call and ends with it, so nothing of it is left behind.
+The server is started for a call and ends with it, so nothing of it remains.
 """
 
 from __future__ import annotations

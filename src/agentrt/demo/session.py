@@ -25,7 +25,7 @@ CHARACTERS_PER_TOKEN = 4
 _MODES: dict[str, tuple[str, str]] = {
     "ask": ("Ask", "Asks before it changes a file or runs a command"),
     "auto": ("Auto", "Changes files and runs commands without asking"),
-    "plan": ("Plan", "Only says what it would do"),
+    "plan": ("Plan", "Only describes its actions"),
 }
 _MODELS: dict[str, tuple[str, str]] = {
     "steady": ("No model, steady", "Streams its fixed answers at a reader's pace"),

@@ -1,4 +1,4 @@
-"""The meaning of plain sentences. There is no model: only a handful of sentence shapes."""
+"""The meaning of plain sentences. It has a handful of sentence shapes instead of a model."""
 
 from __future__ import annotations
 

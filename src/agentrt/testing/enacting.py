@@ -91,7 +91,7 @@ class RecordedAgent:
                 self._answer_claude(_asked_by(session, recording.records[:number], id), answer)
 
     def _change_setting(self, body: dict[str, Any]) -> bool:
-        """Do what a record does if it changes a setting; return False if it does something else."""
+        """Repeat the change of a setting. Returns False for other records."""
         session = self._session
         match body:
             case {"method": "session/set_mode", "params": {"modeId": str(mode)}} | {

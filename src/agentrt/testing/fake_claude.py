@@ -134,7 +134,7 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         self.send({"type": "command_lifecycle", "command_uuid": uuid, "state": state})
 
     def assistant(self, *blocks: JsonObject, parent: str | None = None) -> None:
-        """Send a message of the model; `parent` is the call whose sub-agent sends it."""
+        """Send a message of the model; `parent` is the call of the sub-agent that sends it."""
         self._next += 1
         message = {"id": f"m{self._next}", "role": "assistant", "content": list(blocks)}
         self.send({"type": "assistant", "message": message, "parent_tool_use_id": parent})
@@ -158,8 +158,8 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
     ) -> None:
         """Begin a tool call.
 
-        Without `arguments` the input is the command `title`. `parent` is the call whose sub-agent
-        makes it.
+        Without `arguments` the input is the command `title`. `parent` is the call of the
+        sub-agent that makes it.
         """
         given = arguments or {"command": title}
         self._open[name] = call
@@ -217,8 +217,8 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         `mcp__SERVER__TOOL`. If a call was begun with `use` under that name, the permission request
         has that call's id.
 
-        Returns the answer that the model reads; a denied call is an error. Raises `ValueError` if
-        there is no such tool or server.
+        Returns the answer that the model reads; a denied call is an error. Raises `ValueError` for
+        an unknown tool or server.
         """
         server, tool = _SERVER, name
         if name.startswith("mcp__"):

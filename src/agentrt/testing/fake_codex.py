@@ -224,7 +224,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
     async def call_tool(self, name: str, /, **arguments: Any) -> ToolAnswer:
         """Call one of the program's own tools. Returns the answer that the model reads.
 
-        Raises `ValueError` if there is no such tool.
+        Raises `ValueError` for an unknown tool.
         """
         self._next += 1
         call = {"callId": f"tool-{self._next}", "tool": name, "arguments": arguments}

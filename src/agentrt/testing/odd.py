@@ -1,11 +1,13 @@
-"""An agent for tests of clients, in any language: it does one thing that agents do and clients
-do not expect, and everything else right.
+"""A misbehaving agent, for tests of clients in any language.
+
+It does one thing that agents do and clients do not expect, and everything else right. A client
+starts it as its agent:
 
     python -m agentrt.testing.odd [--protocol acp|claude|codex] [--report FILE] SHAPE
 
-is what the client starts as its agent. The first prompt meets the shape, each later one is answered
-with `next`. The report has a line for each message of the client's, and for the end of its input,
-as JSON: so a test sees what the client did, too.
+The first prompt gets the shape, each later one the answer `next`. The report has a JSON line for
+each message of the client and for the end of its input, so that a test also sees the client's
+actions.
 """
 
 from __future__ import annotations
@@ -128,7 +130,8 @@ class MisbehavingAgent(ABC):
         self.end()
 
     def late_answer(self) -> None:
-        """A cancelled turn goes on for a second, talks, and ends as if nobody had cancelled."""
+        """A cancelled turn continues for a second, sends text, and ends as if it had not been
+        cancelled."""
         self.say("hello")
         self.until(self.is_cancel)
         time.sleep(LATE_ANSWER_DELAY_S)
@@ -151,7 +154,7 @@ class MisbehavingAgent(ABC):
         os._exit(3)
 
     def closes_output(self) -> None:
-        """Its output ends in the middle of a turn, the process goes on."""
+        """Its output ends in the middle of a turn, the process continues."""
         self.say("hello")
         sys.stdout.flush()
         os.close(1)
@@ -163,7 +166,7 @@ class MisbehavingAgent(ABC):
         self.end()
 
     def noise(self) -> None:
-        """Lines on its output that are no messages: text, a number, a list."""
+        """Lines on its output that are not messages: text, a number, a list."""
         for line in ("Loaded cached credentials.", "42", "[]"):
             sys.stdout.write(f"{line}\n")
         self.say("hello")
@@ -323,7 +326,7 @@ class MisbehavingCodexAgent(MisbehavingAgent):
 
     turn_id = 0
     text: str | None = None
-    """The text of the open agent message; None if there is none."""
+    """The text of the open agent message; or None."""
 
     def take(self, message: Any) -> None:
         match message.get("method"):
@@ -434,7 +437,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("shape", metavar="SHAPE", choices=SHAPES)
     parser.add_argument("--protocol", choices=tuple(KINDS), default="acp")
-    parser.add_argument("--report", metavar="FILE", help="what the client did, a JSON line each")
+    parser.add_argument("--report", metavar="FILE", help="the client's actions, one JSON line each")
     options, _ = parser.parse_known_args(arguments)  # clients add their own arguments
     KINDS[options.protocol](options.shape, options.report).run()
 

@@ -72,7 +72,7 @@ class _RecordedMessage(Struct, kw_only=True):
     """Ids that the host chose and that the agent's answer repeats."""
     answers: bool = False
     uncompared: bool = False
-    """True if part of it was redacted, so only `what` is compared."""
+    """True if part of it was redacted, so only its kind is compared."""
 
     def fits(self, other: _RecordedMessage) -> bool:
         if self.what != other.what or self.answers != other.answers:
@@ -122,7 +122,9 @@ class Replay:
         number = len(self._started)
         if number == len(self._processes):
             raise ReplayMismatch(
-                f"the agent was started {number} time(s), and is to be started once more", 0, None
+                f"the agent was started {number} time(s), and the recording starts it once more",
+                0,
+                None,
             )
         records = self._processes[number]
         player = _ReplayPlayer(records, self._speed, self._patience)
@@ -154,7 +156,7 @@ class Replay:
             raise departed from None
 
     def plays_for(self, session: Session) -> None:
-        """Set the session whose turn is cancelled at `stop`."""
+        """Set the session in which `stop` cancels the turn."""
         self._session = session
 
     def _cancel(self) -> None:
@@ -220,7 +222,7 @@ def replay(
 
 
 def records_of(file: str | Path, session: str) -> list[TraceRecord]:
-    """Return the records of the only session whose id has this prefix. Raises `TraceError`,
+    """Return the records of the only session with this id prefix. Raises `TraceError`,
     `ReplayMismatch`."""
     records = [record for record in read_trace(file) if record.session.startswith(session)]
     sessions = list(dict.fromkeys(record.session for record in records if record.session))

@@ -143,7 +143,7 @@ class ScriptedAgents:
 
     @property
     def session(self) -> SeenSession:
-        """The only session that was opened. Raises `LookupError` if there are none, or several."""
+        """The only session that was opened. Raises `LookupError` unless exactly one was opened."""
         if len(self.sessions) != 1:
             raise LookupError(f"{len(self.sessions)} sessions were opened, not one")
         return self.sessions[0]

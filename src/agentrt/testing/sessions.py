@@ -184,7 +184,7 @@ async def open_fake_runtime(
     tools: Tools = (),
     store: Store | None = None,
 ) -> AsyncIterator[Runtime]:
-    """Open a runtime whose agents are in memory.
+    """Open a runtime with agents in memory.
 
     `agents` maps each name to a function that makes a process. Session ids are `s1-1`, `s2-1`, …;
     with a `store`, the numbers start after the stored sessions. If other servers share the store,
