@@ -18,8 +18,8 @@ from agentrt.testing import Replay, ReplayMismatch, mutations, run_seeded
 from agentrt.testing.mutations import (
     Records,
     changed_so,
-    dead,
-    late,
+    delayed,
+    killed,
     received,
     split,
 )
@@ -144,7 +144,7 @@ def test_an_agent_may_die_at_what_it_says_before_it_has_read_the_host_s_last_wor
     word = next(n for n, each in enumerate(records) if '"initialized"' in each.text)
     speaks = next(each for each in records[word:] if each.kind == "received")
     early = [*records[:word], replace(speaks, t=records[word].t), *records[word:]]
-    assert run(dead(early, word, byte=5)).departed is None
+    assert run(killed(early, word, byte=5)).departed is None
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_an_agent_may_die_at_any_byte(name: str) -> None:
     records, then = known(name)
     for number in received(records)[2:]:
         for byte in {0, *chosen(range(1, len(records[number].data)), one_in=120)}:
-            played = run(dead(records, number, byte), seed=byte)
+            played = run(killed(records, number, byte), seed=byte)
             assert has_only_its_own(played, then), (number, byte)
 
 
@@ -165,7 +165,7 @@ def test_an_agent_may_pause_at_any_step(name: str) -> None:
     left = "stdin_closed" in kinds and "received" in kinds[kinds.index("stdin_closed") :]
     for number in chosen(received(records), one_in=3):
         for seconds in (1.0, 45.0):
-            played = run(late(records, number, seconds), seed=number)
+            played = run(delayed(records, number, seconds), seed=number)
             assert has_only_its_own(played, then), (number, seconds)
             if "cancelled" not in then.ends and not left:
                 assert (played.ends, played.words) == (then.ends, then.words), (number, seconds)

@@ -16,7 +16,7 @@ def text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def whole(value: Any) -> int | None:
+def whole_number(value: Any) -> int | None:
     """Return the value if it is an int, else None."""
     return value if type(value) is int else None
 

@@ -354,7 +354,7 @@ class _Snapshots:
         for index, (block, shown) in enumerate(zip(blocks, now, strict=True)):
             said = seen[index].text if index < len(seen) else ""
             if block.type in ("text", "thinking"):
-                self._say(index, block.type != "text", shown.text[len(said) :], out)
+                self._show_text(index, block.type != "text", shown.text[len(said) :], out)
             elif index >= len(seen):
                 self._stop(out)
                 alone = wire.ApiMessage([block], m.message.id, m.message.model)
@@ -374,7 +374,7 @@ class _Snapshots:
             )
         )
 
-    def _say(self, index: int, thought: bool, text: str, out: list[Effect]) -> None:
+    def _show_text(self, index: int, thought: bool, text: str, out: list[Effect]) -> None:
         if text:
             if index != self._index:
                 self._stop(out)

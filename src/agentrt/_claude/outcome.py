@@ -92,7 +92,7 @@ def turn_usage(result: Result, total_cost: float | None, cost_before: float | No
     """
     usage = _turn_tokens(result, total_cost, cost_before)
     if usage is not None:
-        usage.steps = whole(result.num_turns)
+        usage.steps = whole_number(result.num_turns)
     return usage
 
 
@@ -107,10 +107,10 @@ def _turn_tokens(result: Result, total: float | None, cost_before: float | None)
     if not isinstance(usage, dict):
         return Usage(cost=cost, currency="USD") if cost is not None else None
     return _usage(
-        whole(usage.get("input_tokens")),
-        whole(usage.get("output_tokens")),
-        whole(usage.get("cache_read_input_tokens")),
-        whole(usage.get("cache_creation_input_tokens")),
+        whole_number(usage.get("input_tokens")),
+        whole_number(usage.get("output_tokens")),
+        whole_number(usage.get("cache_read_input_tokens")),
+        whole_number(usage.get("cache_creation_input_tokens")),
         cost,
     )
 
@@ -158,13 +158,13 @@ def _total(usage: Any) -> Usage:
 
 def _of_model(row: dict[str, Any]) -> Usage:
     usage = _usage(
-        whole(row.get("inputTokens")),
-        whole(row.get("outputTokens")),
-        whole(row.get("cacheReadInputTokens")),
-        whole(row.get("cacheCreationInputTokens")),
+        whole_number(row.get("inputTokens")),
+        whole_number(row.get("outputTokens")),
+        whole_number(row.get("cacheReadInputTokens")),
+        whole_number(row.get("cacheCreationInputTokens")),
         number(row.get("costUSD")),
     )
-    usage.size = whole(row.get("contextWindow"))
+    usage.size = whole_number(row.get("contextWindow"))
     return usage
 
 

@@ -344,7 +344,7 @@ class ClaudeTranslator:
         driver."""
         parent, content = m.parent_tool_use_id, m.message.content
         if isinstance(content, str):
-            self._said(content, m, ours, out)
+            self._user_text(content, m, ours, out)
             return
         meta = _by_id(m.tool_result_meta)
         results = [b for b in content if b.type == "tool_result" and b.tool_use_id]
@@ -359,7 +359,7 @@ class ClaudeTranslator:
             if said:
                 out.append(UserContentReceived(content=said, message=m.uuid))
 
-    def _said(self, text: str, m: wire.User, ours: bool, out: list[Effect]) -> None:
+    def _user_text(self, text: str, m: wire.User, ours: bool, out: list[Effect]) -> None:
         for tag, level in (("local-command-stdout", "info"), ("local-command-stderr", "warning")):
             if text.startswith(f"<{tag}>"):
                 said = text.removeprefix(f"<{tag}>").removesuffix(f"</{tag}>").strip()

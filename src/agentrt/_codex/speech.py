@@ -87,7 +87,7 @@ class CodexTranslator:
                 self.changes[item.id] = item.changes
             case wire.UserMessageThreadItem():
                 return  # the prompt, which is shown already
-        self._tell(item, over=False)
+        self._show(item, over=False)
 
     def completed(self, item: Item) -> None:
         """Take the end of an item."""
@@ -98,7 +98,7 @@ class CodexTranslator:
                 self.commands.discard(item.id)
             case wire.FileChangeThreadItem():
                 self.changes.pop(item.id, None)
-        self._tell(item, over=True)
+        self._show(item, over=True)
 
     def unknown(self, id: str, kind: str, *, over: bool) -> None:
         """Report an item of a kind that is newer than this file."""
@@ -128,13 +128,13 @@ class CodexTranslator:
                         called.status = "completed"
                     out.append(called)
 
-    def _tell(self, item: Item, *, over: bool) -> None:
+    def _show(self, item: Item, *, over: bool) -> None:
         out = self._channel.out
         match item:
             case wire.AgentMessageThreadItem(text=text) | wire.PlanThreadItem(text=text):
-                self._say(item.id, text, over, thought=False)
+                self._show_text(item.id, text, over, thought=False)
             case wire.ReasoningThreadItem():
-                self._say(item.id, _thought(item), over, thought=True)
+                self._show_text(item.id, _thought(item), over, thought=True)
             case wire.ContextCompactionThreadItem():
                 status = "completed" if over else "running"
                 title = "Compacting the conversation"
@@ -142,7 +142,7 @@ class CodexTranslator:
             case _:
                 out.append(self._called(item, over))
 
-    def _say(self, item: str, text: str, over: bool, *, thought: bool) -> None:
+    def _show_text(self, item: str, text: str, over: bool, *, thought: bool) -> None:
         if not over:
             return
         if item not in self._spoken and text:

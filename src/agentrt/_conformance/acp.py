@@ -76,8 +76,8 @@ class AcpPeer(RpcPeer):
         """Return the updates of a session between two places."""
         return [
             update
-            for at, of, update in self._updates
-            if of == session and at > after and (before is None or at < before)
+            for acp_page, of, update in self._updates
+            if of == session and acp_page > after and (before is None or acp_page < before)
         ]
 
     def said(self, session: str, after: int = 0, before: int | None = None) -> list[JsonObject]:
@@ -141,7 +141,7 @@ class AcpPeer(RpcPeer):
         offered = self.capabilities.get("sessionCapabilities")
         return isinstance(offered, dict) and offered.get(what) not in (None, False)
 
-    def need(self, what: str) -> None:
+    def require_capability(self, what: str) -> None:
         """Raise `CheckEnded` if the agent does not announce this session capability."""
         if not self.sessions_can(what):
             raise not_offered(f"no sessionCapabilities.{what}")
@@ -165,11 +165,11 @@ class AcpPeer(RpcPeer):
         """Wait for the first update of a running turn. Raises `CheckEnded` if the turn ends
         before."""
 
-        def look() -> bool | None:
+        def poll() -> bool | None:
             return True if id in self._answers or self.said(session, after) else None
 
         with self.preparing():
-            await self.until("the first update of the long turn", look)
+            await self.until("the first update of the long turn", poll)
             if id in self._answers:
                 message = self._answers[id].message
                 raise not_provoked(f"the long turn had ended: {shown(message)}")
@@ -185,21 +185,21 @@ class AcpPeer(RpcPeer):
         self.answers_asks = False
         id = self.prompt(session, self.prompts.permission)
 
-        def look() -> bool | None:
+        def poll() -> bool | None:
             return True if id in self._answers or self.asks else None
 
         with self.preparing():
-            await self.until("a permission request", look)
+            await self.until("a permission request", poll)
             if not self.asks:
                 words = shown(self._answers[id].message.result or self._answers[id].message.error)
                 raise not_provoked(
                     f"it did not ask (--permission): {words}"
-                    + (f", and {TOUCHED} was created" if self.touched else "")
+                    + (f", and {TOUCHED} was created" if self.touched_file else "")
                 )
         return id, self.asks.pop(0)
 
     @property
-    def touched(self) -> bool:
+    def touched_file(self) -> bool:
         """True if the action that needed permission has been done."""
         return (self.cwd / TOUCHED).exists()
 
@@ -267,6 +267,6 @@ def stop_reason(response: JsonRpcResponse) -> str:
     return reason
 
 
-def at(page: str) -> str:
+def acp_page(page: str) -> str:
     """Return the URL of a page in ACP's specification."""
     return ACP + page

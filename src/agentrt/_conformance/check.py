@@ -117,7 +117,7 @@ def fails(words: str, level: Level | None = None) -> CheckEnded:
     return CheckEnded("fails", words, level)
 
 
-def own_way(words: str) -> CheckEnded:
+def differs(words: str) -> CheckEnded:
     """Return the error that ends a check as `own way`."""
     return CheckEnded("own way", words)
 

@@ -12,7 +12,7 @@ import trio
 
 from .._model.content import JsonObject
 from .._wire.json import encode_line
-from .check import TOUCHED, CheckRegistry, fails, not_provoked, own_way, shown
+from .check import TOUCHED, CheckRegistry, differs, fails, not_provoked, shown
 from .peer import MEASURE_TIMEOUT_S, ConformancePeer
 
 check = CheckRegistry()
@@ -125,11 +125,11 @@ class ClaudePeer(ConformancePeer):
     async def first_word(self, before: int, words: int) -> None:
         """Wait for the first output of a running turn. Raises `CheckEnded` if it ends before."""
 
-        def look() -> bool | None:
+        def poll() -> bool | None:
             return True if self.words > words or len(self.results) > before else None
 
         with self.preparing():
-            await self.until("the first words of the long turn", look)
+            await self.until("the first words of the long turn", poll)
             if len(self.results) > before:
                 raise not_provoked(f"the long turn had ended: {shown(self.results[before])}")
 
@@ -153,18 +153,18 @@ class ClaudePeer(ConformancePeer):
         self.answers_asks = False
         before = self.prompt(self.prompts.permission)
 
-        def look() -> bool | None:
+        def poll() -> bool | None:
             return True if self.asks or len(self.results) > before else None
 
         with self.preparing():
-            await self.until("a permission request", look)
+            await self.until("a permission request", poll)
             if not self.asks:
                 raise not_provoked(f"it did not ask (--permission): {shown(self.results[before])}")
         self.answers_asks = True
         return before, self.asks.pop(0)
 
     @property
-    def touched(self) -> bool:
+    def touched_file(self) -> bool:
         """True if the action that needed permission has been done."""
         return (self.cwd / TOUCHED).exists()
 
@@ -197,7 +197,7 @@ async def initialize_twice(peer: ClaudePeer) -> str:
     await peer.ready()
     answer = await peer.ask("initialize", hooks=None)
     failed = answer.get("subtype") != "success"
-    raise own_way(f"refused: {shown(answer.get('error'))}" if failed else "answered")
+    raise differs(f"refused: {shown(answer.get('error'))}" if failed else "answered")
 
 
 @check("uninitialized", "answers a prompt without initialize", "open", WHERE)
@@ -271,7 +271,7 @@ async def two_prompts(peer: ClaudePeer) -> str:
     stop = await peer.end(first)
     await peer.quiet(2.0)
     if len(peer.results) < 2:
-        raise own_way("one result for both")
+        raise differs("one result for both")
     return f"first: {stop}; second: {await peer.end(first + 1)}"
 
 
@@ -313,7 +313,7 @@ async def permission_allowed(peer: ClaudePeer) -> str:
     before, ask = await peer.permission()
     peer.decide(ask, allow=True)
     stop = await peer.end(before)
-    if not peer.touched:
+    if not peer.touched_file:
         raise fails(f"{stop}, and {TOUCHED} is not there")
     return f"{stop}, and it is done"
 
@@ -354,6 +354,6 @@ async def permission_late(peer: ClaudePeer) -> str:
 async def _not_done(peer: ClaudePeer, before: int) -> str:
     stop = await peer.end(before)
     await peer.quiet()
-    if peer.touched:
+    if peer.touched_file:
         raise fails(f"{stop}, and {TOUCHED} was created")
     return f"{stop}, and it is not done"

@@ -149,11 +149,11 @@ class CodexPeer(RpcPeer):
     async def end(self, turn: str, what: str = "a prompt's turn") -> str:
         """Wait for the end of a turn and return its status."""
 
-        def look() -> str | None:
+        def poll() -> str | None:
             known = self.turns.get(turn)
             return None if known is None else known.status
 
-        status = await self.until(f"turn/completed of {what}", look)
+        status = await self.until(f"turn/completed of {what}", poll)
         if status not in STATUSES:
             raise fails(f"the status of {what} is {status!r}")
         return status
@@ -165,11 +165,11 @@ class CodexPeer(RpcPeer):
     async def runs(self, turn: str) -> None:
         """Wait for `turn/started`: before it, an interrupt has nothing to stop."""
 
-        def look() -> bool | None:
+        def poll() -> bool | None:
             known = self.turns.get(turn)
             return True if known is not None and (known.began or known.status) else None
 
-        await self.until("turn/started", look)
+        await self.until("turn/started", poll)
 
     async def long(self, thread: str) -> str:
         """Begin the long turn and wait for its first output. Returns the turn's id."""
@@ -177,11 +177,11 @@ class CodexPeer(RpcPeer):
         with self.preparing():
             turn = await self.taken(self.prompt(thread, self.prompts.long))
 
-            def look() -> bool | None:
+            def poll() -> bool | None:
                 known = self.turns.get(turn)
                 return True if known is not None and (known.said or known.status) else None
 
-            await self.until("the first words of the long turn", look)
+            await self.until("the first words of the long turn", poll)
             if (status := self.turns[turn].status) is not None:
                 raise not_provoked(f"the long turn had ended: {status}")
         return turn
@@ -204,17 +204,17 @@ class CodexPeer(RpcPeer):
         with self.preparing():
             turn = await self.taken(self.prompt(thread, self.prompts.permission))
 
-            def look() -> bool | None:
+            def poll() -> bool | None:
                 known = self.turns.get(turn)
                 over = known is not None and known.status is not None
                 return True if self.asks or over else None
 
-            await self.until("an approval request", look)
+            await self.until("an approval request", poll)
             if not self.asks:
                 status = self.turns[turn].status
                 raise not_provoked(
                     f"it did not ask (--permission): {status}"
-                    + (f", and {TOUCHED} was created" if self.touched else "")
+                    + (f", and {TOUCHED} was created" if self.touched_file else "")
                 )
         return turn, self.asks.pop(0)
 
@@ -230,7 +230,7 @@ class CodexPeer(RpcPeer):
         self.asks.clear()
 
     @property
-    def touched(self) -> bool:
+    def touched_file(self) -> bool:
         """True if the action that needed approval has been done."""
         return (self.cwd / TOUCHED).exists()
 

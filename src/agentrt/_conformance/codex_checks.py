@@ -103,9 +103,9 @@ async def turn(peer: CodexPeer) -> str:
     turn = await peer.taken(peer.prompt(thread, peer.prompts.text))
     status = await peer.end(turn)
     known = peer.turns[turn]
-    await peer.caught_up()
+    await peer.wait_until_read()
     if known.late:
-        raise own_way(f"{status}, and {known.late} of {known.said} notices after it")
+        raise differs(f"{status}, and {known.late} of {known.said} notices after it")
     return f"{status}, behind {known.said} notices"
 
 
@@ -118,10 +118,10 @@ async def two_prompts(peer: CodexPeer) -> str:
     response = await peer.answered(second, "the second turn/start")
     if response.error is not None:
         status = await peer.end(one)
-        raise own_way(f"first: {status}; second: refused: {described(response.error)}")
+        raise differs(f"first: {status}; second: refused: {described(response.error)}")
     other = await peer.taken(second)
     same = "the same turn" if other == one else f"a separate turn: {await peer.end(other)}"
-    raise own_way(f"first: {await peer.end(one)}; second: {same}")
+    raise differs(f"first: {await peer.end(one)}; second: {same}")
 
 
 @check("steer", "takes a prompt into the turn that runs", "should", TURNS, in_turn=True)
@@ -158,7 +158,7 @@ async def cancel_idle(peer: CodexPeer) -> str:
     status = await peer.turn(thread, peer.prompts.text)
     if status == "interrupted":
         raise fails("the next prompt was interrupted")
-    heard = await peer.soon(id)
+    heard = await peer.answer_if_quick(id)
     how = "unanswered" if heard is None else "answered" if heard.error is None else "refused"
     return f"the interrupt: {how}; the next prompt: {status}"
 
@@ -196,7 +196,7 @@ async def cancel_at_once(peer: CodexPeer) -> str:
         return status
     await peer.runs(turn)
     words = await _interrupted(peer, thread, turn)
-    raise own_way(f"refused: {described(response.error)}; once more when it runs: {words}")
+    raise differs(f"refused: {described(response.error)}; once more when it runs: {words}")
 
 
 @check(
@@ -211,7 +211,7 @@ async def quiet_after_cancel(peer: CodexPeer) -> str:
     turn = await peer.long(thread)
     with peer.preparing():
         await _interrupted(peer, thread, turn)
-    await peer.caught_up()
+    await peer.wait_until_read()
     await peer.quiet(1.0)
     if late := peer.turns[turn].late:
         raise fails(f"{late} notices came after its end")
@@ -264,7 +264,7 @@ async def permission_allowed(peer: CodexPeer) -> str:
     peer.decide(ask, "accept")
     peer.decline_rest()
     status = await peer.end(turn)
-    if not peer.touched:
+    if not peer.touched_file:
         raise fails(f"{status}, and {TOUCHED} is not there")
     return f"{status}, and it is done"
 
@@ -282,7 +282,7 @@ async def permission_cancelled(peer: CodexPeer) -> str:
     peer.decide(ask, "cancel")
     words = await _not_done(peer, turn)
     if (status := peer.turns[turn].status) != "interrupted":
-        raise own_way(f"the turn ended {status}, and it is not done")
+        raise differs(f"the turn ended {status}, and it is not done")
     return words
 
 
@@ -295,7 +295,7 @@ async def permission_unanswered(peer: CodexPeer) -> str:
     peer.interrupt(thread, turn)
     words = await _not_done(peer, turn)
     if ask.id not in peer.resolved:
-        raise own_way(f"{words}, and the question is not reported as closed")
+        raise differs(f"{words}, and the question is not reported as closed")
     return f"{words}, and the question is resolved"
 
 
@@ -344,6 +344,6 @@ async def _not_done(peer: CodexPeer, turn: str) -> str:
     peer.decline_rest()
     status = await peer.end(turn)
     await peer.quiet()
-    if peer.touched:
+    if peer.touched_file:
         raise fails(f"{status}, and {TOUCHED} was created")
     return f"{status}, and it is not done"

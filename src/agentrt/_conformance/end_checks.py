@@ -6,13 +6,13 @@ from typing import Final
 
 import trio
 
-from .acp import at
+from .acp import acp_page
 from .check import CheckRegistry, fails
 from .peer import ConformancePeer
 
 check = CheckRegistry()
 
-SHUTDOWN: Final = at("transports#stdio")
+SHUTDOWN: Final = acp_page("transports#stdio")
 EXIT_TIMEOUT_S: Final = 10.0
 """Seconds to wait for an exit. The specification names no limit."""
 

@@ -156,13 +156,13 @@ class ConformancePeer(ABC):
 
     # --- waiting
 
-    async def until(self, what: str, look: Callable[[], T | None]) -> T:
-        """Wait until `look` returns a value other than None, and return it. Raises `CheckEnded` if
+    async def until(self, what: str, poll: Callable[[], T | None]) -> T:
+        """Wait until `poll` returns a value other than None, and return it. Raises `CheckEnded` if
         the agent's output ends before."""
         self.waits_for = what
-        while (found := look()) is None:
+        while (found := poll()) is None:
             if self.ended:
-                raise fails(f"{await self.gone()} before {what}")
+                raise fails(f"{await self.describe_end()} before {what}")
             await self._changed.park()
         self.waits_for = ""
         return found
@@ -173,7 +173,7 @@ class ConformancePeer(ABC):
             while not self.ended:
                 await self._changed.park()
 
-    async def gone(self) -> str:
+    async def describe_end(self) -> str:
         """Describe how the agent's output ended."""
         code: int | None = None
         with trio.move_on_after(QUIET_S):

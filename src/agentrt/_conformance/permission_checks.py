@@ -13,8 +13,8 @@ from .rpc import described
 
 check = CheckRegistry()
 
-ASKING: Final = at("tool-calls#requesting-permission")
-CANCEL: Final = at("prompt-turn#cancellation")
+ASKING: Final = acp_page("tool-calls#requesting-permission")
+CANCEL: Final = acp_page("prompt-turn#cancellation")
 
 
 @check(
@@ -50,7 +50,7 @@ async def permission_allowed(peer: AcpPeer) -> str:
     peer.answer(ask, peer.chosen(ask, "allow_once"))
     peer.reject_rest()
     stop = await peer.end(id)
-    if not peer.touched:
+    if not peer.touched_file:
         raise fails(f"{stop}, and {TOUCHED} is not there")
     return f"{stop}, and it is done"
 
@@ -99,9 +99,9 @@ async def permission_unanswered(peer: AcpPeer) -> str:
         ended = True
     peer.waits_for = ""
     if ended:
-        raise own_way("the turn ends without an answer")
+        raise differs("the turn ends without an answer")
     peer.answer(ask, None)
-    raise own_way("the turn waits for the answer, which a client owes")
+    raise differs("the turn waits for the answer, which a client owes")
 
 
 @check("permission-late", "does not carry out a call allowed after the turn", "should", ASKING)
@@ -166,5 +166,5 @@ async def _not_done(peer: AcpPeer, id: int | float | str | None) -> str:
 
 async def _untouched(peer: AcpPeer, what: str) -> None:
     await peer.quiet()
-    if peer.touched:
+    if peer.touched_file:
         raise fails(f"it was {what}, and {TOUCHED} was created")

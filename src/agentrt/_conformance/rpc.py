@@ -114,7 +114,7 @@ class RpcPeer(ConformancePeer):
         response = await self.answered(id, f"the next request ({UNKNOWN})")
         return "goes on" if response.error is not None else "continues (and knows any method)"
 
-    async def caught_up(self) -> None:
+    async def wait_until_read(self) -> None:
         """Wait until earlier messages have arrived, even if the agent answers no unknown
         request."""
         with trio.move_on_after(SYNC_TIMEOUT_S):

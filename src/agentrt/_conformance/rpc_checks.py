@@ -20,7 +20,7 @@ LONG_LINE_CHARS: Final = 8 * 1024 * 1024
     "unknown-method",
     "answers a request that it does not know with an error",
     "must",
-    at("extensibility#custom-requests"),
+    acp_page("extensibility#custom-requests"),
 )
 async def unknown_method(peer: RpcPeer) -> str:
     await peer.ready()
@@ -46,7 +46,7 @@ async def unknown_notification(peer: RpcPeer) -> str:
     await peer.ready()
     peer.notify(UNKNOWN, {})
     peer.notify("session/unknown", {"sessionId": "none"})
-    await peer.caught_up()
+    await peer.wait_until_read()
     if peer.unknown_answers:
         answer = peer.unknown_answers[0]
         words = shown(answer.result) if answer.error is None else described(answer.error)
@@ -83,16 +83,18 @@ async def _odd(peer: RpcPeer, line: bytes) -> str:
 async def broken_line(peer: RpcPeer) -> str:
     words = await _odd(peer, b'{"jsonrpc":"2.0","id":77,"method":')
     if "answered" in words and str(PARSE_ERROR) not in words:
-        raise own_way(words)
+        raise differs(words)
     return words
 
 
-@check("bare-value", "continues after a line that is a number", "should", at("transports#stdio"))
+@check(
+    "bare-value", "continues after a line that is a number", "should", acp_page("transports#stdio")
+)
 async def bare_value(peer: RpcPeer) -> str:
     return await _odd(peer, b"42")
 
 
-@check("batch", "continues after a list of requests", "should", at("transports#stdio"))
+@check("batch", "continues after a list of requests", "should", acp_page("transports#stdio"))
 async def batch(peer: RpcPeer) -> str:
     await peer.ready()
     peer.expect("batched")
@@ -101,15 +103,17 @@ async def batch(peer: RpcPeer) -> str:
     goes_on = await peer.alive()
     await peer.quiet()
     answered = any(isinstance(message, list) for message in peer.heard)
-    raise own_way(f"{goes_on}; {'answered as a batch' if answered else 'no batch came back'}")
+    raise differs(f"{goes_on}; {'answered as a batch' if answered else 'no batch came back'}")
 
 
-@check("not-utf-8", "continues after a line that is not UTF-8", "should", at("transports"))
+@check("not-utf-8", "continues after a line that is not UTF-8", "should", acp_page("transports"))
 async def not_utf8(peer: RpcPeer) -> str:
     return await _odd(peer, b'{"jsonrpc":"2.0","method":"_agentrt/\xff\xfe","params":{}}')
 
 
-@check("blank-line", "takes blank lines and a carriage return", "should", at("transports#stdio"))
+@check(
+    "blank-line", "takes blank lines and a carriage return", "should", acp_page("transports#stdio")
+)
 async def blank_line(peer: RpcPeer) -> str:
     return await _odd(peer, b"\n\r\n")
 
@@ -124,11 +128,11 @@ async def foreign_answer(peer: RpcPeer) -> str:
     return await _odd(peer, encode_line({"jsonrpc": "2.0", "id": 4711, "result": {}}))
 
 
-@check("long-line", "takes a line of 8 MiB", "should", at("transports#stdio"))
+@check("long-line", "takes a line of 8 MiB", "should", acp_page("transports#stdio"))
 async def long_line(peer: RpcPeer) -> str:
     await peer.ready()
     short = await peer.ask(UNKNOWN, {})
     response = await peer.ask(UNKNOWN, {"text": "x" * LONG_LINE_CHARS})
     if response.error is None or (short.error and short.error.code == response.error.code):
         return "read to its end"
-    raise own_way(f"refused: {described(response.error)}")
+    raise differs(f"refused: {described(response.error)}")

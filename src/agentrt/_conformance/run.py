@@ -21,7 +21,7 @@ from .._nesting import bare_errors
 from .._process.pipes import Transport
 from .._trace.tap import ProcessTap, Tap
 from .._trace.trace import Trace, open_trace
-from .acp import AcpPeer, at
+from .acp import AcpPeer, acp_page
 from .check import (
     CheckEnded,
     ConformanceCheck,
@@ -51,7 +51,7 @@ KINDS: Final[dict[ProtocolName, type[ConformancePeer]]] = {
     "codex": CodexPeer,
 }
 STDOUT: Final[dict[ProtocolName, str]] = {
-    "acp": at("transports#stdio"),
+    "acp": acp_page("transports#stdio"),
     "claude": CLAUDE,
     "codex": CODEX,
 }
@@ -150,7 +150,7 @@ class ConformanceRun:
                 nursery.start_soon(one, check)
         self.result.findings = [findings[check.name] for check in checks]
         if not self._only:
-            for finding in self._of_all():
+            for finding in self._all_findings():
                 self.result.findings.append(finding)
                 self._report(finding)
         return self.result
@@ -239,7 +239,7 @@ class ConformanceRun:
             self.result.name = str(info.get("name") or "")
             self.result.version = str(info.get("version") or "")
 
-    def _of_all(self) -> list[ConformanceFinding]:
+    def _all_findings(self) -> list[ConformanceFinding]:
         """Return the findings over all checks together."""
         acp = self._subject.protocol == "acp"
         found = [
@@ -257,7 +257,7 @@ class ConformanceRun:
                     "unoffered",
                     "asks for no files and terminals that were not offered",
                     "must",
-                    at("initialization#capabilities"),
+                    acp_page("initialization#capabilities"),
                     self._unoffered,
                 )
             )

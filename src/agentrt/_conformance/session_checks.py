@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from .acp import AcpPeer, at
-from .check import JSON_RPC, CheckRegistry, fails, not_offered, not_provoked, own_way, shown
+from .acp import AcpPeer, acp_page
+from .check import JSON_RPC, CheckRegistry, differs, fails, not_offered, not_provoked, shown
 from .rpc import described, result_of
 
 check = CheckRegistry()
@@ -19,7 +19,7 @@ NOBODY: Final = "00000000-0000-4000-8000-000000000000"
     "new-sessions",
     "gives each session a unique id",
     "must",
-    at("session-setup#creating-a-session"),
+    acp_page("session-setup#creating-a-session"),
 )
 async def new_sessions(peer: AcpPeer) -> str:
     first = await peer.session()
@@ -47,12 +47,12 @@ async def prompt_unknown(peer: AcpPeer) -> str:
     "cancel-unknown",
     "ignores a cancel for an unknown session",
     "should",
-    at("prompt-turn#cancellation"),
+    acp_page("prompt-turn#cancellation"),
 )
 async def cancel_unknown(peer: AcpPeer) -> str:
     await peer.ready()
     peer.cancel(NOBODY)
-    await peer.caught_up()
+    await peer.wait_until_read()
     if peer.unknown_answers:
         raise fails(f"answered a notification: {shown(peer.unknown_answers[0])}")
     return "ignored"
@@ -78,7 +78,7 @@ def _need_load(peer: AcpPeer) -> None:
     "load",
     "repeats a conversation that it loads before it answers",
     "must",
-    at("session-setup#loading-sessions"),
+    acp_page("session-setup#loading-sessions"),
 )
 async def load(peer: AcpPeer) -> str:
     await peer.ready()
@@ -92,7 +92,7 @@ async def load(peer: AcpPeer) -> str:
     heard = await peer.heard_answer(id, "session/load")
     result_of(heard.message, "session/load")
     told_before = _conversation(peer.updates(session, before, heard.at))
-    await peer.caught_up()
+    await peer.wait_until_read()
     told_after = _conversation(peer.updates(session, heard.at))
     if not told_before:
         how = f", but {len(told_after)} updates after the answer" if told_after else ""
@@ -106,7 +106,7 @@ async def load(peer: AcpPeer) -> str:
     "load-unknown",
     "refuses to load an unknown session",
     "should",
-    at("session-setup#loading-sessions"),
+    acp_page("session-setup#loading-sessions"),
 )
 async def load_unknown(peer: AcpPeer) -> str:
     await peer.ready()
@@ -118,11 +118,11 @@ async def load_unknown(peer: AcpPeer) -> str:
     "resume",
     "continues a session without repeating it",
     "must",
-    at("session-setup#resuming-sessions"),
+    acp_page("session-setup#resuming-sessions"),
 )
 async def resume(peer: AcpPeer) -> str:
     await peer.ready()
-    peer.need("resume")
+    peer.require_capability("resume")
     session = await _spoken(peer)
     if peer.sessions_can("close"):
         with peer.preparing():
@@ -140,11 +140,11 @@ async def resume(peer: AcpPeer) -> str:
     "resume-unknown",
     "refuses to resume an unknown session",
     "should",
-    at("session-setup#resuming-sessions"),
+    acp_page("session-setup#resuming-sessions"),
 )
 async def resume_unknown(peer: AcpPeer) -> str:
     await peer.ready()
-    peer.need("resume")
+    peer.require_capability("resume")
     return await _refused(peer, "session/resume")
 
 
@@ -164,10 +164,10 @@ def _conversation(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-@check("list", "lists sessions", "must", at("session-list#listing-sessions"))
+@check("list", "lists sessions", "must", acp_page("session-list#listing-sessions"))
 async def list_sessions(peer: AcpPeer) -> str:
     await peer.ready()
-    peer.need("list")
+    peer.require_capability("list")
     result = await peer.result("session/list", {})
     sessions = result.get("sessions")
     if not isinstance(sessions, list):
@@ -185,11 +185,11 @@ async def list_sessions(peer: AcpPeer) -> str:
     "list-has-it",
     "lists a session with at least one turn",
     "should",
-    at("session-list#listing-sessions"),
+    acp_page("session-list#listing-sessions"),
 )
 async def list_has_it(peer: AcpPeer) -> str:
     await peer.ready()
-    peer.need("list")
+    peer.require_capability("list")
     session = await _spoken(peer)
     result = await peer.result("session/list", {"cwd": str(peer.cwd)})
     entries = result.get("sessions")
@@ -199,7 +199,7 @@ async def list_has_it(peer: AcpPeer) -> str:
         if isinstance(entry, dict)
     ]
     if session not in ids:
-        raise own_way(f"it is not among {len(ids)} entries for its folder")
+        raise differs(f"it is not among {len(ids)} entries for its folder")
     return "it is there"
 
 
@@ -207,14 +207,14 @@ async def list_has_it(peer: AcpPeer) -> str:
     "list-cursor",
     "refuses a cursor that it never gave",
     "should",
-    at("session-list#pagination"),
+    acp_page("session-list#pagination"),
 )
 async def list_cursor(peer: AcpPeer) -> str:
     await peer.ready()
-    peer.need("list")
+    peer.require_capability("list")
     response = await peer.ask("session/list", {"cursor": "agentrt-no-cursor"})
     if response.error is None:
-        raise own_way("answered with a list")
+        raise differs("answered with a list")
     return f"refused: {described(response.error)}"
 
 
@@ -222,12 +222,12 @@ async def list_cursor(peer: AcpPeer) -> str:
     "close-in-turn",
     "cancels the running turn of a session that is closed",
     "must",
-    at("session-setup#closing-active-sessions"),
+    acp_page("session-setup#closing-active-sessions"),
     in_turn=True,
 )
 async def close_in_turn(peer: AcpPeer) -> str:
     await peer.ready()
-    peer.need("close")
+    peer.require_capability("close")
     session = await peer.session()
     id = await peer.begin_long(session)
     await peer.result("session/close", {"sessionId": session})
@@ -241,25 +241,25 @@ async def close_in_turn(peer: AcpPeer) -> str:
     "close-unknown",
     "an unknown session is closed",
     "open",
-    at("session-setup#closing-active-sessions"),
+    acp_page("session-setup#closing-active-sessions"),
 )
 async def close_unknown(peer: AcpPeer) -> str:
     await peer.ready()
-    peer.need("close")
+    peer.require_capability("close")
     response = await peer.ask("session/close", {"sessionId": NOBODY})
-    raise own_way("done" if response.error is None else f"refused: {described(response.error)}")
+    raise differs("done" if response.error is None else f"refused: {described(response.error)}")
 
 
 @check(
     "delete-unknown",
     "deletes an unknown session without an error",
     "should",
-    at("session-delete#semantics"),
+    acp_page("session-delete#semantics"),
 )
 async def delete_unknown(peer: AcpPeer) -> str:
     await peer.ready()
-    peer.need("delete")
+    peer.require_capability("delete")
     response = await peer.ask("session/delete", {"sessionId": NOBODY})
     if response.error is not None:
-        raise own_way(f"refused: {described(response.error)}")
+        raise differs(f"refused: {described(response.error)}")
     return "done"

@@ -7,16 +7,18 @@ from typing import Final
 import trio
 
 from .._wire.jsonrpc import Id
-from .acp import AcpPeer, at
-from .check import JSON_RPC, CheckEnded, CheckRegistry, fails, not_provoked, own_way
+from .acp import AcpPeer, acp_page
+from .check import JSON_RPC, CheckEnded, CheckRegistry, differs, fails, not_provoked
 from .rpc import described
 
 check = CheckRegistry()
 
-CANCEL: Final = at("prompt-turn#cancellation")
+CANCEL: Final = acp_page("prompt-turn#cancellation")
 
 
-@check("turn", "answers a prompt when its turn is over", "must", at("prompt-turn#stop-reasons"))
+@check(
+    "turn", "answers a prompt when its turn is over", "must", acp_page("prompt-turn#stop-reasons")
+)
 async def turn(peer: AcpPeer) -> str:
     session = await peer.session()
     id = peer.prompt(session, peer.prompts.text)
@@ -26,9 +28,9 @@ async def turn(peer: AcpPeer) -> str:
         raise not_provoked(f"session/prompt was refused: {described(error)}")
     stop = await peer.end(id)
     before = len(peer.said(session, before=heard.at))
-    await peer.caught_up()
+    await peer.wait_until_read()
     if late := peer.said(session, heard.at):
-        raise own_way(f"{stop}, and {len(late)} of {before + len(late)} updates after it")
+        raise differs(f"{stop}, and {len(late)} of {before + len(late)} updates after it")
     return f"{stop}, behind {before} updates"
 
 
@@ -102,7 +104,7 @@ async def quiet_after_cancel(peer: AcpPeer) -> str:
     session = await peer.session()
     with peer.preparing():
         _, answer, _ = await _cancelled(peer, session, word=True)
-    await peer.caught_up()
+    await peer.wait_until_read()
     await peer.quiet(1.0)
     if late := peer.said(session, answer):
         kinds = sorted({str(update["sessionUpdate"]) for update in late})
@@ -148,7 +150,7 @@ async def _next(peer: AcpPeer, session: str) -> str:
     "cancel-request",
     "answers a prompt after its request is cancelled ($/cancel_request)",
     "open",
-    at("cancellation"),
+    acp_page("cancellation"),
     in_turn=True,
 )
 async def cancel_request(peer: AcpPeer) -> str:
@@ -162,7 +164,7 @@ async def cancel_request(peer: AcpPeer) -> str:
         await peer.heard_answer(id, "a prompt with a cancelled request")
         answered = True
     if not answered:
-        raise own_way("ignores it, as it may")
+        raise differs("ignores it, as it may")
     response = await peer.answered(id, "session/prompt")
     after = f"{trio.current_time() - began:.2f} s"
     if response.error is None:

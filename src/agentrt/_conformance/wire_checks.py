@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from .._wire.jsonrpc import INVALID_PARAMS
-from .acp import ACP_VERSION, AcpPeer, at
-from .check import JSON_RPC, CheckRegistry, fails, own_way, shown
+from .acp import ACP_VERSION, AcpPeer, acp_page
+from .check import JSON_RPC, CheckRegistry, differs, fails, shown
 from .rpc import described, result_of
 from .rpc_checks import refused_unknown
 
 check = CheckRegistry()
 
-NEGOTIATION: Final = at("initialization#version-negotiation")
+NEGOTIATION: Final = acp_page("initialization#version-negotiation")
 FUTURE_VERSION: Final = 65535
 
 
@@ -56,22 +56,22 @@ async def _negotiate(peer: AcpPeer, asked: int) -> str:
 async def initialize_text(peer: AcpPeer) -> str:
     response = await peer.initialize("1")
     if response.error is not None:
-        raise own_way(f"refused: {described(response.error)}")
+        raise differs(f"refused: {described(response.error)}")
     version = result_of(response, "initialize").get("protocolVersion")
-    raise own_way(f"answered version {version!r}")
+    raise differs(f"answered version {version!r}")
 
 
-@check("initialize-twice", "a second initialize", "open", at("initialization"))
+@check("initialize-twice", "a second initialize", "open", acp_page("initialization"))
 async def initialize_twice(peer: AcpPeer) -> str:
     await peer.ready()
     response = await peer.initialize()
-    raise own_way("answered" if response.error is None else f"refused: {described(response.error)}")
+    raise differs("answered" if response.error is None else f"refused: {described(response.error)}")
 
 
-@check("uninitialized", "a session before initialize", "open", at("initialization"))
+@check("uninitialized", "a session before initialize", "open", acp_page("initialization"))
 async def uninitialized(peer: AcpPeer) -> str:
     response = await peer.ask("session/new", peer.place)
-    raise own_way("opened" if response.error is None else f"refused: {described(response.error)}")
+    raise differs("opened" if response.error is None else f"refused: {described(response.error)}")
 
 
 @check(
@@ -95,7 +95,7 @@ async def missing_params(peer: AcpPeer) -> str:
     await peer.ready()
     response = await peer.ask("session/new", {})
     if response.error is None:
-        raise own_way("opened a session without a folder")
+        raise differs("opened a session without a folder")
     if response.error.code != INVALID_PARAMS:
-        raise own_way(f"refused: {described(response.error)}, not {INVALID_PARAMS}")
+        raise differs(f"refused: {described(response.error)}, not {INVALID_PARAMS}")
     return f"refused: {described(response.error)}"

@@ -12,7 +12,7 @@ import trio
 
 from .._nesting import only_cancelled
 from .guest import Guest, Waiter, guest
-from .handlers import lent
+from .handlers import adapt_arguments
 from .views import view
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class TrioBlock(AbstractAsyncContextManager[T], Generic[T]):
         assert task is not None
         self._task = task
         try:
-            block = self._function(*self._args, **lent(self._guest, self._named, view))
+            block = self._function(*self._args, **adapt_arguments(self._guest, self._named, view))
             self._guest.nursery.start_soon(self._hold, self._guest, block)
             cancelled = await self._entered.wait(self._scope.cancel)
             if cancelled is not None:
@@ -63,7 +63,7 @@ class TrioBlock(AbstractAsyncContextManager[T], Generic[T]):
                 self._left.set()
                 await self._over.wait()
                 raise cancelled
-            if self._over.come and self._error is not None:
+            if self._over.is_set and self._error is not None:
                 raise self._error
         except BaseException as error:
             await self._use.__aexit__(type(error), error, error.__traceback__)  # noqa: ASYNC102 - Trio ends in bounded time
@@ -81,7 +81,7 @@ class TrioBlock(AbstractAsyncContextManager[T], Generic[T]):
                 self._suppressed = self._raised is not None
         except BaseException as error:  # noqa: ASYNC103 - asyncio's side raises it
             if only_cancelled(error):
-                self._error = guest.lost()
+                self._error = guest.lost_error()
                 raise
             self._error = error
         finally:

@@ -33,12 +33,12 @@ class Waiter:
     on, once."""
 
     def __init__(self) -> None:
-        self.come = False
+        self.is_set = False
         self._futures: set[asyncio.Future[None]] = set()
 
     def set(self) -> None:
         """Mark the event as come, and wake all waiting tasks."""
-        self.come = True
+        self.is_set = True
         for future in self._futures:
             if not future.done():
                 future.set_result(None)
@@ -49,7 +49,7 @@ class Waiter:
         """Wait for the event. The first cancellation calls `cancel`, and is returned."""
         first: asyncio.CancelledError | None = None
         loop = asyncio.get_running_loop()
-        while not self.come:
+        while not self.is_set:
             future = loop.create_future()
             self._futures.add(future)
             try:
@@ -95,7 +95,7 @@ class Guest:
                 self.interrupted = error
                 raise
 
-    def lost(self) -> BaseException:
+    def lost_error(self) -> BaseException:
         """Return the error for a cancellation that no code here requested."""
         return self.interrupted or AgentrtError("Trio was ended while it was in use")
 
@@ -155,7 +155,7 @@ class _GuestCall:
                 self.value = await self._function()
         except BaseException as error:  # noqa: ASYNC103 - asyncio's side raises it
             if only_cancelled(error):
-                self.error = self._guest.lost()
+                self.error = self._guest.lost_error()
                 raise
             self.error = error
         finally:

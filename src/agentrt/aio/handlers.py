@@ -25,7 +25,7 @@ T = TypeVar("T")
 View = Callable[[Any], Any]
 
 
-def lent(guest: Guest, named: dict[str, Any], view: View) -> dict[str, Any]:
+def adapt_arguments(guest: Guest, named: dict[str, Any], view: View) -> dict[str, Any]:
     """Adapt the keyword arguments of a call into Trio: asyncio awaits those that are functions."""
     changed = dict(named)
     if callable(policy := named.get("permissions")):
@@ -44,8 +44,8 @@ def lent(guest: Guest, named: dict[str, Any], view: View) -> dict[str, Any]:
     return changed
 
 
-def lend_tools(guest: Guest, tools: Iterable[object], view: View) -> list[Tool]:
-    """Adapt tools, as `lent` does."""
+def adapt_tools(guest: Guest, tools: Iterable[object], view: View) -> list[Tool]:
+    """Adapt tools, as `adapt_arguments` does."""
     return [_tool(guest, each, view) for each in checked_tools(tools)]
 
 

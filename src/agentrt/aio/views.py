@@ -28,7 +28,7 @@ from .._trace.subscription import TraceSubscription
 from .._trace.trace import Trace
 from .._web.site import Site
 from .guest import Waiter, the_guest
-from .handlers import lend_tools, lent
+from .handlers import adapt_arguments, adapt_tools
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ def carried(method: Callable[..., Any]) -> Callable[..., Any]:
         if trio.lowlevel.in_trio_task():
             return await method(*args, **named)
         guest = the_guest()
-        return view(await guest.call(method, *args, **lent(guest, named, view)))
+        return view(await guest.call(method, *args, **adapt_arguments(guest, named, view)))
 
     return call
 
@@ -138,7 +138,7 @@ async def _leave(
 
 def _set_tools(self: Session, tools: Iterable[Tool]) -> None:
     if not trio.lowlevel.in_trio_task():
-        tools = lend_tools(the_guest(), tools, view)
+        tools = adapt_tools(the_guest(), tools, view)
     Session.set_tools(self, tools)
 
 

@@ -33,7 +33,7 @@ async def child(
 ) -> AsyncIterator[trio.Process]:
     """Run `command` with its output in a pipe. Leaving the block in any way ends its process group.
 
-    Inside the block use `gone`, never `process.wait` or `process.returncode`: those remove the
+    Inside the block use `wait_exit`, never `process.wait` or `process.returncode`: those remove the
     process from the process table, and another process could then get the number of its group.
     Raises `OSError` if it cannot be started.
     """
@@ -53,7 +53,7 @@ async def child(
             if process.stdin is not None:
                 await process.stdin.aclose()
                 with trio.move_on_after(CHILD_EXIT_TIMEOUT_S):
-                    await gone(process)
+                    await wait_exit(process)
             end(process)
             await process.wait()
         if process.stdout is not None:
@@ -61,7 +61,7 @@ async def child(
                 await process.stdout.aclose()
 
 
-async def gone(process: trio.Process) -> None:
+async def wait_exit(process: trio.Process) -> None:
     """Wait until the process has exited, and leave it in the process table."""
     pidfd = os.pidfd_open(process.pid)
     try:
@@ -109,7 +109,7 @@ async def shell(command: str, *, cwd: Path, show: Callable[[str], None]) -> tupl
     ):
         assert process.stdout is not None
         nursery.start_soon(read, process.stdout)
-        await gone(process)
+        await wait_exit(process)
         end(process)  # processes that it left behind would keep the pipe open
     assert process.returncode is not None
     return process.returncode, text()

@@ -26,7 +26,7 @@ class RecordedSource(Protocol):
 
     records: list[TraceRecord]
 
-    async def due(self, after: int | None) -> int | None:
+    async def next_due(self, after: int | None) -> int | None:
         """Wait for the host's next outstanding record after `after` and return its place.
 
         None if the recording is over.
@@ -56,7 +56,7 @@ class RecordedAgent:
     async def run(self, recording: RecordedSource) -> None:
         """Repeat the host's actions on one process."""
         number: int | None = None
-        while (number := await recording.due(after=number)) is not None:
+        while (number := await recording.next_due(after=number)) is not None:
             # The agent's output so far must have been read, independent of the order of tasks.
             await wait_all_tasks_blocked()
             if recording.is_due(number):

@@ -113,7 +113,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
     def _update_settings(self, id: Any, params: JsonObject) -> None:
         self._settings |= {k: v for k, v in params.items() if k != "threadId"}
         self.result(id, {})
-        self.tell("thread/settings/updated", threadSettings=self._settings)
+        self.notify("thread/settings/updated", threadSettings=self._settings)
 
     def _opened(self, id: Any, params: JsonObject) -> None:
         self._settings = {
@@ -130,7 +130,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         prompt = FakeCodexPrompt(self, f"u{self._next}", params["input"])
         turn = {"id": prompt.id, "status": "inProgress", "items": []}
         self.result(id, {"turn": turn})
-        self.tell("turn/started", turn=turn)
+        self.notify("turn/started", turn=turn)
         self._prompted(prompt)
 
     def _steered(self, id: Any, params: JsonObject) -> None:
@@ -151,13 +151,13 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         """Answer the host's request `id` with an error."""
         self.send({"id": id, "error": {"code": code, "message": message, "data": data}})
 
-    def tell(self, method: str, /, **params: Any) -> None:
+    def notify(self, method: str, /, **params: Any) -> None:
         """Send a notification about the thread."""
         self.send({"method": method, "params": {"threadId": self.thread, **params}})
 
     def item(self, when: str, item: JsonObject) -> None:
         """Report that an item of the turn is `started` or `completed`."""
-        self.tell(f"item/{when}", turnId=self._turn, item=item)
+        self.notify(f"item/{when}", turnId=self._turn, item=item)
 
     @property
     def _turn(self) -> str | None:
@@ -168,7 +168,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         item = {"type": kind, "id": f"i{self._next}"}
         self.item("started", {**item, **begun})
         delta = "textDelta" if kind == "reasoning" else "delta"
-        self.tell(f"item/{kind}/{delta}", turnId=self._turn, itemId=item["id"], delta=piece)
+        self.notify(f"item/{kind}/{delta}", turnId=self._turn, itemId=item["id"], delta=piece)
         self.item("completed", {**item, **whole})
 
     def say(self, text: str) -> None:
@@ -194,7 +194,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
 
     def turn_over(self, turn: str, status: str, **more: Any) -> None:
         """Send `turn/completed`, with the status `completed`, `interrupted` or `failed`."""
-        self.tell("turn/completed", turn={"id": turn, "status": status, "items": [], **more})
+        self.notify("turn/completed", turn={"id": turn, "status": status, "items": [], **more})
 
     # --- asking
 

@@ -21,15 +21,15 @@ MutationKind: TypeAlias = Literal["cut", "late", "reordered", "repeated", "dead"
 """Kinds of changes to a recording:
 
 - `cut`: a line arrives in two pieces;
-- `late`: a pause before a line;
+- `delayed`: a pause before a line;
 - `reordered`: two neighbouring messages that do not depend on each other are swapped;
 - `repeated`: the answer to a prompt arrives twice (ACP);
-- `dead`: the agent is killed in the middle of a line, or before it;
+- `killed`: the agent is killed in the middle of a line, or before it;
 - `cancelled`: the turn is cancelled after a line, and the agent ignores it."""
 HARMLESS: Final = frozenset[MutationKind]({"cut", "reordered", "repeated"})
 """Changes that no host may notice."""
 LATE_DELAYS_S: Final = (1.0, 45.0)
-"""Delays of a `late` line, in seconds."""
+"""Delays of a `delayed` line, in seconds."""
 
 _ASIDE: Final = frozenset(
     {
@@ -120,14 +120,14 @@ def _of(kind: MutationKind, records: Records, number: int, step: int) -> Iterato
             places = range(step, len(records[number].data), step)
             changed = ((f"byte {byte}", split(records, number, byte)) for byte in places)
         case "late":
-            changed = ((f"{pause:g} s", late(records, number, pause)) for pause in LATE_DELAYS_S)
+            changed = ((f"{pause:g} s", delayed(records, number, pause)) for pause in LATE_DELAYS_S)
         case "reordered":
             changed = (("", each) for each in reordered(records, number))
         case "repeated":
             changed = (("", each) for each in repeated(records, number))
         case "dead":
             places = range(0, len(records[number].data), step)
-            changed = ((f"byte {byte}", dead(records, number, byte)) for byte in places)
+            changed = ((f"byte {byte}", killed(records, number, byte)) for byte in places)
         case "cancelled":
             stop = replace(records[number], kind="sent", line="", raw=None)
             changed = iter([("", stopped(records, number, stop))])
@@ -153,7 +153,7 @@ def split(records: Records, number: int, byte: int) -> Records:
     return [*records[:number], first, rest, *records[number + 1 :]]
 
 
-def dead(records: Records, number: int, byte: int) -> Records:
+def killed(records: Records, number: int, byte: int) -> Records:
     """Return the records with the agent killed after `byte` bytes of one line."""
     record = records[number]
     said = [_part(record, record.data[:byte], cut=True)] if byte else []
@@ -169,7 +169,7 @@ def dead(records: Records, number: int, byte: int) -> Records:
     return [*records[:number], *said, death, *later]
 
 
-def late(records: Records, number: int, seconds: float) -> Records:
+def delayed(records: Records, number: int, seconds: float) -> Records:
     """Return the records with one line and all later ones delayed by `seconds`."""
     return [
         replace(record, t=record.t + seconds) if place >= number else record

@@ -105,9 +105,9 @@ class MisbehavingAgent(ABC):
     def until(self, wanted: Callable[[Any], bool]) -> None:
         """Read messages until one is wanted; handle the others."""
         while not wanted(message := self.read()):
-            self.meanwhile(message)
+            self.handle_in_turn(message)
 
-    def meanwhile(self, message: Any) -> None:  # noqa: B027 - it may be of no interest
+    def handle_in_turn(self, message: Any) -> None:  # noqa: B027 - it may be of no interest
         """Handle a message that arrives while a turn runs."""
 
     # --- the shapes
@@ -261,7 +261,7 @@ class MisbehavingClaudeAgent(MisbehavingAgent):
             self.send({"type": "system", "subtype": "init", "session_id": "s1", "tools": []})
             self.turn()
 
-    def meanwhile(self, message: Any) -> None:
+    def handle_in_turn(self, message: Any) -> None:
         if message.get("type") == "control_request":
             self.acknowledge(message)
 
@@ -342,12 +342,12 @@ class MisbehavingCodexAgent(MisbehavingAgent):
                 self.turn_id += 1
                 begun = {"id": f"u{self.turn_id}", "status": "inProgress", "items": []}
                 self.result(message["id"], {"turn": begun})
-                self.tell("turn/started", turn=begun)
+                self.notify("turn/started", turn=begun)
                 self.turn()
             case _:
-                self.meanwhile(message)
+                self.handle_in_turn(message)
 
-    def meanwhile(self, message: Any) -> None:
+    def handle_in_turn(self, message: Any) -> None:
         if "method" not in message or "id" not in message:
             return
         if message["method"] == "turn/interrupt":
@@ -368,7 +368,7 @@ class MisbehavingCodexAgent(MisbehavingAgent):
     def result(self, id: Any, result: Any) -> None:
         self.send({"id": id, "result": result})
 
-    def tell(self, method: str, **params: Any) -> None:
+    def notify(self, method: str, **params: Any) -> None:
         self.send({"method": method, "params": {"threadId": "s1", **params}})
 
     def say(self, text: str) -> None:
@@ -377,12 +377,12 @@ class MisbehavingCodexAgent(MisbehavingAgent):
             self.message("started")
         self.text += text
         turn = f"u{self.turn_id}"
-        self.tell("item/agentMessage/delta", turnId=turn, itemId=f"m{turn}", delta=text)
+        self.notify("item/agentMessage/delta", turnId=turn, itemId=f"m{turn}", delta=text)
 
     def message(self, when: str) -> None:
         turn = f"u{self.turn_id}"
         item = {"type": "agentMessage", "id": f"m{turn}", "text": self.text}
-        self.tell(f"item/{when}", turnId=turn, item=item)
+        self.notify(f"item/{when}", turnId=turn, item=item)
 
     def end(self, how: str = "end_turn") -> None:
         if self.text is not None:
@@ -390,7 +390,7 @@ class MisbehavingCodexAgent(MisbehavingAgent):
             self.text = None
         status = "completed" if how == "end_turn" else "interrupted"
         over = {"id": f"u{self.turn_id}", "status": status, "items": []}
-        self.tell("turn/completed", turn=over)
+        self.notify("turn/completed", turn=over)
 
     def ask(self) -> None:
         params = {
@@ -415,8 +415,8 @@ class MisbehavingCodexAgent(MisbehavingAgent):
 
     def unknown(self) -> None:
         turn = f"u{self.turn_id}"
-        self.tell("item/started", turnId=turn, item={"type": "agentrtUnknown", "id": "x1"})
-        self.tell("agentrt/unknown", turnId=turn, anything=[1, 2])
+        self.notify("item/started", turnId=turn, item={"type": "agentrtUnknown", "id": "x1"})
+        self.notify("agentrt/unknown", turnId=turn, anything=[1, 2])
 
 
 KINDS: Final[dict[str, type[MisbehavingAgent]]] = {

@@ -301,7 +301,7 @@ class _ReplayPlayer:
                 return result
         return await trio.sleep_forever()
 
-    async def due(self, after: int | None) -> int | None:
+    async def next_due(self, after: int | None) -> int | None:
         while not self._over:
             if (number := self._awaited) is not None and number != after and self.is_due(number):
                 return number
@@ -388,14 +388,14 @@ class _ReplayPlayer:
 
     async def _listen(self, process: MemoryAgent) -> None:
         while (line := await process.receive_line()) is not None:
-            self._hear(process, line)
+            self._receive(process, line)
             self._news.unpark_all()
         self._left = True
         self._news.unpark_all()
 
-    def _hear(self, process: MemoryAgent, line: bytes) -> None:
+    def _receive(self, process: MemoryAgent, line: bytes) -> None:
         """Take a message of the host. Raises `ReplayMismatch` if the recording lacks it."""
-        said = _said(line)
+        said = _parsed_message(line)
         if said is None or self._take_expected(said):
             return
         if said.what in _GOODBYES:
@@ -461,7 +461,9 @@ def _expected(records: list[TraceRecord]) -> Iterator[tuple[int, _RecordedMessag
     for number, record in enumerate(records):
         if record.kind == "received":
             withdrawn.add(_withdrawn(record.data))
-        elif record.kind == "sent" and (said := _said(record.data, uncompared=record.redacted)):
+        elif record.kind == "sent" and (
+            said := _parsed_message(record.data, uncompared=record.redacted)
+        ):
             if said.answers and said.key[0] in withdrawn:
                 said.uncompared = True  # nothing was waiting for it
             yield number, said
@@ -550,7 +552,7 @@ def _withdrawn(line: bytes) -> Any:
     return None
 
 
-def _said(line: bytes, *, uncompared: bool = False) -> _RecordedMessage | None:
+def _parsed_message(line: bytes, *, uncompared: bool = False) -> _RecordedMessage | None:
     """Parse a message of a host; None if the line is not a message."""
     try:
         body = _json.decode(line)
