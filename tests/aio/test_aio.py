@@ -23,7 +23,7 @@ from mcp.server import MCPServer
 import agentrt
 from agentrt import aio
 from agentrt.aio.guest import guest
-from agentrt.aio.handlers import lent
+from agentrt.aio.handlers import adapt_arguments
 from agentrt.aio.views import _VIEWS, view
 from agentrt.testing import FakeAcpAgent
 from aio.kit import fake_session, run
@@ -184,7 +184,7 @@ def test_a_hook_is_asked_in_asyncio() -> None:
 
     async def main() -> None:
         async with guest() as trios:
-            [hook] = lent(trios, {"hooks": [look]}, view)["hooks"]
+            [hook] = adapt_arguments(trios, {"hooks": [look]}, view)["hooks"]
             assert hook.takes_context
             context = agentrt.tools.HookContext("PreToolUse", None, None)
             assert await trios.call(hook.function, {"tool": "x"}, context) is None
