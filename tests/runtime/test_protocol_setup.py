@@ -39,4 +39,6 @@ def test_hooks_for_an_agent_that_has_none_are_refused() -> None:
 
 def test_an_option_that_claude_does_not_have_is_refused_before_anything_is_started() -> None:
     with pytest.raises(ValueError, match="not an option of Claude Code"):
-        set_up_protocol(agentrt.agents.claude(), Opening(cwd="/", options={"colour": "red"}), Offer())
+        set_up_protocol(
+            agentrt.agents.claude(), Opening(cwd="/", options={"colour": "red"}), Offer()
+        )

@@ -222,10 +222,10 @@ class AcpRequests:
         elif method == "elicitation/create":
             self._channel.write(result_line(id, ElicitationResponse("cancel")))
         else:
-            self._channel.write(error_line(id, JsonRpcError(REQUEST_CANCELLED, "cancelled")))
+            self._channel.write(error_line(id, JsonRpcError(REQUEST_CANCELLED_CODE, "cancelled")))
 
     def answer(self, key: str, answer: DecisionAnswer) -> None:
-        """Answer a question. A key that is no longer open is ignored.
+        """Answer a question. A key that is not open any more is ignored.
 
         Raises `LocalProtocolError` for an answer that the request does not allow.
         """
@@ -256,7 +256,7 @@ class AcpRequests:
             self._close(key, result_line(request.id, {} if result is None else result))
 
     def refuse(self, key: str, error: JsonRpcError) -> None:
-        """Answer a request with an error. A key that is no longer open is ignored."""
+        """Answer a request with an error. A key that is not open any more is ignored."""
         request = self._open.get(key)
         if request is not None:
             self._close(key, error_line(request.id, error))

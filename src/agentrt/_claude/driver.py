@@ -405,10 +405,7 @@ class ClaudeDriver:
             case "commands_changed":
                 self._settings.commands(fields.get("commands"), out)
             case "local_command_output":
-                text = fields.get("content")
-                if isinstance(text, str) and text:
-                    self._turns.began(out)
-                    out += [TextReceived(text), TextEnded()]
+                self._command_output(fields.get("content"), out)
             case subtype if subtype in TASKS:
                 turn = self._turns.current
                 if self._tasks.received(fields, turn, self._speech.background, out):
@@ -419,7 +416,7 @@ class ClaudeDriver:
     def _command_output(self, text: object, out: Out) -> None:
         if isinstance(text, str) and text:
             self._turns.began(out)
-            out += [Spoke(text), SpeechEnded()]
+            out += [TextReceived(text), TextEnded()]
 
     def _system_with_notice(self, m: wire.System, out: Out) -> None:
         fields = m.fields

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from .._model.events import ErrorInfo, Outcome, Usage
-from .coerce import number, text, texts, whole
+from .coerce import number, text, texts, whole_number
 from .messages import Result
 from .speech import ApiError
 
@@ -60,10 +60,14 @@ def judge(
         return ResultVerdict(STOPS[stop], stop)
     if blocked is not None and result.num_turns == 0:
         return ResultVerdict("refused", "hook_blocked", ErrorInfo("hook_blocked", blocked))
-    if structured and result.structured_output is None and result.num_turns != 0:
+    if structured and _lacks_structured_output(result):
         missing = "the agent ended its turn without the structured output that was asked for"
         return ResultVerdict("failed", said, ErrorInfo("structured_output_missing", missing))
     return ResultVerdict("completed", said, structured_output=result.structured_output)
+
+
+def _lacks_structured_output(result: Result) -> bool:
+    return result.structured_output is None and result.num_turns != 0
 
 
 def _error(result: Result, reason: str | None, api_error: ApiError | None) -> ErrorInfo:

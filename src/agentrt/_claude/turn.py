@@ -189,7 +189,7 @@ OWED: Final[dict[Owed, dict[OwedInput, Owed]]] = {
 
 CANCELLED: Final = ResultVerdict("cancelled")
 LOST: Final = ResultVerdict(
-    "failed", error=ErrorInfo("no_result", "the agent went to rest without a result for the prompt")
+    "failed", error=ErrorInfo("no_result", "the agent became idle without a result for the prompt")
 )
 NO_WORD: Final = ResultVerdict("completed")
 PRESUMED: Final = {"completed": NO_WORD, "cancelled": CANCELLED}

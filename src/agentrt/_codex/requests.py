@@ -246,7 +246,7 @@ class CodexRequests:
     def _permissions(
         self, request: JsonRpcRequest, params: wire.PermissionsRequestApprovalParams
     ) -> None:
-        """Ask for permissions beyond the sandbox, for the rest of the turn or of the session."""
+        """Ask for permissions beyond the sandbox, until the end of the turn or of the session."""
         files = params.permissions.file_system
         wanted = _raw(request, "permissions")
         given = {name: value for name, value in wanted.items() if value is not None}
@@ -389,7 +389,7 @@ class CodexRequests:
     # --- answers
 
     def answer(self, key: str, answer: DecisionAnswer) -> None:
-        """Answer a question. A key that is no longer open is ignored.
+        """Answer a question. A key that is not open any more is ignored.
 
         Raises `LocalProtocolError` for an answer that the request does not allow.
         """

@@ -87,7 +87,7 @@ class AcpPeer(RpcPeer):
 
     # --- opening a session
 
-    async def initialize(self, version: Any = VERSION) -> JsonRpcResponse:
+    async def initialize(self, version: Any = ACP_VERSION) -> JsonRpcResponse:
         """Send `initialize` and note the agent's capabilities."""
         params = {
             "protocolVersion": version,
@@ -204,7 +204,7 @@ class AcpPeer(RpcPeer):
         return (self.cwd / TOUCHED).exists()
 
     def option(self, ask: JsonRpcRequest, kind: OptionKind) -> str | None:
-        """Return the id of an option of this kind; None if there is none."""
+        """Return the id of an option of this kind; None if there is not one."""
         options = ask.params.get("options") if isinstance(ask.params, dict) else None
         for option in options if isinstance(options, list) else []:
             if isinstance(option, dict) and option.get("kind") == kind:
@@ -213,7 +213,7 @@ class AcpPeer(RpcPeer):
         return None
 
     def chosen(self, ask: JsonRpcRequest, kind: OptionKind) -> str:
-        """Return the id of an option of this kind. Raises `CheckEnded` if there is none."""
+        """Return the id of an option of this kind. Raises `CheckEnded` without one."""
         option = self.option(ask, kind)
         if option is None:
             raise not_provoked(f"it offers no option of the kind {kind}")

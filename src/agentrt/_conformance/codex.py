@@ -190,7 +190,7 @@ class CodexPeer(RpcPeer):
         """Send `turn/interrupt` and return its request's id."""
         return self.call("turn/interrupt", {"threadId": thread, "turnId": turn})
 
-    async def soon(self, request: Id) -> JsonRpcResponse | None:
+    async def answer_if_quick(self, request: Id) -> JsonRpcResponse | None:
         """Return the answer to a request if it arrives soon; otherwise None."""
         await self.quiet()
         heard = self._answers.get(request)

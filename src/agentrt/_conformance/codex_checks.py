@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from .._wire.jsonrpc import METHOD_NOT_FOUND, JsonRpcError, error_line
-from .check import TOUCHED, CheckRegistry, fails, own_way, shown
+from .check import TOUCHED, CheckRegistry, differs, fails, shown
 from .codex import WHERE, CodexPeer, refused
 from .rpc import described, result_of
 
@@ -336,7 +336,7 @@ async def permission_unknown_option(peer: CodexPeer) -> str:
 )
 async def permission_error(peer: CodexPeer) -> str:
     turn, ask = await peer.permission(await peer.thread())
-    peer.send(error_line(ask.id, JsonRpcError(METHOD_NOT_FOUND, "nobody answers questions here")))
+    peer.send(error_line(ask.id, JsonRpcError(METHOD_NOT_FOUND, "questions are not answered here")))
     return await _not_done(peer, turn)
 
 

@@ -7,8 +7,8 @@ from typing import Final
 import trio
 
 from .._wire.jsonrpc import METHOD_NOT_FOUND, JsonRpcError, error_line
-from .acp import AcpPeer, at
-from .check import TOUCHED, CheckRegistry, fails, own_way, shown
+from .acp import AcpPeer, acp_page
+from .check import TOUCHED, CheckRegistry, differs, fails, shown
 from .rpc import described
 
 check = CheckRegistry()
@@ -151,7 +151,7 @@ async def permission_unknown_option(peer: AcpPeer) -> str:
 async def permission_error(peer: AcpPeer) -> str:
     session = await peer.session()
     id, ask = await peer.permission(session)
-    peer.send(error_line(ask.id, JsonRpcError(METHOD_NOT_FOUND, "nobody answers questions here")))
+    peer.send(error_line(ask.id, JsonRpcError(METHOD_NOT_FOUND, "questions are not answered here")))
     return await _not_done(peer, id)
 
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from .._wire.json import encode_line
 from .._wire.jsonrpc import METHOD_NOT_FOUND, PARSE_ERROR, JsonRpcResponse
-from .acp import at
-from .check import JSON_RPC, CheckRegistry, fails, own_way, shown
+from .acp import acp_page
+from .check import JSON_RPC, CheckRegistry, differs, fails, shown
 from .rpc import UNKNOWN, RpcPeer, described, raw_request
 
 check = CheckRegistry()

@@ -64,7 +64,7 @@ class McpClient:
                     case JsonRpcRequest(id, "ping"):
                         self._connection.reply(id, {})
                     case JsonRpcRequest(id, method):
-                        error = RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+                        error = DemoRpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
                         self._connection.refuse(id, error)
 
     async def initialize(self) -> None:

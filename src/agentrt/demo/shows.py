@@ -10,8 +10,8 @@ from .client import in_terminal
 from .command import DemoCommand, number
 from .files import FileRefused
 from .media import audio_block, image_block
-from .session import Session, new_id
-from .turn import DemoToolCall, ToolKind, Turn, fenced, text_content
+from .session import DemoSession, new_id
+from .turn import DemoToolCall, DemoTurn, ToolKind, fenced, text_content
 from .wire import JsonObject
 
 STEP_S = 0.4
