@@ -68,7 +68,7 @@ def _say(rig: Rig, m: Json) -> None:
     """What the recording host said of its own accord."""
     match m:
         case {"type": "user", "message": {"content": content}}:
-            rig.do(rig.driver.settle())  # it did not wait for `idle` between two prompts
+            rig.do(rig.driver.end_by_silence())  # it did not wait for `idle` between two prompts
             turn = f"t{1 + sum(line['type'] == 'user' for line in rig.written)}"
             try:
                 rig.prompt(content, turn)
