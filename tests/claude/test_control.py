@@ -418,7 +418,7 @@ def test_a_refused_call_returns_its_error(rig: Rig) -> None:
 def test_a_call_that_nobody_waits_for_is_withdrawn_and_its_answer_dropped(rig: Rig) -> None:
     rig.do(rig.driver.call("x1", "mcp_status", {}))
     id = rig.written[-1]["request_id"]
-    rig.do(rig.driver.uncall("x1"))
+    rig.do(rig.driver.cancel_call("x1"))
     assert rig.written[-1] == {"type": "control_cancel_request", "request_id": id}
     assert rig.feed(success(id, {})) == []
     assert rig.driver.dropped["late"] == 1

@@ -197,7 +197,7 @@ def test_nothing_can_be_called(rig: Rig) -> None:
     error = only(rig.do(rig.driver.call("x", "set_mode", {"mode": "plan"})), CallReturned).error
     assert error is not None
     assert error.code == "unsupported"
-    assert rig.driver.goodbye() == []
+    assert rig.driver.shutdown_message() == []
 
 
 # --- what is over
@@ -219,7 +219,7 @@ def test_one_signal_is_enough(rig: Rig) -> None:
 
 
 def test_a_late_result_of_an_aborted_turn_is_not_the_next_ones(rig: Rig) -> None:
-    rig.do([*rig.driver.cancel(), *rig.driver.settle()])
+    rig.do([*rig.driver.cancel(), *rig.driver.end_by_silence()])
     rig.prompt("and?", "t2")
     aborted = result(subtype="error_during_execution", is_error=True, terminal_reason=None)
     assert only(rig.feed(aborted), Notice).code == "stale"
@@ -232,7 +232,7 @@ def test_a_late_result_of_an_aborted_turn_is_not_the_next_ones(rig: Rig) -> None
 
 def test_what_comes_late_of_an_aborted_message_is_not_shown(rig: Rig) -> None:
     rig.feed(assistant(text("one")))
-    rig.do([*rig.driver.cancel(), *rig.driver.settle()])
+    rig.do([*rig.driver.cancel(), *rig.driver.end_by_silence()])
     rig.prompt("and?", "t2")
     rig.feed(assistant(text("one two")), assistant(text("three"), id="m2"))
     assert "".join(e.text for e in rig.of(TextReceived)) == "onethree"

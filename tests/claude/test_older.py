@@ -77,10 +77,10 @@ def finished(rig: Rig) -> list[tuple[str | None, str]]:
 def test_silence_ends_a_prompt_whose_result_is_held_back(rig: Rig) -> None:
     rig.feed(*launches(), *says("Started.", "m2"))
     assert finished(rig) == []
-    assert rig.driver.settling
-    assert only(rig.do(rig.driver.settle()), TurnFinished).outcome == "completed"
+    assert rig.driver.awaits_silence
+    assert only(rig.do(rig.driver.end_by_silence()), TurnFinished).outcome == "completed"
     assert not rig.driver.idle  # the agent works on
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence
 
 
 def test_the_next_turn_ends_a_prompt_whose_result_is_held_back(rig: Rig) -> None:
@@ -96,29 +96,29 @@ def test_silence_ends_a_turn_of_claudes_own_whose_result_is_held_back(rig: Rig) 
     two = [system("task_started", task_id="a2", task_type="local_agent", description="dig")]
     rig.feed(*launches(), *two, *says("Both began.", "m2"), ENDED)
     rig.feed(INIT, *says("One is over.", "m3"))
-    assert rig.driver.settling
-    assert only(rig.do(rig.driver.settle()), TurnFinished).turn is None
+    assert rig.driver.awaits_silence
+    assert only(rig.do(rig.driver.end_by_silence()), TurnFinished).turn is None
 
 
 @pytest.mark.parametrize("reason", ["tool_use", "pause_turn", None])
 def test_silence_in_the_middle_of_a_turn_ends_nothing(rig: Rig, reason: str | None) -> None:
     stop = event("message_delta", delta={"stop_reason": reason})
     rig.feed(*launches(), *says("Now", "m2")[:-2], stop, event("message_stop"))
-    assert not rig.driver.settling
-    assert rig.do(rig.driver.settle()) == []
+    assert not rig.driver.awaits_silence
+    assert rig.do(rig.driver.end_by_silence()) == []
 
 
 def test_a_turn_that_goes_on_behind_its_last_word_is_not_ended_by_silence(rig: Rig) -> None:
     """A hook may have sent it back to work."""
     rig.feed(*launches(), *says("Started.", "m2"))
     rig.feed(event("message_start", message={"id": "m3", "content": [], "role": "assistant"}))
-    assert not rig.driver.settling
-    assert rig.do(rig.driver.settle()) == []
+    assert not rig.driver.awaits_silence
+    assert rig.do(rig.driver.end_by_silence()) == []
 
 
 def test_without_work_in_the_background_no_result_is_held_back(rig: Rig) -> None:
     rig.feed(*says("Done.", "m2"))
-    assert not rig.driver.settling  # however long a hook takes
+    assert not rig.driver.awaits_silence  # however long a hook takes
 
 
 def test_whole_messages_may_be_all_there_is() -> None:
@@ -126,9 +126,9 @@ def test_whole_messages_may_be_all_there_is() -> None:
     rig.start()
     rig.prompt()
     rig.feed(INIT, *launches())
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence
     rig.feed(assistant(text("Started."), id="m2"))
-    assert rig.driver.settling
+    assert rig.driver.awaits_silence
     rig.feed(INIT, assistant(text("It looked."), id="m3"))
     assert finished(rig) == [("t1", "completed")]
 
@@ -136,12 +136,12 @@ def test_whole_messages_may_be_all_there_is() -> None:
 def test_a_newer_cli_holds_nothing_back(rig: Rig) -> None:
     rig.feed(fate("u1", "queued"), fate("u1", "started"), INIT)
     rig.feed(*launches(), *says("Started.", "m2"))
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence
 
 
 def test_a_result_that_was_held_back_says_nothing_when_its_turn_is_over(rig: Rig) -> None:
     rig.feed(*launches(), *says("Started.", "m2"))
-    rig.do(rig.driver.settle())
+    rig.do(rig.driver.end_by_silence())
     rig.feed(ENDED, result())
     assert not rig.of(Notice)
     assert finished(rig) == [("t1", "completed")]
@@ -149,7 +149,7 @@ def test_a_result_that_was_held_back_says_nothing_when_its_turn_is_over(rig: Rig
 
 def test_a_result_that_was_held_back_is_not_the_next_prompts(rig: Rig) -> None:
     rig.feed(*launches(), *says("Started.", "m2"))
-    rig.do(rig.driver.settle())
+    rig.do(rig.driver.end_by_silence())
     rig.prompt("and?", "t2")
     rig.feed(ENDED, result())
     assert finished(rig) == [("t1", "completed")]
@@ -159,10 +159,10 @@ def test_a_result_that_was_held_back_is_not_the_next_prompts(rig: Rig) -> None:
 
 def test_a_prompt_behind_one_whose_result_is_held_back_has_its_own_end(rig: Rig) -> None:
     rig.feed(*launches(), *says("Started.", "m2"))
-    rig.do(rig.driver.settle())
+    rig.do(rig.driver.end_by_silence())
     rig.prompt("and?", "t2")
     rig.feed(INIT, *says("Another answer.", "m3"))
-    rig.do(rig.driver.settle())
+    rig.do(rig.driver.end_by_silence())
     rig.feed(ENDED, INIT, *says("It looked.", "m4"), result(origin=NOTIFIED))
     assert finished(rig) == [("t1", "completed"), ("t2", "completed"), (None, "completed")]
 
@@ -173,13 +173,13 @@ def test_a_prompt_behind_one_whose_result_is_held_back_has_its_own_end(rig: Rig)
 def test_silence_behind_a_result_that_somebody_else_began_ends_the_prompt(rig: Rig) -> None:
     rig.feed(result(origin=NOTIFIED, terminal_reason="max_turns"))
     assert finished(rig) == []
-    assert rig.driver.settling
-    assert only(rig.do(rig.driver.settle()), TurnFinished).outcome == "limit"
+    assert rig.driver.awaits_silence
+    assert only(rig.do(rig.driver.end_by_silence()), TurnFinished).outcome == "limit"
 
 
 def test_a_prompt_that_runs_behind_such_a_result_has_its_own(rig: Rig) -> None:
     rig.feed(result(origin=NOTIFIED), INIT)
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence
     rig.feed(assistant(text("x")), result())
     assert finished(rig) == [("t1", "completed")]
 
@@ -188,9 +188,9 @@ def test_half_a_line_behind_such_a_result_is_no_silence(rig: Rig) -> None:
     rig.feed(result(origin=NOTIFIED))
     line = json.dumps(INIT).encode() + b"\n"
     rig.driver.receive(line[:20])
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence
     rig.driver.receive(line[20:])
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence
     rig.feed(assistant(text("x")), result())
     assert finished(rig) == [("t1", "completed")]
 
@@ -200,8 +200,8 @@ def test_a_lost_result_is_known_by_the_lifecycle_of_its_prompt_where_no_rest_is_
     rig.start()
     rig.prompt()
     rig.feed(fate("u1", "queued"), fate("u1", "started"), INIT, fate("u1", "completed"))
-    assert rig.driver.settling
-    assert only(rig.do(rig.driver.settle()), TurnFinished).outcome == "completed"
+    assert rig.driver.awaits_silence
+    assert only(rig.do(rig.driver.end_by_silence()), TurnFinished).outcome == "completed"
 
 
 def test_a_prompt_that_was_taken_into_another_turn_waits_for_its_result() -> None:
@@ -210,7 +210,7 @@ def test_a_prompt_that_was_taken_into_another_turn_waits_for_its_result() -> Non
     rig.start()
     rig.prompt()
     rig.feed(INIT, fate("u1", "queued"), fate("u1", "started"), fate("u1", "completed"))
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence
 
 
 def test_a_prompt_taken_into_a_turn_about_ended_work_ends_with_silence(rig: Rig) -> None:
@@ -219,7 +219,7 @@ def test_a_prompt_taken_into_a_turn_about_ended_work_ends_with_silence(rig: Rig)
     rig.prompt("and?", "t2")
     rig.feed(*says("It looked, and yes.", "m3"), result(origin=NOTIFIED))
     assert finished(rig) == [("t1", "completed")]
-    rig.do(rig.driver.settle())
+    rig.do(rig.driver.end_by_silence())
     assert finished(rig) == [("t1", "completed"), ("t2", "completed")]
 
 
@@ -279,4 +279,4 @@ def test_a_call_that_was_interrupted_moves_nothing_to_the_background(rig: Rig) -
     use, began, _ = launches()
     rig.feed(use, began, tool_result("c1", "interrupted", error=True))
     assert statuses(rig) == []
-    assert rig.driver.settling is False
+    assert rig.driver.awaits_silence is False

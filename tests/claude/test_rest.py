@@ -36,7 +36,7 @@ GOES_ON = [state("running"), INIT, result(origin=NOTIFIED)]
 def test_while_background_work_lives_there_is_something_left_to_do(rig: Rig, kind: str) -> None:
     rig.feed(begins(kind=kind), result("u1"), state("idle"))
     assert not rig.driver.idle
-    assert not rig.driver.settling  # however long it takes
+    assert not rig.driver.awaits_silence  # however long it takes
 
 
 @pytest.mark.parametrize("quiet", ["ambient", "skip_transcript"])
@@ -89,24 +89,24 @@ def test_a_stopped_shell_after_which_claude_says_that_it_rests_is_all_there_is(r
 def test_a_turn_about_ended_work_that_never_comes_is_not_waited_for_for_ever(rig: Rig) -> None:
     rig.feed(begins(), result("u1"), state("idle"))
     rig.feed(*ends())
-    assert rig.driver.settling
-    rig.do(rig.driver.settle())
+    assert rig.driver.awaits_silence
+    rig.do(rig.driver.end_by_silence())
     assert rig.driver.idle
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence
 
 
 def test_a_turn_about_ended_work_is_waited_for_however_long_it_takes(rig: Rig) -> None:
     rig.feed(begins(), result("u1"), state("idle"))
     rig.feed(*ends(), state("running"))
-    assert not rig.driver.settling
-    assert rig.do(rig.driver.settle()) == []
+    assert not rig.driver.awaits_silence
+    assert rig.do(rig.driver.end_by_silence()) == []
     assert not rig.driver.idle
 
 
 def test_a_prompt_that_comes_first_has_its_turn_before_the_one_that_is_owed(rig: Rig) -> None:
     rig.feed(begins(), result("u1"), state("idle"), *ends())
     rig.prompt(turn="t2")
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence
     rig.feed(state("running"), fate("u2", "started"), INIT, result("u2"))
     assert not rig.driver.idle
     rig.feed(INIT, result(origin=NOTIFIED), state("idle"))
@@ -121,12 +121,12 @@ def test_without_state_frames_only_silence_says_that_nothing_more_comes() -> Non
     assert not rig.driver.idle
     rig.feed(INIT, result(origin=NOTIFIED))
     assert not rig.driver.idle
-    assert rig.driver.settling
-    rig.do(rig.driver.settle())
+    assert rig.driver.awaits_silence
+    rig.do(rig.driver.end_by_silence())
     assert rig.driver.idle
 
 
 def test_a_call_that_ran_in_the_foreground_owes_nothing(rig: Rig) -> None:
     rig.feed(begins(is_backgrounded=False), *ends(), result("u1"), state("idle"))
     assert rig.driver.idle
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence

@@ -140,7 +140,7 @@ class AnyOrder(RuleBasedStateMachine):
     def unsent(self) -> None:
         id = self.turns.current
         assert id is not None
-        self.turns.unsent(id)
+        self.turns.discard_prompt(id)
         self.open.remove(id)
         assert self.turns.uuid_of(id) is None
 
@@ -210,14 +210,14 @@ class AnyOrder(RuleBasedStateMachine):
 
     # --- the clock
 
-    @precondition(lambda self: self.turns.settling)
+    @precondition(lambda self: self.turns.awaits_silence)
     @rule()
     def silence(self) -> None:
         for _ in range(2):  # a turn, and then what was owed
             out: list[Effect] = []
-            self.turns.settle(out)
+            self.turns.end_by_silence(out)
             self.see(out)
-        assert not self.turns.settling
+        assert not self.turns.awaits_silence
 
     # --- what holds after each step
 
@@ -232,13 +232,13 @@ class AnyOrder(RuleBasedStateMachine):
     def at_rest_nothing_runs_and_nothing_is_waited_for(self) -> None:
         if self.turns.at_rest:
             assert not self.turns.running
-            assert not self.turns.settling
+            assert not self.turns.awaits_silence
 
     @invariant()
     def a_turn_that_is_decided_is_waited_with_only_until_it_settles(self) -> None:
         turns = self.turns
         decided = [turn for turn in (turns.user, turns.agent) if turn and turn.decided]
-        assert turns.settling or not decided
+        assert turns.awaits_silence or not decided
         assert all(turn.verdict is not None for turn in decided)
 
 

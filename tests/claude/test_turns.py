@@ -161,7 +161,7 @@ def test_a_cleared_conversation_has_another_session(rig: Rig) -> None:
 def test_a_turn_ends_with_its_result_and_the_idle_state_after_it(rig: Rig) -> None:
     running(rig)
     assert not [e for e in rig.feed(result("u1")) if isinstance(e, TurnFinished)]
-    assert rig.driver.settling
+    assert rig.driver.awaits_silence
     assert only(rig.feed(state("idle")), TurnFinished) == TurnFinished(
         turn="t1", outcome="completed", stop_reason="end_turn"
     )
@@ -177,21 +177,21 @@ def test_idle_before_the_result_ends_the_turn_at_the_result(rig: Rig) -> None:
 def test_a_stale_idle_state_ends_nothing(rig: Rig) -> None:
     rig.prompt()
     assert not rig.feed(state("idle"))  # of the turn before
-    assert not rig.driver.settling
+    assert not rig.driver.awaits_silence
 
 
 def test_a_result_that_is_never_followed_by_idle_can_be_settled(rig: Rig) -> None:
     running(rig)
     rig.feed(result("u1"))
-    assert only(rig.do(rig.driver.settle()), TurnFinished).outcome == "completed"
-    assert not rig.driver.settling
+    assert only(rig.do(rig.driver.end_by_silence()), TurnFinished).outcome == "completed"
+    assert not rig.driver.awaits_silence
 
 
 def test_a_result_that_was_lost_can_be_settled(rig: Rig) -> None:
     running(rig)
     rig.feed(state("idle"))
-    assert rig.driver.settling
-    finished = only(rig.do(rig.driver.settle()), TurnFinished)
+    assert rig.driver.awaits_silence
+    finished = only(rig.do(rig.driver.end_by_silence()), TurnFinished)
     assert finished.outcome == "failed"
     assert finished.error is not None
     assert finished.error.code == "no_result"
@@ -200,14 +200,14 @@ def test_a_result_that_was_lost_can_be_settled(rig: Rig) -> None:
 def test_a_lost_result_is_known_by_the_lifecycle_of_its_prompt(rig: Rig) -> None:
     running(rig)
     rig.feed(fate("u1", "started"), fate("u1", "completed"), state("idle"))
-    assert only(rig.do(rig.driver.settle()), TurnFinished).outcome == "completed"
+    assert only(rig.do(rig.driver.end_by_silence()), TurnFinished).outcome == "completed"
 
 
 def test_work_that_goes_on_is_not_settled(rig: Rig) -> None:
     running(rig)
     rig.feed(state("idle"), state("running"))
-    assert not rig.driver.settling
-    assert rig.do(rig.driver.settle()) == []
+    assert not rig.driver.awaits_silence
+    assert rig.do(rig.driver.end_by_silence()) == []
 
 
 def test_the_end_of_output_ends_a_turn_that_has_its_result(rig: Rig) -> None:
@@ -233,7 +233,7 @@ def test_without_state_frames_a_live_background_agent_means_not_idle(rig: Rig) -
     rig.feed(INIT, started(), result())
     assert not rig.driver.idle
     rig.feed(system("task_notification", task_id="a1", status="completed"))
-    rig.do(rig.driver.settle())
+    rig.do(rig.driver.end_by_silence())
     assert rig.driver.idle
 
 
@@ -343,7 +343,7 @@ def test_a_live_background_shell_lets_the_turn_wait_for_idle(rig: Rig) -> None:
     running(rig)
     shell = {"task_id": "b1", "task_type": "local_bash", "description": "serve"}
     rig.feed(system("task_started", is_backgrounded=True, **shell), result("u1"))
-    assert rig.driver.settling
+    assert rig.driver.awaits_silence
     rig.feed(state("idle"))
     assert rig.of(TurnFinished)[0].turn == "t1"
 
@@ -457,12 +457,12 @@ def test_a_prompt_that_was_cancelled_before_it_ran_has_no_result(rig: Rig) -> No
 
 
 def test_goodbye_ends_the_session(rig: Rig) -> None:
-    rig.do(rig.driver.goodbye())
+    rig.do(rig.driver.shutdown_message())
     assert rig.written[-1]["request"] == {"subtype": "end_session"}
 
 
 def test_there_is_no_goodbye_without_a_session() -> None:
-    assert Rig().driver.goodbye() == []
+    assert Rig().driver.shutdown_message() == []
 
 
 # --- a cancel right behind the prompt: its result may come before anything else of its turn
@@ -492,8 +492,8 @@ def test_what_an_aborted_prompt_still_says_behind_its_result_is_of_its_own_turn(
 
 def test_an_aborted_prompt_that_never_runs_ends_after_a_silence(rig: Rig) -> None:
     cancelled_early(rig)
-    assert rig.driver.settling
-    assert only(rig.do(rig.driver.settle()), TurnFinished).outcome == "cancelled"
+    assert rig.driver.awaits_silence
+    assert only(rig.do(rig.driver.end_by_silence()), TurnFinished).outcome == "cancelled"
     assert rig.driver.idle
 
 

@@ -356,7 +356,7 @@ def _fed(protocol: str, driver: Any, cut: list[bytes], greets: int) -> list[Effe
             effects += driver.refuse(effect.key, -1, "twice")
     if greets > 1 and any(isinstance(effect, Started) for effect in effects):
         effects += driver.cancel()
-    effects += driver.receive_eof() + driver.goodbye()
+    effects += driver.receive_eof() + driver.shutdown_message()
     for effect in effects:
         if isinstance(effect, Write):
             assert effect.data.endswith(b"\n")

@@ -167,7 +167,7 @@ class ClaudeDriver:
         return Write(encode_line(line), urgent=False), uuid
 
     def discard_prompt(self, turn: str) -> None:
-        self._turns.unsent(turn)
+        self._turns.discard_prompt(turn)
 
     def cancel(self) -> list[Effect]:
         if not self._turns.running:
@@ -214,11 +214,11 @@ class ClaudeDriver:
     @property
     def awaits_silence(self) -> bool:
         # An incomplete line does not count as silence: the rest of it may contradict the guess.
-        return self._turns.settling and not (self._turns.guesses and self._lines.begun)
+        return self._turns.awaits_silence and not (self._turns.guesses and self._lines.begun)
 
     def end_by_silence(self) -> list[Effect]:
         out: Out = []
-        self._turns.settle(out)
+        self._turns.end_by_silence(out)
         return out
 
     # --- bytes

@@ -25,7 +25,7 @@ A prompt carries a uuid chosen here, and the `result` that lists it ends its tur
 - The end of background work makes Claude continue: it takes the outcome into the running turn, or
   begins a turn about it. Either has ended by the next `idle`; until then a turn is *owed*.
 - Some waits could last forever: for `idle` after a result, for a result that was lost or held back,
-  and for an owed turn that never comes. `settling` is true in each case, and `settle` ends them.
+  and for an owed turn that never comes. `awaits_silence` is true in each case, and `end_by_silence` ends them.
   The owner of the clock calls it.
 """
 
@@ -89,7 +89,7 @@ class ClaudeTurns:
         self.used[uuid] = id
         self.steered.add(uuid)
 
-    def unsent(self, id: str) -> None:
+    def discard_prompt(self, id: str) -> None:
         """Forget a prompt that was never written."""
         uuid = self.uuid_of(id)
         if uuid is not None:
@@ -256,7 +256,7 @@ class ClaudeTurns:
     # --- the end of a turn
 
     @property
-    def settling(self) -> bool:
+    def awaits_silence(self) -> bool:
         """True if a turn has its result but no `idle`, or `idle` but no result, or if an owed turn
         has not begun.
         """
@@ -273,8 +273,8 @@ class ClaudeTurns:
         """True if the prompt's turn would end by a result that may belong to something else."""
         return self.user is not None and self.user.progress is Progress.GUESSED
 
-    def settle(self, out: list[Effect]) -> None:
-        """End the waits for which `settling` is true."""
+    def end_by_silence(self, out: list[Effect]) -> None:
+        """End the waits for which `awaits_silence` is true."""
         if self._quiet:
             self._owed = OWED[self._owed][OwedInput.FORGET]
         for turn in (self.user, self.agent):
