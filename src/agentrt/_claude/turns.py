@@ -25,8 +25,8 @@ A prompt carries a uuid chosen here, and the `result` that lists it ends its tur
 - The end of background work makes Claude continue: it takes the outcome into the running turn, or
   begins a turn about it. Either has ended by the next `idle`; until then a turn is *owed*.
 - Some waits could last forever: for `idle` after a result, for a result that was lost or held back,
-  and for an owed turn that never comes. `awaits_silence` is true in each case, and `end_by_silence` ends them.
-  The owner of the clock calls it.
+  and for an owed turn that never comes. `awaits_silence` is true in each case, and `end_by_silence`
+  ends them. The owner of the clock calls it.
 """
 
 from __future__ import annotations

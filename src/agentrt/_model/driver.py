@@ -484,8 +484,8 @@ class EndsBySilence(Protocol):
     def awaits_silence(self) -> bool:
         """True if a second step is missing, or if nothing runs but the agent should continue.
 
-        The missing message follows within milliseconds or never, so the runtime calls `end_by_silence`
-        after a short silence.
+        The missing message follows within milliseconds or never, so the runtime calls
+        `end_by_silence` after a short silence.
         """
         ...
 
