@@ -226,13 +226,15 @@ def reported(path: str) -> Iterator[None]:
 
 
 _IRREPLACEABLE: Final = {
-    *(
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-    ),  # no file can be created in its folder, or given its owner
-    *(errno.EBUSY, errno.EXDEV),  # the file is a mount point
-    errno.ENOTSUP,  # its attributes cannot be kept
+    # no file can be created in its folder, or given its owner
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    # the file is a mount point
+    errno.EBUSY,
+    errno.EXDEV,
+    # its attributes cannot be kept
+    errno.ENOTSUP,
 }
 """Errors after which a writable file is overwritten instead of replaced."""
 

@@ -73,8 +73,15 @@ async def open_terminals(
     """
     async with bare_errors(), trio.open_nursery() as nursery:
         terminals = TerminalService(
-            *(nursery, roots, cwd, env, limits or Limits()),
-            *(on_output, variables, on_left_out, on_exit),
+            nursery,
+            roots=roots,
+            cwd=cwd,
+            env=env,
+            limits=limits or Limits(),
+            on_output=on_output,
+            variables=variables,
+            on_left_out=on_left_out,
+            on_exit=on_exit,
         )
         try:
             yield terminals
@@ -88,6 +95,7 @@ class TerminalService:
     def __init__(
         self,
         nursery: trio.Nursery,
+        *,
         roots: Roots,
         cwd: str,
         env: Mapping[str, str],
@@ -203,7 +211,10 @@ class TerminalService:
 
 
 _ON_ONE: Final = {
-    *("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release"),
+    "terminal/output",
+    "terminal/wait_for_exit",
+    "terminal/kill",
+    "terminal/release",
 }
 _EXHAUSTED: Final = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 """Errors that are not the command's fault."""

@@ -220,7 +220,11 @@ class ConformanceRun:
                 process = tap.next_process()
                 async with subject.connect(cwd, process) as transport:
                     peer = kind(
-                        *(transport, process, cwd, self._prompts, LIMITS),
+                        transport,
+                        process,
+                        cwd=cwd,
+                        prompts=self._prompts,
+                        limits=LIMITS,
                         mode=subject.mode,
                         auth_method=subject.auth_method,
                         long_turn=self._long_turn,

@@ -21,20 +21,25 @@ MutationKind: TypeAlias = Literal["cut", "late", "reordered", "repeated", "dead"
 """Kinds of changes to a recording:
 
 - `cut`: a line arrives in two pieces;
-- `delayed`: a pause before a line;
+- `late`: a pause before a line;
 - `reordered`: two neighbouring messages that do not depend on each other are swapped;
 - `repeated`: the answer to a prompt arrives twice (ACP);
-- `killed`: the agent is killed in the middle of a line, or before it;
+- `dead`: the agent is killed in the middle of a line, or before it;
 - `cancelled`: the turn is cancelled after a line, and the agent ignores it."""
 HARMLESS: Final = frozenset[MutationKind]({"cut", "reordered", "repeated"})
 """Changes that no host may notice."""
 LATE_DELAYS_S: Final = (1.0, 45.0)
-"""Delays of a `delayed` line, in seconds."""
+"""Delays of a `late` line, in seconds."""
 
 _ASIDE: Final = frozenset(
     {
-        *("available_commands_update", "session_info_update", "usage_update", "status"),
-        *("thinking_tokens", "current_mode_update", "config_option_update"),
+        "available_commands_update",
+        "session_info_update",
+        "usage_update",
+        "status",
+        "thinking_tokens",
+        "current_mode_update",
+        "config_option_update",
     }
 )
 """Messages that do not depend on the messages next to them."""

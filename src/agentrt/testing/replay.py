@@ -34,8 +34,17 @@ from .memory import MemoryAgent
 from .sessions import open_fake_session
 
 _MATTERS: Final = (
-    *("prompt", "modeId", "modelId", "configId", "optionId", "value", "mode", "model"),
-    *("input", "effort", "sandboxPolicy"),
+    "prompt",
+    "modeId",
+    "modelId",
+    "configId",
+    "optionId",
+    "value",
+    "mode",
+    "model",
+    "input",
+    "effort",
+    "sandboxPolicy",
 )
 """Parameters that distinguish requests. Folders, servers, versions and ids do not."""
 _FIRST_PID: Final = 100_000
