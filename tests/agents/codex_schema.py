@@ -159,6 +159,13 @@ USED: Final[Mapping[str, Fields | Mapping[str, Fields]]] = {
     "DynamicToolCallResponse": "contentItems success",
 }
 
+NAMES: Final = {
+    "Turn": "CodexTurnRecord",
+    "ClientInfo": "CodexClientInfo",
+    "InitializeResponse": "CodexInitializeResponse",
+}
+"""Python names of messages whose own name stands for something else in the package."""
+
 SIMPLE: Final = {"string": "str", "boolean": "bool", "integer": "int", "number": "float"}
 
 HEAD: Final = '''\
@@ -223,7 +230,7 @@ class Writer:
         yield f"\n\n{name}: TypeAlias = {' | '.join(names)}\n"
 
     def _struct(self, name: str, schema: Schema, fields: Fields, tagged: str) -> Iterator[str]:
-        yield f"\n\nclass {name}(CodexMessage{tagged}):\n"
+        yield f"\n\nclass {NAMES.get(name, name)}(CodexMessage{tagged}):\n"
         properties, required = schema["properties"], schema.get("required", [])
         lines: list[str] = []
         optional: list[str] = []
@@ -248,7 +255,9 @@ class Writer:
             return "Any", False
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
-            return (name, False) if name in USED else self._kind(self._definitions[name])
+            if name not in USED:
+                return self._kind(self._definitions[name])
+            return NAMES.get(name, name), False
         if "anyOf" in schema or "allOf" in schema:
             parts = schema.get("anyOf") or schema["allOf"]
             others = [part for part in parts if part != {"type": "null"}]

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from agentrt._codex.driver import CodexDriver
-from agentrt._codex.messages import ClientInfo
+from agentrt._codex.messages import CodexClientInfo
 from agentrt._model.content import Text
 from agentrt._model.driver import Effect, Opening, Write
 from agentrt._wire.mcp import ToolInfo
@@ -50,7 +50,7 @@ class Peer:
         numbers = count(1)
         self.driver = CodexDriver(
             lambda: f"r{next(numbers)}",
-            client=ClientInfo(name="agentrt", title="agentrt", version="1"),
+            client=CodexClientInfo(name="agentrt", title="agentrt", version="1"),
             **options,
         )
         self.sent: list[Json] = []

@@ -11,9 +11,9 @@ from .._model.content import JsonObject
 from .messages import (
     AgentAuthCapabilities,
     AgentCapabilities,
+    AgentSessionCapabilities,
     ListSessionsRequest,
     LogoutRequest,
-    SessionCapabilities,
     SessionRequest,
 )
 from .settings import AcpSettingChange, AcpSettings, UnsupportedAcpSetting
@@ -43,7 +43,7 @@ def resolve(
     Raises `UnsupportedAcpSetting` if the agent did not advertise it, and `LocalProtocolError` if
     the command itself is wrong.
     """
-    sessions = agent.session_capabilities or SessionCapabilities()
+    sessions = agent.session_capabilities or AgentSessionCapabilities()
     auth = agent.auth or AgentAuthCapabilities()
     gate = {
         "list_sessions": sessions.list,

@@ -45,14 +45,14 @@ from .messages import (
     NOT_FOUND_CODE,
     ONLY_INTO_A_TURN,
     STEER,
-    CancelRequest,
+    AgentSessionCapabilities,
+    CancelRequestNotification,
     ClientCapabilities,
     Implementation,
     PromptAnswer,
     PromptCapabilities,
     PromptRequest,
     PromptResponse,
-    SessionCapabilities,
     SessionRequest,
     SteerRequest,
 )
@@ -219,7 +219,9 @@ class AcpDriver:
         if prompt is not None:
             prompt.cancels += 1
             if prompt.cancels > 1:  # perhaps the agent understands this one
-                self._channel.notify("$/cancel_request", CancelRequest(prompt.id), urgent=False)
+                self._channel.notify(
+                    "$/cancel_request", CancelRequestNotification(prompt.id), urgent=False
+                )
         return self._channel.take()
 
     def answer(self, key: str, answer: DecisionAnswer) -> list[Effect]:
@@ -265,13 +267,13 @@ class AcpDriver:
         id = self._calls.pop(call, None)
         if id is not None:
             self._channel.forget(id)
-            self._channel.notify("$/cancel_request", CancelRequest(id))
+            self._channel.notify("$/cancel_request", CancelRequestNotification(id))
         return self._channel.take()
 
     def shutdown_message(self) -> list[Effect]:
         if self._ready and self._handshake is not None:
             agent = self._handshake.agent
-            sessions = agent.session_capabilities or SessionCapabilities()
+            sessions = agent.session_capabilities or AgentSessionCapabilities()
             if sessions.close is not None and self._session():
                 request = SessionRequest(self._session())
                 self._channel.request("session/close", request, lambda response: None)

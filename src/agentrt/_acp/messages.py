@@ -113,7 +113,7 @@ class McpCapabilities(AcpMessage):
     sse: bool | None = None
 
 
-class SessionCapabilities(AcpMessage):
+class AgentSessionCapabilities(AcpMessage):
     """Session methods that the agent supports."""
 
     list: Marker | None = None
@@ -136,7 +136,7 @@ class AgentCapabilities(AcpMessage):
     load_session: bool | None = None
     prompt_capabilities: PromptCapabilities | None = None
     mcp_capabilities: McpCapabilities | None = None
-    session_capabilities: SessionCapabilities | None = None
+    session_capabilities: AgentSessionCapabilities | None = None
     auth: AgentAuthCapabilities | None = None
 
 
@@ -413,7 +413,7 @@ class PromptAnswer(Struct, gc=False):
     method: None = None
 
 
-class CancelRequest(AcpMessage):
+class CancelRequestNotification(AcpMessage):
     """Parameters of `$/cancel_request`, in either direction: gives up a request of the sender."""
 
     request_id: int | float | str | None

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from .messages import (
     AuthenticateRequest,
-    CancelRequest,
+    CancelRequestNotification,
     Empty,
     ForkSessionRequest,
     ForkSessionResponse,
@@ -77,7 +77,7 @@ AGENT_METHODS: dict[str, AcpMethod] = {
     "session/set_config_option": AcpMethod(SetConfigOptionRequest, SetConfigOptionResponse),
     "session/prompt": AcpMethod(PromptRequest, PromptResponse),
     "session/cancel": AcpMethod(SessionRequest),
-    "$/cancel_request": AcpMethod(CancelRequest),
+    "$/cancel_request": AcpMethod(CancelRequestNotification),
 }
 
 # Methods that an agent may call.
@@ -93,5 +93,5 @@ CLIENT_METHODS: dict[str, AcpMethod] = {
     "terminal/release": AcpMethod(TerminalRequest, Empty),
     "elicitation/create": AcpMethod(ElicitationRequest, ElicitationResponse),
     "elicitation/complete": AcpMethod(ElicitationComplete),
-    "$/cancel_request": AcpMethod(CancelRequest),
+    "$/cancel_request": AcpMethod(CancelRequestNotification),
 }

@@ -26,6 +26,7 @@ from .messages import (
     PROTOCOL_VERSION,
     AcpMcpServer,
     AgentCapabilities,
+    AgentSessionCapabilities,
     AuthenticateRequest,
     AuthMethod,
     ClientCapabilities,
@@ -39,7 +40,6 @@ from .messages import (
     NewSessionRequest,
     PromptCapabilities,
     ResumeSessionRequest,
-    SessionCapabilities,
 )
 from .settings import AcpSettingChange, AcpSettings, UnsupportedAcpSetting
 from .stream import AcpStream
@@ -130,7 +130,7 @@ class AcpHandshake:
     def _open(self) -> None:
         """Request the session by the method that fits the opening and the agent's capabilities."""
         opening, agent = self._opening, self.agent
-        sessions = agent.session_capabilities or SessionCapabilities()
+        sessions = agent.session_capabilities or AgentSessionCapabilities()
         servers = self._reachable_servers()
         roots = self._roots()
         meta = _merged(self._meta, opening.options.get("meta") or {}) or None
@@ -293,7 +293,7 @@ class AcpHandshake:
     def _capabilities(self) -> JsonObject:
         """Return the agent's capabilities, with neutral names and as reported (`agent`)."""
         agent = self.agent
-        sessions = agent.session_capabilities or SessionCapabilities()
+        sessions = agent.session_capabilities or AgentSessionCapabilities()
         prompts = agent.prompt_capabilities or PromptCapabilities()
         return {
             "resume": bool(agent.load_session) or sessions.resume is not None,
@@ -330,7 +330,7 @@ class AcpHandshake:
     def _roots(self) -> list[str] | None:
         if not self._opening.roots:
             return None
-        sessions = self.agent.session_capabilities or SessionCapabilities()
+        sessions = self.agent.session_capabilities or AgentSessionCapabilities()
         if sessions.additional_directories is None:
             self._channel.notice(
                 "warning",

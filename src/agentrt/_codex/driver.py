@@ -95,7 +95,7 @@ class CodexDriver:
         self,
         new_key: NewKey,
         *,
-        client: wire.ClientInfo,
+        client: wire.CodexClientInfo,
         tools: Sequence[ToolInfo] = (),
         extensions: Collection[str] = (),
         config: JsonObject | None = None,

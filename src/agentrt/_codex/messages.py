@@ -179,7 +179,7 @@ class TurnError(CodexMessage):
     additional_details: str | None = None
 
 
-class Turn(CodexMessage):
+class CodexTurnRecord(CodexMessage):
     id: str
     status: str
     items: list[ThreadItem]
@@ -219,7 +219,7 @@ SandboxPolicy: TypeAlias = (
 )
 
 
-class ClientInfo(CodexMessage):
+class CodexClientInfo(CodexMessage):
     name: str
     version: str
     title: str | None = None
@@ -231,11 +231,11 @@ class InitializeCapabilities(CodexMessage):
 
 
 class InitializeParams(CodexMessage):
-    client_info: ClientInfo
+    client_info: CodexClientInfo
     capabilities: InitializeCapabilities | None = None
 
 
-class InitializeResponse(CodexMessage):
+class CodexInitializeResponse(CodexMessage):
     user_agent: str
 
 
@@ -322,7 +322,7 @@ class ThreadTurnsListParams(CodexMessage):
 
 
 class ThreadTurnsListResponse(CodexMessage):
-    data: list[Turn]
+    data: list[CodexTurnRecord]
     next_cursor: str | None = None
 
 
@@ -381,7 +381,7 @@ class TurnStartParams(CodexMessage):
 
 
 class TurnStartResponse(CodexMessage):
-    turn: Turn
+    turn: CodexTurnRecord
 
 
 class TurnSteerParams(CodexMessage):
@@ -466,12 +466,12 @@ class ItemCompletedNotification(CodexMessage):
 
 class TurnStartedNotification(CodexMessage):
     thread_id: str
-    turn: Turn
+    turn: CodexTurnRecord
 
 
 class TurnCompletedNotification(CodexMessage):
     thread_id: str
-    turn: Turn
+    turn: CodexTurnRecord
 
 
 class TurnPlanStep(CodexMessage):

@@ -39,7 +39,7 @@ class CodexHandshake:
         settings: CodexSettings,
         speech: CodexTranslator,
         *,
-        client: wire.ClientInfo,
+        client: wire.CodexClientInfo,
         tools: Sequence[ToolInfo],
         config: JsonObject,
         started: Callable[[str], None],
@@ -64,9 +64,9 @@ class CodexHandshake:
         """Send the first request."""
         can = wire.InitializeCapabilities(experimental_api=True, request_attestation=False)
         request = wire.InitializeParams(client_info=self._client, capabilities=can)
-        self._ask("initialize", request, wire.InitializeResponse, self._initialized)
+        self._ask("initialize", request, wire.CodexInitializeResponse, self._initialized)
 
-    def _initialized(self, answer: wire.InitializeResponse) -> None:
+    def _initialized(self, answer: wire.CodexInitializeResponse) -> None:
         found = _VERSION.search(answer.user_agent)
         self._version = found[1] if found else None
         self._channel.notify("initialized", NoParams())

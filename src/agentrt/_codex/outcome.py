@@ -31,7 +31,7 @@ _CODES: Final = {
 }
 
 
-def finished(turn: CodexTurn, end: wire.Turn, usage: Usage | None) -> TurnFinished:
+def finished(turn: CodexTurn, end: wire.CodexTurnRecord, usage: Usage | None) -> TurnFinished:
     """Return the effect that ends a turn."""
     error = end.error
     kind = _kind(error.codex_error_info) if error is not None else ""

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from .._agents import Agent
 from .._codex.driver import CodexDriver
-from .._codex.messages import ClientInfo
+from .._codex.messages import CodexClientInfo
 from .._codex.options import CodexOptions
 from .._codex.toolkit import tool_response
 from .._errors import LocalProtocolError
@@ -73,7 +73,7 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     def make_driver() -> Driver:
         return CodexDriver(
             new_key,
-            client=ClientInfo(name="agentrt", title="agentrt", version=__version__),
+            client=CodexClientInfo(name="agentrt", title="agentrt", version=__version__),
             tools=[] if bridged else [tool.info for tool in offer.tools],
             extensions=extensions.methods,
             config=offer.project.thread_config if offer.project is not None else None,
