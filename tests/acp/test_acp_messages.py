@@ -17,6 +17,8 @@ from agentrt._acp import messages, services, updates
 from agentrt._acp.methods import AGENT_METHODS, CLIENT_METHODS
 from agentrt._acp.updates import VARIANTS, KnownUpdate, UnknownUpdate, read_update
 from agentrt._model.content import Block, ToolContent
+from agentrt._web.acp import _METHODS as SERVED_METHODS
+from agentrt.demo import server as demo
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -136,6 +138,51 @@ def test_every_field_of_the_schema_is_a_field_of_ours() -> None:
         assert isinstance(ours, inspect.StructType)
         lacking += missing(variant, ours, defs, kind)
     assert lacking == []
+
+
+PARAMETERS: list[tuple[str, type[msgspec.Struct]]] = [
+    *((method, row[0]) for method, row in SERVED_METHODS.items() if method in AGENT_METHODS),
+    ("initialize", demo.DemoInitializeParams),
+    ("session/new", demo.OpenSessionParams),
+    ("session/load", demo.ReopenSessionParams),
+    ("session/resume", demo.ReopenSessionParams),
+    ("session/fork", demo.ForkSessionParams),
+    ("session/list", demo.ListSessionsParams),
+    ("session/close", demo.SessionParams),
+    ("session/delete", demo.SessionParams),
+    ("session/cancel", demo.SessionParams),
+    ("session/prompt", demo.PromptParams),
+    ("session/set_mode", demo.SetModeParams),
+    ("session/set_config_option", demo.SetOptionParams),
+    ("$/cancel_request", demo.CancelRequestParams),
+]
+"""The parameters that the server for ACP clients and the demo agent read, which are agents."""
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"), PARAMETERS, ids=[f"{kind.__name__}-{method}" for method, kind in PARAMETERS]
+)
+def test_an_agent_reads_only_fields_that_a_client_sends(
+    method: str, kind: type[msgspec.Struct]
+) -> None:
+    def unknown(theirs: type, ours: type, path: str) -> list[str]:
+        fields = {field.encode_name: field for field in msgspec.structs.fields(ours)}
+        found = []
+        for field in msgspec.structs.fields(theirs):
+            at = f"{path}.{field.encode_name}"
+            if field.encode_name not in fields:
+                found.append(at)
+                continue
+            inner = [
+                struct.cls
+                for other in (field, fields[field.encode_name])
+                for struct in structs_in(inspect.type_info(other.type))
+            ]
+            if len(inner) == 2:
+                found += unknown(inner[0], inner[1], at)
+        return found
+
+    assert unknown(kind, AGENT_METHODS[method].params, method) == []
 
 
 EXAMPLES: list[dict[str, Any]] = [
