@@ -228,7 +228,7 @@ LINES: list[Json] = [
 ]
 STEPS = st.one_of(
     st.sampled_from(LINES).map(lambda line: ("line", line)),
-    st.sampled_from(["prompt", "steer", "cancel", "settle", "goodbye"]).map(
+    st.sampled_from(["prompt", "steer", "cancel", "end_by_silence", "shutdown_message"]).map(
         lambda command: (command, None)
     ),
 )

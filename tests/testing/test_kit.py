@@ -221,7 +221,7 @@ TEXT = Item(id="i1", type="text", turn="t1")
         ([ItemOpened(TEXT)], "i1 is opened for t1 while None runs"),
         ([ItemDelta("i1", "x")], "i1 changes and was never opened"),
         ([ItemClosed("i1", "completed")], "i1 is closed and was not open"),
-        ([STARTED, ItemOpened(TEXT), ItemClosed("i1", "running")], "which is no end"),
+        ([STARTED, ItemOpened(TEXT), ItemClosed("i1", "running")], "which is not a final status"),
         ([PermissionClosed(request="r1", outcome="selected", by="user")], "question r1 is closed"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

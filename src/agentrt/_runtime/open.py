@@ -464,7 +464,7 @@ async def serve_session(
             wall=now,
             clock=clock,
             persist=persist,
-            tap=assembly.tap,
+            tap=setup.tap,
         )
         if describe is not None:
             describe.core = host.core
