@@ -131,7 +131,7 @@ def test_the_mode_and_the_model_are_in_sight_and_a_mode_that_does_not_ask_stands
     shown: Shown, shoot: Shoot, size: dict[str, Any]
 ) -> None:
     page = shown({"session": MODES}, size)
-    mode = page.locator(".bar").get_by_role("button", name="Bypass permissions · does not ask")
+    mode = page.locator(".bar").get_by_role("button", name="Bypass permissions · never asks")
     expect(mode).to_have_class("unasked")
     shoot(page, f"mode-bypass-{size['viewport']['width']}")
     cut = "button => button.scrollWidth > button.clientWidth || !button.checkVisibility()"
@@ -223,4 +223,4 @@ def test_a_question_is_timed_from_when_it_was_asked(shown: Shown) -> None:
     ask(page, "wait 4\nask echo hello")
     page.get_by_role("alertdialog").wait_for()
     time = page.locator("header .phase .time")
-    expect(time).to_have_text(" 0 s", timeout=3000)
+    expect(time).to_have_text(" · 0 s", timeout=3000)

@@ -82,7 +82,7 @@ function Chosen(seat, summary) {
   return html`<span class="chosen">
     ${mode && html`<button type="button" class=${silent || partly ? "unasked" : null} title="Mode (change it in Settings)" onClick=${open}>
       ${name(modes.modes, mode)}${silent ? " · never asks" : partly ? " · does not always ask" : ""}</button>`}
-    ${modes.model && html`<button type="button" title="Model (change it in Settings)" onClick=${open}>${name(modes.models, modes.model)}</button>`}
+    ${modes.model && html`<button type="button" class="model" title="Model (change it in Settings)" onClick=${open}>${name(modes.models, modes.model)}</button>`}
   </span>`;
 }
 
