@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 logger = get_logger("server")
 
 NOT_RUNNING = (
-    "the application of agentrt is not running: its server must have the lifespan protocol on;"
-    " where it is mounted into another application, that one's lifespan enters its block"
-    " (`async with app.running(): …`)"
+    "the agentrt application is not running: enable the server's lifespan protocol, or, if it is"
+    " mounted into another application, enter `async with app.running(): …` in that application's"
+    " lifespan"
 )
 
 
@@ -69,20 +69,20 @@ class Application:
     ) -> None:
         if not callable(open_runtime) or inspect.iscoroutinefunction(open_runtime):
             raise TypeError(
-                "open_runtime is a function whose block gives a runtime, such as"
+                "open_runtime must be a function that returns a runtime's context manager, such as"
                 f" agentrt.open_runtime itself, not {open_runtime!r:.100}"
             )
         if not isinstance(security, Security):
-            raise TypeError(f"security is Security(token=…), not {type(security).__name__}")
+            raise TypeError(f"security must be Security(token=…), not {type(security).__name__}")
         if not isinstance(url, str):
-            raise TypeError(f"a URL is a string, not {type(url).__name__}")
+            raise TypeError(f"url must be a string, not {type(url).__name__}")
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-            raise ValueError(f"{url!r} is no URL of a site, as in https://example.org/agents/")
+            raise ValueError(f"{url!r} is not a site URL such as https://example.org/agents/")
         if not security.chosen:
-            raise ValueError("an ASGI application needs a token of your own: Security(token=…)")
+            raise ValueError("an ASGI application needs an explicit token: Security(token=…)")
         if metrics is not None and not security.measured:
-            raise ValueError("metrics need a token of their own: Security(metrics_token=…)")
+            raise ValueError("metrics need a separate token: Security(metrics_token=…)")
         self._tls = parts.scheme == "https"
         self._host, self._port = parts.hostname, parts.port or (443 if self._tls else 80)
         self._root = quote(parts.path.rstrip("/"), safe="/%") + "/"

@@ -449,7 +449,7 @@ class Backend:
         if found.node != lease and self.tables.lives(found.node):
             assert found.node is not None
             name = self.tables.nodes[found.node].process.name
-            raise SessionElsewhere(f"the session {session!r} is at work on {name}", name)
+            raise SessionElsewhere(f"the session {session!r} is running on {name}", name)
         if found.home and found.home != self.home and not reads:
             raise SessionElsewhere(f"the session {session!r} is of the home {found.home}")
         found.owner, found.node = found.owner + 1, lease

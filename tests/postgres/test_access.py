@@ -66,7 +66,7 @@ def test_an_address_is_shown_without_its_password(
 )
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_what_is_no_url_is_refused_without_saying_any_of_it(scheme: str, rest: str) -> None:
-    with pytest.raises(ValueError, match="this is no URL of PostgreSQL") as error:
+    with pytest.raises(ValueError, match="this is not a PostgreSQL URL") as error:
         server_of(scheme + rest)
     text = "".join(traceback.format_exception(error.value))
     assert not re.search(r"\bpa\b|\bss\b|\bpass\b", str(error.value))
@@ -193,7 +193,7 @@ def test_a_database_that_is_being_shut_down_is_waited_for(error: Exception, away
 
 
 def test_where_nothing_is_stored_there_is_no_store_to_read(postgres: Server, schema: str) -> None:
-    with pytest.raises(StoreError, match="there is no store in"):
+    with pytest.raises(StoreError, match="does not contain a store"):
         reader_of(server_of(postgres.url(schema)))
 
 

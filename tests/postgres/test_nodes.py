@@ -76,7 +76,7 @@ def test_a_session_of_one_that_is_alive_is_not_anybody_elses(url: str) -> None:
     with member(url, "a") as (a, _), member(url, "b") as (b, _):
         place = a.create("one", "e", ABOUT)
         a.commit(flush((place, 1, 5)))
-        with pytest.raises(SessionElsewhere, match="at work on a") as elsewhere:
+        with pytest.raises(SessionElsewhere, match="running on a") as elsewhere:
             b.claim("one")
         assert elsewhere.value.node == "a"
         with pytest.raises(SessionElsewhere):

@@ -235,7 +235,7 @@ async def test_without_metrics_there_is_nothing_there() -> None:
 
 
 async def test_metrics_without_a_token_of_their_own_are_refused(meter: Meter) -> None:
-    with pytest.raises(ValueError, match="metrics need a token of their own"):
+    with pytest.raises(ValueError, match="metrics need a separate token"):
         async with agentrt.open_runtime() as runtime:
             await agentrt.web.serve(runtime, metrics=meter.metrics)
     for wrong in ({"token": TOKEN}, {"viewer_token": TOKEN}):

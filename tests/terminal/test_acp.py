@@ -173,8 +173,8 @@ def test_a_server_that_was_killed_is_not_found(program: Program) -> None:
     ("arguments", "words"),
     [
         (["--session", "x", "--agent", "demo"], "--session is one of a server's"),
-        (["--attach", "ftp://here"], "is no URL of a server"),
-        (["--attach", "127.0.0.1:99999"], "'127.0.0.1:99999' is no URL of a server"),
+        (["--attach", "ftp://here"], "is not a server URL"),
+        (["--attach", "127.0.0.1:99999"], "'127.0.0.1:99999' is not a server URL"),
         (["--attach", "--session", "x", "--agent", "demo"], "are for a new session"),
         (["--attach", "--session", ""], "--session takes an id"),
         (["--attach", ""], "the server's URL is empty"),

@@ -227,8 +227,8 @@ def test_the_settings_the_queue_and_the_export_work_as_ever(program: Program) ->
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["ftp://here"], "is no URL of a server"),
-        (["here:a"], "'here:a' is no URL of a server"),
+        (["ftp://here"], "is not a server URL"),
+        (["here:a"], "'here:a' is not a server URL"),
         (["--session", "x", "--agent", "demo"], "are for a new session"),
         (["--session", ""], "--session takes an id"),
         ([""], "the server's URL is empty"),

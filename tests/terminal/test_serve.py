@@ -145,7 +145,7 @@ def test_agents_do_not_inherit_the_token(program: Program) -> None:
         (["--token", "short"], 2, "16 characters"),
         (["--allow-host", "http://x"], 2, "no NAME or NAME:PORT"),
         (["--allow-origin", "pages.example"], 2, "no origin"),
-        (["--root", "/no/such/folder"], 2, "/no/such/folder is no folder"),
+        (["--root", "/no/such/folder"], 2, "/no/such/folder is not a folder"),
         (["--port", "70000"], 2, "serve"),
         (["--port", "x"], 2, "invalid int value"),
         (["--agent", "nobody"], 4, "nobody"),

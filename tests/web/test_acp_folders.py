@@ -66,7 +66,7 @@ async def test_a_folder_that_is_not_said_in_full_is_refused(
         new = await client.ask("session/new", cwd="/", mcpServers=[])
         session = new["result"]["sessionId"]
         refused = await client.ask(method, sessionId=session, cwd=folder, mcpServers=[])
-        why = f"{method}: cwd: an absolute path is wanted, which {folder!r} is not"
+        why = f"{method}: cwd must be an absolute path, not {folder!r}"
         assert refused["error"] == refusal(why)
         assert len(runtime.list()) == 1
 
@@ -77,7 +77,7 @@ async def test_a_folder_that_is_not_said_in_full_is_refused(
     [
         (
             ["/lib", "docs"],
-            "{}: additionalDirectories: an absolute path is wanted, which 'docs' is not",
+            "{}: additionalDirectories must be an absolute path, not 'docs'",
         ),
         (["/lib", 5], "{}: wrong: additionalDirectories[1]"),
         ("/lib", "{}: wrong: additionalDirectories"),

@@ -58,7 +58,7 @@ def test_a_folder_that_is_not_said_in_full_is_where_sessions_usually_are(places:
 
 
 def test_a_root_that_is_no_folder_is_an_error(places: Path) -> None:
-    with pytest.raises(ValueError, match="is no folder"):
+    with pytest.raises(ValueError, match="is not a folder"):
         Folders([places / "missing"])
 
 

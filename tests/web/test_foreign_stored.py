@@ -85,7 +85,9 @@ async def test_an_acp_client_is_listed_all_sessions_a_page_at_a_time(
         assert (pages, cursor) == ([ids[3:], ids[1:3], ids[:1]], None)
         talk.say(**call(5, "session/list", cursor="nothing"))
         refused = await talk.until(lambda message: message.get("id") == 5)
-        assert refused["error"]["message"] == "no list goes on at 'nothing': begin without a cursor"
+        assert (
+            refused["error"]["message"] == "unknown cursor 'nothing': list again without a cursor"
+        )
 
 
 SERVER = {"name": "mine", "command": "serve", "args": [], "env": []}

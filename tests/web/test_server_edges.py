@@ -353,7 +353,7 @@ async def test_a_mistake_in_a_viewer_ends_its_connection_only(
             websocket(running.port) as client,
         ):
             await client.send(frame("raise"))
-            assert await client.refusal() == (4450, "a mistake of the server")
+            assert await client.refusal() == (4450, "internal server error")
             await other.send(frame("hello"))
             assert await other.text() == "hello"
     assert "a mistake in what serves this client" in caplog.text

@@ -293,7 +293,7 @@ async def test_a_tenant_s_connections_end_with_its_token() -> None:
 
 def test_links_are_the_operator_s() -> None:
     rules = Security(token=TOKEN, tenant_viewers={ACME_WATCHES: Tenant(name="acme")})
-    with pytest.raises(ValueError, match="no token for a viewer"):
+    with pytest.raises(ValueError, match="no token for the role 'viewer'"):
         rules.ticket("viewer")
     found = rules.by_token(TOKEN)
     assert found is not None
@@ -317,7 +317,7 @@ def test_a_cookie_is_one_tenant_s() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"tenants": {TOKEN: Tenant(name="a")}}, "another one than all others"),
+        ({"tenants": {TOKEN: Tenant(name="a")}}, "differ from all other"),
         ({"tenants": {"short": Tenant(name="a")}}, "at least 16"),
         (
             {"tenants": {ACME: Tenant(name="a"), BOLT: Tenant(name="a", sessions=1)}},

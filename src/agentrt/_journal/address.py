@@ -75,8 +75,8 @@ def server_of(said: str) -> PostgresAddress:
 
 
 _WRONG = (
-    "this is no URL of PostgreSQL (postgresql://USER@HOST:PORT/DATABASE?sslmode=…&schema=…; what"
-    " has a meaning in a URL, like / or @ in a name, is written as %2F or %40)"
+    "this is not a PostgreSQL URL (postgresql://USER@HOST:PORT/DATABASE?sslmode=…&schema=…); write"
+    " / or @ in a name or a password as %2F or %40"
 )
 
 

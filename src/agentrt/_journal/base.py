@@ -44,7 +44,7 @@ class About(Struct, kw_only=True, omit_defaults=True):
 
 
 PROMPTED: Final = "(turns>0 OR prompt<>'')"
-"""SQL: true for the row of a session that had a turn, or whose first prompt is still queued. Other
+"""SQL: true for the row of a session that had a turn, or has its first prompt in the queue. Other
 sessions are not listed, and are deleted when they end."""
 
 
@@ -111,7 +111,7 @@ class SharedStatistics(Struct, frozen=True, kw_only=True):
     - `lease`: seconds until its agents would be ended if it cannot reach the database; 0 if it has
       no lease.
     - `takeovers`: sessions that it has closed or continued because their owner was gone.
-    - `fenced`: sessions of its own that another process has taken over.
+    - `fenced`: its sessions that another process has taken over.
     - `lag`: the number of seconds for which new events of a followed session have been unread.
     - `commands`: its clients' commands that other processes must carry out; `waits`: the number of
       seconds for which the oldest of them has waited.
@@ -349,7 +349,7 @@ class Backend(Protocol):
         ...
 
     def claim(self, session: str, *, reads: bool = False) -> SessionClaim | None:
-        """Become the owner of a session. Returns None if there is no such session.
+        """Become the owner of a session. Returns None if the session does not exist.
 
         `reads`: no agent will be started. Raises `SessionElsewhere` if another process owns the
         session and is alive, and unless `reads` also if the session belongs to another home, and
@@ -366,7 +366,7 @@ class Backend(Protocol):
         ...
 
     def delete(self, session: str) -> bool:
-        """Delete a session. Returns False if there is no such session."""
+        """Delete a session. Returns False if the session does not exist."""
         ...
 
     def put(self, packed: Packed) -> None:
@@ -403,12 +403,12 @@ class StoreReader(Protocol):
         ...
 
     def find(self, prefix: str) -> list[StoreEntry]:
-        """Find the sessions whose id has this prefix, or else those whose agent's id has it: only a
-        few of them."""
+        """Find the sessions with this id prefix, or else those with this prefix in the agent's id.
+        Returns only a few if many match."""
         ...
 
     def load(self, session: str, last: int | None = None) -> Stored | None:
-        """Load a session; None if there is no such session. `last`: the maximum number of
+        """Load a session; None if it does not exist. `last`: the maximum number of
         records."""
         ...
 
@@ -505,7 +505,7 @@ def decode_record(body: bytes) -> Record:
     try:
         plain = body if body.startswith(b"{") else zlib.decompress(body)
     except zlib.error as error:
-        raise RemoteProtocolError(f"the store holds what cannot be read: {error}") from error
+        raise RemoteProtocolError(f"the store contains unreadable data: {error}") from error
     return _decode(_records, plain)
 
 
@@ -518,7 +518,7 @@ def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"the store holds what cannot be read: {error}") from error
+        raise RemoteProtocolError(f"the store contains unreadable data: {error}") from error
 
 
 def plain(value: Any) -> Any:

@@ -73,7 +73,7 @@ class StoreState(Protocol):
 
 
 class PersistedSession(Protocol):
-    """The session whose log is stored, as its `LogPersister` calls it in Trio's thread."""
+    """A stored session, as its `LogPersister` calls it in Trio's thread."""
 
     def store_failed(self, error: AgentrtError) -> None:
         """Handle that the store has failed for longer than any task waits, or that it does not
@@ -94,8 +94,8 @@ class PersistedSession(Protocol):
 
 
 class LogPersister:
-    """Receives the batches of one session's log. Its methods never wait, except those whose names
-    begin with `wait`."""
+    """Receives the batches of one session's log. Only the methods with the prefix
+    `wait` wait."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class LogPersister:
         self.answers: list[CommandAnswer] = []
         """Answers to clients, to be stored with the next batch, which their commands caused."""
         self.unread = False
-        """True if the agent is not read, because there is no room."""
+        """True if reading from the agent has stopped for lack of room."""
         self.released = trio.Event()
         """Set when the session is released and can be claimed again."""
         self.moved: SessionMoved | None = None

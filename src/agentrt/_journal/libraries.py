@@ -148,7 +148,7 @@ def as_store_error(path: Path, error: Exception) -> Exception:
     """Convert an error about a file to a `StoreError`. Errors that come neither from SQLite nor
     from the system are returned unchanged."""
     if is_damage(error):
-        repair = "`agentrt sessions repair` saves what can be read"
+        repair = "`agentrt sessions repair` recovers the readable parts"
         return StoreDamaged(f"{path} is damaged: {error} ({repair})")
     if isinstance(error, OSError) or code_of(error) is not None:
         return StoreError(f"{path} cannot be used: {error}")

@@ -58,7 +58,7 @@ class SqliteReader:
         self._path = Path(os.path.abspath(path))
         self._library: Library = library or installed()
         if not self._path.exists():
-            raise StoreError(f"there is no store {self._path}")
+            raise StoreError(f"the store {self._path} does not exist")
         with store_errors(self._path):
             self._database = connect(self._path, self._library, mode="ro")
             try:
@@ -70,7 +70,10 @@ class SqliteReader:
         if application != schema.APPLICATION_ID or version != len(schema.MIGRATIONS):
             self.close()
             if application == schema.APPLICATION_ID and 0 < version < len(schema.MIGRATIONS):
-                raise Outdated(f"{self._path} is of an older agentrt, and not brought up to date")
+                raise Outdated(
+                    f"{self._path} was written by an older agentrt and is not migrated yet: open"
+                    " it for writing once"
+                )
             raise StoreError(f"{self._path} is not a store that this agentrt can read")
 
     def _execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:

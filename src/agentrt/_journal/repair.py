@@ -91,10 +91,12 @@ def repair(path: Path, library: Library | None = None) -> Repaired:
 def _repair(backend: SqliteBackend) -> Repaired:
     path, library = backend.path, backend.library
     if not path.is_file():
-        raise StoreError(f"there is no store {path}")
+        raise StoreError(f"the store {path} does not exist")
     with open(path, "rb") as file:
         if file.read(16) != b"SQLite format 3\0":
-            raise StoreError(f"{path} does not begin as a database does: nothing can be read")
+            raise StoreError(
+                f"{path} does not begin like an SQLite database: nothing can be recovered"
+            )
     backend.take_lock()
     if _is_sound(path, library):
         return Repaired()

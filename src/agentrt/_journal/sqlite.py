@@ -148,7 +148,7 @@ class SqliteBackend:
         descriptor = self._inode = os.open(self.path, flags, 0o600)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise StoreError(f"{self.path} is no file")
+            raise StoreError(f"{self.path} is not a regular file")
         if found.st_uid != os.geteuid():
             raise StoreError(f"{self.path} belongs to another user")
         if found.st_mode & 0o077:
@@ -208,7 +208,7 @@ class SqliteBackend:
         os.pwrite(self._lock, text.encode(), 0)
 
     def _prepare_on(self, wal: tuple[int, int] | None) -> None:
-        """Connect to the file, whose write-ahead log is `wal`."""
+        """Connect to the file with the write-ahead log `wal`."""
         self.database = connect(self.path, self.library, mode="rw")
         lost = bool(self._last_wal) and (wal is None or str(wal[1]) != self._last_wal)
         self._prepare(lost=lost)
@@ -333,7 +333,7 @@ class SqliteBackend:
             sure = False
         if meta and not sure:
             logger.error(
-                "%s: what was stored last may be lost (the machine went down, or the file or its"
+                "%s: the last events may be lost (the machine went down, or the file or its"
                 " write-ahead log was replaced): the logs of its sessions have a new epoch",
                 self.path,
             )
@@ -468,7 +468,7 @@ class SqliteBackend:
             return None  # it was deleted
         if known != (owner, part.first):
             if known != (owner, last + 1):
-                raise Unusable(f"a session of {self.path} was written by somebody else")
+                raise Unusable(f"a session of {self.path} was written by another program")
             return None  # it was committed: only the report of that failed
         self._places[num] = owner, last + 1
         row, head = part.row, part.head
@@ -538,7 +538,7 @@ class SqliteBackend:
             self._unindexed[num, record.number] = record
 
     def _place(self, num: int) -> tuple[int, int] | None:
-        """Return the owner and the next event of a session; None if there is no such session."""
+        """Return the owner and the next event of a session; None if it does not exist."""
         found = self.database.execute(
             f"SELECT owner, {schema.NEXT} FROM session WHERE num=?", (num,)
         )

@@ -208,8 +208,8 @@ class Store:
         return await self._read(partial(self._reader.sessions, query))
 
     async def find(self, prefix: str) -> list[StoreEntry]:
-        """Find the sessions whose id begins with `prefix`, or if there are none, those whose
-        `agent_session` does. Returns only a few if many match."""
+        """Find the sessions with the id prefix `prefix`, or else those with this prefix in
+        `agent_session`. Returns only a few if many match."""
         return await self._read(partial(self._reader.find, prefix))
 
     async def search(
@@ -598,7 +598,7 @@ async def open_store(
             async with agentrt.open_session("claude", journal=store) as session:
                 ...
 
-    - `limits`: the bounds whose names begin with `store_`.
+    - `limits`: the limits with the prefix `store_`.
     - `library`: for a file, `"apsw"` or `"sqlite3"`; by default apsw where it is installed.
     - `show_only_stored`: if false, events are shown immediately instead of when they are stored:
       the last ones that were seen may be missing after a kill. This is meant for a person who reads

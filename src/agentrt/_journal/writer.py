@@ -46,7 +46,7 @@ TIDY_INTERVAL_S: Final = 60.0
 
 
 class BatchSource(Protocol):
-    """The session, or answer, whose batches are written."""
+    """The session, or the answer, that batches come from."""
 
     place: SessionClaim
 

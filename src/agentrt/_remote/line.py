@@ -133,7 +133,7 @@ class ServerLine:
         self.sessions: list[SessionInfo] = []
         """The sessions that the server lists by itself, the newest last."""
         self.trouble = ""
-        """The reason why there is no connection; empty if there is one."""
+        """The reason for the missing connection; empty while connected."""
         self._where = where
         self._limits = limits
         self._name = secrets.token_hex(16)
@@ -157,7 +157,9 @@ class ServerLine:
         frame = encode_line(command)[:-1]
         most = self.ready.limits.get("frame") if self.ready is not None else None
         if isinstance(most, int) and len(frame) > most:
-            raise LimitExceeded(f"that is longer than {most} bytes, which the server does not take")
+            raise LimitExceeded(
+                f"the message is longer than the {most} bytes that the server accepts"
+            )
         self._open[command.id] = _OpenCommand(frame, done, fail, again)
         if self._out is not None:
             self._out.send_nowait(frame)
@@ -279,7 +281,7 @@ class ServerLine:
                 except ConnectionClosed:
                     return
             if silence.cancelled_caught:
-                self._reason = "nothing has come from the server for too long"
+                self._reason = "the server has sent nothing for too long"
                 return
             try:
                 for frame, raw in frames_of(message if isinstance(message, str) else ""):
@@ -294,7 +296,7 @@ class ServerLine:
                     else:
                         self._take(frame)
             except (msgspec.DecodeError, OutOfOrder) as error:
-                self._reason = f"the server says what makes no sense: {error}"
+                self._reason = f"the server sent an invalid message: {error}"
                 return
             for follower in list(self._followers.values()):
                 await follower.room()

@@ -257,7 +257,9 @@ class RemoteSession:
 
     def send_history(self) -> None:
         """Repeat the conversation to an agent that does not remember it."""
-        self._say(c.Retell(id="", session=self.id), "it could not be told what was said")
+        self._say(
+            c.Retell(id="", session=self.id), "the conversation could not be repeated to the agent"
+        )
 
     def cancel(self, *, now: bool = False) -> None:
         """Stop the running turn for the user, as far as it is known here. `now`: do not wait for
@@ -491,7 +493,7 @@ class RemoteSession:
         self._news.set()
 
     def _follow_sent(self, event: Event, *, gap: bool) -> None:
-        """Follow the prompts whose turns have not begun. A turn may begin before its prompt is
+        """Follow the prompts without a turn. A turn may begin before its prompt is
         answered; the turn of a queued prompt begins right after the prompt has left the queue.
         """
         queued = {entry.id for entry in self._state.queue} if not gap else set()

@@ -184,7 +184,7 @@ class AcpViewer(ForeignViewer):
 
     def _initialize(self, id: rpc.Id, params: ClientInitializeParams) -> None:
         if self._greeted:
-            raise Refused("bad_request", "`initialize` was said already")
+            raise Refused("bad_request", "`initialize` was sent already")
         self._greeted = True
         self._questions.offers = params.client_capabilities
         if (info := params.client_info) is not None:
@@ -308,7 +308,7 @@ class AcpViewer(ForeignViewer):
         roots: list[str] | None,
         then: Callable[[Feed], None],
     ) -> None:
-        """Call `then` with a session whose complete history is known.
+        """Call `then` with a session after loading its complete history.
 
         If this client has the session reopened, its agent gets these MCP servers and `roots` (None:
         the stored roots).
@@ -373,7 +373,7 @@ class AcpViewer(ForeignViewer):
             if params.cursor is not None:
                 places = [n for n, info in enumerate(shown) if info.session == params.cursor]
                 if not places:
-                    why = f"no list goes on at {params.cursor!r}: begin without a cursor"
+                    why = f"unknown cursor {params.cursor!r}: list again without a cursor"
                     raise Refused("bad_request", why)
                 [end] = places
             page = shown[max(0, end - SESSIONS_PER_PAGE) : end]

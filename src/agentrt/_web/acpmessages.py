@@ -156,7 +156,7 @@ def check_folders(method: str, given: Struct) -> None:
     named += [("additionalDirectories", folder) for folder in given.additional_directories or ()]
     for name, folder in named:
         if not os.path.isabs(folder):
-            why = f"{method}: {name}: an absolute path is wanted, which {folder!r:.200} is not"
+            why = f"{method}: {name} must be an absolute path, not {folder!r:.200}"
             raise Refused("bad_request", why)
 
 
@@ -174,7 +174,7 @@ class PromptParams(SessionParams, rename="camel"):
 
 
 class SteerParams(PromptParams):
-    """A message for the running turn. `_meta.steering.idleBehavior` says what happens if no turn
+    """A message for the running turn. `_meta.steering.idleBehavior`: the handling if no turn
     runs.
     """
 

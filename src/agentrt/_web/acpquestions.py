@@ -35,8 +35,8 @@ class AcpQuestions:
         calls: OurCalls,
         answering: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """Set up the questions. `answering`: returns a context manager in whose block answers are
-        given in the client's name.
+        """Set up the questions. `answering`: returns a context manager; answers given in
+        its block are the client's.
         """
         self.offers = Capabilities()
         """The client's capabilities."""
@@ -46,7 +46,7 @@ class AcpQuestions:
         self._open: dict[Feed, dict[str, int]] = {}  # open questions with the ids of their requests
 
     def look(self, feed: Feed, updates: Updates) -> Iterable[bytes]:
-        """Withdraw questions that are no longer open, and ask new ones."""
+        """Withdraw the questions that were closed, and ask new ones."""
         asked = self._open.setdefault(feed, {})
         open = feed.log.state.permissions
         for request in asked.keys() - open.keys():

@@ -224,7 +224,7 @@ def _modes(known: Any, now: Modes, *, switches: bool) -> Iterator[JsonObject]:
 
 
 def mode_state(modes: Modes | None) -> JsonObject | None:
-    """Return the modes in the form of ACP; None if there are none."""
+    """Return the modes in the form of ACP; None if the agent has none."""
     if modes is None or modes.mode is None:
         return None
     return {"currentModeId": modes.mode, "availableModes": [_choice("id", m) for m in modes.modes]}

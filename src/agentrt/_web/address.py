@@ -36,10 +36,10 @@ class ServerAddress(Struct, frozen=True):
 
 def address(url: str) -> ServerAddress:
     """Return the server of a URL, ignoring its path; HOST:PORT is enough. Raises `ValueError`."""
-    wrong = f"{url!r} is no URL of a server, as in http://127.0.0.1:8000"
+    wrong = f"{url!r} is not a server URL such as http://127.0.0.1:8000"
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
-        parts.port  # noqa: B018 - raises for what is none
+        parts.port  # noqa: B018 - raises for an invalid port
     except ValueError as error:
         raise ValueError(f"{wrong}: {error}") from error
     if parts.scheme not in SECURE or not parts.hostname or "@" in parts.netloc:

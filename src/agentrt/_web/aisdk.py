@@ -37,8 +37,8 @@ whole turn.
 """
 
 PAUSED: Final = (
-    "somebody has stopped the session while the message waited; it stays in the queue, paused,"
-    " until the queue is resumed"
+    "the session was stopped while the message was queued; it stays in the queue until the queue is"
+    " resumed"
 )
 """The error for a message that the client cannot resume."""
 
@@ -57,7 +57,7 @@ class Body(Struct):
     """Fields that an application may put into the `body` of its requests; other fields are ignored.
 
     - `agent`, `cwd`, `title`, `model`, `mode`: for the session that the first message opens.
-    - `fork`: the chat whose copy a new chat's first message continues. The copy ends with the
+    - `fork`: the chat to copy: a new chat's first message continues. The copy ends with the
       agent's message `at`, if that is given.
     - `tools`: the tools that the application runs; sessions get them when they are opened.
     - `client`: a random string that the page keeps, so that it still owns its tools after a reload.
@@ -137,7 +137,7 @@ class _TurnStream(Struct, eq=False):
     message: TurnMessage | None = None
     sent: int = 0
     turns: dict[str, list[JsonObject]] = {}
-    """The turns whose messages it contains, with the message parts that are not in the state."""
+    """The turns whose messages it contains, with the message parts that the state lacks."""
 
     @property
     def turn_id(self) -> str:
@@ -175,7 +175,9 @@ class AiViewer(ForeignViewer):
             if request.request_id in self._streams:
                 raise Refused("bad_request", "two requests have the same id")
             if len(self._streams) + len(self._opening) >= MAX_STREAMS:
-                raise Refused("limit", f"{MAX_STREAMS} requests of yours are answered already")
+                raise Refused(
+                    "limit", f"{MAX_STREAMS} requests are being answered: wait for one to end"
+                )
             if self.role == "controller":
                 self._introduce(request.body)
             if self._chat(request.id) is None and self._hub.runtime.is_shared:
@@ -238,7 +240,7 @@ class AiViewer(ForeignViewer):
 
     def _send(self, request: Send) -> None:
         if not request.messages:
-            raise Refused("bad_request", "there is no message")
+            raise Refused("bad_request", "`messages` is empty")
         last, body = request.messages[-1], request.body
         session = self._chat(request.id)
         if session is None:
@@ -358,7 +360,7 @@ class AiViewer(ForeignViewer):
         return unended
 
     def _go_on(self, request: Send, feed: Feed, message: UIMessage) -> None:
-        """Continue a message in whose copy the client has answered the last step's questions."""
+        """Continue a message, after the client has answered the last step's questions in it."""
         if message.id not in feed.log.state.turns:
             raise Refused("unknown_turn", f"no turn {message.id!r} in this session")
         self._resolve(self._talks.get(feed.log.session), message, request.body.answers)

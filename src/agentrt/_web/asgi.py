@@ -101,7 +101,7 @@ class Outbox:
 
 
 class AsgiConnection(ViewerConnection):
-    """A WebSocket whose socket belongs to another server."""
+    """A WebSocket on a socket of another server."""
 
     def __init__(
         self,

@@ -150,7 +150,7 @@ class ViewerConnection(ABC):
             raise
         except Exception:
             logger.exception("a viewer's connection broke")
-            self.refuse(ConnectionRefusal(CloseCode.BROKEN, "a mistake of the server"))
+            self.refuse(ConnectionRefusal(CloseCode.BROKEN, "internal server error"))
 
     async def _read(self, viewer: Viewer) -> None:
         while True:

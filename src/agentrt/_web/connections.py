@@ -42,7 +42,7 @@ class Connections:
         self._guesses = Bucket(GUESSES_PER_S, GUESSES_PER_S)
 
     def dialect(self, path: str) -> Dialect:
-        """Return the dialect of a path; if there is none, the one in which the refusal is sent."""
+        """Return the dialect of a path, or the one in which an unknown path is refused."""
         return DIALECTS.get(path, NATIVE)
 
     async def let_in(

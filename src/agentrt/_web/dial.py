@@ -16,7 +16,7 @@ from .address import ServerAddress
 
 
 class Unreachable(AgentrtError):
-    """There is no server at the address, or it refuses the connection; the message gives the
+    """No server listens at the address, or it refuses the connection; the message gives the
     reason.
     """
 
@@ -39,7 +39,7 @@ async def dial(
             raise Unreachable(f"{server} does not answer") from error
         except ConnectionRejected as error:
             raise Unreachable(
-                f"what is at {server} is no agentrt server ({error.status_code})"
+                f"{server} is not an agentrt server (HTTP status {error.status_code})"
             ) from error
         except (HandshakeError, OSError, trio.BrokenResourceError) as error:
             if isinstance(error, OSError):

@@ -2,7 +2,7 @@
 
 The feed keeps the newest frames, up to the size of a viewer's outbox. A viewer has no queue of its
 own, only a position in the feed. So a viewer that does not read costs one number, and a viewer that
-falls behind the kept frames starts again from a snapshot.
+lacks frames that are not kept starts again from a snapshot.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class FeedFollower(Protocol):
     """A follower of sessions, as their feeds see it."""
 
     def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
-        """Note new events of a session. `overtaken`: also send them if the viewer is far behind."""
+        """Note new events of a session. `overtaken`: also send them to an overtaken viewer."""
 
 
 class Feed:
@@ -84,7 +84,7 @@ class Feed:
         self.waiting: set[FeedFollower] = set()
         """Viewers that know everything that was sent, and wait for more."""
         self.overtaken: set[FeedFollower] = set()
-        """Viewers that are far behind, and wait for the agent to pause."""
+        """Viewers that lack many events, and wait for the agent to pause."""
         self.changed_at = self.left_at = -math.inf
         self.over = False
         """True when the session is closed: no more events follow."""
@@ -148,8 +148,10 @@ class Feed:
         return True
 
     def overtake(self, viewer: FeedFollower, now: float) -> None:
-        """Note that a viewer is far behind. It is notified in the agent's next pause, or after a
-        wait that is reasonable for the cost of a snapshot.
+        """Note that a viewer lacks many events.
+
+        It is notified in the agent's next pause, or after a wait that is reasonable for the cost of
+        a snapshot.
         """
         if not self.overtaken:
             if self.log.seq - self._weight[0] > STALE_EVENTS:

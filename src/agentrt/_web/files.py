@@ -35,7 +35,7 @@ class FileFinder:
         self._listing = trio.Lock()
 
     async def find(self, folder: str, words: str) -> tuple[list[str], bool]:
-        """Find the files below a folder whose path contains the words.
+        """Find the files below a folder by words in their paths.
 
         Returns them, the likeliest first, and true if the folder was listed completely.
         """

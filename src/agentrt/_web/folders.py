@@ -31,11 +31,11 @@ class Folders:
         later.
         """
         if isinstance(roots, str | os.PathLike):
-            raise ValueError(f"roots are several folders: give [{os.fspath(roots)!r}]")
+            raise ValueError(f"roots must be a list of folders: roots=[{os.fspath(roots)!r}]")
         self._roots = tuple(os.path.realpath(root) for root in roots)
         for root in self._roots:
             if not missing_ok and not os.path.isdir(root):
-                raise ValueError(f"{root} is no folder")
+                raise ValueError(f"{root} is not a folder")
         self._cwd = os.path.abspath(cwd if cwd is not None else next(iter(self._roots), "."))
 
     def resolve(self, folder: str) -> str:

@@ -3,7 +3,7 @@
 Such a protocol has no numbered events, and its clients take messages one by one. So nothing is
 queued for them: when the network has taken the last message, the next one is made from the current
 state of the session. A slow client gets fewer and larger messages, a long history is sent piece by
-piece, and a client that fell behind the kept log only misses notices, which are sent once.
+piece, and a client that lacks events that are not kept only misses notices, which are sent once.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from .viewer import Outlet, Viewer
 logger = get_logger("server")
 
 OVERTAKEN_EVENTS: Final = 2000
-"""Events by which a viewer may be behind the log. A viewer further behind is *overtaken*: it is
+"""Number of events that a viewer may lack. A viewer that lacks more is *overtaken*: it is
 better sent a snapshot than the missed events, and best when the agent pauses, because otherwise the
 snapshot would be outdated before it is sent.
 """
@@ -71,7 +71,7 @@ class NativeViewer(Viewer):
     def _welcome(self, hello: Hello) -> None:
         """Handle the first frame: the client's name, its tools, and the sessions it views."""
         if self._client is not None:
-            raise Malformed(hello.id, "bad_request", "`hello` was said already")
+            raise Malformed(hello.id, "bad_request", "`hello` was sent already")
         if hello.tools and self.role == "viewer":
             raise Malformed(hello.id, "forbidden", "a viewer offers no tools")
         if len({offer.name for offer in hello.tools}) < len(hello.tools):
@@ -122,7 +122,7 @@ class NativeViewer(Viewer):
         return {}
 
     def _is_late(self, session: str, epoch: str | None, seq: int | None) -> bool:
-        """True if this server does not have what the client wants to see yet."""
+        """True if this server does not have the requested events yet."""
         return self._hub.is_unread(session) or self._hub.is_behind(session, epoch, seq)
 
     async def _catch_up(self, session: str, epoch: str | None, seq: int | None) -> Fields:
@@ -301,7 +301,7 @@ class NativeViewer(Viewer):
                 frame = self._frame()
             except Exception:
                 logger.exception("a viewer's frame could not be made")
-                self.end(CloseCode.BROKEN, "a mistake of the server")
+                self.end(CloseCode.BROKEN, "internal server error")
                 return
             if frame is not None:
                 outlet.put(frame)

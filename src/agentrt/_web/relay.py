@@ -75,7 +75,7 @@ class AcpRelay(StdioPeer):
         """Return a replacement for a message that is too large for the server. Empty if there is
         none; the client gets an error then.
         """
-        why = f"the message is larger than {self._limit} bytes, which the server does not take"
+        why = f"the message is larger than the {self._limit} bytes that the server accepts"
         if isinstance(said, rpc.JsonRpcResponse):
             error = rpc.JsonRpcError(rpc.INTERNAL_ERROR, why)
             return rpc.error_line(said.id, error)[:-1].decode()

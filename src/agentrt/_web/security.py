@@ -121,9 +121,9 @@ class Security:
     - `token`: gives control; by default a random one is made.
     - `viewer_token`: gives read-only access; by default there is none.
     - `metrics_token`: gives access to `/metrics` and nothing else; by default nothing does.
-    - `tenants`, `tenant_viewers`: further tokens, for control and for read-only access, each with
-      the tenant whose sessions it is limited to. The tokens above are the operator's and give
-      access to all sessions.
+    - `tenants`, `tenant_viewers`: further tokens, for control and for read-only access, each
+      limited to the sessions of its tenant. The tokens above are the operator's and give access to
+      all sessions.
     - `url`: the address, `https://NAME` or `http://NAME:PORT`, under which people reach the server,
       for example through a proxy that ends TLS. Links begin with it, its name and origin are
       allowed, and with `https` the cookie is `Secure`.
@@ -153,11 +153,11 @@ class Security:
         if any(len(each) < MIN_TOKEN_CHARS for each in given):
             raise ValueError(f"a token must have at least {MIN_TOKEN_CHARS} characters")
         if token is not None and token == viewer_token:
-            raise ValueError("the viewers' token must be another one than the controllers'")
+            raise ValueError("viewer_token and token must differ")
         if metrics_token is not None and metrics_token in (token, viewer_token):
-            raise ValueError("the token for metrics must be another one than those for the page")
+            raise ValueError("metrics_token must differ from the tokens for the page")
         if len({*given}) < len(given):
-            raise ValueError("a tenant's token must be another one than all others")
+            raise ValueError("a tenant's token must differ from all other tokens")
         known: dict[str, Tenant] = {}
         for tenant in (*tenants.values(), *watching.values()):
             if known.setdefault(tenant.name, tenant) != tenant:
@@ -217,14 +217,14 @@ class Security:
     def ticket(self, role: Role = "controller", life_s: float | None = None) -> str:
         """Create a ticket for a link.
 
-        It expires after `life_s` seconds (None: never). Raises `ValueError` if there is no token of
+        It expires after `life_s` seconds (None: never). Raises `ValueError` if no token has
         that role.
         """
         grant = next(
             (g for g in self._grants if g.role == role and g.tenant is None and not g.revoked), None
         )
         if grant is None:
-            raise ValueError(f"there is no token for a {role}")
+            raise ValueError(f"no token for the role {role!r}")
         now = self._clock()
         self._tickets = {known: each for known, each in self._tickets.items() if now < each.until}
         ticket = secrets.token_urlsafe(32)
@@ -263,9 +263,9 @@ class Security:
                 continue
             if not self.chosen or not (self.allow_hosts or self.url):
                 raise ValueError(
-                    f"{address} can be reached from other machines: that needs a token of your"
-                    " own (AGENTRT_SERVE_TOKEN or --token) and the address or the names under which"
-                    " the server is reached (--url or --allow-host)"
+                    f"{address} can be reached from other machines: that needs an explicit"
+                    " token (AGENTRT_SERVE_TOKEN or --token) and the address or the names under"
+                    " which the server is reached (--url or --allow-host)"
                 )
 
     def names(self, host: str, port: int, *, tls: bool) -> AcceptedNames:
@@ -316,7 +316,7 @@ class AcceptedNames(Struct, frozen=True):
 
 
 def offered_token(protocols: Iterable[str]) -> str | None:
-    """Return the token among the offered subprotocols; None if there is none, an empty (and so
+    """Return the token among the offered subprotocols; None if it is missing, an empty (and so
     wrong) one if it is unreadable.
     """
     for protocol in protocols:
@@ -346,12 +346,12 @@ def _has_port(name: str) -> bool:
 
 def _host(name: str) -> str:
     if not name or any(c in name for c in "/@*?#, ") or name.endswith((".", ":")):
-        raise ValueError(f"{name!r} is no NAME or NAME:PORT")
+        raise ValueError(f"{name!r} is not NAME or NAME:PORT")
     return name.lower()
 
 
 def _origin(name: str, kind: str = "origin") -> str:
     scheme, separator, host = name.partition("://")
     if scheme not in ("http", "https") or not separator or host != _host(host):
-        raise ValueError(f"{name!r} is no {kind}, as in https://example.org:8443")
+        raise ValueError(f"{name!r} is not a valid {kind} (example: https://example.org:8443)")
     return name

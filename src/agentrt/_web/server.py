@@ -76,7 +76,7 @@ async def serve(
 
     security = Security() if security is None else security
     if metrics is not None and not security.measured:
-        raise ValueError("metrics need a token of their own: Security(metrics_token=…)")
+        raise ValueError("metrics need a separate token: Security(metrics_token=…)")
     hub = Hub(runtime, agent, Folders(roots, cwd))
     serve_forwarded(hub)
     try:

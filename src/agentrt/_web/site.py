@@ -127,7 +127,7 @@ class Site:
         """Return a URL with a new one-time ticket.
 
         The first browser that opens it within `limits.ticket` seconds is signed in. Raises
-        `ValueError` if there is no token for `role`.
+        `ValueError` if no token has `role`.
         """
         return f"{self.url}?t={self._security.ticket(role, self._ticket_s)}"
 
@@ -143,19 +143,16 @@ class Site:
     def admit(self, request: HttpRequest) -> Grant:
         """Return the grant for a WebSocket request. Raises `ConnectionRefusal`."""
         if not self._names.answers_to(request.host):
-            raise ConnectionRefusal(
-                CloseCode.FORBIDDEN, "this server does not go by that name (--allow-host)"
-            )
+            raise ConnectionRefusal(CloseCode.FORBIDDEN, "host name not allowed (see --allow-host)")
         if not self.serves_clients:
             raise ConnectionRefusal(CloseCode.FORBIDDEN, NO_CLIENTS)
         origins = request.values("origin")
         if origins and (len(origins) > 1 or origins[0] not in self._names.origins):
-            raise ConnectionRefusal(
-                CloseCode.FORBIDDEN, "pages of that origin may not connect (--allow-origin)"
-            )
+            raise ConnectionRefusal(CloseCode.FORBIDDEN, "origin not allowed (see --allow-origin)")
         if request.query:
             raise ConnectionRefusal(
-                CloseCode.BAD_REQUEST, "nothing is taken from the URL, least of all a token"
+                CloseCode.BAD_REQUEST,
+                "query parameters are not accepted; send the token in a header or a subprotocol",
             )
         if (token := request.token) is not None:
             grant = self._security.by_token(token)
@@ -175,7 +172,7 @@ class Site:
             return found
         if not self._names.answers_to(request.host):
             self._statistics.refused += 1
-            return response(421, "This server does not go by that name (--allow-host).\n")
+            return response(421, "Host name not allowed (see --allow-host).\n")
         if not self.serves_clients:
             return response(404, f"{NO_CLIENTS}\n", head_only=head_only)
         if request.method == "POST" and request.path == "/":

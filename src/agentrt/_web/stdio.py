@@ -26,7 +26,7 @@ READ_BYTES: Final = 64 * 1024
 
 
 class PeerClosed(Exception):
-    """The end of the conversation. `why`: the error; empty if there was none."""
+    """The end of the conversation. `why`: the error, or an empty string."""
 
     def __init__(self, why: str = "") -> None:
         super().__init__(why)
@@ -71,7 +71,7 @@ class OwnSessions(StdioPeer):
         with trio.move_on_after(self._limits.ws_write) as patience:
             await self._viewer.caught_up()
         if patience.cancelled_caught:
-            raise PeerClosed("the client asks on and reads no answers")
+            raise PeerClosed("the client does not read the answers to its requests")
 
     def lost(self, why: str) -> None:
         self._viewer.lost(why)

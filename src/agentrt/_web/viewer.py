@@ -145,7 +145,7 @@ class Viewer(ABC):
         feed.drop(self, trio.current_time())
 
     def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
-        """Note new events of a session. `overtaken`: also send them if the viewer is far behind."""
+        """Note new events of a session. `overtaken`: also send them to an overtaken viewer."""
         self._changed[feed] = overtaken
         self._push()
 

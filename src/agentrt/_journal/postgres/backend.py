@@ -397,12 +397,12 @@ class PostgresBackend:
             )
             for name, host in others:
                 raise SessionElsewhere(
-                    f"the session {session!r} is at work on {name} (of {host})", name
+                    f"the session {session!r} is running on {name} (of {host})", name
                 )
         if home and self._home not in (None, home) and not reads:
             raise SessionElsewhere(
-                f"the session {session!r} can only be gone on with where its folder and its"
-                f" agent's own conversation are: by a server of the home {home!r}"
+                f"the session {session!r} can only be continued by a server of the home {home!r},"
+                " which has its folder and its agent's own conversation"
             )
         if not reads:
             self._check_quota(connection, session, tenant)

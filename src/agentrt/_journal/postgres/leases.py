@@ -83,7 +83,7 @@ class PostgresLeases:
         )
 
     def left(self, limit: int) -> list[str]:
-        """Return some sessions whose owners are gone without having released them."""
+        """Return some sessions that were not released by owners that are gone."""
         rows = self._do(
             lambda each: each.rows(
                 f"SELECT id FROM session s WHERE node IS NOT NULL AND NOT {ALIVE}"
@@ -94,7 +94,7 @@ class PostgresLeases:
         return [id for (id,) in rows]
 
     def release(self, session: str) -> None:
-        """Release a session whose owner is gone."""
+        """Release a session of an owner that is gone."""
         self._do(
             lambda each: each.change(
                 f"UPDATE session s SET node=NULL WHERE id=%s AND node IS NOT NULL AND NOT {ALIVE}",
@@ -126,7 +126,7 @@ class PostgresLeases:
         try:
             found = versions_of(connection)
             if not found[0]:
-                raise StoreError(f"there is no store in {self._server}")
+                raise StoreError(f"{self._server} does not contain a store")
             if is_newer(found):
                 raise newer(self._server, found[0])
             if found[0] < 2:

@@ -87,11 +87,14 @@ class PostgresReader:
         try:
             found = versions_of(connection)
             if not found[0]:
-                raise StoreError(f"there is no store in {self._server}")
+                raise StoreError(f"{self._server} does not contain a store")
             if is_newer(found):
                 raise newer(self._server, found[0])
             if found[0] < len(schema.MIGRATIONS):
-                raise Outdated(f"{self._server} is of an older agentrt, and not brought up to date")
+                raise Outdated(
+                    f"{self._server} was written by an older agentrt and is not migrated yet: open"
+                    " it for writing once"
+                )
             connection.isolation_level = IsolationLevel.REPEATABLE_READ
             connection.read_only = True
         except BaseException:
