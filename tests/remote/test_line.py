@@ -236,7 +236,7 @@ async def test_an_old_session_is_given_whole_when_it_is_asked_for() -> None:
         line = await it.line()
         async with it.held(line, session.id) as held:
             assert len(held.snapshot().turns) == 2
-            assert await held.whole() == session.snapshot()
+            assert await held.full_snapshot() == session.snapshot()
 
 
 async def test_an_agent_that_cannot_be_steered_is_told_to_be_one() -> None:

@@ -28,7 +28,7 @@ def test_a_token_that_could_be_guessed_is_refused(token: str) -> None:
 
 
 def test_one_token_for_both_roles_is_refused() -> None:
-    with pytest.raises(ValueError, match="must be another one"):
+    with pytest.raises(ValueError, match="must differ"):
         Security(token=TOKEN, viewer_token=TOKEN)
 
 
@@ -122,7 +122,7 @@ def test_a_public_url_gives_a_name_and_an_origin(url: str, hosts: set[str], port
     ["agents.example", "https://", "https://x/agents", "ws://x", "https://x?y", "https://a b"],
 )
 def test_what_is_no_public_url_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="is no "):
+    with pytest.raises(ValueError, match="is not a valid URL|is not NAME"):
         Security(token=TOKEN, url=url)
 
 
@@ -248,7 +248,7 @@ def test_what_is_no_name_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "null", "*", "x", "ftp://x", "https://x/", "https://X"])
 def test_what_is_no_origin_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is no "):
+    with pytest.raises(ValueError, match="is not a valid origin|is not NAME"):
         Security(allow_origins=[name])
 
 

@@ -16,7 +16,7 @@ from agentrt import Limits, TurnEnded
 from agentrt._runtime.runtime import Runtime
 from agentrt._web.acpmessages import Meta
 from agentrt._web.hub import Hub
-from agentrt._web.stdio import OwnSessions, talk
+from agentrt._web.stdio import OwnSessions, serve_streams
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from runtime.fakes import Incarnations, Script, echo
 
@@ -39,7 +39,7 @@ class Editor:
 
     async def serve(self, hub: Hub, limits: Limits, *, task_status: trio.TaskStatus[None]) -> None:
         task_status.started()
-        self.why = await talk(
+        self.why = await serve_streams(
             OwnSessions(hub, Meta(agent="fake")), self._source, self._sink, limits=limits
         )
         self.over.set()

@@ -15,8 +15,8 @@ from agentrt._web.transcript import ItemIndex, ItemReader
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: Any) -> None:
-    monkeypatch.setattr("agentrt._web.transcript.STEP", 3)
-    monkeypatch.setattr("agentrt._web.transcript.PIECE", 2)
+    monkeypatch.setattr("agentrt._web.transcript.ITEMS_PER_STEP", 3)
+    monkeypatch.setattr("agentrt._web.transcript.ITEMS_PER_PIECE", 2)
 
 
 def grown(log: Log, turns: range) -> None:

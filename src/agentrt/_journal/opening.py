@@ -75,7 +75,7 @@ def commands_of(address: PostgresAddress) -> PostgresCommands:
     return PostgresCommands(address)
 
 
-def ear_of(address: PostgresAddress, node: int) -> PostgresListener:
+def listener_of(address: PostgresAddress, node: int) -> PostgresListener:
     """Return a receiver for the notifications of one process. Raises `StoreError`."""
     from .postgres.commands import PostgresListener
 

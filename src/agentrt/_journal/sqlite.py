@@ -107,11 +107,11 @@ class SqliteBackend:
         self._last = ""
         """The identity of the file that was written here last, from the lock file."""
         self._file: tuple[int, int] = (0, 0)
-        self._beside: dict[str, tuple[int, int] | None] = {}
+        self._side_files: dict[str, tuple[int, int] | None] = {}
         """Device and inode of the other files in use, by the suffix of their names."""
         self._last_wal = ""
         """The inode of the write-ahead log that was written here last; empty if it is unknown."""
-        self._looked = 0.0
+        self._checked_at = 0.0
         self._full = True  # SQLite's own default
         self.database: Database
         self._generation = 0
@@ -163,7 +163,7 @@ class SqliteBackend:
         _written.add(self._file)
         wal = _identity(f"{self.path}{_WAL}")  # before SQLite creates a new one
         self._prepare_on(wal)
-        self._looked = time.monotonic()
+        self._checked_at = time.monotonic()
 
     def _check_other_name(self, found: os.stat_result) -> None:
         """Raise `StoreInUse` if this process writes the file under another name. To open and close
@@ -214,11 +214,11 @@ class SqliteBackend:
         self._prepare(lost=lost)
         [[newest]] = self.database.execute("SELECT max(updated) FROM session")
         self._ahead_s = max(0.0, (newest or 0.0) - time.time())
-        self._beside = {end: _identity(f"{self.path}{end}") for end in (_WAL, _SHM)}
+        self._side_files = {end: _identity(f"{self.path}{end}") for end in (_WAL, _SHM)}
         assert self._lock is not None
         lock = os.fstat(self._lock)
-        self._beside[".lock"] = lock.st_dev, lock.st_ino
-        wal = self._beside[_WAL]
+        self._side_files[".lock"] = lock.st_dev, lock.st_ino
+        wal = self._side_files[_WAL]
         self._last_wal = "" if wal is None else str(wal[1])
         self._write_last()
 
@@ -359,11 +359,11 @@ class SqliteBackend:
 
     def finish(self) -> None:
         with self.transaction():
-            self._write_rest()
+            self._write_postponed()
             self._set_meta(closed=1)
             self._new_mark()
         self._write_last()
-        self._forget_rest()
+        self._forget_postponed()
         self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
@@ -384,50 +384,62 @@ class SqliteBackend:
 
     def commit(self, flush: Flush) -> None:
         try:
-            self._look()
-            if flush.fsync is not self._full:
-                self.database.execute(f"PRAGMA synchronous={'FULL' if flush.fsync else 'NORMAL'}")
-                self._full = flush.fsync
+            self._check_files()
+            self._set_synchronous(fsync=flush.fsync)
             now = self._time()
             due = now - self._late_since > _MAX_ROW_DELAY_S
-            plain = not due and not flush.answers and len(flush.parts) <= _FRAMES_PER_STATEMENT
-            if plain and all(map(self._is_plain, flush.parts)):
-                self._write_all(flush.parts, now)  # one statement is atomic by itself
-                return
-            with self.transaction():
+            if not due and self._is_one_statement(flush):
                 self._write_all(flush.parts, now)
-                if due:
-                    self._write_late_rows()
-                if flush.answers:
-                    self.database.many(
-                        "INSERT OR REPLACE INTO answer VALUES(?, ?, ?, ?, ?)",
-                        [(a.client, a.id, a.digest, a.body, now) for a in flush.answers],
-                    )
-                many = (
-                    len(self._unindexed) >= _MAX_UNINDEXED_RECORDS
-                    or self._late_size >= _MAX_POSTPONED_CHARS
-                )
-                if many:
-                    self._write_rest()
-            if due:
-                self._forget_late_rows()
-            if many:
-                self._forget_rest()
+            else:
+                self._commit_transaction(flush, now, late_rows=due)
         except Exception as error:
             self._forget_known()  # the data may be written nevertheless
             if is_damage(error) or code_of(error) == _READONLY_DBMOVED:
                 raise Unusable(str(as_store_error(self.path, error))) from error
             raise
 
-    def _look(self) -> None:
+    def _set_synchronous(self, *, fsync: bool) -> None:
+        """Set whether commits survive a power failure."""
+        if fsync is not self._full:
+            self.database.execute(f"PRAGMA synchronous={'FULL' if fsync else 'NORMAL'}")
+            self._full = fsync
+
+    def _is_one_statement(self, flush: Flush) -> bool:
+        """True if one statement writes the flush. It needs no transaction to be atomic."""
+        few = not flush.answers and len(flush.parts) <= _FRAMES_PER_STATEMENT
+        return few and all(map(self._is_plain, flush.parts))
+
+    def _commit_transaction(self, flush: Flush, now: float, *, late_rows: bool) -> None:
+        """Write a flush in a transaction. `late_rows`: write the postponed rows, too."""
+        with self.transaction():
+            self._write_all(flush.parts, now)
+            if late_rows:
+                self._write_late_rows()
+            if flush.answers:
+                self.database.many(
+                    "INSERT OR REPLACE INTO answer VALUES(?, ?, ?, ?, ?)",
+                    [(a.client, a.id, a.digest, a.body, now) for a in flush.answers],
+                )
+            many = (
+                len(self._unindexed) >= _MAX_UNINDEXED_RECORDS
+                or self._late_size >= _MAX_POSTPONED_CHARS
+            )
+            if many:
+                self._write_postponed()
+        if late_rows:
+            self._forget_late_rows()
+        if many:
+            self._forget_postponed()
+
+    def _check_files(self) -> None:
         """Check that all files are in place: SQLite continues to "commit" to deleted ones."""
         now = time.monotonic()
-        if now - self._looked < _FILE_CHECK_INTERVAL_S:
+        if now - self._checked_at < _FILE_CHECK_INTERVAL_S:
             return
-        self._looked = now
+        self._checked_at = now
         self._check_file("", self._file)
         try:
-            for end, identity in self._beside.items():
+            for end, identity in self._side_files.items():
                 self._check_file(end, identity)
         except Unusable:
             # The file itself is in place, and the commits are in the log that SQLite has open:
@@ -556,10 +568,10 @@ class SqliteBackend:
     def catch_up(self) -> None:
         if self._unindexed or self._late or self._late_rows:
             with self.transaction():
-                self._write_rest()
-            self._forget_rest()
+                self._write_postponed()
+            self._forget_postponed()
 
-    def _write_rest(self) -> None:
+    def _write_postponed(self) -> None:
         """Write all postponed data, which is forgotten after the transaction is committed."""
         for num, (head, records) in self._late.items():
             self._write_records(num, head, records)
@@ -570,7 +582,7 @@ class SqliteBackend:
         self._write_late_rows()
         self._set_meta(indexed=self._time())
 
-    def _forget_rest(self) -> None:
+    def _forget_postponed(self) -> None:
         self._forget_late_rows()
         self._unindexed.clear()
         self._late.clear()

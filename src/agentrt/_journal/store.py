@@ -51,7 +51,7 @@ from .base import (
 from .keeper import LogPersister, Persist, PersistedSession, was_prompted
 from .libraries import Library
 from .membership import Membership
-from .opening import backend_of, commands_of, ear_of, leases_of, reader_of
+from .opening import backend_of, commands_of, leases_of, listener_of, reader_of
 from .port import Port
 from .wakeups import Wakeups, open_wakeups
 from .writer import Batch, StoreWriter, WriterJob
@@ -661,7 +661,7 @@ async def open_address(
     if process is not None and isinstance(address, PostgresAddress):
         leases = leases_of(address, patience=limits.store_lease / 4)
         membership = Membership(leases, process, limits.store_lease, sessions.end_all)
-        port = Port(commands_of(address), partial(ear_of, address), membership)
+        port = Port(commands_of(address), partial(listener_of, address), membership)
     backend = backend_of(address, library, limits, membership=membership, tenant_quotas=quotas)
     await trio.to_thread.run_sync(backend.open)
     try:

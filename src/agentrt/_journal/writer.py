@@ -126,7 +126,7 @@ class StoreWriter(trio.abc.Instrument):
         """Number of failed commits. Can be read from any thread."""
         self.fenced: set[SessionClaim] = set()
         """Sessions that were found to belong to another process."""
-        self._behind = False
+        self._has_postponed = False
         """True if there was a flush since the backend did its postponed work."""
 
     @property
@@ -182,8 +182,8 @@ class StoreWriter(trio.abc.Instrument):
                 waits = bool(self._queue)  # a call, or more than fits in one flush, waits for this
                 stored = self._flush(batches, observer) and stored
                 del batches  # as `item` below
-                self._behind = True
-                self._rest(begun, gathers=not waits)
+                self._has_postponed = True
+                self._wait_for_more(begun, gathers=not waits)
                 if not self._queue:
                     self._tidy()
             del item  # its session may be freed while nothing else is written
@@ -198,12 +198,12 @@ class StoreWriter(trio.abc.Instrument):
             self._more.acquire(blocking=False)  # clear it for items that were taken already
             if self._queue:
                 break
-            if not self._more.acquire(timeout=IDLE_S if self._behind else -1):
-                self._behind = False
+            if not self._more.acquire(timeout=IDLE_S if self._has_postponed else -1):
+                self._has_postponed = False
                 self._try(lambda backend: backend.catch_up())
         return self._queue.popleft()
 
-    def _rest(self, begun: float, *, gathers: bool) -> None:
+    def _wait_for_more(self, begun: float, *, gathers: bool) -> None:
         """Wait for items that follow directly after a flush that started at `begun`. Waiting here,
         and not on the first new item, wakes the thread only once for all of them."""
         backend = self._backend

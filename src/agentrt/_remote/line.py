@@ -221,7 +221,7 @@ class ServerLine:
             try:
                 server, token = self._where()
                 async with dial(server, "/ws", token, self._limits) as socket:
-                    await self._talk(server, socket, lambda: task_status.started())
+                    await self._use_connection(server, socket, lambda: task_status.started())
                 if self.ready is None:
                     raise Unreachable(self._reason or f"{server} has closed the connection")
             except AgentrtError as error:
@@ -237,7 +237,7 @@ class ServerLine:
             await trio.sleep(pause * random.uniform(0.5, 1.0))  # spreads the clients' retries
             pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
-    async def _talk(
+    async def _use_connection(
         self, server: ServerAddress, socket: WebSocketConnection, greeted: Callable[[], None]
     ) -> None:
         """Use a connection until it is cut."""

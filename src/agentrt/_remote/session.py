@@ -96,8 +96,8 @@ class RemoteSession:
         self._gone = False
         self._refused: AgentrtError | None = None  # the reason why it did not begin
         self._cut = False
-        self._behind: Snapshot | None = None  # a snapshot while the history before it
-        self._held: list[Event] = []  # is requested, and the events after it
+        self._pending_snapshot: Snapshot | None = None  # a snapshot while the history before it
+        self._pending_events: list[Event] = []  # is requested, and the events after it
         self.queue = RemoteQueue(self._queued, self._unqueue, self._resume_queue)
         """The queued prompts."""
         self._sent: list[SentPrompt] = []
@@ -171,11 +171,11 @@ class RemoteSession:
         return {}
 
     def snapshot(self) -> Snapshot:
-        """Return the part of the session that is known here. `whole` returns everything."""
+        """Return the part of the session that is known here. `full_snapshot` returns everything."""
         now = self._state.snapshot(self.id, self._epoch or "", self._seq or 0)
         return structs.replace(now, earlier=self._earlier)
 
-    async def whole(self) -> Snapshot:
+    async def full_snapshot(self) -> Snapshot:
         """Return the complete session. Cancelling it changes nothing."""
         now = self.snapshot()
         while now.earlier is not None:
@@ -210,8 +210,10 @@ class RemoteSession:
             if sent.unwanted and "entry" in fields:
                 self._unqueue(sent.entry)
             elif sent.unwanted:
-                self._tell("warning", "not_taken_back", "the prompt was not taken back: it runs")
-            self._settle()
+                self._add_notice(
+                    "warning", "not_taken_back", "the prompt was not taken back: it runs"
+                )
+            self._forget_confirmed()
             if self._prompt_answered is not None:
                 self._prompt_answered()
 
@@ -220,7 +222,7 @@ class RemoteSession:
             if sent in self._waiting:
                 self._waiting.remove(sent)
             sent.failure = error
-            self._tell("error", "prompt_refused", f"the prompt was not taken: {error}")
+            self._add_notice("error", "prompt_refused", f"the prompt was not taken: {error}")
 
         prompt = c.Prompt(id="", session=self.id, content=sent.content, when=when)
         self._line.send(prompt, done, fail)
@@ -233,13 +235,13 @@ class RemoteSession:
         sent.stopped = True
         if sent.id:
             cancel = c.Cancel(id="", session=self.id, turn=sent.id)
-            self._say(cancel, "it could not be stopped")
+            self._send_or_notice(cancel, "it could not be stopped")
         elif sent.seq is not None:
 
             def done(_: JsonObject) -> None:
                 if sent in self._waiting:
                     self._dropped(sent, "the prompt was taken back")
-                self._tell("info", "taken_back", "the prompt was taken back")
+                self._add_notice("info", "taken_back", "the prompt was taken back")
 
             remove = c.QueueRemove(id="", session=self.id, entry=sent.entry)
             self._line.send(remove, done, _nothing)  # refused if its turn has begun
@@ -253,11 +255,11 @@ class RemoteSession:
         if self.state.turn is None:
             raise LocalProtocolError("no turn runs that could be steered")
         prompt = c.Prompt(id="", session=self.id, content=blocks(content), when="steer")
-        self._say(prompt, "the turn was not steered")
+        self._send_or_notice(prompt, "the turn was not steered")
 
     def send_history(self) -> None:
         """Repeat the conversation to an agent that does not remember it."""
-        self._say(
+        self._send_or_notice(
             c.Retell(id="", session=self.id), "the conversation could not be repeated to the agent"
         )
 
@@ -266,14 +268,14 @@ class RemoteSession:
         the agent to end it.
         """
         turn = self.state.turn
-        self._say(
+        self._send_or_notice(
             c.Cancel(id="", session=self.id, turn=turn.id if turn is not None else None, now=now),
             "it could not be stopped",
         )
 
     def _resume_queue(self) -> None:
         """Resume a paused queue."""
-        self._say(c.QueueResume(id="", session=self.id), "the queue stays as it is")
+        self._send_or_notice(c.QueueResume(id="", session=self.id), "the queue stays as it is")
 
     def _unqueue(self, entry: str) -> None:
         """Take back a queued prompt, if it is still queued when the command reaches the server."""
@@ -285,7 +287,7 @@ class RemoteSession:
 
         def fail(error: AgentrtError) -> None:
             self._unqueued.discard(entry)
-            self._tell("warning", "not_taken_back", f"the prompt was not taken back: {error}")
+            self._add_notice("warning", "not_taken_back", f"the prompt was not taken back: {error}")
 
         self._line.send(c.QueueRemove(id="", session=self.id, entry=entry), _nothing, fail)
 
@@ -312,7 +314,7 @@ class RemoteSession:
     def _answer(self, command: c.Permission) -> None:
         if command.request not in self._state.permissions:
             raise LocalProtocolError("the question is not open any more")
-        self._say(command, "the answer does not count")
+        self._send_or_notice(command, "the answer does not count")
 
     async def set_mode(self, mode: str) -> None:
         """Change the agent's mode. Raises the error with which the server refuses it."""
@@ -326,9 +328,9 @@ class RemoteSession:
         """Stop a background task. Raises the error with which the server refuses it."""
         await self._line.ask(c.StopTask(id="", session=self.id, task=task))
 
-    def _say(self, command: c.Command, otherwise: str) -> None:
+    def _send_or_notice(self, command: c.Command, otherwise: str) -> None:
         def fail(error: AgentrtError) -> None:
-            self._tell("warning", "not_done", f"{otherwise}: {error}")
+            self._add_notice("warning", "not_done", f"{otherwise}: {error}")
 
         self._line.send(command, _nothing, fail)
 
@@ -391,15 +393,15 @@ class RemoteSession:
                 closed = structs.replace(self.state, phase="closed", turn=None)
                 for sent in [each for each in self._waiting if each.seq is not None]:
                     self._dropped(sent, "the server does not have this session any more")
-                self._give([*left_open(self._state), StateChanged(closed)])
-                self._tell(
+                self._add_events([*left_open(self._state), StateChanged(closed)])
+                self._add_notice(
                     "error", "session_gone", "the server does not have this session any more"
                 )
         else:
             self._gone = False
         if self._cut:
             self._cut = False
-            self._tell("info", "connected_again", "connected again")
+            self._add_notice("info", "connected_again", "connected again")
 
     def refused(self, error: AgentrtError) -> None:
         """Handle the server's refusal to show the session, as `FollowedSession.refused`."""
@@ -416,7 +418,7 @@ class RemoteSession:
         if self._cut:
             return
         self._cut = True
-        self._tell(
+        self._add_notice(
             "warning", "connection_cut", f"no connection to the server ({why}): trying again"
         )
 
@@ -430,14 +432,14 @@ class RemoteSession:
             return
         self._seq = seq
         if event is not None:
-            self._give([event])
-        self._settle()
+            self._add_events([event])
+        self._forget_confirmed()
 
     def take_snapshot(self, snapshot: Snapshot) -> None:
         """Take a snapshot; if events before it are missing, request its history first."""
         self._epoch, self._seq = snapshot.epoch, snapshot.seq
-        self._held.clear()
-        asked, self._behind = self._behind is not None, snapshot
+        self._pending_events.clear()
+        asked, self._pending_snapshot = self._pending_snapshot is not None, snapshot
         if _reaches(self._state, snapshot):
             self._catch_up(snapshot)
         elif not asked:
@@ -448,19 +450,19 @@ class RemoteSession:
         assert snapshot.earlier is not None
 
         def done(fields: JsonObject) -> None:
-            now = self._behind
+            now = self._pending_snapshot
             if now is None:
                 return
             if now is snapshot:
-                now = self._behind = with_earlier(now, earlier_of(fields))
+                now = self._pending_snapshot = with_earlier(now, earlier_of(fields))
             if _reaches(self._state, now):
                 self._catch_up(now)
             else:
                 self._look_back(now)
 
         def fail(_: AgentrtError) -> None:
-            if self._behind is not None:
-                self._catch_up(self._behind)
+            if self._pending_snapshot is not None:
+                self._catch_up(self._pending_snapshot)
 
         look = c.LookBack(id="", session=self.id, before=snapshot.earlier)
         self._line.send(look, done, fail)
@@ -468,22 +470,22 @@ class RemoteSession:
     def _catch_up(self, snapshot: Snapshot) -> None:
         if not self._begun.is_set():
             self._earlier = snapshot.earlier
-        held, self._behind, self._held = self._held, None, []
+        held, self._pending_snapshot, self._pending_events = self._pending_events, None, []
         missed = difference(self._state, snapshot)
         if self._begun.is_set():
-            self._give([*missed, *held], gap=True)
+            self._add_events([*missed, *held], gap=True)
         else:
             for event in [*missed, *held]:
                 self._state.apply(event)
             self._begun.set()
-        self._settle()
+        self._forget_confirmed()
 
-    def _give(self, events: Sequence[Event], *, gap: bool = False) -> None:
+    def _add_events(self, events: Sequence[Event], *, gap: bool = False) -> None:
         """Apply events and queue them for the reader. `gap`: they stand for events that were
         missed.
         """
-        if self._behind is not None:
-            self._held += events
+        if self._pending_snapshot is not None:
+            self._pending_events += events
             return
         seq = self._seq or 0
         for event in events:
@@ -522,15 +524,17 @@ class RemoteSession:
         self._waiting.remove(sent)
         sent.failure = AgentrtError(why)
 
-    def _settle(self) -> None:
+    def _forget_confirmed(self) -> None:
         """Forget sent prompts and removals that are now visible in the session."""
         seq = self._seq or 0
-        if self._behind is None:
+        if self._pending_snapshot is None:
             self._sent = [sent for sent in self._sent if sent.seq is None or sent.seq > seq]
             waiting = {entry.id for entry in self._state.queue}
             self._unqueued &= waiting | {sent.entry for sent in self._sent}
 
-    def _tell(self, level: Literal["info", "warning", "error"], code: str, words: str) -> None:
+    def _add_notice(
+        self, level: Literal["info", "warning", "error"], code: str, words: str
+    ) -> None:
         self._events.append((self._seq or 0, Notice(level, code, words)))
         self._news.set()
 

@@ -105,7 +105,7 @@ class _Attached(Struct, eq=False):
     """The client's unanswered prompts, by request id."""
     loads: list[rpc.Id]
     """The client's unanswered `session/load` requests."""
-    lends: bool
+    offers_editor: bool
     """True if the client provides its files and terminals to the agent, because it works in the
     session's folder.
     """
@@ -123,9 +123,9 @@ class AcpViewer(ForeignViewer):
         self._greeted = False
         self._sessions: dict[Feed, _Attached] = {}
         self._calls: OurCalls = rpc.OutstandingCalls()
-        self._talks = Sessions(hub, lambda: self._client, self)
+        self._sessions_by_id = Sessions(hub, lambda: self._client, self)
         self._questions = AcpQuestions(
-            self._talks, self._calls, lambda: answering(self._client.who, self.via)
+            self._sessions_by_id, self._calls, lambda: answering(self._client.who, self.via)
         )
         self._editor = Editor(self._calls, self.reply)
         self._has_editor = False
@@ -232,7 +232,7 @@ class AcpViewer(ForeignViewer):
 
         if about.session is not None:
             roots = params.additional_directories or None
-            self._know(id, about.session, params.mcp_servers, roots, opened)
+            self._load_history(id, about.session, params.mcp_servers, roots, opened)
             return
         command = c.NewSession(
             id=new_id(),
@@ -261,14 +261,14 @@ class AcpViewer(ForeignViewer):
         def load(feed: Feed) -> None:
             self._attach(feed, cwd=params.cwd).loads.append(id)
 
-        self._know_as(id, params, load)
+        self._load_history_for(id, params, load)
 
     def _resume(self, id: rpc.Id, params: ExistingSessionParams) -> None:
         def resume(feed: Feed) -> None:
             self._attach(feed, cwd=params.cwd, knows=True)
             self._answer(id, **self._settings(feed), _meta=_phase(feed))
 
-        self._know_as(id, params, resume)
+        self._load_history_for(id, params, resume)
 
     def _fork(self, id: rpc.Id, params: ForkParams) -> None:
         """Open a fork of a session. The history that its agent repeats follows as updates."""
@@ -293,14 +293,14 @@ class AcpViewer(ForeignViewer):
 
         self._find(id, params.session_id, fork)
 
-    def _know_as(
+    def _load_history_for(
         self, id: rpc.Id, params: ExistingSessionParams, then: Callable[[Feed], None]
     ) -> None:
-        """Call `_know` for a client that always sends the complete list of folders."""
+        """Call `_load_history` for a client that always sends the complete list of folders."""
         roots = params.additional_directories or []
-        self._know(id, params.session_id, params.mcp_servers, roots, then)
+        self._load_history(id, params.session_id, params.mcp_servers, roots, then)
 
-    def _know(
+    def _load_history(
         self,
         id: rpc.Id,
         session: str,
@@ -355,11 +355,11 @@ class AcpViewer(ForeignViewer):
             knows=knows,
             terminals=terminals,
         )
-        lends = self._has_editor and (
+        offers_editor = self._has_editor and (
             (cwd is not None and self._hub.is_in(feed.log.session, cwd))
-            or (known is not None and known.lends)
+            or (known is not None and known.offers_editor)
         )
-        attached = self._sessions[feed] = _Attached(feed, updates, prompts, loads, lends)
+        attached = self._sessions[feed] = _Attached(feed, updates, prompts, loads, offers_editor)
         self._sending.pop(feed, None)
         self.follow(feed)
         return attached
@@ -398,7 +398,7 @@ class AcpViewer(ForeignViewer):
             attached.prompts[id] = session.submit(params.prompt)
 
         fail = partial(self._fail, id)
-        opened = partial(self._talks.when_there, params.session_id, prompt, fail)
+        opened = partial(self._sessions_by_id.when_there, params.session_id, prompt, fail)
         self._find(id, params.session_id, opened)
 
     def _steer(self, id: rpc.Id, params: SteerParams) -> None:
@@ -415,7 +415,7 @@ class AcpViewer(ForeignViewer):
                 self._answer(id, outcome="promptRequired", reason="noRunningTurn")
 
         fail = partial(self._fail, id)
-        opened = partial(self._talks.when_there, params.session_id, steer, fail)
+        opened = partial(self._sessions_by_id.when_there, params.session_id, steer, fail)
         self._find(id, params.session_id, opened)
 
     def _attached(self, session: str) -> _Attached:
@@ -440,7 +440,7 @@ class AcpViewer(ForeignViewer):
             command = c.SetModel(id=new_id(), session=name, model=str(value))
         else:
             command = c.SetOption(id=new_id(), session=name, option=option, value=value)
-        self._change(id, command, lambda: self._options(self._talks.get(name).modes))
+        self._change(id, command, lambda: self._options(self._sessions_by_id.get(name).modes))
 
     def _close_session(self, id: rpc.Id, params: SessionParams) -> None:
         self._change(id, c.CloseSession(id=new_id(), session=params.session_id))
@@ -482,7 +482,7 @@ class AcpViewer(ForeignViewer):
 
     def _cancel(self, id: str) -> None:
         """Cancel the running turn and this client's queued prompts."""
-        self._talks.get(id).cancel()
+        self._sessions_by_id.get(id).cancel()
         attached = self._sessions.get(self._hub.feed(id))
         for turn in attached.prompts.values() if attached is not None else ():
             turn.cancel()
@@ -491,7 +491,7 @@ class AcpViewer(ForeignViewer):
         for attached in self._sessions.values():
             turn = attached.prompts.get(request)
             if turn is not None:
-                self._talks.get(attached.feed.log.session)  # raises if it is not reachable
+                self._sessions_by_id.get(attached.feed.log.session)  # raises if it is not reachable
                 turn.cancel()
 
     # --- the end of the client's input
@@ -534,14 +534,14 @@ class AcpViewer(ForeignViewer):
             given.pop(feed.log.session, None)
         attached = self._sessions.pop(feed, None)
         self._questions.forget(feed)
-        if attached is not None and attached.lends:
+        if attached is not None and attached.offers_editor:
             if (session := self._hub.open_session(feed)) is not None:
                 clients = host_of(session).clients
                 if self._editor in clients:
                     clients.remove(self._editor)
             self._editor.leave(feed.log.session)
 
-    def _lend(self, feed: Feed) -> None:
+    def _offer_editor(self, feed: Feed) -> None:
         """Offer this client's files and terminals to the session, if it is open here."""
         if (session := self._hub.open_session(feed)) is not None:
             clients = host_of(session).clients
@@ -550,8 +550,8 @@ class AcpViewer(ForeignViewer):
 
     def project(self, feed: Feed) -> Iterator[bytes]:
         attached = self._sessions[feed]
-        if attached.lends:
-            self._lend(feed)
+        if attached.offers_editor:
+            self._offer_editor(feed)
         for update in attached.updates.updates(lambda: bool(attached.loads)):
             yield _update(feed, update)
         yield from self._answers(attached)
@@ -562,7 +562,7 @@ class AcpViewer(ForeignViewer):
         out = [answered(id, **self._settings(feed), _meta=_phase(feed)) for id in attached.loads]
         attached.loads.clear()
         if self.role == "controller":
-            out += self._questions.look(feed, attached.updates)
+            out += self._questions.refresh(feed, attached.updates)
         for id, turn in list(attached.prompts.items()):
             answer = self._ended_prompt(feed, id, turn)
             if answer is not None:

@@ -45,7 +45,7 @@ class AcpQuestions:
         self._answering = answering
         self._open: dict[Feed, dict[str, int]] = {}  # open questions with the ids of their requests
 
-    def look(self, feed: Feed, updates: Updates) -> Iterable[bytes]:
+    def refresh(self, feed: Feed, updates: Updates) -> Iterable[bytes]:
         """Withdraw the questions that were closed, and ask new ones."""
         asked = self._open.setdefault(feed, {})
         open = feed.log.state.permissions

@@ -100,23 +100,23 @@ class TurnMessage:
             return
         if not self._begun:
             self._begin()
-            yield from self._said()
+            yield from self._take_chunks()
         for change in self._reading.pending():
             if not isinstance(change, Notice):
                 self._item(*change)
-                yield from self._said()
-        self._rest()
-        yield from self._said()
+                yield from self._take_chunks()
+        self._add_closing_chunks()
+        yield from self._take_chunks()
 
-    def _say(self, type: str, **fields: Any) -> None:
+    def _add_chunk(self, type: str, **fields: Any) -> None:
         self._out.append({"type": type, **fields})
 
-    def _said(self) -> list[Chunk]:
+    def _take_chunks(self) -> list[Chunk]:
         """Return the chunks made since the last call."""
         out, self._out = self._out, []
         return out
 
-    def _rest(self) -> None:
+    def _add_closing_chunks(self) -> None:
         """Add the chunks that follow when all items are sent."""
         state = self._state
         current = state.state.turn
@@ -133,7 +133,7 @@ class TurnMessage:
 
     def _begin(self) -> None:
         self._begun = True
-        self._say("start", messageId=self.turn, messageMetadata=self._names)
+        self._add_chunk("start", messageId=self.turn, messageMetadata=self._names)
         if self._results:
             self._begin_step()
         open = self._state.permissions
@@ -141,14 +141,16 @@ class TurnMessage:
             if id not in self._state.items and id not in open and not part.over:
                 part.over = True
                 if part.approved is False:
-                    self._say("tool-output-denied", toolCallId=id)
+                    self._add_chunk("tool-output-denied", toolCallId=id)
                 else:
                     self._answered(part, True)
-                    self._say("tool-output-available", toolCallId=id, output={"answered": True})
+                    self._add_chunk(
+                        "tool-output-available", toolCallId=id, output={"answered": True}
+                    )
 
     def _begin_step(self) -> None:
         self._step += 1
-        self._say("start-step")
+        self._add_chunk("start-step")
 
     # --- items
 
@@ -172,11 +174,11 @@ class TurnMessage:
         if len(text) > shown:
             if item.id not in self._open:
                 self._open[item.id] = kind
-                self._say(f"{kind}-start", id=item.id, providerMetadata=_about(item))
-            self._say(f"{kind}-delta", id=item.id, delta=text[shown:])
+                self._add_chunk(f"{kind}-start", id=item.id, providerMetadata=_about(item))
+            self._add_chunk(f"{kind}-delta", id=item.id, delta=text[shown:])
             self._texts[item.id] = len(text)
         if item.status in TERMINAL and self._open.pop(item.id, ""):
-            self._say(f"{kind}-end", id=item.id)
+            self._add_chunk(f"{kind}-end", id=item.id)
 
     # --- tools
 
@@ -204,7 +206,7 @@ class TurnMessage:
         """Show a tool with its input. `theirs`: the client neither runs it nor counts it as its
         own.
         """
-        self._say(
+        self._add_chunk(
             "tool-input-available",
             toolCallId=id,
             toolName=name,
@@ -221,14 +223,14 @@ class TurnMessage:
             self._approve(item.id, part)
             if part.approved is not False:
                 self._answered(part, False, item.status)
-            self._say("tool-output-denied", toolCallId=item.id)
+            self._add_chunk("tool-output-denied", toolCallId=item.id)
             return
         self._answered(part, True)
         text = self._state.text(item.id)
         if item.status == "completed":
             output = {"content": tool.content, "text": text, "output": tool.output}
             known = {key: value for key, value in output.items() if value}
-            self._say("tool-output-available", toolCallId=item.id, output=known)
+            self._add_chunk("tool-output-available", toolCallId=item.id, output=known)
         else:
             words = "".join(
                 plain_text([each.content]) for each in tool.content if isinstance(each, ToolText)
@@ -238,20 +240,24 @@ class TurnMessage:
             else:
                 words = item.status
             error = words or item.status
-            self._say("tool-output-error", toolCallId=item.id, errorText=error)
+            self._add_chunk("tool-output-error", toolCallId=item.id, errorText=error)
 
     def _approve(self, id: str, part: _ToolPart) -> None:
         """Show that no approval was needed, unless one was requested."""
         if part.asked is None:
             part.asked = approval = f"auto-{id}"
-            self._say("tool-approval-request", approvalId=approval, toolCallId=id, isAutomatic=True)
+            self._add_chunk(
+                "tool-approval-request", approvalId=approval, toolCallId=id, isAutomatic=True
+            )
 
     def _answered(self, part: _ToolPart, approved: bool, reason: str | None = None) -> None:
         """Show the answer to a question, if there was one and the answer was not sent yet."""
         if part.asked is not None and part.approved is not approved:
             part.approved = approved
             why = {} if reason is None else {"reason": reason}
-            self._say("tool-approval-response", approvalId=part.asked, approved=approved, **why)
+            self._add_chunk(
+                "tool-approval-response", approvalId=part.asked, approved=approved, **why
+            )
 
     # --- questions and the end
 
@@ -274,7 +280,7 @@ class TurnMessage:
                     self._answered(part, True)
         self.done = self.asks = True
         # With metadata, because otherwise the SDK would not show that a step has begun.
-        self._say("finish", finishReason="tool-calls", messageMetadata=self._names)
+        self._add_chunk("finish", finishReason="tool-calls", messageMetadata=self._names)
 
     def _question(self, ask: PermissionOpened) -> _ToolPart:
         """Show a question at its tool, or at a part that stands in for one."""
@@ -289,7 +295,7 @@ class TurnMessage:
         part.asked, part.approved = ask.request, None
         about: JsonObject = {"title": ask.title, "options": ask.options}
         about |= {"form": ask.form, "url": ask.url}
-        self._say(
+        self._add_chunk(
             "tool-approval-request",
             approvalId=ask.request,
             toolCallId=id,
@@ -312,7 +318,7 @@ class TurnMessage:
 
     def _end_texts(self) -> None:
         for id, kind in self._open.items():
-            self._say(f"{kind}-end", id=id)
+            self._add_chunk(f"{kind}-end", id=id)
         self._open.clear()
 
     def _finish(self, record: TurnRecord | None) -> None:
@@ -324,12 +330,12 @@ class TurnMessage:
         if record is not None:
             about |= {"stopReason": record.stop_reason, "usage": record.usage}
         if reason == "interrupted":
-            self._say("abort", reason="cancelled")
+            self._add_chunk("abort", reason="cancelled")
         elif reason == "error":
             error = record.error if record is not None else None
-            self._say("error", errorText=error.message if error else outcome)
+            self._add_chunk("error", errorText=error.message if error else outcome)
         known = {key: value for key, value in about.items() if value is not None}
-        self._say("finish", finishReason=reason, messageMetadata=known)
+        self._add_chunk("finish", finishReason=reason, messageMetadata=known)
 
     # --- the client's existing view
 

@@ -160,7 +160,7 @@ class AiViewer(ForeignViewer):
         # Turns whose messages the client may show without their end, as in `_TurnStream.turns`.
         self._unended: WeakKeyDictionary[Feed, dict[str, list[JsonObject]]] = WeakKeyDictionary()
         self._known = False
-        self._talks = Sessions(hub, lambda: self._client, self)
+        self._sessions_by_id = Sessions(hub, lambda: self._client, self)
 
     def _receive(self, text: str) -> None:
         try:
@@ -253,11 +253,11 @@ class AiViewer(ForeignViewer):
         def send(session: AnySession) -> None:
             feed = self._hub.feed(session.id)
             if content is None:
-                self._go_on(request, feed, last)
+                self._continue_message(request, feed, last)
             else:
                 self._prompt(request, feed, content)
 
-        self._talks.when_there(session, send, partial(self._fail, request.request_id))
+        self._sessions_by_id.when_there(session, send, partial(self._fail, request.request_id))
 
     def _open(self, request: Send, body: Body, content: list[Block]) -> None:
         """Open a session for the chat's first message, then send the prompt."""
@@ -312,7 +312,7 @@ class AiViewer(ForeignViewer):
         )
 
     def _prompt(self, request: Send, feed: Feed, content: list[Block]) -> None:
-        session = self._talks.get(feed.log.session)
+        session = self._sessions_by_id.get(feed.log.session)
         unended = self._compare(request, feed)
         for message in request.messages:
             if message.id in unended:  # answers in its other messages must not be lost
@@ -338,7 +338,7 @@ class AiViewer(ForeignViewer):
 
     def _is_asked(self, session: AnySession) -> bool:
         """True if, from the client's view, the turn waits for it: by a question or a tool."""
-        return bool(session.pending_permissions) or self._talks.waits(session.id)
+        return bool(session.pending_permissions) or self._sessions_by_id.waits(session.id)
 
     def _compare(self, request: Send, feed: Feed) -> dict[str, list[JsonObject]]:
         """Return the turns that the client shows without their end.
@@ -359,11 +359,11 @@ class AiViewer(ForeignViewer):
                 unended[message.id] = [p for p in message.parts if _is_data(p)]
         return unended
 
-    def _go_on(self, request: Send, feed: Feed, message: UIMessage) -> None:
+    def _continue_message(self, request: Send, feed: Feed, message: UIMessage) -> None:
         """Continue a message, after the client has answered the last step's questions in it."""
         if message.id not in feed.log.state.turns:
             raise Refused("unknown_turn", f"no turn {message.id!r} in this session")
-        self._resolve(self._talks.get(feed.log.session), message, request.body.answers)
+        self._resolve(self._sessions_by_id.get(feed.log.session), message, request.body.answers)
         self._stream(request, feed, message.id, message.parts)
 
     def _resolve(
@@ -381,7 +381,7 @@ class AiViewer(ForeignViewer):
                 failed = state == "output-error"
                 output = part.get("errorText") if failed else part.get("output")
                 text = output if isinstance(output, str) else _json(output)
-                self._talks.finish(session.id, call, [Text(text)], error=failed)
+                self._sessions_by_id.finish(session.id, call, [Text(text)], error=failed)
 
     def _resume(self, request: Resume) -> None:
         """Resume the running turn, or the last one, because the client may not know how it
@@ -408,7 +408,7 @@ class AiViewer(ForeignViewer):
             runtime = self._hub.runtime
             is_open = runtime.is_shared or runtime.stored(feed.log.session) is None
             if is_open and (not left or turn in left):  # else it began after that turn
-                self._talks.get(feed.log.session).cancel()
+                self._sessions_by_id.get(feed.log.session).cancel()
         self._stream(request, feed, turn)
 
     def _abort(self, request: str) -> None:
@@ -419,7 +419,7 @@ class AiViewer(ForeignViewer):
         self._unended.setdefault(stream.feed, {}).update(stream.turns)
         if stream.stops and self.role == "controller":
             try:
-                session = self._talks.get(stream.feed.log.session)
+                session = self._sessions_by_id.get(stream.feed.log.session)
             except Refused:
                 return
             stop(session, stream.turn)
@@ -450,7 +450,7 @@ class AiViewer(ForeignViewer):
         return TurnMessage(
             stream.feed.transcript,
             stream.turn_id,
-            lambda item: self._talks.waits(session, item),
+            lambda item: self._sessions_by_id.waits(session, item),
             parts,
         )
 

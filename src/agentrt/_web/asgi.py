@@ -142,7 +142,7 @@ class AsgiConnection(ViewerConnection):
             raise ConnectionRefusal(CloseCode.TOO_MANY, "too many frames in too little time")
         return text
 
-    async def _look_after(self, viewer: Viewer) -> None:
+    async def _check_alive(self, viewer: Viewer) -> None:
         """The server checks that the client is alive; `Outbox.pump` checks that it reads."""
         await trio.sleep_forever()
 
@@ -150,7 +150,7 @@ class AsgiConnection(ViewerConnection):
     def _open(self) -> bool:
         return not self._gone
 
-    async def _say_goodbye(self, refusal: ConnectionRefusal) -> None:
+    async def _send_close(self, refusal: ConnectionRefusal) -> None:
         await trio.lowlevel.checkpoint()
         if not self._gone:
             self._outbox.put_message(

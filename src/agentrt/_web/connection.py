@@ -75,7 +75,7 @@ class ViewerConnection(ABC):
         """
 
     @abstractmethod
-    async def _look_after(self, viewer: Viewer) -> None:
+    async def _check_alive(self, viewer: Viewer) -> None:
         """Check repeatedly that the client is alive. Raises `Gone` or `trio.TooSlowError`."""
 
     @property
@@ -84,7 +84,7 @@ class ViewerConnection(ABC):
         """True if the client is still connected."""
 
     @abstractmethod
-    async def _say_goodbye(self, refusal: ConnectionRefusal) -> None:
+    async def _send_close(self, refusal: ConnectionRefusal) -> None:
         """Send the close frame."""
 
     def refuse(self, refusal: ConnectionRefusal) -> None:
@@ -126,7 +126,7 @@ class ViewerConnection(ABC):
         viewer.connect(self._out)
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
-                for job in (self._read, self._write, self._look_after):
+                for job in (self._read, self._write, self._check_alive):
                     nursery.start_soon(self._guarded, job, viewer)
                 await self._closing.wait()
                 nursery.cancel_scope.cancel()
@@ -178,6 +178,6 @@ class ViewerConnection(ABC):
             if self._dialect.says_closing and self._open:
                 self._out.put(json.encode({"type": "closing", "reason": self.refusal.reason}))
             with trio.move_on_after(self._limits.ws_close):
-                await self._say_goodbye(self.refusal)
+                await self._send_close(self.refusal)
         with trio.fail_after(self._limits.ws_close):  # otherwise data in the kernel is dropped, too
             await self._out.drained()

@@ -105,7 +105,7 @@ class Feed:
         """The session's items, for viewers of other protocols."""
         return ItemIndex(self.log)
 
-    def go_on(self, log: Log) -> None:
+    def switch_log(self, log: Log) -> None:
         """Switch to another log object of the session: it was only stored and is open now, or the
         reverse. The new log begins where the old one ended, or earlier.
         """
@@ -157,7 +157,7 @@ class Feed:
             if self.log.seq - self._weight[0] > STALE_EVENTS:
                 self.snapshot(None, now)
             self._overtaken_at = now
-            self._schedule(self._look_for_pause, now + self._pause())
+            self._schedule(self._check_for_pause, now + self._pause())
         self.overtaken.add(viewer)
 
     def drop(self, viewer: FeedFollower, now: float) -> None:
@@ -166,14 +166,14 @@ class Feed:
         for each in (self.viewers, self.waiting, self.overtaken):
             each.discard(viewer)
 
-    def _look_for_pause(self, now: float) -> None:
+    def _check_for_pause(self, now: float) -> None:
         waited = now - self._overtaken_at
         if now - self.changed_at >= self._pause() or waited >= self._hold():
             overtaken, self.overtaken = self.overtaken, set()
             for viewer in overtaken:
                 viewer.changed(self, overtaken=True)
         elif self.overtaken:  # look less often if the agent has been active for long
-            self._schedule(self._look_for_pause, now + max(2 * self._pause(), waited))
+            self._schedule(self._check_for_pause, now + max(2 * self._pause(), waited))
 
     def _hold(self) -> float:
         """Seconds to wait rather than send a snapshot to every viewer. (One viewer needs as long to
@@ -192,7 +192,7 @@ class Feed:
         if epoch != self.log.epoch or seq is None or seq > self.log.seq:
             return False
         self._catch_up()
-        return seq >= self._first - 1 or self._go_back(seq)
+        return seq >= self._first - 1 or self._restore_frames(seq)
 
     @property
     def weight(self) -> int:
@@ -289,7 +289,7 @@ class Feed:
         del self._frames[:drop]
         self._first += drop
 
-    def _go_back(self, seq: int) -> bool:
+    def _restore_frames(self, seq: int) -> bool:
         """Keep older frames again, if the log has their events and they are not too large."""
         try:
             events = self.log.since(seq)

@@ -48,7 +48,7 @@ class ForeignViewer(Viewer):
         if self._replies:
             return self.next_reply()
         while (message := self._next()) is None and self._changed:
-            self._look()
+            self._start_changed()
         return message
 
     def _next(self) -> bytes | None:
@@ -63,7 +63,7 @@ class ForeignViewer(Viewer):
                 return message
         return None
 
-    def _look(self) -> None:
+    def _start_changed(self) -> None:
         changed, self._changed = self._changed, {}
         for feed in changed:
             seq = self._places[feed]

@@ -447,7 +447,7 @@ class Hub:
             self._resting.pop(id)()
             self._listening.pop(id)()
             log = self.runtime.get(id).log
-            self.feeds[id].go_on(log)
+            self.feeds[id].switch_log(log)
             self._listen(self.feeds[id])
         for chat, known in list(self.chats.items()):
             if isinstance(known, str) and known not in now and not self.runtime.stored(known):
@@ -483,7 +483,7 @@ class Hub:
             self._drop(id)
         else:
             self._resting[id] = stop
-            feed.go_on(log)
+            feed.switch_log(log)
             self._listen(feed)
 
     def _store_changed(self) -> None:

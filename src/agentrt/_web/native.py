@@ -146,7 +146,7 @@ class NativeViewer(Viewer):
             limits={"frame": largest(self._limits, self.role)},
         )
 
-    def _look(self, client: Client, command: c.Command) -> bool:
+    def _answer_here(self, client: Client, command: c.Command) -> bool:
         """Carry out a command that concerns only this connection and is repeated on another one.
         Returns False for any other command. Raises `Refused`.
         """
@@ -179,7 +179,7 @@ class NativeViewer(Viewer):
                 else:
                     self.reply(ack(id, self._hub.page(before, limit)))
             case c.ShowWire(session=session):
-                self.reply(ack(id, self._hub.wires.look(self._hub.session(session))))
+                self.reply(ack(id, self._hub.wires.latest_rows(self._hub.session(session))))
             case _:
                 return False
         return True
@@ -190,11 +190,11 @@ class NativeViewer(Viewer):
         if client is None:
             raise Malformed(id, "bad_request", "the first frame is `hello`")
         try:
-            looked = self._look(client, command)
+            answered = self._answer_here(client, command)
         except Refused as error:
             self.reply(refusal(id, error))
             return
-        if not looked and not client.seen(command, self.reply):
+        if not answered and not client.seen(command, self.reply):
             carry_out(
                 self._hub,
                 client,

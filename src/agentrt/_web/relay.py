@@ -38,7 +38,7 @@ class AcpRelay(StdioPeer):
         """The client's unanswered requests."""
         self._ours: deque[bytes] = deque()
         """Messages to the client that do not come from the server."""
-        self._said = trio.Event()
+        self._has_message = trio.Event()
         self._leaving = False
 
     async def take(self, text: str) -> None:
@@ -81,19 +81,19 @@ class AcpRelay(StdioPeer):
             return rpc.error_line(said.id, error)[:-1].decode()
         id = said.id if isinstance(said, rpc.JsonRpcRequest) else None
         self._open.pop(id, None)
-        self._say(failed(id, rpc.INVALID_REQUEST, why))
+        self._send_to_client(failed(id, rpc.INVALID_REQUEST, why))
         return ""
 
     def lost(self, why: str) -> None:
-        self._say(failed(None, rpc.PARSE_ERROR, why))
+        self._send_to_client(failed(None, rpc.PARSE_ERROR, why))
 
-    def _say(self, message: bytes) -> None:
+    def _send_to_client(self, message: bytes) -> None:
         self._ours.append(message)
-        self._said.set()
+        self._has_message.set()
 
     async def next_message(self) -> bytes:
         while not self._ours:
-            self._said = trio.Event()
+            self._has_message = trio.Event()
             message = await self._received()
             if message is not None:
                 said = _parsed(message)
@@ -117,7 +117,7 @@ class AcpRelay(StdioPeer):
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(receive)
-            await self._said.wait()
+            await self._has_message.wait()
             nursery.cancel_scope.cancel()
         if lost:
             self._end()
@@ -132,7 +132,7 @@ class AcpRelay(StdioPeer):
         if not self._open:
             raise PeerClosed(reason)
         for id in self._open:
-            self._say(failed(id, rpc.INTERNAL_ERROR, reason))
+            self._send_to_client(failed(id, rpc.INTERNAL_ERROR, reason))
         self._open.clear()
 
     async def end_of_input(self) -> None:

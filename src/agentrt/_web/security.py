@@ -148,20 +148,8 @@ class Security:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         tenants, watching = tenants or {}, tenant_viewers or {}
-        given = [each for each in (token, viewer_token, metrics_token) if each is not None]
-        given += [*tenants, *watching]
-        if any(len(each) < MIN_TOKEN_CHARS for each in given):
-            raise ValueError(f"a token must have at least {MIN_TOKEN_CHARS} characters")
-        if token is not None and token == viewer_token:
-            raise ValueError("viewer_token and token must differ")
-        if metrics_token is not None and metrics_token in (token, viewer_token):
-            raise ValueError("metrics_token must differ from the tokens for the page")
-        if len({*given}) < len(given):
-            raise ValueError("a tenant's token must differ from all other tokens")
-        known: dict[str, Tenant] = {}
-        for tenant in (*tenants.values(), *watching.values()):
-            if known.setdefault(tenant.name, tenant) != tenant:
-                raise ValueError(f"the tenant {tenant.name!r} has different limits by its tokens")
+        _check_tokens(token, viewer_token, metrics_token, [*tenants, *watching])
+        _check_tenants([*tenants.values(), *watching.values()])
         self.chosen = token is not None
         self.token = token if token is not None else secrets.token_urlsafe(32)
         self.url = None if url is None else _origin(url.removesuffix("/"), "URL")
@@ -300,6 +288,33 @@ class Security:
         elif ":" in host:
             host = f"[{host}]"
         return host if _has_port(host) else f"{host}:{port}"
+
+
+def _check_tokens(
+    token: str | None,
+    viewer_token: str | None,
+    metrics_token: str | None,
+    tenant_tokens: list[str],
+) -> None:
+    """Raise `ValueError` for tokens that are too short, or that are used for two purposes."""
+    given = [each for each in (token, viewer_token, metrics_token) if each is not None]
+    given += tenant_tokens
+    if any(len(each) < MIN_TOKEN_CHARS for each in given):
+        raise ValueError(f"a token must have at least {MIN_TOKEN_CHARS} characters")
+    if token is not None and token == viewer_token:
+        raise ValueError("viewer_token and token must differ")
+    if metrics_token is not None and metrics_token in (token, viewer_token):
+        raise ValueError("metrics_token must differ from the tokens for the page")
+    if len({*given}) < len(given):
+        raise ValueError("a tenant's token must differ from all other tokens")
+
+
+def _check_tenants(tenants: list[Tenant]) -> None:
+    """Raise `ValueError` if a tenant has different limits by different tokens."""
+    known: dict[str, Tenant] = {}
+    for tenant in tenants:
+        if known.setdefault(tenant.name, tenant) != tenant:
+            raise ValueError(f"the tenant {tenant.name!r} has different limits by its tokens")
 
 
 class AcceptedNames(Struct, frozen=True):

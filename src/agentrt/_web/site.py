@@ -168,7 +168,7 @@ class Site:
     def page(self, request: HttpRequest) -> HttpResponse:
         """Answer a plain request. Raises `BadRequest`, with 401 for a wrong token."""
         head_only = request.method == "HEAD"
-        if request.method in ("GET", "HEAD") and (found := self._condition(request, head_only)):
+        if request.method in ("GET", "HEAD") and (found := self._server_state(request, head_only)):
             return found
         if not self._names.answers_to(request.host):
             self._statistics.refused += 1
@@ -180,7 +180,7 @@ class Site:
         if request.method not in ("GET", "HEAD"):
             return response(405, headers=(("Allow", "GET, HEAD"),))
         if request.method == "GET" and request.path == "/" and (tickets := request.query.get("t")):
-            return self._let_in(tickets, request)
+            return self._redeem_ticket(tickets, request)
         unknown = not self.is_signed_in(request)
         if unknown or request.path == "/login":
             self._statistics.refused += unknown
@@ -195,7 +195,7 @@ class Site:
         """True if the request comes from a browser that has signed in."""
         return self._security.by_cookies(request.cookies(self._cookie)) is not None
 
-    def _condition(self, request: HttpRequest, head_only: bool) -> HttpResponse | None:
+    def _server_state(self, request: HttpRequest, head_only: bool) -> HttpResponse | None:
         """Answer a balancer, a supervisor or Prometheus; return None if the request is for the
         page.
 
@@ -231,9 +231,9 @@ class Site:
         grant = self._security.by_token(token)
         if grant is None:
             raise BadRequest(401, "no valid token")
-        return self._entrance(grant.new_pass(), request)
+        return self._redirect_signed_in(grant.new_pass(), request)
 
-    def _let_in(self, tickets: list[str], request: HttpRequest) -> HttpResponse:
+    def _redeem_ticket(self, tickets: list[str], request: HttpRequest) -> HttpResponse:
         """Exchange the ticket for a cookie and a key; the page removes the key from the address bar
         and stores it. A used ticket also redirects to the page, which opens if the browser is
         known.
@@ -243,9 +243,9 @@ class Site:
             return response(303, headers=(("Location", self._root),))
         self._used.set()
         self._used = trio.Event()
-        return self._entrance(found, request)
+        return self._redirect_signed_in(found, request)
 
-    def _entrance(self, found: Pass, request: HttpRequest) -> HttpResponse:
+    def _redirect_signed_in(self, found: Pass, request: HttpRequest) -> HttpResponse:
         """Redirect the browser to the page, with its cookie and its key."""
         secure = "; Secure" if self._is_secure(request) else ""
         where = f"Path={self._root}; HttpOnly; SameSite=Strict{secure}"

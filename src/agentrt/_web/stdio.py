@@ -92,7 +92,7 @@ class OwnSessions(StdioPeer):
         self._viewer.end(CloseCode.SHUTDOWN, "the client has closed its output")
 
 
-async def talk(
+async def serve_streams(
     peer: StdioPeer,
     source: trio.abc.ReceiveStream,
     sink: trio.abc.SendStream,

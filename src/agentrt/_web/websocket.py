@@ -86,7 +86,7 @@ class WebSocket(ViewerConnection):
         except ConnectionClosed as error:
             raise Gone from error
 
-    async def _look_after(self, viewer: Viewer) -> None:
+    async def _check_alive(self, viewer: Viewer) -> None:
         while True:
             await trio.sleep(self._limits.ping)
             with trio.fail_after(self._limits.ping):
@@ -99,5 +99,5 @@ class WebSocket(ViewerConnection):
     def _open(self) -> bool:
         return self._socket.closed is None
 
-    async def _say_goodbye(self, refusal: ConnectionRefusal) -> None:
+    async def _send_close(self, refusal: ConnectionRefusal) -> None:
         await self._socket.aclose(refusal.code, refusal.reason)

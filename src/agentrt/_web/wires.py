@@ -30,7 +30,7 @@ class LiveTraces:
         self._runtime = runtime
         self._listening: dict[str, tuple[RecentWire, trio.CancelScope]] = {}
 
-    def look(self, session: Session) -> Fields:
+    def latest_rows(self, session: Session) -> Fields:
         """Return the last rows of a session's trace."""
         known = self._listening.get(session.id)
         if known is None:

@@ -23,7 +23,7 @@ from ..._web.answers import Fields
 from ..._web.dial import Unreachable, dial
 from ..._web.hub import Hub
 from ..._web.relay import AcpRelay
-from ..._web.stdio import OwnSessions, StdioPeer, talk
+from ..._web.stdio import OwnSessions, StdioPeer, serve_streams
 from ..kept import Kept
 from ..own import OwnStore, open_own
 from ..server_sessions import find_session
@@ -111,7 +111,7 @@ async def _talk(
     peer: StdioPeer, source: trio.abc.ReceiveStream, sink: trio.abc.SendStream, limits: Limits
 ) -> int:
     try:
-        why = await talk(peer, source, sink, limits=limits)
+        why = await serve_streams(peer, source, sink, limits=limits)
     except trio.BrokenResourceError:
         return BROKEN_PIPE
     return failed(AgentrtError(why)) if why else 0

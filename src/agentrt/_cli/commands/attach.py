@@ -229,7 +229,11 @@ class ServerPlace(Place):
         return structs.replace(setup, resume=str(answer.get("session")))
 
     async def whole(self, session: HeldSession) -> Snapshot:
-        return await session.whole() if isinstance(session, RemoteSession) else session.snapshot()
+        return (
+            await session.full_snapshot()
+            if isinstance(session, RemoteSession)
+            else session.snapshot()
+        )
 
     # --- commands
 
