@@ -122,7 +122,7 @@ def test_a_public_url_gives_a_name_and_an_origin(url: str, hosts: set[str], port
     ["agents.example", "https://", "https://x/agents", "ws://x", "https://x?y", "https://a b"],
 )
 def test_what_is_no_public_url_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="is not a valid URL|is not NAME"):
+    with pytest.raises(ValueError, match=r"is not a valid URL|is not NAME"):
         Security(token=TOKEN, url=url)
 
 
@@ -248,7 +248,7 @@ def test_what_is_no_name_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "null", "*", "x", "ftp://x", "https://x/", "https://X"])
 def test_what_is_no_origin_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is not a valid origin|is not NAME"):
+    with pytest.raises(ValueError, match=r"is not a valid origin|is not NAME"):
         Security(allow_origins=[name])
 
 
