@@ -31,21 +31,21 @@ from . import commands as c
 from .acpeditor import Editor
 from .acpmessages import (
     ACP_VERSION,
-    AuthenticateParams,
-    CancelRequestParams,
-    ClientInitializeParams,
-    ExistingSessionParams,
-    ForkParams,
-    ListParams,
+    AcpAuthenticateParams,
+    AcpCancelRequestParams,
+    AcpExistingSessionParams,
+    AcpForkParams,
+    AcpInitializeParams,
+    AcpListParams,
+    AcpNewSessionParams,
+    AcpPromptParams,
+    AcpSessionParams,
+    AcpSetModelParams,
+    AcpSetModeParams,
+    AcpSetOptionParams,
+    AcpSteerParams,
     Meta,
-    NewSessionParams,
     OurCalls,
-    PromptParams,
-    SessionParams,
-    SetModelParams,
-    SetModeParams,
-    SetOptionParams,
-    SteerParams,
     answered,
     call,
     check_folders,
@@ -173,16 +173,14 @@ class AcpViewer(ForeignViewer):
                 given = lenient(params, wanted, left_out)
             except msgspec.ValidationError as error:
                 raise Refused("bad_request", f"{request.method}: wrong: {error}") from error
-            if (
-                left_out and wanted is not ClientInitializeParams
-            ):  # half of it may mean something else
+            if left_out and wanted is not AcpInitializeParams:  # half of it may mean something else
                 raise Refused("bad_request", f"{request.method}: wrong: {', '.join(left_out)}")
             check_folders(request.method, given)
             act(self, id, given)
         except Exception as error:
             self._fail(id, as_refusal(error))
 
-    def _initialize(self, id: rpc.Id, params: ClientInitializeParams) -> None:
+    def _initialize(self, id: rpc.Id, params: AcpInitializeParams) -> None:
         if self._greeted:
             raise Refused("bad_request", "`initialize` was sent already")
         self._greeted = True
@@ -213,14 +211,14 @@ class AcpViewer(ForeignViewer):
             _meta={"steering": {"supported": True}, "agentrt": {"forkAt": True}},
         )
 
-    def _authenticate(self, id: rpc.Id, params: AuthenticateParams) -> None:
+    def _authenticate(self, id: rpc.Id, params: AcpAuthenticateParams) -> None:
         """Accept the agent's own login. It is checked only when an agent starts."""
         if params.method_id != LOGIN["id"]:
             raise Refused("bad_request", f"no way to log in is called {params.method_id!r}")
         self._hub.default_agent()  # raises if there is none
         self._answer(id)
 
-    def _new(self, id: rpc.Id, params: NewSessionParams) -> None:
+    def _new(self, id: rpc.Id, params: AcpNewSessionParams) -> None:
         about = params.meta.agentrt if params.meta is not None else Meta()
         if about.agent in (None, self.defaults.agent):
             said = {name: value for name, value in asdict(about).items() if value is not None}
@@ -255,7 +253,7 @@ class AcpViewer(ForeignViewer):
             job = new_session(self._hub, self._client, command, params.mcp_servers)
             self._client.start(job, done, partial(self._fail, id))
 
-    def _load(self, id: rpc.Id, params: ExistingSessionParams) -> None:
+    def _load(self, id: rpc.Id, params: AcpExistingSessionParams) -> None:
         """Send the complete history, then the answer; later events follow as updates."""
 
         def load(feed: Feed) -> None:
@@ -263,14 +261,14 @@ class AcpViewer(ForeignViewer):
 
         self._load_history_for(id, params, load)
 
-    def _resume(self, id: rpc.Id, params: ExistingSessionParams) -> None:
+    def _resume(self, id: rpc.Id, params: AcpExistingSessionParams) -> None:
         def resume(feed: Feed) -> None:
             self._attach(feed, cwd=params.cwd, knows=True)
             self._answer(id, **self._settings(feed), _meta=_phase(feed))
 
         self._load_history_for(id, params, resume)
 
-    def _fork(self, id: rpc.Id, params: ForkParams) -> None:
+    def _fork(self, id: rpc.Id, params: AcpForkParams) -> None:
         """Open a fork of a session. The history that its agent repeats follows as updates."""
 
         def opened(fields: Fields) -> None:
@@ -294,7 +292,7 @@ class AcpViewer(ForeignViewer):
         self._find(id, params.session_id, fork)
 
     def _load_history_for(
-        self, id: rpc.Id, params: ExistingSessionParams, then: Callable[[Feed], None]
+        self, id: rpc.Id, params: AcpExistingSessionParams, then: Callable[[Feed], None]
     ) -> None:
         """Call `_load_history` for a client that always sends the complete list of folders."""
         roots = params.additional_directories or []
@@ -364,7 +362,7 @@ class AcpViewer(ForeignViewer):
         self.follow(feed)
         return attached
 
-    def _list(self, id: rpc.Id, params: ListParams) -> None:
+    def _list(self, id: rpc.Id, params: AcpListParams) -> None:
         def answer(others: Iterable[SessionInfo]) -> None:
             here = {info.session: info for info in self._hub.runtime.list()}
             known = [info for info in others if info.session not in here] + [*here.values()]
@@ -388,7 +386,7 @@ class AcpViewer(ForeignViewer):
             fail = partial(self._fail, id)
             self._client.start(look, lambda fields: answer(fields["sessions"]), fail)
 
-    def _prompt(self, id: rpc.Id, params: PromptParams) -> None:
+    def _prompt(self, id: rpc.Id, params: AcpPromptParams) -> None:
         def prompt(session: AnySession) -> None:
             if not params.prompt:
                 raise Refused("bad_request", "the prompt is empty")
@@ -401,7 +399,7 @@ class AcpViewer(ForeignViewer):
         opened = partial(self._sessions_by_id.when_there, params.session_id, prompt, fail)
         self._find(id, params.session_id, opened)
 
-    def _steer(self, id: rpc.Id, params: SteerParams) -> None:
+    def _steer(self, id: rpc.Id, params: AcpSteerParams) -> None:
         def steer(session: AnySession) -> None:
             if session.state.turn is not None and session.state.phase != "cancelling":
                 command = c.Prompt(
@@ -423,13 +421,13 @@ class AcpViewer(ForeignViewer):
         feed = self._hub.feed(session)
         return self._sessions.get(feed) or self._attach(feed, knows=True)
 
-    def _set_mode(self, id: rpc.Id, params: SetModeParams) -> None:
+    def _set_mode(self, id: rpc.Id, params: AcpSetModeParams) -> None:
         self._change(id, c.SetMode(id=new_id(), session=params.session_id, mode=params.mode_id))
 
-    def _set_model(self, id: rpc.Id, params: SetModelParams) -> None:
+    def _set_model(self, id: rpc.Id, params: AcpSetModelParams) -> None:
         self._change(id, c.SetModel(id=new_id(), session=params.session_id, model=params.model_id))
 
-    def _set_option(self, id: rpc.Id, params: SetOptionParams) -> None:
+    def _set_option(self, id: rpc.Id, params: AcpSetOptionParams) -> None:
         name, option, value = params.session_id, params.config_id, params.value
         modes = self._hub.feed(name).log.state.modes
         ours = modes is None or all(each.id != option for each in modes.options)
@@ -442,10 +440,10 @@ class AcpViewer(ForeignViewer):
             command = c.SetOption(id=new_id(), session=name, option=option, value=value)
         self._change(id, command, lambda: self._options(self._sessions_by_id.get(name).modes))
 
-    def _close_session(self, id: rpc.Id, params: SessionParams) -> None:
+    def _close_session(self, id: rpc.Id, params: AcpSessionParams) -> None:
         self._change(id, c.CloseSession(id=new_id(), session=params.session_id))
 
-    def _delete(self, id: rpc.Id, params: SessionParams) -> None:
+    def _delete(self, id: rpc.Id, params: AcpSessionParams) -> None:
         """Delete a session. A session that does not exist counts as deleted."""
 
         def failed(error: Refused) -> None:
@@ -474,9 +472,11 @@ class AcpViewer(ForeignViewer):
             return
         try:
             if said.method == "session/cancel":
-                self._cancel(msgspec.convert(said.params, SessionParams).session_id)
+                self._cancel(msgspec.convert(said.params, AcpSessionParams).session_id)
             elif said.method == "$/cancel_request":
-                self._cancel_request(msgspec.convert(said.params, CancelRequestParams).request_id)
+                self._cancel_request(
+                    msgspec.convert(said.params, AcpCancelRequestParams).request_id
+                )
         except (msgspec.ValidationError, Refused):
             pass
 
@@ -619,20 +619,20 @@ class AcpViewer(ForeignViewer):
 _Act = Callable[[AcpViewer, rpc.Id, Any], None]
 
 _METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
-    "initialize": (ClientInitializeParams, True, AcpViewer._initialize),
-    "authenticate": (AuthenticateParams, True, AcpViewer._authenticate),
-    "session/new": (NewSessionParams, False, AcpViewer._new),
-    "session/load": (ExistingSessionParams, True, AcpViewer._load),
-    "session/resume": (ExistingSessionParams, True, AcpViewer._resume),
-    "session/fork": (ForkParams, False, AcpViewer._fork),
-    "session/list": (ListParams, True, AcpViewer._list),
-    "session/prompt": (PromptParams, False, AcpViewer._prompt),
-    "_session/steering": (SteerParams, False, AcpViewer._steer),
-    "session/set_mode": (SetModeParams, False, AcpViewer._set_mode),
-    "session/set_model": (SetModelParams, False, AcpViewer._set_model),
-    "session/set_config_option": (SetOptionParams, False, AcpViewer._set_option),
-    "session/close": (SessionParams, False, AcpViewer._close_session),
-    "session/delete": (SessionParams, False, AcpViewer._delete),
+    "initialize": (AcpInitializeParams, True, AcpViewer._initialize),
+    "authenticate": (AcpAuthenticateParams, True, AcpViewer._authenticate),
+    "session/new": (AcpNewSessionParams, False, AcpViewer._new),
+    "session/load": (AcpExistingSessionParams, True, AcpViewer._load),
+    "session/resume": (AcpExistingSessionParams, True, AcpViewer._resume),
+    "session/fork": (AcpForkParams, False, AcpViewer._fork),
+    "session/list": (AcpListParams, True, AcpViewer._list),
+    "session/prompt": (AcpPromptParams, False, AcpViewer._prompt),
+    "_session/steering": (AcpSteerParams, False, AcpViewer._steer),
+    "session/set_mode": (AcpSetModeParams, False, AcpViewer._set_mode),
+    "session/set_model": (AcpSetModelParams, False, AcpViewer._set_model),
+    "session/set_config_option": (AcpSetOptionParams, False, AcpViewer._set_option),
+    "session/close": (AcpSessionParams, False, AcpViewer._close_session),
+    "session/delete": (AcpSessionParams, False, AcpViewer._delete),
 }
 """For each method: its parameters, true if a viewer may call it, and its implementation."""
 

@@ -90,26 +90,26 @@ class AcpClientInfo(Struct, rename="camel"):
     version: str = ""
 
 
-class ClientInitializeParams(Struct, rename="camel"):
+class AcpInitializeParams(Struct, rename="camel"):
     """The parameters of `initialize`."""
 
     client_capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
     client_info: AcpClientInfo | None = None
 
 
-class AuthenticateParams(Struct, rename="camel"):
+class AcpAuthenticateParams(Struct, rename="camel"):
     """The parameters of `authenticate`."""
 
     method_id: str
 
 
-class SessionParams(Struct, rename="camel"):
+class AcpSessionParams(Struct, rename="camel"):
     """The parameters of a method for one session."""
 
     session_id: Name
 
 
-class ExistingSessionParams(SessionParams):
+class AcpExistingSessionParams(AcpSessionParams):
     """The parameters of a method for an existing session.
 
     `cwd`: the session's folder, according to the client. `mcp_servers`, `additional_directories`:
@@ -121,7 +121,7 @@ class ExistingSessionParams(SessionParams):
     additional_directories: list[str] | None = None
 
 
-class ForkParams(ExistingSessionParams):
+class AcpForkParams(AcpExistingSessionParams):
     """The parameters of `session/fork`. `_meta.jetbrains.air.fork` names the message with which the
     fork ends, by its id for clients.
     """
@@ -137,7 +137,7 @@ class ForkParams(ExistingSessionParams):
         return found if isinstance(found, str) and found else None
 
 
-class NewSessionParams(Struct, rename="camel"):
+class AcpNewSessionParams(Struct, rename="camel"):
     """The parameters of `session/new`."""
 
     cwd: str
@@ -150,7 +150,7 @@ def check_folders(method: str, given: Struct) -> None:
     """Raise `Refused` for a folder that is not an absolute path: it would be relative to the folder
     of this process, and the client may have a different one.
     """
-    if not isinstance(given, NewSessionParams | ExistingSessionParams):
+    if not isinstance(given, AcpNewSessionParams | AcpExistingSessionParams):
         return
     named = [] if given.cwd is None else [("cwd", given.cwd)]
     named += [("additionalDirectories", folder) for folder in given.additional_directories or ()]
@@ -160,20 +160,20 @@ def check_folders(method: str, given: Struct) -> None:
             raise Refused("bad_request", why)
 
 
-class ListParams(Struct):
+class AcpListParams(Struct):
     """The parameters of `session/list`. `cursor`: the `nextCursor` of the previous page."""
 
     cwd: str | None = None
     cursor: str | None = None
 
 
-class PromptParams(SessionParams, rename="camel"):
+class AcpPromptParams(AcpSessionParams, rename="camel"):
     """The parameters of `session/prompt`."""
 
     prompt: list[Block]
 
 
-class SteerParams(PromptParams):
+class AcpSteerParams(AcpPromptParams):
     """A message for the running turn. `_meta.steering.idleBehavior`: the handling if no turn
     runs.
     """
@@ -188,26 +188,26 @@ class SteerParams(PromptParams):
         return wanted != "promptRequired"
 
 
-class SetModeParams(SessionParams, rename="camel"):
+class AcpSetModeParams(AcpSessionParams, rename="camel"):
     """The parameters of `session/set_mode`."""
 
     mode_id: Name
 
 
-class SetModelParams(SessionParams, rename="camel"):
+class AcpSetModelParams(AcpSessionParams, rename="camel"):
     """The parameters of `session/set_model`."""
 
     model_id: Name
 
 
-class SetOptionParams(SessionParams, rename="camel"):
+class AcpSetOptionParams(AcpSessionParams, rename="camel"):
     """The parameters of `session/set_config_option`."""
 
     config_id: Name
     value: str | bool
 
 
-class CancelRequestParams(Struct, rename="camel"):
+class AcpCancelRequestParams(Struct, rename="camel"):
     """The parameters of `$/cancel_request`."""
 
     request_id: int | str | None = None
