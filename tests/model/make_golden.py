@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from agentrt._model.life import LifeInput
+from agentrt._model.life import ProcessLifeInput
 from agentrt._model.state import SessionState
 
 from .stories import STORIES
@@ -29,7 +29,7 @@ def trace(name: str) -> Iterator[bytes]:
     talk = Talk(ready=False)
     state = SessionState(talk.conversation.agent)
     talk.set_agent(pid=42, alive=True)
-    talk.conversation.live(LifeInput.OPEN)
+    talk.conversation.apply_life_input(ProcessLifeInput.OPEN)
     talk.step()
     talk = STORIES[name](talk) or talk
     yield _frame("snapshot", state, 0)

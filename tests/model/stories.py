@@ -30,7 +30,7 @@ from agentrt._model.events import (
     Task,
     Usage,
 )
-from agentrt._model.life import LifeInput
+from agentrt._model.life import ProcessLifeInput
 
 from .talk import Talk, ask, call
 
@@ -157,7 +157,7 @@ def background(talk: Talk) -> None:
     talk.tell(ModesSet(Modes(mode=None, model="a", models=[Choice("a", "A")])), TitleSet(None))
     talk.step()
     talk.set_agent(alive=False, pid=None)
-    talk.conversation.live(LifeInput.END)
+    talk.conversation.apply_life_input(ProcessLifeInput.END)
     talk.conversation.error = ErrorInfo("agent_failed", "it cannot be started")
     talk.step()
 
@@ -178,8 +178,8 @@ def restart(talk: Talk) -> Talk:
 
     talk = talk.restarted()
     talk.set_agent(pid=43, alive=True)
-    talk.conversation.live(LifeInput.START)
-    talk.conversation.live(LifeInput.OPEN)
+    talk.conversation.apply_life_input(ProcessLifeInput.START)
+    talk.conversation.apply_life_input(ProcessLifeInput.OPEN)
     talk.step()
     talk.begin([Text("Again.")])
     talk.tell(TextReceived("Again."))

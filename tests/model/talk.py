@@ -32,7 +32,7 @@ from agentrt._model.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt._model.life import LifeInput
+from agentrt._model.life import ProcessLifeInput
 from agentrt._model.log import Log
 from agentrt._model.state import SessionState, Snapshot
 from agentrt._model.turn import TurnMachine
@@ -70,7 +70,7 @@ class Talk:
         self._told = self.log.cursor(lossless=True)
         if ready:
             self.set_agent(alive=True)
-            self.conversation.live(LifeInput.OPEN)
+            self.conversation.apply_life_input(ProcessLifeInput.OPEN)
             self.step()
 
     @property
@@ -101,7 +101,7 @@ class Talk:
         self.conversation.agent = msgspec.structs.replace(agent, **changes)
 
     def tell(self, *effects: Effect) -> None:
-        handled = self.conversation.handled
+        handled = self.conversation.effect_handlers
         for effect in effects:
             if isinstance(effect, DecisionRequested):
                 self.conversation.ask(effect, None)

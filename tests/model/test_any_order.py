@@ -41,7 +41,7 @@ from agentrt._model.events import (
     Task,
     Usage,
 )
-from agentrt._model.life import TABLE, Life, LifeInput
+from agentrt._model.life import TABLE, ProcessLife, ProcessLifeInput
 from agentrt._model.log import Cursor, EventsExpired
 from agentrt._model.state import SessionState, Snapshot
 from agentrt._model.turn import TurnMachineState
@@ -175,7 +175,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.late = Viewer(talk, lossless=False)
         self.answer = ""
         talk.set_agent(alive=True)
-        self.conversation.live(LifeInput.OPEN)
+        self.conversation.apply_life_input(ProcessLifeInput.OPEN)
         talk.step()
 
     @property
@@ -254,7 +254,7 @@ class AnyOrder(RuleBasedStateMachine):
     def terminal_output(self, text: str) -> None:
         self.talk.items.append_output("term1", text)
 
-    @precondition(lambda self: self.conversation.life is Life.READY)
+    @precondition(lambda self: self.conversation.life is ProcessLife.READY)
     @rule(value=values)
     def value(self, value: Any) -> None:
         self.tell(value)
@@ -306,9 +306,11 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(alive=st.booleans())
     def process(self, alive: bool) -> None:
         self.talk.set_agent(alive=alive, pid=42 if alive else None)
-        for input in [LifeInput.START, LifeInput.OPEN] if alive else [LifeInput.END]:
+        for input in (
+            [ProcessLifeInput.START, ProcessLifeInput.OPEN] if alive else [ProcessLifeInput.END]
+        ):
             if input in TABLE[self.conversation.life]:
-                self.conversation.live(input)
+                self.conversation.apply_life_input(input)
 
     @rule()
     def batch_ends(self) -> None:

@@ -41,7 +41,7 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.life import LifeInput
+from agentrt._model.life import ProcessLifeInput
 
 from .talk import Rules, Talk, ask, call, shown
 
@@ -270,7 +270,7 @@ def test_the_phases_of_a_session_follow_its_turn() -> None:
     talk = Talk(ready=False)
     conversation = talk.conversation
     talk.step()
-    conversation.live(LifeInput.OPEN)
+    conversation.apply_life_input(ProcessLifeInput.OPEN)
     talk.step()
     talk.begin([])
     talk.step()
@@ -280,9 +280,9 @@ def test_the_phases_of_a_session_follow_its_turn() -> None:
     talk.step()
     conversation.end("cancelled")
     talk.step()
-    conversation.live(LifeInput.END)
+    conversation.apply_life_input(ProcessLifeInput.END)
     talk.step()
-    conversation.live(LifeInput.CLOSE)
+    conversation.apply_life_input(ProcessLifeInput.CLOSE)
     talk.step()
     assert talk.phases() == [
         *("starting", "idle", "running", "waiting", "cancelling", "idle", "dead", "closed")
@@ -319,15 +319,17 @@ def test_ids_are_unique_by_kind(talk: Talk) -> None:
 # --- after the agent, and after a restart of ours
 
 
-@pytest.mark.parametrize("inputs", [[LifeInput.END], [LifeInput.CLOSE, LifeInput.END]])
+@pytest.mark.parametrize(
+    "inputs", [[ProcessLifeInput.END], [ProcessLifeInput.CLOSE, ProcessLifeInput.END]]
+)
 def test_background_work_of_a_process_that_is_gone_is_orphaned(
-    talk: Talk, inputs: list[LifeInput]
+    talk: Talk, inputs: list[ProcessLifeInput]
 ) -> None:
     talk.tell(TaskSet(Task(id="b1")), TaskSet(Task(id="b2", status="completed")))
     talk.step()
     talk.events()
     for input in inputs:
-        talk.conversation.live(input)
+        talk.conversation.apply_life_input(input)
     talk.step()
     talk.step()
     assert talk.told() == ["task b1 orphaned"]

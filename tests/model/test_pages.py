@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._model.checkpoint import Checkpoints, Record, put_ahead, restored
+from agentrt._model.checkpoint import Checkpoints, Record, prepend_records, restored
 from agentrt._model.content import Text
 from agentrt._model.driver import TaskSet, TextReceived, ToolCalled, UserContentReceived
 from agentrt._model.events import Task
@@ -187,7 +187,7 @@ def test_of_its_last_records_and_then_those_ahead_of_them_it_has_the_same_pages(
         while part.lacks(page.earlier, 2, ALL):
             assert part.ahead is not None
             number = part.ahead.records
-            put_ahead(part, records[max(0, number - 2) : number])
+            prepend_records(part, records[max(0, number - 2) : number])
             assert part.turn_count == 6
         page = part.history(page.earlier, 2, ALL)
         shown[:0] = page.items

@@ -7,7 +7,7 @@ import pytest
 from agentrt._model.content import Text
 from agentrt._model.driver import TextReceived
 from agentrt._model.events import PermissionOpened, StateChanged, ToolCall
-from agentrt._model.life import LifeInput
+from agentrt._model.life import ProcessLifeInput
 from agentrt._model.turn import TurnMachineState
 
 from .talk import OPTIONS, Talk, ask, call
@@ -52,7 +52,7 @@ def test_a_question_of_background_work_begins_no_turn_and_ends_with_the_process(
     talk.tell(ask("r1", background=True))
     assert talk.told() == ["r1 asks about None"]
     assert talk.conversation.turn is None
-    talk.conversation.live(LifeInput.END)
+    talk.conversation.apply_life_input(ProcessLifeInput.END)
     talk.conversation.sync()
     assert talk.told()[0] == "r1 cancelled by agent"
 

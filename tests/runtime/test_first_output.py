@@ -22,7 +22,7 @@ def after(*written: bytes) -> float:
     output = FirstOutput()
     for piece in written:
         output.feed(piece)
-    return output.patience(60)
+    return output.max_silence_s(60)
 
 
 async def failure(script: str, limits: agentrt.Limits = PATIENT) -> str:
@@ -123,7 +123,7 @@ def test_many_lines_make_it_clear() -> None:
 def test_what_is_quoted_is_short_and_plain() -> None:
     output = FirstOutput()
     output.feed(b"\x1b[31mred\x1b[0m \x07bell\xff\t" + b"x" * 100_000 + b"\n" + b"line\n" * 50)
-    words = output.words
+    words = output.excerpt
     assert "red bell" in words
     assert len(words) < 2500
     assert words.isprintable()

@@ -223,7 +223,7 @@ def _send_again(process_ended: Any, self: SessionCore, *how: Any, **more: Any) -
     turn = self.turn
     process_ended(self, *how, **more)
     if turn is not None and turn.content and not self.conversation.ended:
-        self.place(TurnMachine("user", turn.limits, turn.content), "queue")
+        self.send_or_queue(TurnMachine("user", turn.limits, turn.content), "queue")
 
 
 def _believe_the_agent(end_turn: Any, self: SessionCore, outcome: Any, **more: Any) -> None:
@@ -471,7 +471,7 @@ DEFECTS = (
     ),
     _one(
         "a response is routed by slot: what answers nothing answers whoever waits",
-        *(Channel, "answered", _answer_whoever_waits, ACP),
+        *(Channel, "resolve", _answer_whoever_waits, ACP),
     ),
     _one(
         "a missing tombstone: calls of earlier turns are forgotten",

@@ -136,7 +136,7 @@ def test_a_question_that_was_open_at_a_kill_is_asked_again_below_what_was_said(
         it.process.wait()
     with program.terminal("--continue") as it:
         it.expect("> run echo yes > made.txt\n")
-        it.expect("— what ran the agent ended before the turn did\n")
+        it.expect("— the program that ran the agent ended during this turn\n")
         it.expect("The agent asks: ")
         it.expect("y/n? ")
         time.sleep(INERT)

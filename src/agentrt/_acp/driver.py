@@ -433,7 +433,7 @@ class AcpDriver:
     def _dispatch(self, message: JsonRpcRequest | JsonRpcNotification | JsonRpcResponse) -> bool:
         match message:
             case JsonRpcResponse():
-                self._channel.answered(message)
+                self._channel.resolve(message)
             case JsonRpcNotification(method="session/update"):
                 self._loose_update(message.params)
                 return False

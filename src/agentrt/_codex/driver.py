@@ -364,7 +364,7 @@ class CodexDriver:
     def _dispatch(self, message: JsonRpcRequest | JsonRpcNotification | JsonRpcResponse) -> None:
         match message:
             case JsonRpcResponse():
-                self._channel.answered(message)
+                self._channel.resolve(message)
             case JsonRpcNotification():
                 self._notified(message)
             case JsonRpcRequest():

@@ -154,7 +154,7 @@ def restored(
     return state
 
 
-def put_ahead(state: SessionState, records: Sequence[Record]) -> None:
+def prepend_records(state: SessionState, records: Sequence[Record]) -> None:
     """Insert the records that precede a state made from later ones."""
     left = state.ahead
     turns = [turn for record in records for turn in record.turns]
@@ -163,4 +163,4 @@ def put_ahead(state: SessionState, records: Sequence[Record]) -> None:
         left = StoredHistory(records[0].number, left.turns - len(turns), left.prompt)
     else:
         left = None
-    state.put_ahead(turns, items, left)
+    state.prepend_history(turns, items, left)

@@ -72,7 +72,7 @@ from .events import (
     UsageChanged,
 )
 from .items import Items
-from .life import ENDED, GONE, Life, LifeInput, after
+from .life import ENDED, GONE, ProcessLife, ProcessLifeInput, next_life
 from .life import PHASES as LIFE_PHASES
 from .log import Log
 from .prompt_queue import PromptQueue
@@ -126,7 +126,7 @@ class Conversation:
         """The running turn; None as soon as it has ended."""
         self.queue = PromptQueue()
         self.agent = agent
-        self.life = Life.STARTING
+        self.life = ProcessLife.STARTING
         """The process's life cycle. The phase is derived from it and the turn."""
         self.error: ErrorInfo | None = None
         self.items = Items(log, self.new_id, self._admit)
@@ -141,12 +141,12 @@ class Conversation:
         """The settings shown last, if by this process."""
         self._unconfirmed: list[str] = []
         """The settings with an unanswered change that is not waited for, one entry per request."""
-        self._said: State | None = None
-        self._apply: dict[type, Callable[[Any], None]] = {
-            TextReceived: self.items.spoke,
-            BlockReceived: self.items.showed,
-            UserContentReceived: self.items.user_said,
-            TextEnded: self.items.speech_ended,
+        self._shown_state: State | None = None
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            TextReceived: self.items.text_received,
+            BlockReceived: self.items.block_received,
+            UserContentReceived: self.items.user_content_received,
+            TextEnded: self.items.text_ended,
             Retracted: self.items.retracted,
             ToolCalled: self.items.tool_called,
             PlanSet: lambda e: self._append(PlanChanged(e.entries)),
@@ -165,9 +165,9 @@ class Conversation:
         return f"{kind}{number}"
 
     @property
-    def handled(self) -> dict[type, Callable[[Any], None]]:
+    def effect_handlers(self) -> dict[type, Callable[[Any], None]]:
         """The effects that the conversation handles, each with its method."""
-        return self._apply
+        return self._handlers
 
     # --- the turn
 
@@ -329,7 +329,7 @@ class Conversation:
     def _used(self, effect: UsageSet) -> None:
         known = self.log.state.usage
         usage = effect.usage
-        if known is not None and _lacks(usage, known):
+        if known is not None and _omits_counts(usage, known):
             counts = zip(_COUNTS, astuple(usage), astuple(known), strict=True)
             for name, now, before in counts:
                 if now is None and before is not None:
@@ -386,9 +386,9 @@ class Conversation:
 
     # --- the process
 
-    def live(self, input: LifeInput) -> None:
+    def apply_life_input(self, input: ProcessLifeInput) -> None:
         """Move the process's life cycle on. Raises `LocalProtocolError` for an illegal input."""
-        self.life = after(self.life, input)
+        self.life = next_life(self.life, input)
 
     @property
     def ended(self) -> bool:
@@ -463,7 +463,7 @@ class Conversation:
         self.show_queue()
         if self.modes.unconfirmed:
             self.show_modes(self.modes)  # the process that was asked has ended
-        self.live(LifeInput.END)
+        self.apply_life_input(ProcessLifeInput.END)
         self.keep_replay = False
         self.sync()
 
@@ -492,9 +492,9 @@ class Conversation:
             )
             phase = phase or PHASES[turn.state]
         state = State(phase or "idle", shown, self.agent, self.error)
-        if state == self._said:
+        if state == self._shown_state:
             return False
-        self._said = state
+        self._shown_state = state
         if life in GONE:
             self._orphan_background()
         append = self._append
@@ -509,7 +509,7 @@ class Conversation:
                 self._append(TaskChanged(msgspec.structs.replace(task, status="orphaned")))
 
 
-def _lacks(usage: Usage, known: Usage) -> bool:
+def _omits_counts(usage: Usage, known: Usage) -> bool:
     """Return True if a known count is missing in `usage`. This is rare, so the test runs in C."""
     return any(map(gt, map(is_, astuple(usage), _NONES), map(is_, astuple(known), _NONES)))
 

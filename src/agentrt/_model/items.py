@@ -83,7 +83,7 @@ class _ShownCall(Struct):
     root: str | None = None
     """The call given to `detach`, if this call is a step of its background work."""
     asks: int = 0
-    told_late: bool = False
+    late_reported: bool = False
 
 
 class _OpenQuestion(Struct):
@@ -124,7 +124,7 @@ class Items:
         self._append = log.append
         self._new_id = new_id
         self._admit = admit
-        self._speech: dict[str | None, _OpenText] = {}
+        self._open_texts: dict[str | None, _OpenText] = {}
         self._calls: dict[str, _ShownCall] = {}
         self._open: dict[str, _ShownCall] = {}  # the calls that are not over, by item
         self._detached: dict[str, str] = {}
@@ -136,7 +136,7 @@ class Items:
         self._unplaced: dict[str, str] = {}  # output of terminals that no item shows yet
         self._answer: list[tuple[str | None, list[str]]] = []
         """The text items of the running turn, each with the agent's message that it belongs to."""
-        self._cut: _OpenText | None = None  # a text that was interrupted by a prompt
+        self._interrupted_text: _OpenText | None = None  # a text that was interrupted by a prompt
 
     def begin(self, turn: str, *, echoes: bool) -> None:
         """Assign the following content to this turn."""
@@ -146,7 +146,7 @@ class Items:
 
     def end(self) -> None:
         """Record that the turn is over and all its items are closed."""
-        self.turn = self._cut = None
+        self.turn = self._interrupted_text = None
         self.admits = self.echoes = False
         self._answer = []
 
@@ -162,7 +162,7 @@ class Items:
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
         """Close the open items of the running turn."""
         if not self._open and not self._asks:  # most turns end this way
-            self._close_speeches(speech)
+            self._close_texts(speech)
             self._unplaced.clear()
             return
         self._unplaced.clear()
@@ -173,16 +173,16 @@ class Items:
             if not ask.request.background:
                 self.resolve(key, "cancelled", by="turn")
                 self.released.append(key)
-        self._close_speeches(speech)
+        self._close_texts(speech)
         for call in calls:
             del self._open[call.item]
             self._append(ItemClosed(call.item, tools))
         self._waiting.clear()
 
-    def _close_speeches(self, status: ItemStatus) -> None:
-        for parent in tuple(self._speech):
+    def _close_texts(self, status: ItemStatus) -> None:
+        for parent in tuple(self._open_texts):
             if parent not in self._detached:
-                self._close_speech(parent, status)
+                self._close_text(parent, status)
 
     def close_background(self) -> None:
         """Close everything that no turn's end closes, because the process has ended."""
@@ -216,7 +216,7 @@ class Items:
                     continue  # repeated history
                 detached[call.id] = call.root = root
                 self._leave_turn(call, call.item)
-        for parent, speech in self._speech.items():
+        for parent, speech in self._open_texts.items():
             if parent is not None and detached.get(parent) == root and not speech.replay:
                 self._leave_turn(speech, speech.item)
 
@@ -230,26 +230,26 @@ class Items:
         for call in [call for call in self._open.values() if call.root == root]:
             if self._open.get(call.item) is call:
                 self._close_call(call, status)
-        for parent in tuple(self._speech):
+        for parent in tuple(self._open_texts):
             if parent is not None and self._detached.get(parent) == root:
-                self._close_speech(parent, status)
+                self._close_text(parent, status)
 
     # --- output of the agent
 
-    def spoke(self, effect: TextReceived) -> None:
+    def text_received(self, effect: TextReceived) -> None:
         """Append text to the growing text or thought item, or open one."""
         if not effect.text:
             return  # some agents end a message with an empty text, even after the turn's end
         if (effect.replay or not self.admits) and not self._admits(effect):
             return
-        speech = self._speech.get(effect.parent)
+        speech = self._open_texts.get(effect.parent)
         if (
             speech is None
             or speech.thought is not effect.thought
             or speech.replay is not effect.replay
             or (effect.message is not None and speech.message != effect.message)
         ):
-            speech = self._open_speech(effect.parent, effect.thought, effect.message, effect.replay)
+            speech = self._begin_text(effect.parent, effect.thought, effect.message, effect.replay)
         append = self._append
         if effect.thought:
             append(ThoughtDelta(speech.item, effect.text))
@@ -262,34 +262,34 @@ class Items:
             return True
         return self._admit(effect.replay)
 
-    def _open_speech(
+    def _begin_text(
         self, parent: str | None, thought: bool, message: str | None, replay: bool
     ) -> _OpenText:
-        if parent in self._speech:
-            self._close_speech(parent, "completed")
+        if parent in self._open_texts:
+            self._close_text(parent, "completed")
         item = self._show(
             "thought" if thought else "text", replay, parent, status="running", message=message
         )
         turn = None if replay or parent in self._detached else self.turn
-        speech = self._speech[parent] = _OpenText(item, thought, message, replay, turn)
+        speech = self._open_texts[parent] = _OpenText(item, thought, message, replay, turn)
         if not thought and parent is None and not replay:
-            answer, cut = self._answer, self._cut
-            self._cut = None
+            answer, cut = self._answer, self._interrupted_text
+            self._interrupted_text = None
             if cut is not None and message is not None and answer and answer[-1][0] == message:
                 answer[-1][1].append(item)
             else:
                 answer.append((message, [item]))
         return speech
 
-    def _close_speech(self, parent: str | None, status: ItemStatus) -> None:
-        speech = self._speech.pop(parent, None)
+    def _close_text(self, parent: str | None, status: ItemStatus) -> None:
+        speech = self._open_texts.pop(parent, None)
         if speech is not None:
             self._append(ItemClosed(speech.item, status))
 
-    def speech_ended(self, effect: TextEnded) -> None:
+    def text_ended(self, effect: TextEnded) -> None:
         """Close the growing item; a broken one is removed from the answer."""
-        speech = self._speech.get(effect.parent)
-        self._close_speech(effect.parent, "failed" if effect.broken else "completed")
+        speech = self._open_texts.get(effect.parent)
+        self._close_text(effect.parent, "failed" if effect.broken else "completed")
         if effect.broken and speech is not None:
             self._answer = [part for part in self._answer if speech.item not in part[1]]
 
@@ -297,11 +297,11 @@ class Items:
         """Remove messages from the answer. Their items stay, because they have been read."""
         self._answer = [part for part in self._answer if part[0] not in effect.messages]
 
-    def showed(self, effect: BlockReceived) -> None:
+    def block_received(self, effect: BlockReceived) -> None:
         """Show a block that is not text."""
         if not self._admits(effect):
             return
-        self._close_speech(effect.parent, "completed")
+        self._close_text(effect.parent, "completed")
         self._show(
             "thought" if effect.thought else "text",
             effect.replay,
@@ -312,14 +312,14 @@ class Items:
 
     def prompted(self, content: list[Block]) -> None:
         """Show a prompt of the running turn: its first prompt, or one sent into it."""
-        speech = self._speech.get(None)
+        speech = self._open_texts.get(None)
         if speech is not None:
             if not speech.thought:
-                self._cut = speech
-            self._close_speech(None, "completed")
+                self._interrupted_text = speech
+            self._close_text(None, "completed")
         self._show("user", replay=False, content=content)
 
-    def user_said(self, effect: UserContentReceived) -> None:
+    def user_content_received(self, effect: UserContentReceived) -> None:
         """Show user content reported by the agent, unless it is an echo of the prompt."""
         live = not effect.replay
         if live and self.echoes:
@@ -328,14 +328,14 @@ class Items:
         # After the end of a turn it is shown without one: a user's message is not work.
         if not (live and self.turn is None) and not self._admit(effect.replay):
             return
-        self._close_speech(None, "completed")
+        self._close_text(None, "completed")
         self._show("user", effect.replay, content=effect.content, message=effect.message)
 
     def replayed(self) -> None:
         """Close everything that the repeated history left open."""
-        for parent, speech in list(self._speech.items()):
+        for parent, speech in list(self._open_texts.items()):
             if speech.replay:
-                self._close_speech(parent, "completed")
+                self._close_text(parent, "completed")
         for call in list(self._open.values()):
             if call.turn is None and call.root is None:
                 self._close_call(call, "completed")
@@ -385,13 +385,13 @@ class Items:
             return
         call = self._calls.get(effect.id)
         if call is not None and not effect.opens and not self._belongs(call, effect.replay):
-            self._late(call, effect)
+            self._report_late(call, effect)
             return
         if call is not None and effect.opens and not self._is_same(call, effect):
             call = None
         if not effect.replay and not self._admits(effect):
             if call is None:
-                self._never_shown(effect.id)
+                self._remember_hidden(effect.id)
         elif call is None or not call.item:
             self._open_call(effect)
         else:
@@ -416,14 +416,14 @@ class Items:
         over = call.status in TERMINAL and call.status != "denied"  # not reported by the agent
         return not over or effect.status in TERMINAL
 
-    def _never_shown(self, id: str) -> None:
+    def _remember_hidden(self, id: str) -> None:
         """Remember a call of a turn that is being cancelled, because updates may come later."""
         self._calls[id] = _ShownCall(id, "", self.turn, "cancelled")
 
-    def _late(self, call: _ShownCall, effect: ToolCalled) -> None:
+    def _report_late(self, call: _ShownCall, effect: ToolCalled) -> None:
         self.dropped["late"] += 1
-        if not call.told_late:
-            call.told_late = True
+        if not call.late_reported:
+            call.late_reported = True
             self._append(
                 Notice(
                     "info",
@@ -434,7 +434,7 @@ class Items:
             )
 
     def _open_call(self, effect: ToolCalled) -> _ShownCall:
-        self._close_speech(effect.parent, "completed")
+        self._close_text(effect.parent, "completed")
         status: ItemStatus = effect.status if effect.status is not UNSET else "pending"
         item = self._show(
             "tool",
@@ -494,7 +494,7 @@ class Items:
                     self.resolve(key, "cancelled", by="agent")
                     self.released.append(key)
         if call.id not in self._detached:
-            self._close_speech(call.id, "completed")  # a sub-agent's
+            self._close_text(call.id, "completed")  # a sub-agent's
         del self._open[call.item]
         self._waiting.discard(call.item)
         self._append(ItemClosed(call.item, status))
@@ -534,7 +534,7 @@ class Items:
         """
         if not effect.background and not self._admit(False):
             if effect.tool_call is not None and effect.tool_call not in self._calls:
-                self._never_shown(effect.tool_call)
+                self._remember_hidden(effect.tool_call)
             return False
         call = self._asked_call(effect)
         if call is not None:

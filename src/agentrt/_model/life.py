@@ -9,7 +9,7 @@ from .._errors import LocalProtocolError
 from .events import Phase
 
 
-class Life(enum.Enum):
+class ProcessLife(enum.Enum):
     """The state of a session's process."""
 
     __hash__ = object.__hash__
@@ -26,7 +26,7 @@ class Life(enum.Enum):
     CLOSED = "closed"
 
 
-class LifeInput(enum.Enum):
+class ProcessLifeInput(enum.Enum):
     """An input of the life cycle."""
 
     __hash__ = object.__hash__
@@ -41,59 +41,59 @@ class LifeInput(enum.Enum):
     """A request to close the session."""
 
 
-TABLE: Final[dict[Life, dict[LifeInput, Life]]] = {
-    Life.STARTING: {
-        LifeInput.START: Life.STARTING,
-        LifeInput.OPEN: Life.READY,
-        LifeInput.END: Life.DEAD,
-        LifeInput.CLOSE: Life.CLOSED,
+TABLE: Final[dict[ProcessLife, dict[ProcessLifeInput, ProcessLife]]] = {
+    ProcessLife.STARTING: {
+        ProcessLifeInput.START: ProcessLife.STARTING,
+        ProcessLifeInput.OPEN: ProcessLife.READY,
+        ProcessLifeInput.END: ProcessLife.DEAD,
+        ProcessLifeInput.CLOSE: ProcessLife.CLOSED,
     },
-    Life.READY: {
-        LifeInput.OPEN: Life.READY,
-        LifeInput.REPLACE: Life.REPLACING,
-        LifeInput.END: Life.DEAD,
-        LifeInput.CLOSE: Life.CLOSING,
+    ProcessLife.READY: {
+        ProcessLifeInput.OPEN: ProcessLife.READY,
+        ProcessLifeInput.REPLACE: ProcessLife.REPLACING,
+        ProcessLifeInput.END: ProcessLife.DEAD,
+        ProcessLifeInput.CLOSE: ProcessLife.CLOSING,
     },
-    Life.REPLACING: {
-        LifeInput.OPEN: Life.REPLACING,
-        LifeInput.REPLACE: Life.REPLACING,
-        LifeInput.END: Life.DEAD,
-        LifeInput.CLOSE: Life.CLOSING,
+    ProcessLife.REPLACING: {
+        ProcessLifeInput.OPEN: ProcessLife.REPLACING,
+        ProcessLifeInput.REPLACE: ProcessLife.REPLACING,
+        ProcessLifeInput.END: ProcessLife.DEAD,
+        ProcessLifeInput.CLOSE: ProcessLife.CLOSING,
     },
-    Life.DEAD: {
-        LifeInput.START: Life.STARTING,
-        LifeInput.END: Life.DEAD,
-        LifeInput.CLOSE: Life.CLOSED,
+    ProcessLife.DEAD: {
+        ProcessLifeInput.START: ProcessLife.STARTING,
+        ProcessLifeInput.END: ProcessLife.DEAD,
+        ProcessLifeInput.CLOSE: ProcessLife.CLOSED,
     },
-    Life.CLOSING: {
-        LifeInput.OPEN: Life.CLOSING,
-        LifeInput.REPLACE: Life.CLOSING,
-        LifeInput.END: Life.CLOSED,
-        LifeInput.CLOSE: Life.CLOSING,
+    ProcessLife.CLOSING: {
+        ProcessLifeInput.OPEN: ProcessLife.CLOSING,
+        ProcessLifeInput.REPLACE: ProcessLife.CLOSING,
+        ProcessLifeInput.END: ProcessLife.CLOSED,
+        ProcessLifeInput.CLOSE: ProcessLife.CLOSING,
     },
-    Life.CLOSED: {
-        LifeInput.OPEN: Life.CLOSED,
-        LifeInput.END: Life.CLOSED,
-        LifeInput.CLOSE: Life.CLOSED,
+    ProcessLife.CLOSED: {
+        ProcessLifeInput.OPEN: ProcessLife.CLOSED,
+        ProcessLifeInput.END: ProcessLife.CLOSED,
+        ProcessLifeInput.CLOSE: ProcessLife.CLOSED,
     },
 }
 """The transitions: the next state by current state and input. Other inputs are illegal."""
 
-ENDED: Final = frozenset((Life.CLOSING, Life.CLOSED))
+ENDED: Final = frozenset((ProcessLife.CLOSING, ProcessLife.CLOSED))
 """The states in which no prompt is accepted any more."""
 
-GONE: Final = frozenset((Life.DEAD, Life.CLOSED))
+GONE: Final = frozenset((ProcessLife.DEAD, ProcessLife.CLOSED))
 """The states without a process."""
 
-PHASES: Final[dict[Life, Phase]] = {
-    Life.STARTING: "starting",
-    Life.DEAD: "dead",
-    Life.CLOSED: "closed",
+PHASES: Final[dict[ProcessLife, Phase]] = {
+    ProcessLife.STARTING: "starting",
+    ProcessLife.DEAD: "dead",
+    ProcessLife.CLOSED: "closed",
 }
 """The phases that the process alone determines; the turn determines all others."""
 
 
-def after(life: Life, input: LifeInput) -> Life:
+def next_life(life: ProcessLife, input: ProcessLifeInput) -> ProcessLife:
     """Return the state after an input. Raises `LocalProtocolError` if the input is illegal."""
     try:
         return TABLE[life][input]

@@ -209,7 +209,7 @@ class SessionState:
             if item.status not in TERMINAL:
                 self._open[item.id] = None
 
-    def put_ahead(
+    def prepend_history(
         self, turns: Iterable[TurnRecord], items: Iterable[Item], left: StoredHistory | None
     ) -> None:
         """Insert closed turns and items before the existing ones.

@@ -54,7 +54,7 @@ class FirstOutput:
                     self._lines.append(_shown(line))
         self._begun = rest[: 16 * SHOWN_LINE_CHARS]
 
-    def patience(self, handshake: float) -> float:
+    def max_silence_s(self, handshake: float) -> float:
         """Return the seconds of silence after which this is known not to be an agent."""
         begun = self._begun.strip()
         if self._message or not (self._lines or begun) or begun.startswith(b"{"):
@@ -66,7 +66,7 @@ class FirstOutput:
         return max(QUIET_TIMEOUT_S, handshake / HANDSHAKE_DIVISOR)
 
     @property
-    def words(self) -> str:
+    def excerpt(self) -> str:
         """The text that was written, for error messages; empty if there was none, or if a message
         came."""
         lines = [*self._lines, _shown(self._begun)]

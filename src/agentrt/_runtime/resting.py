@@ -12,7 +12,7 @@ from .._agents import Agent, ProtocolName
 from .._errors import AgentrtError
 from .._journal.store import Store
 from .._limits import Limits
-from .._model.checkpoint import put_ahead
+from .._model.checkpoint import prepend_records
 from .._model.log import Log
 from .stored import Again, conversation_with
 
@@ -94,4 +94,4 @@ async def look_back(
         count = ahead.records if before is None else limits.snapshot_turns
         records = await store.records(log.session, before=ahead.records, count=count)
         if log.state.ahead is ahead:  # otherwise another task has loaded them in the meantime
-            put_ahead(log.state, records)
+            prepend_records(log.state, records)

@@ -53,7 +53,7 @@ from .._model.events import (
     TurnEnded,
     Usage,
 )
-from .._model.life import Life, LifeInput
+from .._model.life import ProcessLife, ProcessLifeInput
 from .._model.remembered import RepeatedPrompts, count_remembered, prompts_to_remember
 from .._model.repeated import history_effects
 from .._model.result import Failure
@@ -92,7 +92,7 @@ def _ignored(grace: float) -> Notice:
     )
 
 
-KEPT: Final = (
+PROMPT_KEPT: Final = (
     "the session ended while the prompt waited; it stays in the stored queue, paused, until the"
     " session is opened again and its queue resumed"
 )
@@ -125,7 +125,7 @@ _STUCK: Final = Notice(
 )
 
 
-class TakenBack(AgentrtError):
+class PromptRemoved(AgentrtError):
     """The prompt was never sent, because it was removed from the queue."""
 
 
@@ -185,7 +185,7 @@ class SessionCore:
         self._step = CoreStep(self)
         self._depth = 0
         """The number of nested steps in progress."""
-        self._moved = False
+        self._deadline_changed = False
         """True if a change affects the next deadline or the host."""
         self._stepped: TurnMachine | None = None
         """The turn that ran at the end of the last step."""
@@ -195,7 +195,7 @@ class SessionCore:
         """Questions that were open when the session was closed and that the store keeps."""
         self._steered: set[str] = set()
         """Prompts sent into a running turn that no turn's end has accounted for."""
-        self._repeated = RepeatedPrompts()
+        self._repeated_prompts = RepeatedPrompts()
         """The prompts that the agent repeats before the handshake is over."""
         self._prompted = False
         """True once this process was sent a prompt, or was found to repeat one without
@@ -230,11 +230,11 @@ class SessionCore:
             standing=standing,
             cwd=opening.cwd,
         )
-        self._take: dict[type, Callable[[Any], None]] = {
-            **conversation.handled,
+        self._effect_handlers: dict[type, Callable[[Any], None]] = {
+            **conversation.effect_handlers,
             Write: host.write,
             Signal: self._signal,
-            UserContentReceived: self._said,
+            UserContentReceived: self._user_content_received,
             DecisionRequested: self.questions.asked,
             ToolCheckRequested: self.questions.checking,
             ToolCalled: self._tool_called,
@@ -256,7 +256,7 @@ class SessionCore:
 
         `size` is the byte count of the lines they were made from.
         """
-        depth, take = self._depth, self._take
+        depth, take = self._depth, self._effect_handlers
         if not depth:
             self.log.arrived = size
         self._depth = depth + 1
@@ -275,7 +275,7 @@ class SessionCore:
             and turn is not None
             and turn.scope is None
             and turn.hard_left is None
-            and not self._moved
+            and not self._deadline_changed
             and (driver is None or not driver.awaits_silence)
         ):
             self.log.publish()  # no state and no clock depends on a piece of text
@@ -313,8 +313,12 @@ class SessionCore:
                 self._set_hard(turn, self._clock() + turn.hard_left)  # no person is asked any more
                 turn.hard_left = None
         driver, self._stepped = self._ends_by_silence, turn
-        if conversation.sync() or self._moved or (driver is not None and driver.awaits_silence):
-            self._moved = False
+        if (
+            conversation.sync()
+            or self._deadline_changed
+            or (driver is not None and driver.awaits_silence)
+        ):
+            self._deadline_changed = False
             self._host.reschedule()
         self.log.publish()
 
@@ -332,7 +336,7 @@ class SessionCore:
         """Show `items`, the history of the conversation that this one is a copy of."""
         with self.step():
             for effect in history_effects(items):
-                self.conversation.handled[type(effect)](effect)
+                self.conversation.effect_handlers[type(effect)](effect)
             self.conversation.items.replayed()
 
     def add_notice(self, notice: Notice) -> None:
@@ -357,7 +361,7 @@ class SessionCore:
     @property
     def ready(self) -> bool:
         """True if the process accepts prompts. False if it has died without a report yet."""
-        return self.conversation.life is Life.READY and self._host.alive
+        return self.conversation.life is ProcessLife.READY and self._host.alive
 
     @property
     def resumes(self) -> bool:
@@ -379,12 +383,12 @@ class SessionCore:
     def start(self, driver: Driver, opening: Opening) -> None:
         """Record that a process is being started."""
         with self.step():
-            self.conversation.live(LifeInput.START)
+            self.conversation.apply_life_input(ProcessLifeInput.START)
             self.conversation.error = None
             self.opening = opening
             self.start_failed = None
             self.driver = driver
-            self._repeated = RepeatedPrompts()
+            self._repeated_prompts = RepeatedPrompts()
             self._prompted = False
             self._ends_by_silence = driver if isinstance(driver, EndsBySilence) else None
 
@@ -423,11 +427,11 @@ class SessionCore:
             self.requests.process_ended()
             conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
             conversation.error = None if wanted else ErrorInfo("agent_died", how, data)
-            conversation.live(LifeInput.END)
+            conversation.apply_life_input(ProcessLifeInput.END)
             if conversation.turn is not None:
                 died = ErrorInfo("agent_died", f"{how} before the turn was over", data)
                 self.end_turn("agent_died", error=died)
-            self._moved = True
+            self._deadline_changed = True
 
     def cannot_start(self, error: AgentrtError) -> None:
         """Record the reason why no process could be started."""
@@ -437,9 +441,9 @@ class SessionCore:
     def replace(self) -> None:
         """Have an unusable process ended. The next prompt starts another one."""
         with self.step():
-            self.conversation.live(LifeInput.REPLACE)
+            self.conversation.apply_life_input(ProcessLifeInput.REPLACE)
             self._forget_driver()  # its remaining output is ignored
-            self._moved = True
+            self._deadline_changed = True
 
     def _forget_driver(self) -> None:
         self.driver = self._ends_by_silence = None
@@ -475,14 +479,14 @@ class SessionCore:
         """
         keeps = self.log.persister is not None and not self._discards
         with self.step():
-            self.conversation.live(LifeInput.CLOSE)
+            self.conversation.apply_life_input(ProcessLifeInput.CLOSE)
             over = SessionClosed("the session was closed while the prompt waited")
             for turn in list(self.queue):
                 if turn.awaited or not keeps:
                     self._remove(turn, over)
                     self._report_dropped(turn)
                 else:
-                    self._fail(turn, SessionClosed(KEPT))
+                    self._fail(turn, SessionClosed(PROMPT_KEPT))
             if keeps:
                 self.queue.pause()
                 self._queue_changed()
@@ -499,7 +503,7 @@ class SessionCore:
             conversation.ask_again(self._asked)
             if not self._host.alive:  # given up on before it ended, so its end was not reported
                 conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
-            conversation.live(LifeInput.END)
+            conversation.apply_life_input(ProcessLifeInput.END)
 
     # --- prompts
 
@@ -512,7 +516,7 @@ class SessionCore:
         return (
             self.conversation.turn is None
             and not self._host.occupied
-            and self.conversation.life is not Life.REPLACING
+            and self.conversation.life is not ProcessLife.REPLACING
         )
 
     @property
@@ -528,7 +532,7 @@ class SessionCore:
             and (keeper is None or not keeper.over)
         )
 
-    def place(self, turn: TurnMachine, when: When) -> None:
+    def send_or_queue(self, turn: TurnMachine, when: When) -> None:
         """Send a prompt now or put it into the queue.
 
         Raises `Busy`, `LimitExceeded`, `SessionClosed`, `StoreUnavailable` or, if the agent does
@@ -555,7 +559,7 @@ class SessionCore:
     def prompt_agent(self, words: str) -> TurnMachine:
         """Send the agent a prompt written by agentrt. Raises the same errors as `place`."""
         turn = TurnMachine("user", self.limits, [Text(f"[agentrt] {words}")])
-        self.place(turn, "queue")
+        self.send_or_queue(turn, "queue")
         return turn
 
     def _enqueue(self, turn: TurnMachine, when: When) -> None:
@@ -578,7 +582,7 @@ class SessionCore:
             turn.cursor = self.log.shown.cursor(lossless=True)
         conversation.begin(turn, id)
         self.active_at = turn.began_at
-        self._moved = True
+        self._deadline_changed = True
         if _logger.isEnabledFor(logging.DEBUG):
             self.scope.say(logging.DEBUG, "the turn begins", turn=id)
         if self.log.persister is None:
@@ -644,7 +648,7 @@ class SessionCore:
         """Remove a prompt if it is queued; a task waiting for it gets an `AgentrtError`."""
         if self._is_waiting(turn):
             with self.step():
-                self._remove(turn, TakenBack("the prompt was taken out of the queue"))
+                self._remove(turn, PromptRemoved("the prompt was taken out of the queue"))
 
     def remove(self, entry: str) -> None:
         """Remove a queued prompt; a task waiting for it gets an `AgentrtError`.
@@ -694,7 +698,7 @@ class SessionCore:
 
     def _queue_changed(self) -> None:
         self.conversation.show_queue()
-        self._moved = True
+        self._deadline_changed = True
 
     def steer(self, content: list[Block]) -> None:
         """Send a prompt into the running turn, if the agent supports it.
@@ -743,7 +747,7 @@ class SessionCore:
             turn.resend_at = now + min(turn.limits.cancel_resend, grace)
             self.conversation.cancel(by, self._wall() + grace)
             self._host.turn_cancelled()
-            self._moved = True
+            self._deadline_changed = True
             words = f"by {by}" if by is not None else "by agentrt"
             self.scope.say(logging.INFO, "the turn is being cancelled %s", words, turn=turn.id)
 
@@ -819,7 +823,7 @@ class SessionCore:
             turn.cursor.skip(turn.ended_seq - 1)
         turn.ended_at = self._clock()
         self._host.turn_ended(turn)
-        self._moved = True
+        self._deadline_changed = True
         level = logging.WARNING if outcome in _BAD_ENDS else logging.INFO
         if _logger.isEnabledFor(level):
             self._log_end(turn, turn.ended, level)
@@ -843,7 +847,7 @@ class SessionCore:
         """True from a turn's cancel until the agent has ended the turn or its process has ended."""
         turn = self.turn
         if turn is None:
-            return self.conversation.life is Life.REPLACING
+            return self.conversation.life is ProcessLife.REPLACING
         return turn.verdict is not None
 
     # --- deadlines
@@ -893,7 +897,7 @@ class SessionCore:
         if turn is None or turn.over:
             return
         with self.step():
-            self._moved = True
+            self._deadline_changed = True
             turn.grace_at += gap_s
             turn.resend_at += gap_s
             own = turn.scope is None or turn.scope.deadline == turn.hard_at
@@ -909,7 +913,7 @@ class SessionCore:
         _, deadline = self.next_deadline()
         turn = self.turn
         with self.step():
-            self._moved = True
+            self._deadline_changed = True
             if deadline is Deadline.IDLE_REPORT:
                 assert self._ends_by_silence is not None
                 self.receive(self._ends_by_silence.end_by_silence())
@@ -948,13 +952,13 @@ class SessionCore:
         """Restart the idle timer: the agent was answered, or a wait for it has ended."""
         self.active_at = self._clock()
         with self.step():
-            self._moved = True
+            self._deadline_changed = True
 
     # --- effects of a driver, one method per effect
 
     def _modes_set(self, effect: ModesSet) -> None:
         mode = effect.modes.mode
-        self.conversation.handled[ModesSet](effect)
+        self.conversation.effect_handlers[ModesSet](effect)
         if mode == self._mode:
             return
         self._mode = mode
@@ -967,13 +971,13 @@ class SessionCore:
         self.conversation.items.tool_called(effect)
         self.tripwire.called(effect)
 
-    def _said(self, effect: UserContentReceived) -> None:
+    def _user_content_received(self, effect: UserContentReceived) -> None:
         if effect.replay:
-            self._repeated.add(effect.content)
+            self._repeated_prompts.add(effect.content)
         elif not self._prompted and self.opening.resume is None:
             self._prompted = True
             self._noticed(_UNEXPECTED)
-        self.conversation.handled[UserContentReceived](effect)
+        self.conversation.effect_handlers[UserContentReceived](effect)
 
     def _signal(self, effect: Signal) -> None:
         self._host.interrupt()
@@ -1041,10 +1045,10 @@ class SessionCore:
         conversation.items.replayed()
         if effect.repeated and not conversation.keep_replay:
             prompts = prompts_to_remember(self.log.state)
-            if (n := count_remembered(prompts, self._repeated.pieces)) < len(prompts):
+            if (n := count_remembered(prompts, self._repeated_prompts.pieces)) < len(prompts):
                 self._noticed(_shorter(n, len(prompts)))
-        self._repeated = RepeatedPrompts()
-        conversation.live(LifeInput.OPEN)
+        self._repeated_prompts = RepeatedPrompts()
+        conversation.apply_life_input(ProcessLifeInput.OPEN)
         if (problem := self.standing.agent_problem()) is not None and not effect.resumed:
             self._noticed(Notice("warning", "agent_does_not_ask", problem))
 
@@ -1073,4 +1077,4 @@ class SessionCore:
         if turn.scope is not None:
             turn.scope.deadline = at
         turn.deadline = None if at == math.inf else self._wall() + at - self._clock()
-        self._moved = True
+        self._deadline_changed = True

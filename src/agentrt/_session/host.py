@@ -22,7 +22,7 @@ from .._model.conversation import Conversation
 from .._model.deadlines import NEVER, DueDeadline
 from .._model.driver import Driver, Effect, Opening, ServiceRequested, Write
 from .._model.events import Notice
-from .._model.life import Life, LifeInput
+from .._model.life import ProcessLife, ProcessLifeInput
 from .._model.turn import TurnMachine, TurnMachineState
 from .._nesting import ServiceNursery
 from .._permissions.own_tools import OwnTools
@@ -32,7 +32,7 @@ from .._trace.tap import Tap
 from .core import SessionCore
 from .handlers import Handlers
 from .interfaces import CANCELLED_CODE, ClientServices, Lifetime, SessionObserver
-from .link import Connect, Link, exit_words
+from .link import Connect, Link, describe_exit
 from .rate_limit import CHECK_INTERVAL_S, TenantRateLimit
 from .standstill import TICK_S, on_standstill
 from .turn_tasks import TurnTasks
@@ -129,7 +129,7 @@ class SessionHost:
         """Limits the rate of reading, shared with other sessions."""
         self.reading_paused = False
         """True if reading from the agent is paused by `rate_limit`."""
-        self._charged = self.log.seq
+        self._charged_seq = self.log.seq
         self._idle_waiters = (
             Waiters()
         )  # tasks waiting for an idle agent, which may come without an event
@@ -137,7 +137,7 @@ class SessionHost:
         """True if this object ends but the stored session does not: its end is not logged."""
         self._make_driver = make_driver
         self._connect = connect
-        self._spare: TurnTasks | None = None  # for the next turn that needs one
+        self._spare_tasks: TurnTasks | None = None  # for the next turn that needs one
         self._tasks: list[TurnTasks] = []  # those that belong to a turn
         self._restart = trio.CancelScope()
         self._restarted: trio.Event | None = None  # of the restart in progress
@@ -287,7 +287,9 @@ class SessionHost:
     def reschedule(self) -> None:
         """Re-read the next deadline and the work for this task: they may have changed."""
         core = self.core
-        if (core.queue.waiting or core.conversation.life is Life.REPLACING) and self._work():
+        if (
+            core.queue.waiting or core.conversation.life is ProcessLife.REPLACING
+        ) and self._has_work():
             self._wake.set()
         elif self._sleep_scope is not None:
             # A deadline later than before is not moved: that costs more than one spurious wake-up,
@@ -295,7 +297,7 @@ class SessionHost:
             alarm, wakes_at = core.next_deadline(), self._wakes_at
             # A finite deadline is at most a tick away already: only the alarm can be earlier.
             if alarm[0] < wakes_at or (wakes_at == math.inf and alarm is not NEVER):
-                self._sleep_scope.deadline = self._wakes_at = self._soonest(alarm)
+                self._sleep_scope.deadline = self._wakes_at = self._wake_time(alarm)
         if self._idle_waiters.tasks:
             self._idle_waiters.wake()
 
@@ -337,9 +339,9 @@ class SessionHost:
         for tasks in self._tasks:
             if tasks.turn is turn:
                 return tasks
-        spare, self._spare = self._spare, None
+        spare, self._spare_tasks = self._spare_tasks, None
         if spare is not None:
-            spare.take(turn)
+            spare.assign(turn)
             self._tasks.append(spare)
             self._wake.set()
         return spare
@@ -400,8 +402,8 @@ class SessionHost:
         if self.rate_limit is None:
             return
         now = self.clock()
-        self.rate_limit.charge(self.log.seq - self._charged, now)
-        self._charged = self.log.seq
+        self.rate_limit.charge(self.log.seq - self._charged_seq, now)
+        self._charged_seq = self.log.seq
         if not self.rate_limit.wait_s(now):
             return
         self.reading_paused = True
@@ -450,7 +452,7 @@ class SessionHost:
         finally:
             if not ready:
                 await link.close()  # noqa: ASYNC102 - shields itself, with a deadline
-        if self._spare is None:
+        if self._spare_tasks is None:
             await self._open_tasks()
 
     def restore(
@@ -480,7 +482,9 @@ class SessionHost:
 
     async def _open_tasks(self) -> None:
         run = TurnTasks().run
-        self._spare = await self.nursery.start(run, self.core.scope_cancelled, self._tasks_ended)
+        self._spare_tasks = await self.nursery.start(
+            run, self.core.scope_cancelled, self._tasks_ended
+        )
 
     def _tasks_ended(self) -> None:
         self._tasks = [tasks for tasks in self._tasks if not tasks.finished]
@@ -513,7 +517,7 @@ class SessionHost:
         if link.driver is not self.core.driver:
             self.core.exited(link.pid)  # it was given up on, and its child processes may still run
             return
-        how = link.unreachable or f"the agent's process ended ({exit_words(link.returncode)})"
+        how = link.unreachable or f"the agent's process ended ({describe_exit(link.returncode)})"
         data = {"returncode": link.returncode, "stderr": link.stderr[-4096:]}
         self._process_ended(how, data, wanted=link.ended_on_purpose)
 
@@ -603,9 +607,9 @@ class SessionHost:
         core = self.core
         with on_standstill(core.extend_limits):
             while True:
-                if self._spare is None:
+                if self._spare_tasks is None:
                     await self._open_tasks()
-                elif core.conversation.life is Life.REPLACING:
+                elif core.conversation.life is ProcessLife.REPLACING:
                     await self._replace()
                 elif core.has_prompt_to_send and core.ready:
                     core.begin_next()
@@ -619,15 +623,15 @@ class SessionHost:
                 else:
                     await self._sleep()
 
-    def _work(self) -> bool:
+    def _has_work(self) -> bool:
         """Return True if there is work that only this task can do."""
         core = self.core
-        return core.has_prompt_to_send or core.conversation.life is Life.REPLACING
+        return core.has_prompt_to_send or core.conversation.life is ProcessLife.REPLACING
 
     async def _sleep(self) -> None:
         """Wait until the task is woken or a clock that is due has been handled."""
         core = self.core
-        self._wakes_at = self._soonest(core.next_deadline())
+        self._wakes_at = self._wake_time(core.next_deadline())
         with trio.CancelScope(deadline=self._wakes_at) as self._sleep_scope:
             await self._wake.wait()
         self._sleep_scope = None
@@ -652,7 +656,7 @@ class SessionHost:
             await trio.sleep_until(max(self.core.active_at + limit_s, soonest))
             self.core.end_hung(limit_s)
 
-    def _soonest(self, alarm: DueDeadline) -> float:
+    def _wake_time(self, alarm: DueDeadline) -> float:
         """Return the time of the alarm, or of the next check for a standstill of the program."""
         return alarm[0] if alarm is NEVER else min(alarm[0], self.clock() + TICK_S)
 
@@ -714,7 +718,7 @@ class SessionHost:
         """True if the session matches its stored form, with nothing open and no waiting tasks."""
         core, state = self.core, self.log.state
         return (
-            core.conversation.life is Life.DEAD
+            core.conversation.life is ProcessLife.DEAD
             and core.turn is None
             and not (core.queue.waiting or state.permissions or self.handlers_open or self._tasks)
             and not (
@@ -747,7 +751,7 @@ class SessionHost:
             await self.closed.wait()
             return
         if self.unloaded:
-            self.core.conversation.live(LifeInput.CLOSE)
+            self.core.conversation.apply_life_input(ProcessLifeInput.CLOSE)
         else:
             self.core.close()
         try:

@@ -75,14 +75,14 @@ class Link:
         """Set when the handshake has succeeded or failed, or the process has ended."""
         self.opened = False
         """True if the handshake succeeded."""
-        self._first = FirstOutput()
-        self._patience = trio.CancelScope()
+        self._first_output = FirstOutput()
+        self._handshake_scope = trio.CancelScope()
         """Around the wait for the handshake; ended early if the handshake can never complete."""
         self._owner = owner
         self._transport: Transport | None = None
         self._writer: LineWriter | None = None
         self._nursery: trio.Nursery
-        self._begun = 0
+        self._partial_line_bytes = 0
         """Bytes of the incomplete last line."""
         self._replied = False
         """True if something was written since the last bytes came."""
@@ -147,7 +147,7 @@ class Link:
 
     async def wait_started(self) -> None:
         """Wait until the handshake has ended or can never end. Call it only once."""
-        with self._patience:
+        with self._handshake_scope:
             await self.started.wait()
 
     def _broken(self, why: str) -> None:
@@ -156,9 +156,9 @@ class Link:
     def _lost(self, reason: str) -> None:
         """Handle the end of a pipe. Usually the process is ending, as is seen a moment later."""
         if not self._closing and self.returncode is None:
-            self._nursery.start_soon(self._end_what_lives_on, reason)
+            self._nursery.start_soon(self._end_if_alive, reason)
 
-    async def _end_what_lives_on(self, reason: str) -> None:
+    async def _end_if_alive(self, reason: str) -> None:
         assert self._transport is not None
         with trio.move_on_after(self.limits.stdout_drain):
             await self._transport.wait()
@@ -172,23 +172,23 @@ class Link:
         if self.gone:
             return  # not even SIGKILL has ended it, and its output is ignored
         if not self.opened:
-            self._first.feed(data)
-            patience = self._first.patience(self.limits.handshake)
-            self._patience.deadline = trio.current_time() + patience
+            self._first_output.feed(data)
+            patience = self._first_output.max_silence_s(self.limits.handshake)
+            self._handshake_scope.deadline = trio.current_time() + patience
         self._replied = False
         size = len(data)
-        if self._begun or not data.endswith(b"\n"):
-            size = self._completed(data)
+        if self._partial_line_bytes or not data.endswith(b"\n"):
+            size = self._completed_bytes(data)
         self._owner.received(self, self.driver.receive(data), size)
 
-    def _completed(self, data: bytes) -> int:
+    def _completed_bytes(self, data: bytes) -> int:
         """Return the size of the lines that these bytes complete.
 
         A line above the limit is not kept and counts as 0.
         """
         whole = data.rfind(b"\n") + 1
-        size = self._begun + whole if whole else 0
-        self._begun = len(data) - whole + (0 if whole else self._begun)
+        size = self._partial_line_bytes + whole if whole else 0
+        self._partial_line_bytes = len(data) - whole + (0 if whole else self._partial_line_bytes)
         return size if size <= self.limits.line else 0
 
     def _eof(self) -> None:
@@ -281,18 +281,18 @@ class Link:
         elif self.unreachable is not None:
             message = f"{name} was ended before it was ready: {self.unreachable}"
         elif self.gone or self.returncode is not None:  # it may have been ready for a moment
-            message = f"{name} ended before it was ready ({exit_words(self.returncode)})"
-        elif self._patience.cancelled_caught:
+            message = f"{name} ended before it was ready ({describe_exit(self.returncode)})"
+        elif self._handshake_scope.cancelled_caught:
             message = f"{name} does not speak its protocol (is an option missing in its command?)"
         else:
             limit = f"{self.limits.handshake:g} s (limits.handshake)"
             message = f"{name} was not ready within {limit}"
-        if error is None and (words := self._first.words):
+        if error is None and (words := self._first_output.excerpt):
             message = f"{message}; {words}"
         return AgentStartError(message, returncode=self.returncode, stderr=self.stderr)
 
 
-def exit_words(code: int | None) -> str:
+def describe_exit(code: int | None) -> str:
     """Describe an exit status for people."""
     if code is None:
         return "without an exit status"

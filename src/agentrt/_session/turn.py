@@ -159,7 +159,7 @@ class Turn:
 
     def place(self) -> None:
         """Send or queue the prompt and return immediately, like `Session.submit`."""
-        self._core.place(self._machine, self._when)
+        self._core.send_or_queue(self._machine, self._when)
 
     def cancel(self) -> None:
         """Ask the turn to stop and return immediately; its end is a `TurnEnded`.
@@ -191,7 +191,7 @@ class Turn:
         machine = self._machine
         machine.unused = False
         await checkpoint_if_cancelled()  # before anything is sent
-        self._core.place(machine, self._when)
+        self._core.send_or_queue(machine, self._when)
         machine.awaited = True
         try:
             while machine.state is TurnMachineState.QUEUED:

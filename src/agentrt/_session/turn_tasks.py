@@ -27,7 +27,7 @@ class TurnTasks:
         self.finished = False
         self._over = trio.Event()
 
-    def take(self, turn: TurnMachine) -> None:
+    def assign(self, turn: TurnMachine) -> None:
         """Assign this to a turn: the deadline of the scope is the turn's hard limit."""
         self.turn = turn
         self.cancel_scope.deadline = turn.hard_at

@@ -20,7 +20,7 @@ from .._errors import RemoteProtocolError
 from .._model.content import JsonObject
 from .._model.events import Modes
 from .._runtime.register import SessionInfo
-from .._session.core import TakenBack
+from .._session.core import PromptRemoved
 from .._session.origin import answering
 from .._session.session import host_of
 from .._version import __version__
@@ -574,7 +574,7 @@ class AcpViewer(ForeignViewer):
         """Return the answer to a prompt, once it is over."""
         state = feed.log.state
         if not turn.id:
-            if isinstance(turn.failure, TakenBack):
+            if isinstance(turn.failure, PromptRemoved):
                 return answered(id, stopReason="cancelled")
             if turn.failure is not None:
                 return failed(id, rpc.INTERNAL_ERROR, str(turn.failure))

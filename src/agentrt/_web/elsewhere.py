@@ -14,7 +14,7 @@ from .._errors import AgentrtError, LocalProtocolError, SessionElsewhere, Sessio
 from .._logging import get_logger
 from .._model.content import Block, JsonObject
 from .._model.events import Modes, PermissionOpened, State
-from .._session.core import TakenBack, When
+from .._session.core import PromptRemoved, When
 from .._session.session import Session
 from .._session.turn import Turn
 from . import commands as c
@@ -73,7 +73,7 @@ class ElsewhereTurn:
         if begun:
             self._id = (same or begun)[0]
         else:
-            self.failure = TakenBack("the prompt was taken out of the queue")
+            self.failure = PromptRemoved("the prompt was taken out of the queue")
 
     def taken(self, fields: Fields) -> None:
         """Take the other server's answer to the prompt."""

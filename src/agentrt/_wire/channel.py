@@ -71,7 +71,7 @@ class Channel:
         """Forget a request that was never written."""
         self._calls.take(id)
 
-    def answered(self, response: JsonRpcResponse) -> None:
+    def resolve(self, response: JsonRpcResponse) -> None:
         """Pass an answer to its callback. An answer without a request is reported."""
         if response.id is None and response.error is not None:
             self.notice(
