@@ -39,7 +39,7 @@ from .turn_tasks import TurnTasks
 from .waiters import Waiters
 
 if TYPE_CHECKING:
-    from .._journal.keeper import Persist
+    from .._journal.persister import Persist
 
 Service: TypeAlias = Callable[[ServiceRequested], Awaitable[Any]]
 """Answers one kind of request; an exception becomes an error answer."""
