@@ -81,7 +81,7 @@ async def look(session: agentrt.Session, what: Callable[[], Awaitable[object]]) 
 
 
 async def beside(shape: Shape, seconds: float, folder: str) -> Seen:
-    limits = structs.replace(SHORT, hard=0.4)
+    limits = structs.replace(SHORT, turn_timeout_s=0.4)
     async with (
         bad_session(limits=PATIENT, bound=seconds + 60) as well,
         bad_session(

@@ -59,7 +59,7 @@ def serve(agent: str) -> None:
     async def main() -> None:
         config = Config(agents={"fake": agentrt.Agent(name="fake", command=(agent,))})
         security = agentrt.web.Security(token=TOKEN)
-        limits = agentrt.Limits(ws_clients=2000, ping=600)
+        limits = agentrt.Limits(ws_connections=2000, ping_interval_s=600)
         async with (
             agentrt.open_runtime(config=config, limits=limits) as runtime,
             trio.open_nursery() as nursery,

@@ -61,7 +61,7 @@ def clock_agent() -> MemoryAgent:
 
 @asynccontextmanager
 async def opened(url: str, name: str, role: str) -> AsyncIterator[tuple[Runtime, Hub]]:
-    limits = Limits(sessions=1000)
+    limits = Limits(open_sessions=1000)
     process = process_of(name, "here", role)
     async with (
         open_address(address_of(url), process=process, limits=limits) as store,

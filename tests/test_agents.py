@@ -146,7 +146,7 @@ def test_the_users_own_agents_come_first_and_win(machine: Path) -> None:
 
 
 def test_an_agent_of_ones_own_is_made_of_a_command() -> None:
-    quirks = Quirks(cancel_grace=1.0)
+    quirks = Quirks(cancel_grace_s=1.0)
     agent = acp("run 'my agent' --acp", env={"A": "b"}, unset_env=["C"], quirks=quirks)
     assert agent == Agent(
         name="run",

@@ -2,7 +2,7 @@
 
 Later sources win. User file: `$XDG_CONFIG_HOME/agentrt/config.toml`, or the file named by
 `AGENTRT_CONFIG`. Project file: the nearest `.agentrt.toml` in the working folder or above it.
-Environment: `AGENTRT_AGENT`, `AGENTRT_PERMISSIONS` (the mode), and `AGENTRT_LIMITS_HARD`,
+Environment: `AGENTRT_AGENT`, `AGENTRT_PERMISSIONS` (the mode), and `AGENTRT_LIMITS_TURN_TIMEOUT_S`,
 `AGENTRT_SERVE_PORT` and so on.
 
     agent = "gemini"              # the default agent
@@ -11,10 +11,10 @@ Environment: `AGENTRT_AGENT`, `AGENTRT_PERMISSIONS` (the mode), and `AGENTRT_LIM
     [agents.mine]
     command = "mine --acp"
     env = { MINE_KEY = "…" }
-    quirks = { cancel_grace = 30 }
+    quirks = { cancel_grace_s = 30 }
 
     [limits]                               # see `Limits`; "none" removes a limit
-    hard = 600
+    turn_timeout_s = 600
 
     [permissions]
     mode = "ask"
@@ -216,8 +216,8 @@ class Config(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     """The files that were read."""
     origins: dict[str, str] = {}
-    """Source of each setting that differs from its default, by names such as `agent`, `limits.hard`
-    and `agents.mine`: a file, `the environment` or `the command line`.
+    """Source of each setting that differs from its default, by names such as `agent`,
+    `limits.turn_timeout_s` and `agents.mine`: a file, `the environment` or `the command line`.
     """
     warnings: tuple[str, ...] = ()
     """Ignored settings with the reasons, to be shown to the user."""
@@ -267,8 +267,8 @@ def load_config(
 ) -> Config:
     """Read all settings.
 
-    `flags` are the settings of the command line, in the structure of a file: `{"limits": {"hard":
-    60.0}}`. A missing file counts as empty. Raises `ConfigError`.
+    `flags` are the settings of the command line, in the structure of a file: `{"limits":
+    {"turn_timeout_s": 60.0}}`. A missing file counts as empty. Raises `ConfigError`.
     """
     env = os.environ if env is None else env
     user_path = _user_path(env)

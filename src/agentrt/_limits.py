@@ -10,128 +10,129 @@ from msgspec import Struct
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The limits of a session. Change one with `msgspec.structs.replace(limits, hard=60)`.
+    """The limits of a session. Change one with
+    `msgspec.structs.replace(limits, turn_timeout_s=60)`.
 
     Times are in seconds, sizes in bytes. None means "no limit" where the type allows it. Raises
     `ValueError` for an invalid value (negative, not finite or of the wrong type).
     """
 
     # --- start of a session, time limits of a turn
-    handshake: float = 60.0
+    startup_timeout_s: float = 60.0
     """Time from starting the agent until the session accepts prompts (OpenCode: up to 15 s)."""
-    hard: float | None = 1800.0
+    turn_timeout_s: float | None = 1800.0
     """Maximum duration of a turn, even if the agent keeps streaming."""
-    idle: float | None = None
+    idle_timeout_s: float | None = None
     """Maximum silence within a turn. Off: a healthy agent was silent for 35 s and more."""
-    permission: float | None = None
+    permission_timeout_s: float | None = None
     """Time a permission request waits for an answer before it counts as rejected."""
-    cancel_grace: float = 10.0
+    cancel_grace_s: float = 10.0
     """Time from `session/cancel` or `interrupt` to the end of the turn.
 
     After that the process is ended in the steps below, and the next prompt waits for its end.
     """
-    cancel_resend: float = 2.0
+    cancel_resend_s: float = 2.0
     """Time after which an unacknowledged cancel is sent once more.
 
     Two real agents lose a cancel that arrives immediately after the prompt.
     """
-    settle: float = 2.0
+    end_silence_s: float = 2.0
     """Silence that counts as the end of a turn when no message announces it.
 
     This applies to a turn that an ACP agent started by itself, and to a turn whose result arrived
     without the agent reporting that it is idle.
     """
-    tail: float = 0.05
-    """Like `settle`, while a prompt is waiting.
+    queued_end_silence_s: float = 0.05
+    """Like `end_silence_s`, while a prompt is waiting.
 
     Some agents continue to write for a moment after their answer, and that output cannot be told
     apart from the answer to the next prompt.
     """
 
     # --- ending a process, step by step
-    stdin_close: float = 3.0
+    stdin_close_grace_s: float = 3.0
     """Seconds for the agent to exit after its stdin was closed; most need less than one."""
-    terminate: float = 2.0
+    terminate_grace_s: float = 2.0
     """Seconds from SIGTERM to SIGKILL, for shells and their children to exit."""
-    kill: float = 1.0
+    kill_wait_s: float = 1.0
     """Seconds to wait for a killed process before the session continues without it."""
-    drain: float = 600.0
+    drain_timeout_s: float = 600.0
     """Maximum time that leaving a session normally waits for running and background work."""
 
     # --- the pipes
-    line: int = 64 * 1024 * 1024
+    message_bytes: int = 64 * 1024 * 1024
     """Maximum size of a message from the agent; a longer one is dropped with a notice.
 
     Images and whole files arrive in one line.
     """
-    stderr_ring: int = 64 * 1024
+    stderr_tail_bytes: int = 64 * 1024
     """Size of the tail of an agent's stderr that is kept to be quoted in errors."""
-    stdout_drain: float = 0.25
+    stdout_drain_s: float = 0.25
     """Time for which stdout is read after the agent's exit; a grandchild may keep it open."""
-    outbox: int = 64 * 1024 * 1024
+    agent_outbox_bytes: int = 64 * 1024 * 1024
     """Bytes of answers that the agent may leave unread, not counting a last one of any size.
 
     From half of it on, no more files are read for the agent until it has read. A prompt may be of
     any size.
     """
-    write: float = 10.0
+    write_timeout_s: float = 10.0
     """Time for which the agent may leave its stdin unread while output is waiting."""
 
     # --- requests from the agent to the host
-    requests: int = 256
+    open_requests: int = 256
     """Maximum number of open requests from the agent (for terminals, tools, hooks).
 
     Further ones are refused. Ending all of them with their turn takes 20 ms, during which other
-    sessions wait. Requests for files are queued instead, up to the size of one `line`.
+    sessions wait. Requests for files are queued instead, up to the size of one `message_bytes`.
     """
-    tool: float | None = None
+    tool_timeout_s: float | None = None
     """Maximum duration of an in-process tool call; each tool may have its own."""
-    file: int = 16 * 1024 * 1024
+    file_bytes: int = 16 * 1024 * 1024
     """Size of the largest file that the agent may read or write through the host."""
-    terminals: int = 32
+    open_terminals: int = 32
     """Maximum number of open terminals of an agent; each runs a program."""
-    terminal_output: int = 1024 * 1024
+    terminal_output_bytes: int = 1024 * 1024
     """Size of the tail of a terminal's output that is kept, even if the agent asks for more."""
 
     # --- the log and its viewers
-    ring_events: int = 4096
+    recent_events: int = 4096
     """Number of recent events that a session keeps for returning readers.
 
     A reader that missed more starts from a snapshot.
     """
-    ring_bytes: int = 4 * 1024 * 1024
+    recent_events_bytes: int = 4 * 1024 * 1024
     """Size of the recent events that a session keeps for returning readers."""
     snapshot_turns: int = 50
     """Number of most recent turns in a viewer's snapshot, and of earlier turns loaded at a time."""
     snapshot_items: int = 5000
     """Like `snapshot_turns`, in items: a long turn is sent in parts."""
-    viewer_outbox: int = 1024 * 1024
+    viewer_outbox_bytes: int = 1024 * 1024
     """Bytes waiting for one WebSocket viewer; above that it gets a new snapshot instead."""
-    frame: int = 8 * 1024 * 1024
+    client_message_bytes: int = 8 * 1024 * 1024
     """Maximum size of a message from a WebSocket client."""
-    viewer_frame: int = 64 * 1024
+    viewer_message_bytes: int = 64 * 1024
     """Maximum size of a message from a read-only WebSocket client."""
-    beat: float = 15.0
+    position_interval_s: float = 15.0
     """Interval at which the server sends the position of each session, to reveal missed events."""
-    ping: float = 20.0
+    ping_interval_s: float = 20.0
     """Interval for pinging an idle connection; proxies cut one that is silent for a minute."""
-    ws_handshake: float = 5.0
+    ws_handshake_timeout_s: float = 5.0
     """Time for a new connection to authenticate."""
-    ticket: float | None = 3600.0
+    link_lifetime_s: float | None = 3600.0
     """Lifetime of a link to the page, from the moment it is printed."""
-    ws_write: float = 10.0
+    ws_write_timeout_s: float = 10.0
     """Time for which a client may leave its data unread before it is disconnected."""
-    ws_close: float = 1.0
+    ws_close_timeout_s: float = 1.0
     """Time for a client to answer a close before it is disconnected."""
-    ws_frames: int = 500
+    ws_frames_per_s: int = 500
     """WebSocket frames per second from one client, with a burst of twice as many."""
-    ws_clients: int = 512
+    ws_connections: int = 512
     """Maximum number of simultaneous connections."""
-    ws_pending: int = 64
+    ws_unauthenticated: int = 64
     """Maximum number of unauthenticated connections; above that the oldest is closed."""
-    queue: int = 64
+    queued_prompts: int = 64
     """Maximum number of prompts waiting in one session."""
-    client_answers: int = 16 * 1024 * 1024
+    client_answers_bytes: int = 16 * 1024 * 1024
     """Bytes of answers remembered for all clients of a tenant.
 
     A command that is sent again is answered from them and not executed twice. An answer takes some
@@ -139,37 +140,37 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     # --- a session in a store
-    store_session: int = 8 * 1024 * 1024
+    store_session_bytes: int = 8 * 1024 * 1024
     """Bytes of one session that may wait to be stored; above that its agent is not read."""
-    store_backlog: int = 64 * 1024 * 1024
+    store_backlog_bytes: int = 64 * 1024 * 1024
     """Bytes of all sessions of a store that may wait to be stored."""
-    store_wait: float = 30.0
+    store_failure_timeout_s: float = 30.0
     """Time for which a store may fail before running turns are cancelled.
 
     New prompts are refused immediately. The end of a session also waits this long for data that is
     not stored yet.
     """
-    store_events: float = 3600.0
+    store_events_lifetime_s: float = 3600.0
     """Time for which the events of a turn stay in the store after the turn's record is written."""
-    store_flush: int = 1024 * 1024
+    store_flush_bytes: int = 1024 * 1024
     """Approximate number of bytes written to a store at a time.
 
     Larger writes would delay the other work of this process while they are encoded.
     """
-    store_answers: float = 24 * 3600.0
+    store_answers_lifetime_s: float = 24 * 3600.0
     """Time for which a store remembers the client commands it has executed.
 
     A command sent again within it gets the earlier answer.
     """
-    store_gather: float = 0.008
+    store_gather_s: float = 0.008
     """Maximum time that text waits in PostgreSQL for more text, from one flush to the next.
 
     Half as many flushes cost a server and its database less, but text appears that much later.
     Events that a client waits for (start and end of a turn, a question) wait for 5 ms at most.
     """
-    store_start: float = 300.0
+    store_start_timeout_s: float = 300.0
     """Time for which `agentrt serve` waits at startup for a database that cannot be reached."""
-    store_lease: float = 10.0
+    store_lease_s: float = 10.0
     """Time after which other processes take over the sessions of a silent process that shares the
     store.
 
@@ -178,30 +179,30 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     # --- many sessions in one process
-    sessions: int = 64
+    open_sessions: int = 64
     """Maximum number of open sessions of a runtime; each has a process."""
-    suspend: float | None = 900.0
+    suspend_after_s: float | None = 900.0
     """Idle time after which a session's process is ended.
 
     An idle agent holds some 200 MB. The session stays open, and the next prompt resumes it.
     """
-    unload: float | None = 3600.0
+    unload_after_s: float | None = 3600.0
     """Time for which a stored session without a process and without viewers stays in memory.
 
     After that it is closed and only listed; the next prompt opens it again.
     """
-    hang: float | None = 3600.0
+    busy_silence_timeout_s: float | None = 3600.0
     """Maximum silence of an agent that reports to be working, in a turn or in the background.
 
     After that its process is ended, and the next prompt starts a new one.
     """
-    call: float = 30.0
+    request_timeout_s: float = 30.0
     """Time for the agent to answer a viewer's request outside turns (a mode, a model, the end of a
     task).
     """
-    client_tool: float = 600.0
+    client_tool_timeout_s: float = 600.0
     """Time for which a call of a viewer's own tool waits for its result."""
-    client_return: float = 30.0
+    client_return_timeout_s: float = 30.0
     """Time for which the call waits for a disconnected viewer to return.
 
     Reloading a page takes some seconds, changing the network of a phone about ten.

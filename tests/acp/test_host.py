@@ -42,7 +42,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 async def read(root: Path, path: Path | str, **limits: Any) -> str:
-    host = FileService(Roots([str(root)]), limits=Limits(file=limits.pop("file", 1000)))
+    host = FileService(Roots([str(root)]), limits=Limits(file_bytes=limits.pop("file", 1000)))
     params = {"sessionId": "s", "path": str(path), **limits}
     result = await host.handle("fs/read_text_file", params)
     assert set(result) == {"content"}
@@ -52,7 +52,7 @@ async def read(root: Path, path: Path | str, **limits: Any) -> str:
 
 
 async def write(root: Path, path: Path | str, content: str = "new", file: int = 1000) -> None:
-    host = FileService(Roots([str(root)]), limits=Limits(file=file))
+    host = FileService(Roots([str(root)]), limits=Limits(file_bytes=file))
     params = {"sessionId": "s", "path": str(path), "content": content}
     assert await host.handle("fs/write_text_file", params) == {}
 
@@ -128,7 +128,7 @@ async def test_a_file_that_is_too_large_is_refused_whatever_the_range(root: Path
     (root / "file").write_text("x" * 11)
     for line in (None, 1):
         with pytest.raises(RequestError, match="larger than 10 bytes"):
-            await read(root, root / "file", file=10, line=line, limit=line)
+            await read(root, root / "file", file_bytes=10, line=line, limit=line)
 
 
 async def test_a_sparse_file_of_a_terabyte_costs_no_memory(root: Path) -> None:

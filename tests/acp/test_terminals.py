@@ -205,7 +205,7 @@ async def test_all_that_was_written_before_the_exit_is_there_after_it(tmp_path: 
 @pytest.mark.slow
 @pytest.mark.parametrize("wanted", mostly_slow([1000, None, 10**9], one_in=3))
 async def test_a_flood_keeps_its_end_and_bounded_memory(tmp_path: Path, wanted: int | None) -> None:
-    async with terminals_in(tmp_path, terminal_output=100_000) as agent:
+    async with terminals_in(tmp_path, terminal_output_bytes=100_000) as agent:
         code = "for i in range(200000): print(i, 'x' * 20)"
         id = await agent.python(code, outputByteLimit=wanted)
         assert await agent.wait(id) == EXITED
@@ -498,7 +498,7 @@ async def test_kill_ends_what_the_program_started(tmp_path: Path) -> None:
 
 
 async def test_what_ignores_the_first_signal_gets_the_second(tmp_path: Path) -> None:
-    async with terminals_in(tmp_path, terminate=0.1) as agent:
+    async with terminals_in(tmp_path, terminate_grace_s=0.1) as agent:
         id = await agent.python(
             "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
             "print('ready', flush=True); time.sleep(60)"
@@ -520,7 +520,7 @@ async def test_the_first_signal_leaves_time_to_clean_up(tmp_path: Path) -> None:
 
 
 async def test_a_stopped_program_is_killed(tmp_path: Path) -> None:
-    async with terminals_in(tmp_path, terminate=0.1) as agent:
+    async with terminals_in(tmp_path, terminate_grace_s=0.1) as agent:
         # Without its trap the kernel would end it at the first signal, stopped or not.
         id = await agent.create(
             "sh", "-c", "trap 'exit 0' TERM; echo $$; while :; do sleep 0.05; done"
@@ -569,7 +569,7 @@ async def test_a_wait_may_be_given_up_and_the_program_runs_on(tmp_path: Path) ->
 
 async def test_the_end_of_the_session_kills_every_terminal(tmp_path: Path) -> None:
     pids: list[int] = []
-    async with terminals_in(tmp_path, terminate=0.2) as agent:
+    async with terminals_in(tmp_path, terminate_grace_s=0.2) as agent:
         for trap in ("", "trap '' TERM; "):
             id = await agent.create("sh", "-c", f"{trap}echo $$; while :; do sleep 0.05; done")
             pids.append(int(await agent.until(id, "\n")))
@@ -644,7 +644,7 @@ async def test_a_create_that_is_cancelled_while_the_program_starts_leaves_no_orp
 
 
 async def test_there_is_a_limit_and_a_release_makes_room(tmp_path: Path) -> None:
-    async with terminals_in(tmp_path, terminals=2) as agent:
+    async with terminals_in(tmp_path, open_terminals=2) as agent:
         ids = [await agent.create("true") for _ in range(2)]
         with pytest.raises(RequestError, match="2 terminals are open") as error:
             await agent.create("true")
@@ -656,7 +656,7 @@ async def test_there_is_a_limit_and_a_release_makes_room(tmp_path: Path) -> None
 async def test_creates_at_once_keep_to_the_limit(tmp_path: Path) -> None:
     made: list[str] = []
     refused: list[RequestError] = []
-    async with terminals_in(tmp_path, terminals=3) as agent:
+    async with terminals_in(tmp_path, open_terminals=3) as agent:
 
         async def create() -> None:
             try:
@@ -723,7 +723,7 @@ async def test_what_a_program_left_in_another_session_ends_with_its_terminal(
     tmp_path: Path, how: str
 ) -> None:
     """The suite's own check finds what is left, whatever ties it has cut."""
-    async with terminals_in(tmp_path, terminate=0.2) as agent:
+    async with terminals_in(tmp_path, terminate_grace_s=0.2) as agent:
         id = await agent.python(APART)
         assert await agent.result(id) == "left\n"
         [left] = started_by_tests()
@@ -737,7 +737,7 @@ async def test_what_a_program_left_in_another_session_ends_with_its_terminal(
 
 async def test_a_crowd_that_never_stays_is_ended_with_its_terminal(tmp_path: Path) -> None:
     """No limit on processes would hold for root: what bounds them is that all are found."""
-    async with terminals_in(tmp_path, terminate=0.2, kill=10) as agent:
+    async with terminals_in(tmp_path, terminate_grace_s=0.2, kill_wait_s=10) as agent:
         id = await agent.python(CROWD)
         await agent.until(id, "here\n" * 8)
         await agent.ask("kill", id)

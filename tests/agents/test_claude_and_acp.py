@@ -41,7 +41,7 @@ async def program(agent: agentrt.Agent, folder: Path, env: dict[str, str]) -> li
         return f"recorded: {summary}"
 
     # What an ACP agent still says of a cancelled turn must not be taken for the next one's.
-    limits = agentrt.Limits(tail=1)
+    limits = agentrt.Limits(queued_end_silence_s=1)
     opening = agentrt.open_session(
         agent,
         cwd=folder,

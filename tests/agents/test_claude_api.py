@@ -97,7 +97,7 @@ async def test_nobody_listening_is_a_failed_turn(lab: Lab) -> None:
 @pytest.mark.parametrize("script", ["mute", "silent", "stalled"])
 async def test_silence_ends_a_turn_only_if_its_limit_says_so(lab: Lab, script: str) -> None:
     """Claude Code itself says nothing and never gives up."""
-    limits = agentrt.Limits(idle=1.0)
+    limits = agentrt.Limits(idle_timeout_s=1.0)
     with trio.fail_after(PATIENCE):
         async with session_with(lab) as (session, _):
             pid = session.agent.pid
@@ -111,7 +111,7 @@ async def test_silence_ends_a_turn_only_if_its_limit_says_so(lab: Lab, script: s
 
 
 async def test_an_answer_without_an_end_meets_the_hard_limit(lab: Lab) -> None:
-    limits = agentrt.Limits(idle=60.0, hard=4.0)
+    limits = agentrt.Limits(idle_timeout_s=60.0, turn_timeout_s=4.0)
     with trio.fail_after(PATIENCE):
         async with session_with(lab) as (session, _):
             result = await session.run("Please [[slow]]", limits=limits, check=False)

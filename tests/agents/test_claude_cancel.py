@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"
 
 PATIENCE = 120.0
 SLEEP = "sleep 297"
-BY_ITSELF = agentrt.Limits(cancel_grace=500, cancel_resend=500, settle=500)
+BY_ITSELF = agentrt.Limits(cancel_grace_s=500, cancel_resend_s=500, end_silence_s=500)
 """With these, whatever is ended by a clock misses its test's time."""
 
 

@@ -16,7 +16,7 @@ from .test_claude_hooks import shop
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
 PATIENCE = 120.0
-BY_ITSELF = agentrt.Limits(cancel_grace=500, cancel_resend=500, settle=500)
+BY_ITSELF = agentrt.Limits(cancel_grace_s=500, cancel_resend_s=500, end_silence_s=500)
 
 
 def turns(story: Story) -> list[tuple[str, str]]:

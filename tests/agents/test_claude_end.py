@@ -29,7 +29,9 @@ pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"
 
 PATIENCE = 120.0
 SLEEP = "sleep 297"
-LADDER = agentrt.Limits(cancel_grace=2, stdin_close=2, terminate=1, kill=1, drain=0)
+LADDER = agentrt.Limits(
+    cancel_grace_s=2, stdin_close_grace_s=2, terminate_grace_s=1, kill_wait_s=1, drain_timeout_s=0
+)
 BOUND = 2.0 + 2 + 1 + 1
 """Seconds that the limits allow for the end of a session."""
 BUSY = 5.0

@@ -74,7 +74,7 @@ async def test_a_reader_that_sleeps_delays_neither_an_answer_nor_a_cancel(lab: L
         [Text("word " * 3000, chunk=5), Call("count", {"number": 1})],
         [Text("word " * 400, chunk=5, pace=0.1)],
     ]
-    limits = agentrt.Limits(cancel_grace=500)
+    limits = agentrt.Limits(cancel_grace_s=500)
     with trio.fail_after(PATIENCE):
         async with session_with(
             lab, tools=[counter.tool], permissions=agentrt.allow_all, limits=limits
@@ -97,7 +97,7 @@ async def test_a_line_over_the_limit_costs_itself_and_not_the_session(
 ) -> None:
     """Here even the turn's result is lost: what became of the prompt is known all the same."""
     script: Script = [[Text("x", times=300_000, chunk=10_000)]]
-    limits = agentrt.Limits(line=200_000, settle=0.3)
+    limits = agentrt.Limits(message_bytes=200_000, end_silence_s=0.3)
     with trio.fail_after(PATIENCE):
         async with session_with(lab, limits=limits, options={"partial_messages": partial}) as (
             session,

@@ -22,7 +22,7 @@ from .story import GATE, GONE, agent_of, open_gate, running, until
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
 PATIENCE = 120.0
-NEVER = agentrt.Limits(settle=500, drain=500, cancel_grace=500)
+NEVER = agentrt.Limits(end_silence_s=500, drain_timeout_s=500, cancel_grace_s=500)
 """With these, whatever is ended by a clock misses its test's time."""
 
 
@@ -166,7 +166,7 @@ async def test_a_shell_that_never_ends_is_waited_for_no_longer_than_the_limit(la
         lab,
         "Please [[background-shell]]",
         permissions=agentrt.allow_all,
-        limits=agentrt.Limits(drain=0.5),
+        limits=agentrt.Limits(drain_timeout_s=0.5),
     )
     assert said(events) == "Started."
     assert [task.status for task in query.session.background_tasks.values()] == ["cancelled"]

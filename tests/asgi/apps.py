@@ -24,7 +24,7 @@ measured = Application(
         agentrt.open_runtime,
         telemetry=metrics,
         permissions=agentrt.ask,
-        limits=agentrt.Limits(ws_write=0.2, viewer_outbox=65536),
+        limits=agentrt.Limits(ws_write_timeout_s=0.2, viewer_outbox_bytes=65536),
     ),
     security=agentrt.web.Security(token=TOKEN, metrics_token=METRICS),
     url=URL,

@@ -131,7 +131,7 @@ async def test_a_client_that_does_not_read_is_dropped_though_the_server_shields_
             with trio.CancelScope(shield=True):
                 await reads.wait()
 
-    app = Application(fake(ws_write=5), security=SECURITY)
+    app = Application(fake(ws_write_timeout_s=5), security=SECURITY)
     hello = '{"type": "hello", "id": "h", "client": "deaf"}'
     got = Requests({"type": "websocket.connect"}, {"type": "websocket.receive", "text": hello})
     scope = {

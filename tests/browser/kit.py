@@ -55,9 +55,9 @@ class Server:
             if not name.startswith(("XDG_", "AGENTRT_")) or name == MARK
         } | {
             "HOME": str(root),
-            "AGENTRT_LIMITS_SETTLE": "0.3",
-            "AGENTRT_LIMITS_STDIN_CLOSE": "0.5",
-            "AGENTRT_LIMITS_TERMINATE": "0.5",
+            "AGENTRT_LIMITS_END_SILENCE_S": "0.3",
+            "AGENTRT_LIMITS_STDIN_CLOSE_GRACE_S": "0.5",
+            "AGENTRT_LIMITS_TERMINATE_GRACE_S": "0.5",
         }
         self.process: subprocess.Popen[bytes] | None = None
         self._read = b""

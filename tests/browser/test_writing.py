@@ -27,7 +27,7 @@ def slow(tmp_path: Path, network: Network) -> Iterator[Server]:
     """Reached by way of the network; it takes one waiting prompt."""
     settings = tmp_path / ".config" / "agentrt"
     settings.mkdir(parents=True)
-    (settings / "config.toml").write_text("[limits]\nqueue = 1\n")
+    (settings / "config.toml").write_text("[limits]\nqueued_prompts = 1\n")
     hosts = ("--port", str(network.target), "--allow-host", f"127.0.0.1:{network.port}")
     with serving(tmp_path, *scripted(), *hosts) as server:
         yield server

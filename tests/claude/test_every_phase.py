@@ -22,10 +22,20 @@ from .test_fakecli import FAKE
 
 PATIENCE = 60.0
 NO_LIMIT = agentrt.Limits(
-    cancel_grace=500, cancel_resend=500, settle=500, stdin_close=500, drain=500, call=500
+    cancel_grace_s=500,
+    cancel_resend_s=500,
+    end_silence_s=500,
+    stdin_close_grace_s=500,
+    drain_timeout_s=500,
+    request_timeout_s=500,
 )
 SHORT = agentrt.Limits(
-    cancel_grace=0.3, cancel_resend=0.1, stdin_close=0.3, terminate=0.3, kill=1, drain=500
+    cancel_grace_s=0.3,
+    cancel_resend_s=0.1,
+    stdin_close_grace_s=0.3,
+    terminate_grace_s=0.3,
+    kill_wait_s=1,
+    drain_timeout_s=500,
 )
 LADDER = 0.3 + 0.3 + 0.3 + 1
 BUSY = 8.0

@@ -18,14 +18,14 @@ import agentrt
 
 FAKE = str(Path(__file__).parent / "fakecli.py")
 QUICK = agentrt.Limits(
-    handshake=10,
-    cancel_grace=3,
-    cancel_resend=0.5,
-    settle=0.3,
-    stdin_close=0.3,
-    terminate=0.3,
-    kill=1,
-    drain=5,
+    startup_timeout_s=10,
+    cancel_grace_s=3,
+    cancel_resend_s=0.5,
+    end_silence_s=0.3,
+    stdin_close_grace_s=0.3,
+    terminate_grace_s=0.3,
+    kill_wait_s=1,
+    drain_timeout_s=5,
 )
 
 
@@ -101,7 +101,7 @@ async def test_rest_may_come_before_the_result() -> None:
 
 
 async def test_a_result_that_is_never_followed_by_rest_ends_the_turn_all_the_same() -> None:
-    async with session("never_idle", limits=structs.replace(QUICK, drain=0.1)) as s:
+    async with session("never_idle", limits=structs.replace(QUICK, drain_timeout_s=0.1)) as s:
         result = await s.run("hello")
         assert (result.outcome, result.text) == ("completed", "answer")
 
@@ -308,7 +308,7 @@ async def test_a_cancel_interrupts_and_the_next_prompt_works(scenario: str) -> N
 
 
 async def test_a_cancelled_scope_around_a_turn_ends_it_by_an_interrupt() -> None:
-    patient = structs.replace(QUICK, cancel_grace=60, cancel_resend=60)
+    patient = structs.replace(QUICK, cancel_grace_s=60, cancel_resend_s=60)
     async with session("slow", limits=patient) as s:
         with trio.move_on_after(0.3):
             await s.run("go")
@@ -419,7 +419,7 @@ async def test_a_grandchild_in_a_session_of_its_own_does_not_survive() -> None:
 
 async def test_a_cli_that_does_not_read_its_input_is_ended() -> None:
     async with session("stdin_full") as s:
-        limits = agentrt.Limits(cancel_grace=0.5, hard=0.5)
+        limits = agentrt.Limits(cancel_grace_s=0.5, turn_timeout_s=0.5)
         result = await s.run("x" * 1_000_000, limits=limits, check=False)
         assert result.outcome in ("timed_out", "agent_died")
 

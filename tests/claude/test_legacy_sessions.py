@@ -27,7 +27,7 @@ async def cancelled_at_the_question(s: agentrt.Session) -> agentrt.Turn:
 @pytest.mark.door("legacy", "prompt", "permission", "cancel")
 async def test_a_cancelled_turn_ends_and_the_conversation_goes_on(scenario: str) -> None:
     """By the program's result, or by silence; never by the end of the process."""
-    patient = structs.replace(QUICK, cancel_grace=60)
+    patient = structs.replace(QUICK, cancel_grace_s=60)
     async with session(scenario, limits=patient, permissions=agentrt.ask, claude=LEGACY) as s:
         turn = await cancelled_at_the_question(s)
         assert turn.result.outcome == "cancelled"

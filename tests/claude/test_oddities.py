@@ -26,7 +26,7 @@ async def test_an_older_cli_answers_prompt_after_prompt() -> None:
 
 async def test_what_follows_a_background_agent_of_an_older_cli_is_waited_for() -> None:
     """Only silence can tell that nothing more comes, and only after the work has ended."""
-    query = await ask("older", "dig", limits=agentrt.Limits(settle=0.5))
+    query = await ask("older", "dig", limits=agentrt.Limits(end_silence_s=0.5))
     assert texts_of(query) == ["You said: dig", "Agent finished."]
     assert [task.status for task in query.session.background_tasks.values()] == ["completed"]
 

@@ -14,7 +14,7 @@ import agentrt
 
 from .test_fakecli import FAKE, QUICK, session
 
-NEVER = structs.replace(QUICK, settle=60, drain=60)
+NEVER = structs.replace(QUICK, end_silence_s=60, drain_timeout_s=60)
 """Limits under which a test fails that is ended by a clock."""
 
 
@@ -92,19 +92,19 @@ async def test_what_follows_a_background_shell_belongs_to_the_conversation() -> 
 
 
 async def test_a_shell_that_nobody_cares_for_does_not_hold_it_for_ever() -> None:
-    query = await ask("shell_nobody_cares_for", limits=structs.replace(NEVER, settle=0.3))
+    query = await ask("shell_nobody_cares_for", limits=structs.replace(NEVER, end_silence_s=0.3))
     assert texts(query) == ["Shell started."]
 
 
 async def test_a_shell_that_never_ends_holds_it_no_longer_than_the_limit() -> None:
-    query = await ask("endless_shell", limits=structs.replace(NEVER, drain=0.3))
+    query = await ask("endless_shell", limits=structs.replace(NEVER, drain_timeout_s=0.3))
     assert texts(query) == ["Shell started."]
     assert [task.status for task in query.session.background_tasks.values()] == ["orphaned"]
     assert await codes(query) == ["waiting", "not_waited_for"]
 
 
 async def test_leaving_a_session_waits_for_a_shell_no_longer_than_the_limit() -> None:
-    async with session("endless_shell", limits=structs.replace(NEVER, drain=0.3)) as s:
+    async with session("endless_shell", limits=structs.replace(NEVER, drain_timeout_s=0.3)) as s:
         told = s.subscribe(after=0)
         await s.run("go")
     notices = [event async for event in told if isinstance(event, agentrt.Notice)]

@@ -23,13 +23,13 @@ async def test_a_start_beyond_its_limit_fails_and_leaves_no_process() -> None:
     with pytest.raises(
         agentrt.AgentStartError, match=r"not ready within 0\.3 s \(limits\.handshake\)"
     ):
-        async with session("slow_start", limits=structs.replace(QUICK, handshake=0.3)):
+        async with session("slow_start", limits=structs.replace(QUICK, startup_timeout_s=0.3)):
             pytest.fail("there is no session")
     assert psutil.Process().children(recursive=True) == []
 
 
 async def test_waiting_for_an_end_costs_no_computing_time() -> None:
-    patient = structs.replace(QUICK, stdin_close=1.0, terminate=1.0)
+    patient = structs.replace(QUICK, stdin_close_grace_s=1.0, terminate_grace_s=1.0)
     async with session("ignores_eof_and_sigterm", limits=patient) as s:
         await s.run("go")
         before = time.process_time()

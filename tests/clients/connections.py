@@ -139,8 +139,8 @@ class Editors:
         self.env = {name: value for name, value in os.environ.items() if name in kept} | {
             "HOME": str(home),
             "PYTHONWARNINGS": "error",
-            "AGENTRT_LIMITS_STDIN_CLOSE": "0.5",
-            "AGENTRT_LIMITS_TERMINATE": "0.5",
+            "AGENTRT_LIMITS_STDIN_CLOSE_GRACE_S": "0.5",
+            "AGENTRT_LIMITS_TERMINATE_GRACE_S": "0.5",
         }
 
     async def start(

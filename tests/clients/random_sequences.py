@@ -48,7 +48,7 @@ async def play(
     for first in seeds[::SITE]:  # what they leave is not to grow
         actor = Actor()
         async with (
-            served_script(actor, ring_events=200) as (site, runtime),
+            served_script(actor, recent_events=200) as (site, runtime),
             node(script) as led,
         ):
             actor.runtime = runtime

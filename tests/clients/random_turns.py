@@ -51,7 +51,7 @@ class Story:
 
     def __init__(self, random: Random, *, ring: int = 4096) -> None:
         self.random = random
-        limits = msgspec.structs.replace(Limits(), ring_events=ring)
+        limits = msgspec.structs.replace(Limits(), recent_events=ring)
         self.log = Log("s1", "epoch", limits, SessionState(AGENT))
         self.own: set[str] = set()
         """The tools that wait for the client."""

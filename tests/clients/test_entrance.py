@@ -63,7 +63,7 @@ async def test_nothing_is_taken_from_the_url(path: str) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_message_that_is_too_big_or_binary_ends_the_connection(path: str) -> None:
-    async with served_script(echo, frame=1000) as (site, _):
+    async with served_script(echo, client_message_bytes=1000) as (site, _):
         for sent, code in ((frame(b"x" * 1001), 1009), (frame(b"{}", BINARY), 1003)):
             async with websocket(site.port, target=path, **BEARER) as client:
                 await client.send(sent)
@@ -221,7 +221,10 @@ async def talkative(agent: FakeAcpAgent) -> None:
 async def test_a_client_that_does_not_read_loses_its_connection_and_nobody_else_anything(
     path: str,
 ) -> None:
-    async with served_script(talkative, ws_write=0.5, ring_bytes=2**20) as (site, runtime):
+    async with served_script(talkative, ws_write_timeout_s=0.5, recent_events_bytes=2**20) as (
+        site,
+        runtime,
+    ):
         session = await runtime.create("fake")
         async with websocket(site.port, target=path, **BEARER) as client:
             if path == "/ai":

@@ -14,7 +14,12 @@ import trio
 from postgres.server import PASSWORD
 from web.sockets import TOKEN, get, status
 
-LIMITS = {"beat": 1.0, "cancel_grace": 5.0, "store_events": 1e6, "sessions": 500}
+LIMITS = {
+    "position_interval_s": 1.0,
+    "cancel_grace_s": 5.0,
+    "store_events_lifetime_s": 1e6,
+    "open_sessions": 500,
+}
 
 
 class Node:
@@ -49,7 +54,7 @@ class Node:
         label = f"{self.name}.{self.starts}"
         config = self._folder / f"{label}.toml"
         agent = [sys.executable, "-S", "-E", str(Path(__file__).with_name("agent.py"))]
-        limits = LIMITS | {"store_lease": self._lease}
+        limits = LIMITS | {"store_lease_s": self._lease}
         config.write_text(
             f"[agents.recording]\ncommand = '''{shlex.join([*agent, str(self.record), label])}'''\n"
             "[limits]\n" + "".join(f"{name} = {value}\n" for name, value in limits.items())

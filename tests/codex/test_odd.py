@@ -36,11 +36,11 @@ async def met(shape: str) -> list[tuple[str, str]]:
     cancels = shape in ("late-answer", "permission-in-cancel")
     ends: list[tuple[str, str]] = []
     limits = agentrt.Limits(
-        hard=1.0 if shape == "silent" else None,
-        cancel_grace=3.0,
-        cancel_resend=0.5,
-        stdin_close=0.5,
-        terminate=0.5,
+        turn_timeout_s=1.0 if shape == "silent" else None,
+        cancel_grace_s=3.0,
+        cancel_resend_s=0.5,
+        stdin_close_grace_s=0.5,
+        terminate_grace_s=0.5,
     )
     async with agentrt.open_session(
         agent, cwd="/", limits=limits, permissions=agentrt.allow_all

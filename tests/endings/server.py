@@ -16,11 +16,11 @@ from postgres.server import free_port
 from web.sockets import TOKEN, get, status
 
 LIMITS: Final = {
-    "beat": 1.0,
-    "cancel_grace": 2.0,
-    "drain": 1.5,
-    "store_lease": 6.0,
-    "sessions": 500,
+    "position_interval_s": 1.0,
+    "cancel_grace_s": 2.0,
+    "drain_timeout_s": 1.5,
+    "store_lease_s": 6.0,
+    "open_sessions": 500,
 }
 
 

@@ -30,7 +30,7 @@ from .inject import Faults
 Where: TypeAlias = Literal["before", "behind", "below"]
 
 IOERR, FULL = sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL
-LIMITS = Limits(store_wait=0.1, cancel_grace=2)
+LIMITS = Limits(store_failure_timeout_s=0.1, cancel_grace_s=2)
 SYSTEM = {
     "open": (errno.EIO, errno.ENOSPC),
     "fstat": (errno.EIO, errno.EIO),

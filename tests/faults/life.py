@@ -30,7 +30,9 @@ from .programs import ANSWER, PROGRAMS
 Protocol: TypeAlias = Literal["acp", "claude"]
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Transport]]
 
-LIMITS = agentrt.Limits(handshake=20, cancel_grace=2, cancel_resend=0.5, settle=0.5)
+LIMITS = agentrt.Limits(
+    startup_timeout_s=20, cancel_grace_s=2, cancel_resend_s=0.5, end_silence_s=0.5
+)
 
 
 class Life:

@@ -26,31 +26,31 @@ MARK = "AGENTRT_TEST_LIFE"
 CLI = Path(__file__).with_name("claude_cli.py")
 
 LIMITS = agentrt.Limits(
-    handshake=20,
-    cancel_grace=5,
-    cancel_resend=2,
-    settle=0.5,
-    stdin_close=5,
-    terminate=1,
-    kill=1,
-    stdout_drain=0.1,
-    write=5,
-    drain=10,
+    startup_timeout_s=20,
+    cancel_grace_s=5,
+    cancel_resend_s=2,
+    end_silence_s=0.5,
+    stdin_close_grace_s=5,
+    terminate_grace_s=1,
+    kill_wait_s=1,
+    stdout_drain_s=0.1,
+    write_timeout_s=5,
+    drain_timeout_s=10,
 )
 """An obedient agent uses up none of these, also on a busy machine."""
 
 SHORT = agentrt.Limits(
-    handshake=3,
-    cancel_grace=0.5,
-    cancel_resend=0.2,
-    settle=0.3,
-    stdin_close=0.5,
-    terminate=0.5,
-    kill=1,
-    stdout_drain=0.1,
-    write=1,
-    drain=5,
-    idle=2,
+    startup_timeout_s=3,
+    cancel_grace_s=0.5,
+    cancel_resend_s=0.2,
+    end_silence_s=0.3,
+    stdin_close_grace_s=0.5,
+    terminate_grace_s=0.5,
+    kill_wait_s=1,
+    stdout_drain_s=0.1,
+    write_timeout_s=1,
+    drain_timeout_s=5,
+    idle_timeout_s=2,
 )
 """For lives in which something fails, and may then be waited for."""
 

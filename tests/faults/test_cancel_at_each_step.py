@@ -26,9 +26,14 @@ from .wellformed import check_log, outcomes
 by_protocol = pytest.mark.parametrize("protocol", ["acp", "claude"])
 at = pytest.mark.parametrize("moment", ["parked", "woken"])
 
-BOUND = LIMITS.cancel_grace + LIMITS.stdin_close + LIMITS.terminate + LIMITS.kill
+BOUND = (
+    LIMITS.cancel_grace_s
+    + LIMITS.stdin_close_grace_s
+    + LIMITS.terminate_grace_s
+    + LIMITS.kill_wait_s
+)
 """What the end may cost with a stubborn agent, in Trio's seconds."""
-AT_ONCE = LIMITS.settle
+AT_ONCE = LIMITS.end_silence_s
 """What it may cost with one that obeys."""
 
 

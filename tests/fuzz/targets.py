@@ -414,7 +414,7 @@ def _session(protocol: Any, data: bytes) -> None:
                 await session.run("again", check=False)
 
     choices, over = Choices(data), math.inf
-    life = Fuzzed(protocol, limits=msgspec.structs.replace(_LIMITS, line=200_000))
+    life = Fuzzed(protocol, limits=msgspec.structs.replace(_LIMITS, message_bytes=200_000))
 
     async def lead() -> None:
         nonlocal over
@@ -435,14 +435,14 @@ def _session(protocol: Any, data: bytes) -> None:
 
 
 _LIMITS = agentrt.Limits(
-    cancel_grace=2,
-    cancel_resend=0.5,
-    settle=0.5,
-    drain=60,
-    hard=60,
-    permission=5,
-    ring_events=10**9,
-    ring_bytes=10**12,
+    cancel_grace_s=2,
+    cancel_resend_s=0.5,
+    end_silence_s=0.5,
+    drain_timeout_s=60,
+    turn_timeout_s=60,
+    permission_timeout_s=5,
+    recent_events=10**9,
+    recent_events_bytes=10**12,
 )
 
 TARGETS: dict[str, Target] = {

@@ -18,23 +18,23 @@ import agentrt
 PROGRAM = Path(__file__).with_name("bad_agent.py")
 
 SHORT = agentrt.Limits(
-    handshake=10,
-    cancel_grace=0.5,
-    cancel_resend=0.2,
-    settle=0.3,
-    stdin_close=0.25,
-    terminate=0.25,
-    kill=1,
-    stdout_drain=0.1,
-    write=1,
-    drain=10,
+    startup_timeout_s=10,
+    cancel_grace_s=0.5,
+    cancel_resend_s=0.2,
+    end_silence_s=0.3,
+    stdin_close_grace_s=0.25,
+    terminate_grace_s=0.25,
+    kill_wait_s=1,
+    stdout_drain_s=0.1,
+    write_timeout_s=1,
+    drain_timeout_s=10,
 )
 """Bounds short enough to be used up. Only what an agent does wrong uses them up."""
 
-PATIENT = agentrt.Limits(stdin_close=5, settle=0.3, stdout_drain=0.1)
+PATIENT = agentrt.Limits(stdin_close_grace_s=5, end_silence_s=0.3, stdout_drain_s=0.1)
 """For agents that do in time what they are told, on a machine that may be busy."""
 
-LADDER = SHORT.stdin_close + SHORT.terminate + SHORT.kill
+LADDER = SHORT.stdin_close_grace_s + SHORT.terminate_grace_s + SHORT.kill_wait_s
 """What the end of a process may take at the longest."""
 
 BOUND = 15.0

@@ -307,7 +307,7 @@ async def test_ignores_cancel() -> None:
         async with session.prompt("misbehave") as turn:
             await anext(turn)
             turn.cancel()
-            with trio.fail_after(SHORT.cancel_grace + 1):
+            with trio.fail_after(SHORT.cancel_grace_s + 1):
                 async for _ in turn:
                     pass
         assert (turn.result.outcome, turn.result.by) == ("cancelled", "caller")
@@ -348,9 +348,9 @@ async def test_never_answers_initialize(mock_clock: MockClock) -> None:
     def heard(data: bytes) -> None:
         mock_clock.rate = 1.0  # until now no time has passed, however slow the machine is
 
-    limits = replace(SHORT, handshake=0.5)
+    limits = replace(SHORT, startup_timeout_s=0.5)
     with (
-        trio.fail_after(limits.handshake + LADDER + 1),
+        trio.fail_after(limits.startup_timeout_s + LADDER + 1),
         pytest.raises(agentrt.AgentStartError, match=r"(?s)within 0.5 s.*please log in"),
     ):
         async with bad_session(initialize=initialize, limits=limits, on_stderr=heard):

@@ -22,7 +22,7 @@ from .kit import LADDER, PATIENT, SHORT, Marks, bad_session, notices, told, unti
 
 async def test_a_prompt_is_of_any_size() -> None:
     """Larger than the pipe, and than what may wait of answers."""
-    limits = structs.replace(PATIENT, outbox=1000)
+    limits = structs.replace(PATIENT, agent_outbox_bytes=1000)
     async with bad_session(limits=limits) as session:
         text = "x" * 1_000_000
         assert (await session.run(text)).text == text
@@ -37,7 +37,7 @@ async def test_an_agent_that_reads_nothing_is_ended_by_the_next_prompt() -> None
 
     async with bad_session(misbehave=misbehave) as session:
         await session.run("misbehave")
-        with trio.fail_after(SHORT.write + LADDER + 1):
+        with trio.fail_after(SHORT.write_timeout_s + LADDER + 1):
             result = await session.run("x" * 1_000_000, check=False)
         assert result.outcome == "agent_died"
         assert result.error is not None
@@ -51,9 +51,9 @@ async def test_an_agent_that_asks_without_end_and_reads_no_answer_is_ended() -> 
         while True:
             agent.begin_request("_vendor/question", {"text": "?" * 100})
 
-    limits = structs.replace(SHORT, outbox=100_000, write=60)
+    limits = structs.replace(SHORT, agent_outbox_bytes=100_000, write_timeout_s=60)
     async with bad_session(misbehave=misbehave, limits=limits) as session:
-        with pytest.raises(agentrt.errors.AgentDied, match=r"unread \(limits.outbox\)"):
+        with pytest.raises(agentrt.errors.AgentDied, match=r"unread \(limits.agent_outbox_bytes\)"):
             await session.run("misbehave")
         await works(session)
 
@@ -65,9 +65,9 @@ async def test_an_agent_that_closes_its_input_is_ended_by_the_cancel() -> None:
         while True:
             time.sleep(60)
 
-    async with bad_session(misbehave=misbehave, limits=structs.replace(SHORT, cancel_grace=60)) as (
-        session
-    ):
+    async with bad_session(
+        misbehave=misbehave, limits=structs.replace(SHORT, cancel_grace_s=60)
+    ) as (session):
         async with session.prompt("misbehave") as turn:
             async for event in turn:
                 if isinstance(event, agentrt.TextDelta):
@@ -163,7 +163,7 @@ async def test_a_stopped_process_meets_the_limit_and_is_killed() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
 
-    limits = structs.replace(SHORT, hard=0.3)
+    limits = structs.replace(SHORT, turn_timeout_s=0.3)
     async with bad_session(misbehave=misbehave, limits=limits) as session:
         assert (await session.run("misbehave", check=False)).outcome == "timed_out"
         await works(session)
@@ -312,7 +312,7 @@ async def test_what_was_said_in_time_counts_although_the_program_was_too_busy_to
         agent.wait_for("session/cancel")
         agent.end(prompt, "cancelled")
 
-    limits = structs.replace(PATIENT, cancel_grace=0.2, cancel_resend=0.2)
+    limits = structs.replace(PATIENT, cancel_grace_s=0.2, cancel_resend_s=0.2)
     async with bad_session(misbehave=misbehave, limits=limits) as session:
         pid = session.agent.pid
         for _ in range(6):

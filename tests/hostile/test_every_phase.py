@@ -56,7 +56,7 @@ class Visit:
         """As `on_stderr`, it takes the agent's mark for it."""
         if b"now" in data:
             self._now.set()
-            limits = SHORT.cancel_grace + LADDER + 2
+            limits = SHORT.cancel_grace_s + LADDER + 2
             self._bound.deadline = trio.current_time() + (limits if self._stubborn else AT_ONCE)
             if self._how == "cancel":
                 self._scope.cancel()

@@ -369,7 +369,7 @@ async def test_of_a_flood_of_requests_so_many_are_served_and_each_is_answered_on
         agent.say(f"{len({message['id'] for message in refused})} refused: {' '.join(told)}")
         agent.end(prompt)
 
-    limits = replace(PATIENT, requests=50)
+    limits = replace(PATIENT, open_requests=50)
     async with bad_session(misbehave=misbehave, cwd=project, limits=limits, bound=60) as session:
         text = (await session.run("misbehave")).text
         assert text == "12 refused: 50 requests are open: wait for their answers"
@@ -415,7 +415,7 @@ async def test_files_are_not_read_for_an_agent_that_does_not_take_the_answers(
         agent.say(f"{asked == {answer['id'] for answer in answers}} {sizes}")
         agent.end(prompt)
 
-    limits = replace(PATIENT, outbox=1_000_000)
+    limits = replace(PATIENT, agent_outbox_bytes=1_000_000)
     async with bad_session(misbehave=misbehave, cwd=project, limits=limits, bound=60) as session:
         assert (await session.run("misbehave")).text == "True {2000000}"
         await works(session)

@@ -222,7 +222,7 @@ async def test_f18_what_the_agent_asks_is_answered_although_nobody_reads_the_tur
         agent.say("done")
         agent.end(prompt)
 
-    small = replace(PATIENT, ring_events=16, ring_bytes=4096)
+    small = replace(PATIENT, recent_events=16, recent_events_bytes=4096)
     async with bad_session(
         misbehave=misbehave, permissions=agentrt.allow_all, limits=small
     ) as session:
@@ -339,7 +339,7 @@ async def test_f51_no_tool_call_runs_on_for_ever(end: str, outcome: str, status:
                 while True:
                     agent.receive()
 
-    limits = replace(SHORT, hard=0.3) if end == "is slow" else SHORT
+    limits = replace(SHORT, turn_timeout_s=0.3) if end == "is slow" else SHORT
     async with bad_session(misbehave=misbehave, arg=end, limits=limits) as session:
         async with session.prompt("misbehave", check=False) as turn:
             async for event in turn:
@@ -408,7 +408,7 @@ async def test_f60_a_login_that_never_ends_is_a_start_error() -> None:
 
     agent = bad_agent(initialize=initialize, new_session=new_session, other=other)
     agent = replace(agent, quirks=Quirks(auth_method="key"))
-    limits = replace(SHORT, handshake=0.5)
+    limits = replace(SHORT, startup_timeout_s=0.5)
     with (
         trio.fail_after(BOUND),
         pytest.raises(agentrt.AgentStartError, match=r"(?s)not ready.*authenticate"),
@@ -469,7 +469,7 @@ async def test_bytes_without_a_newline_do_not_fill_the_memory() -> None:
         agent.end(prompt)
 
     async with bad_session(
-        misbehave=misbehave, limits=replace(PATIENT, line=1 << 20), bound=60
+        misbehave=misbehave, limits=replace(PATIENT, message_bytes=1 << 20), bound=60
     ) as session:
         async with session.prompt("misbehave") as turn:
             [notice] = [event async for event in turn if isinstance(event, agentrt.Notice)]

@@ -36,7 +36,7 @@ async def record(summary: str) -> str:
 
 
 async def test_4_sixty_tool_calls_of_a_turn_that_nobody_reads_are_answered() -> None:
-    small = replace(PATIENT, ring_events=16, ring_bytes=4096)
+    small = replace(PATIENT, recent_events=16, recent_events_bytes=4096)
     async with odd_claude("many_tools", tools=[record], limits=small) as session:
         async with session.prompt("go") as turn:
             await until(session, lambda: turn.ended)
@@ -57,7 +57,7 @@ async def test_5_a_cancel_gets_through_although_nobody_reads() -> None:
 
 
 async def test_7_lines_that_are_too_long_cost_themselves_and_not_the_session() -> None:
-    limits = replace(PATIENT, line=100_000)
+    limits = replace(PATIENT, message_bytes=100_000)
     async with odd_claude("long_line", limits=limits) as session:
         assert (await session.run("go")).text == "short"
         assert await notices(session) == ["line_too_long"]

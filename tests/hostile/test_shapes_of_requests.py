@@ -202,9 +202,9 @@ async def test_40_a_load_that_hangs_is_a_start_error() -> None:
     def load_session(agent: Agent, request: Message) -> None:
         pass
 
-    limits = replace(SHORT, handshake=0.5)
+    limits = replace(SHORT, startup_timeout_s=0.5)
     with (
-        trio.fail_after(limits.handshake + LADDER + 1),
+        trio.fail_after(limits.startup_timeout_s + LADDER + 1),
         pytest.raises(agentrt.AgentStartError, match="not ready"),
     ):
         async with bad_session(
@@ -247,7 +247,7 @@ async def test_40_a_load_that_hangs_in_a_restart_fails_the_prompt_and_keeps_the_
             agent.answer(request, {})
         open(agent.arg, "w").close()
 
-    limits = replace(SHORT, handshake=3.0)  # the agent is started three times
+    limits = replace(SHORT, startup_timeout_s=3.0)  # the agent is started three times
     async with bad_session(
         misbehave=misbehave,
         load_session=load_session,

@@ -35,7 +35,13 @@ async def test_5_a_healthy_turn_may_say_more_in_all_than_any_limit_holds() -> No
             agent.say("x" * 1024)
         agent.end(prompt)
 
-    small = replace(SHORT, line=4096, outbox=4096, ring_events=64, ring_bytes=4096)
+    small = replace(
+        SHORT,
+        message_bytes=4096,
+        agent_outbox_bytes=4096,
+        recent_events=64,
+        recent_events_bytes=4096,
+    )
     async with bad_session(misbehave=misbehave, limits=small) as session:
         result = await session.run("misbehave")
         assert (result.outcome, len(result.text)) == ("completed", 4 << 20)
@@ -55,9 +61,9 @@ async def test_7_a_session_that_never_opens_is_a_start_error_with_what_the_agent
     def new_session(agent: Agent, request: Message) -> None:
         agent.mark("waiting for the MCP server")
 
-    limits = replace(SHORT, handshake=0.5)
+    limits = replace(SHORT, startup_timeout_s=0.5)
     with (
-        trio.fail_after(limits.handshake + LADDER + 1),
+        trio.fail_after(limits.startup_timeout_s + LADDER + 1),
         pytest.raises(agentrt.AgentStartError, match="waiting for the MCP server"),
     ):
         async with bad_session(new_session=new_session, limits=limits):
@@ -75,7 +81,7 @@ async def test_8_and_9_a_prompt_that_is_never_answered_meets_a_limit(chatty: boo
             agent.update("usage_update", used=1, size=2)  # it works on, for somebody else
         agent.wait_for("session/cancel")  # and takes no notice
 
-    limits = replace(SHORT, idle=0.4, hard=0.8)
+    limits = replace(SHORT, idle_timeout_s=0.4, turn_timeout_s=0.8)
     async with bad_session(misbehave=misbehave, arg=chatty, limits=limits) as session:
         with pytest.raises(agentrt.errors.TurnTimedOut) as caught:
             await session.run("misbehave")
@@ -150,7 +156,7 @@ async def test_14_a_cancel_right_behind_its_prompt_that_is_lost_is_sent_once_mor
         agent.wait_for("session/cancel")
         agent.end(prompt, "cancelled")
 
-    limits = replace(PATIENT, cancel_resend=0.1)
+    limits = replace(PATIENT, cancel_resend_s=0.1)
     async with bad_session(misbehave=misbehave, limits=limits) as session:
         pid = session.agent.pid
         async with session.prompt("misbehave") as turn:
@@ -228,7 +234,7 @@ async def test_21_a_cancel_that_crosses_the_answer_hits_no_later_prompt() -> Non
         agent.say("working")
         agent.end(prompt)
 
-    limits = replace(PATIENT, cancel_resend=0.1)
+    limits = replace(PATIENT, cancel_resend_s=0.1)
     async with bad_session(misbehave=misbehave, limits=limits) as session:
         async with session.prompt("misbehave") as turn:
             await anext(turn)

@@ -16,16 +16,16 @@ import agentrt
 from hostile.bad_agent import Agent, Message
 
 LIMITS = agentrt.Limits(
-    handshake=20,
-    cancel_grace=2,
-    cancel_resend=0.5,
-    settle=0.5,
-    stdin_close=0.3,
-    terminate=0.3,
-    kill=5,
-    stdout_drain=0.1,
-    write=5,
-    drain=10,
+    startup_timeout_s=20,
+    cancel_grace_s=2,
+    cancel_resend_s=0.5,
+    end_silence_s=0.5,
+    stdin_close_grace_s=0.3,
+    terminate_grace_s=0.3,
+    kill_wait_s=5,
+    stdout_drain_s=0.1,
+    write_timeout_s=5,
+    drain_timeout_s=10,
 )
 """Short where an agent is to be ended by force, long where only a busy machine is waited for."""
 

@@ -23,7 +23,7 @@ from faults.wellformed import check_log, outcomes
 from .kit import LIMITS, Holdings
 
 ROUNDS = 500 if FULL else 30
-WHOLE_LOG = replace(LIMITS, ring_events=10**9, ring_bytes=10**12)
+WHOLE_LOG = replace(LIMITS, recent_events=10**9, recent_events_bytes=10**12)
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ async def kept(
     **opening: Any,
 ) -> AsyncIterator[agentrt.Session]:
     """A new session, which the store keeps."""
-    limits = limits or Limits(cancel_grace=5)
+    limits = limits or Limits(cancel_grace_s=5)
     agent, setup = _set_up(agents, Opening(**{"cwd": "/", **opening}), limits, "r")
     ids = count(1)
     names = lambda: id if next(ids) == 1 else f"{id}-epoch"  # noqa: E731 - two in a row
@@ -79,7 +79,7 @@ async def gone_on_with(
     limits: Limits | None = None,
 ) -> AsyncIterator[agentrt.Session]:
     """One that was claimed."""
-    limits = limits or Limits(cancel_grace=5)
+    limits = limits or Limits(cancel_grace_s=5)
     agent, setup = _set_up(agents, claimed.opening, limits, f"r{claimed.place.owner}.")
     async with serve_session(
         agent, setup, permissions, limits, store=store, again=claimed

@@ -254,7 +254,7 @@ async def kept(
     first: int = 1,
 ) -> AsyncIterator[agentrt.Session]:
     """A session on a puppet, which the store keeps. `first`: the number of its id."""
-    limits = limits or Limits(cancel_grace=5)
+    limits = limits or Limits(cancel_grace_s=5)
     agent = Agent(name="puppet", protocol=puppet.protocol, command=("puppet",))
     offer = Offer(limits=limits, hooks=hooks, connect=lambda opening: puppet.start().connect())
     opening = Opening(cwd="/") if again is None else again.opening

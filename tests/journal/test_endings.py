@@ -18,7 +18,7 @@ from runtime.fakes import Incarnations, asking, echo, obedient
 from .kit import RESUMES, again, kept, left, prompts
 
 WAITING = ["one", "two", "three"]
-QUICK = Limits(cancel_grace=0, stdin_close=0)
+QUICK = Limits(cancel_grace_s=0, stdin_close_grace_s=0)
 
 pytestmark = pytest.mark.every_store
 

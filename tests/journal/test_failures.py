@@ -116,7 +116,7 @@ async def test_while_nothing_can_be_stored_a_cancel_reaches_the_agent_and_a_prom
 async def test_a_turn_that_cannot_be_stored_for_long_is_cancelled_and_said_to_have_failed(
     path: Path, library: Any, locked: Any
 ) -> None:
-    limits = Limits(store_wait=0.3)
+    limits = Limits(store_failure_timeout_s=0.3)
     async with open_store(path, library=library, limits=limits) as store:
         async with kept(store, Incarnations(obedient)) as session:
             holder = None
@@ -140,7 +140,9 @@ async def test_a_store_that_stays_locked_is_left_in_bounded_time_and_says_so(
     path: Path, library: Any, locked: Any
 ) -> None:
     with pytest.raises(StoreUnavailable):
-        async with open_store(path, library=library, limits=Limits(store_wait=0.3)) as store:
+        async with open_store(
+            path, library=library, limits=Limits(store_failure_timeout_s=0.3)
+        ) as store:
             async with kept(store, Incarnations(echo)) as session:
                 await session.run("hello")
                 await until_stored(session)
@@ -157,7 +159,9 @@ async def test_a_file_at_its_size_limit_takes_more_once_the_limit_is_raised(
     path: Path, library: Any
 ) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    async with open_store(path, library=library, limits=Limits(store_wait=0.2)) as store:
+    async with open_store(
+        path, library=library, limits=Limits(store_failure_timeout_s=0.2)
+    ) as store:
         async with kept(store, Incarnations(lengthy)) as session:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
             try:
@@ -189,7 +193,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 async def test_a_full_disk_takes_more_once_there_is_room(small_disk: Path, library: Any) -> None:
     path = small_disk / "sessions.db"
-    async with open_store(path, library=library, limits=Limits(store_wait=0.2)) as store:
+    async with open_store(
+        path, library=library, limits=Limits(store_failure_timeout_s=0.2)
+    ) as store:
         async with kept(store, Incarnations(lengthy)) as session:
             await fill(session)
             enlarge(small_disk)
@@ -204,7 +210,9 @@ async def test_what_cannot_be_deleted_from_a_full_disk_can_be_once_there_is_room
     small_disk: Path, library: Any
 ) -> None:
     path = small_disk / "sessions.db"
-    async with open_store(path, library=library, limits=Limits(store_wait=0.2)) as store:
+    async with open_store(
+        path, library=library, limits=Limits(store_failure_timeout_s=0.2)
+    ) as store:
         async with kept(store, Incarnations(echo), id="old") as session:
             await session.run("hello")
         async with kept(store, Incarnations(lengthy)) as session:
@@ -312,7 +320,9 @@ async def test_a_file_damaged_under_the_store_is_not_written_any_more(
     path: Path, library: Any
 ) -> None:
     with pytest.raises(StoreUnavailable):
-        async with open_store(path, library=library, limits=Limits(store_wait=0.3)) as store:
+        async with open_store(
+            path, library=library, limits=Limits(store_failure_timeout_s=0.3)
+        ) as store:
             async with kept(store, Incarnations(lengthy)) as session:
                 await session.run("hello")
                 await done_by_another(path, "PRAGMA wal_checkpoint(TRUNCATE)")

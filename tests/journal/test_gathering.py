@@ -55,7 +55,7 @@ def backend() -> Slowly:
 @pytest.fixture
 def put(backend: Slowly) -> Iterator[Callable[..., None]]:
     session, count = Session(), 0
-    limits = Limits(store_flush=FLUSH)
+    limits = Limits(store_flush_bytes=FLUSH)
     writer = StoreWriter(backend, lambda *call: None, limits)  # type: ignore[arg-type]
     thread = threading.Thread(target=writer.run, args=(session,))
 

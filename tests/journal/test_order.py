@@ -107,7 +107,7 @@ async def test_a_prompt_whose_block_is_left_before_it_is_stored_is_never_sent(
 async def test_the_wait_for_the_store_is_no_silence_of_the_agent(
     store: SteppedStore, puppet: Puppet, autojump_clock: trio.abc.Clock
 ) -> None:
-    limits = Limits(idle=3, cancel_grace=1)
+    limits = Limits(idle_timeout_s=3, cancel_grace_s=1)
     async with kept(store, puppet, limits=limits) as session:
         store.stalled = True
         turn = session.submit("hello")
@@ -123,7 +123,7 @@ async def test_the_wait_for_the_store_is_no_silence_of_the_agent(
 async def test_the_wait_for_the_store_is_no_hang_of_the_agent(
     store: SteppedStore, puppet: Puppet, autojump_clock: trio.abc.Clock
 ) -> None:
-    limits = Limits(hang=3, cancel_grace=1)
+    limits = Limits(busy_silence_timeout_s=3, cancel_grace_s=1)
     source = Source(lambda agent, **given: kept(store, puppet, limits=limits), list)
     async with serve_runtime(source, limits) as runtime:
         session = await runtime.create("puppet", cwd="/")
@@ -139,7 +139,10 @@ async def test_the_wait_for_the_store_is_no_hang_of_the_agent(
 async def test_an_agent_that_is_not_read_because_too_much_waits_is_not_silent(
     path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
-    limits, puppet = Limits(idle=3, cancel_grace=1, store_session=5000), Puppet("acp")
+    limits, puppet = (
+        Limits(idle_timeout_s=3, cancel_grace_s=1, store_session_bytes=5000),
+        Puppet("acp"),
+    )
     with stepped(path, limits) as store:
         async with kept(store, puppet, limits=limits) as session:
             turn = session.submit("hello")
@@ -160,7 +163,7 @@ async def test_an_agent_that_is_not_read_because_too_much_waits_is_not_silent(
 async def test_an_agent_that_is_not_read_because_of_another_session_is_read_when_that_is_stored(
     path: Path,
 ) -> None:
-    limits, first, second = Limits(store_backlog=5000), Puppet("acp"), Puppet("acp")
+    limits, first, second = Limits(store_backlog_bytes=5000), Puppet("acp"), Puppet("acp")
     with stepped(path, limits) as store:
         async with (
             kept(store, first, limits=limits) as one,
@@ -187,7 +190,7 @@ async def test_an_agent_that_is_not_read_because_of_another_session_is_read_when
 async def test_the_hard_limit_ends_a_turn_whose_prompt_is_not_stored(
     store: SteppedStore, puppet: Puppet, autojump_clock: trio.abc.Clock
 ) -> None:
-    async with kept(store, puppet, limits=Limits(hard=3)) as session:
+    async with kept(store, puppet, limits=Limits(turn_timeout_s=3)) as session:
         store.stalled = True
         turn = session.submit("hello")
         await trio.sleep(4)
@@ -470,7 +473,7 @@ async def test_what_a_hook_allows_is_not_sent_if_the_store_fails_for_too_long(
         nursery.start_soon(store._watch)
         await unstored_hook(session, store, puppet)
         fail(store)
-        await trio.sleep(Limits().store_wait + 1)
+        await trio.sleep(Limits().store_failure_timeout_s + 1)
         assert puppet.hook_answers == [None]
         puppet.end(cancelled=True)
         store.well()
@@ -521,7 +524,7 @@ async def test_prompts_that_wait_are_begun_when_the_store_works_again(
         nursery.start_soon(wait, session)
         await wait_all_tasks_blocked()
         fail(store)
-        await trio.sleep(Limits().store_wait + 1)
+        await trio.sleep(Limits().store_failure_timeout_s + 1)
         puppet.end(cancelled=True)
         await trio.sleep(10)
         assert turn.result.outcome == "failed"

@@ -266,7 +266,7 @@ async def test_a_question_whose_asker_is_gone_waits_on_through_other_turns(
 async def test_prompts_that_waited_wait_on_until_they_are_let_go(
     path: Path, copy: Path, library: Any
 ) -> None:
-    limits = agentrt.Limits(cancel_grace=0, stdin_close=0)
+    limits = agentrt.Limits(cancel_grace_s=0, stdin_close_grace_s=0)
     async with (
         open_store(path, library=library) as store,
         kept(store, Incarnations(unresponsive), limits=limits) as session,

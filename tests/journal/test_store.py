@@ -204,7 +204,9 @@ async def test_events_that_a_record_stands_for_are_dropped_after_their_time(
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
             shown = session.snapshot()
-    async with open_store(path, library=library, limits=agentrt.Limits(store_events=0)) as store:
+    async with open_store(
+        path, library=library, limits=agentrt.Limits(store_events_lifetime_s=0)
+    ) as store:
         async with kept(store, Incarnations(echo), id="two") as session:
             await session.run("hello")
     async with open_store(path, library=library) as store:
@@ -217,7 +219,7 @@ async def test_events_that_a_record_stands_for_are_dropped_after_their_time(
 
 async def test_answers_to_commands_are_dropped_after_their_time(path: Path, library: Any) -> None:
     answer = CommandAnswer("page", "c1", b"digest", b"{}")
-    for limits, known in ((None, 1), (agentrt.Limits(store_answers=0), 0)):
+    for limits, known in ((None, 1), (agentrt.Limits(store_answers_lifetime_s=0), 0)):
         async with open_store(path, library=library, limits=limits) as store:
             await store.keep_answer(answer)
         async with open_store(path, library=library) as store:

@@ -53,7 +53,7 @@ def prompted(
     id: str | None = None,
     hard: float | None = None,
 ) -> TurnMachine:
-    turn = TurnMachine("user", Limits(hard=hard), content)
+    turn = TurnMachine("user", Limits(turn_timeout_s=hard), content)
     conversation.begin(turn, id)
     return turn
 

@@ -163,7 +163,7 @@ def _told(event: Event) -> dict[str, Any]:
 class AnyOrder(RuleBasedStateMachine):
     @initialize(events=st.integers(1, 20))
     def open(self, events: int) -> None:
-        self.talk = talk = Talk(Limits(ring_events=events), ready=False)
+        self.talk = talk = Talk(Limits(recent_events=events), ready=False)
         self.conversation = talk.conversation
         self.rules = Rules()
         self.mirror = SessionState(talk.conversation.agent)

@@ -20,7 +20,7 @@ RUNNING, WAITING, CANCELLING = (
 
 def turn(state: TurnMachineState = RUNNING, **facts: Any) -> TurnMachine:
     """A turn with an idle limit of 30 s that has begun at 100 and may take until 400."""
-    machine = TurnMachine("user", Limits(idle=facts.pop("idle", 30)))
+    machine = TurnMachine("user", Limits(idle_timeout_s=facts.pop("idle", 30)))
     facts = {"state": state, "began_at": 100.0, "hard_at": 400.0, **facts}
     for name, value in facts.items():
         setattr(machine, name, value)

@@ -35,7 +35,7 @@ from .talk import shown
 
 
 def make_log(events: int = 4096, size: int = 4 * 1024 * 1024) -> Log:
-    return Log("s1", "e1", Limits(ring_events=events, ring_bytes=size), SessionState())
+    return Log("s1", "e1", Limits(recent_events=events, recent_events_bytes=size), SessionState())
 
 
 def fill(log: Log, *events: Event, batch: int = 1) -> None:

@@ -101,7 +101,7 @@ def test_no_secret_is_in_a_file_or_on_a_command_line() -> None:
 
 
 def test_who_is_told_to_leave_gets_the_time_to_finish() -> None:
-    drain = Limits().drain
+    drain = Limits().drain_timeout_s
     for name in OURS:
         assert seconds(COMPOSE["services"][name]["stop_grace_period"]) > drain
     for unit in UNITS:

@@ -53,7 +53,7 @@ AGAIN = 15.0
 SETTLED = 90.0
 """Seconds after the last fault in which everything is over."""
 ROLES = {"w1": "worker", "w2": "worker", "b": "both", "g1": "gateway", "g2": "gateway"}
-LIMITS = Limits(store_lease=LEASE, cancel_grace=2.0)
+LIMITS = Limits(store_lease_s=LEASE, cancel_grace_s=2.0)
 RISKY = {"take", "answer", "pass_on", "post", "claim", "commit"}
 """Statements behind which a server dies more often."""
 

@@ -171,7 +171,7 @@ async def test_a_session_that_is_left_can_be_gone_on_with_elsewhere_at_once(url:
 
 
 async def test_a_session_ends_when_the_lease_cannot_be_renewed(postgres: Server, url: str) -> None:
-    limits = Limits(store_lease=1.0)
+    limits = Limits(store_lease_s=1.0)
     async with open_store(url, node="a", limits=limits) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
@@ -193,7 +193,7 @@ async def test_a_session_ends_when_the_lease_cannot_be_renewed(postgres: Server,
 async def test_that_the_database_does_not_answer_is_known_before_the_lease_is_lost(
     postgres: Server, url: str
 ) -> None:
-    limits = Limits(store_lease=4.0)
+    limits = Limits(store_lease_s=4.0)
     with trio.fail_after(PATIENCE):
         async with (
             open_store(url, node="a", limits=limits) as store,
@@ -211,7 +211,7 @@ async def test_that_the_database_does_not_answer_is_known_before_the_lease_is_lo
 
 async def test_no_agent_is_started_under_a_lease_that_is_over(url: str) -> None:
     """The start of a process takes a while on a busy machine."""
-    limits = Limits(store_lease=1.0)
+    limits = Limits(store_lease_s=1.0)
     connecting, ended = trio.Event(), trio.Event()
 
     @asynccontextmanager
@@ -239,7 +239,7 @@ async def test_no_agent_is_started_under_a_lease_that_is_over(url: str) -> None:
 
 
 async def test_a_place_that_was_taken_under_an_earlier_lease_is_not_kept(url: str) -> None:
-    limits = Limits(store_lease=1.0)
+    limits = Limits(store_lease_s=1.0)
     agents = Incarnations(echo, echo)
     async with open_store(url, node="a", limits=limits) as store:
         async with kept(store, agents) as session:

@@ -20,7 +20,13 @@ SESSIONS = 3
 
 
 async def main(url: str, name: str, lease: float) -> None:
-    limits = Limits(store_lease=lease, cancel_grace=1, stdin_close=1, terminate=0.5, drain=5)
+    limits = Limits(
+        store_lease_s=lease,
+        cancel_grace_s=1,
+        stdin_close_grace_s=1,
+        terminate_grace_s=0.5,
+        drain_timeout_s=5,
+    )
     async with (
         agentrt.store.open_store(url, limits=limits, node=name, home="here") as store,
         agentrt.open_runtime(store=store, limits=limits) as runtime,

@@ -143,7 +143,7 @@ async def test_what_is_said_while_there_is_no_line_is_said_by_the_next_one() -> 
 @pytest.mark.parametrize("events", [4096, 16])
 async def test_turns_that_were_missed_are_told_in_the_end(events: int) -> None:
     """Also more of them than the server keeps events of, or a snapshot has turns."""
-    limits = Limits(ring_events=events, snapshot_turns=3)
+    limits = Limits(recent_events=events, snapshot_turns=3)
     async with stage(limits) as it:
         session = await it.runtime.create("echo", cwd="/")
         line = await it.line()

@@ -15,10 +15,10 @@ from agentrt._limits import Limits
 from agentrt._process.pipes import Transport
 from agentrt._process.process import AgentProcess, open_process
 
-QUICK = Limits(stdin_close=0.1, terminate=0.1, kill=2.0, stdout_drain=0.1)
+QUICK = Limits(stdin_close_grace_s=0.1, terminate_grace_s=0.1, kill_wait_s=2.0, stdout_drain_s=0.1)
 """For agents that use up the steps of the ladder: real processes keep real time."""
 
-PATIENT = Limits(stdin_close=4.0, terminate=1.0, kill=2.0)
+PATIENT = Limits(stdin_close_grace_s=4.0, terminate_grace_s=1.0, kill_wait_s=2.0)
 """For agents that are to do something within a step, on a machine that may be busy."""
 
 WRITE_BEHIND_A_CHILD = """

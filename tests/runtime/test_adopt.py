@@ -34,13 +34,13 @@ def test_the_options_that_are_handed_on_are_those_of_open_session() -> None:
 async def test_an_option_of_one_session_takes_the_place_of_the_runtime_s(
     autojump_clock: MockClock,
 ) -> None:
-    limits = agentrt.Limits(idle=7)
+    limits = agentrt.Limits(idle_timeout_s=7)
     async with runtime_with(asking, permissions=agentrt.allow_all) as (runtime, _):
         usual = await runtime.create("fake")
         own = await runtime.create("fake", permissions=agentrt.deny_all, limits=limits)
         assert (await usual.run("go")).text == "yes"
         assert (await own.run("go")).text == "no"
-        assert own.limits.idle == 7
+        assert own.limits.idle_timeout_s == 7
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ async def test_an_adopted_session_is_listed_until_its_block_is_left(
 
 
 async def test_an_adopted_session_is_not_the_runtime_s_to_end(autojump_clock: MockClock) -> None:
-    limits = agentrt.Limits(suspend=1, hang=2)
+    limits = agentrt.Limits(suspend_after_s=1, busy_silence_timeout_s=2)
     async with session_with(obedient, fake=RESUMES) as (session, agents):
         async with open_fake_runtime({}, limits=limits) as runtime:
             runtime.adopt(session)
@@ -112,7 +112,7 @@ async def test_an_adopted_session_can_be_taken_out_again(autojump_clock: MockClo
 
 
 async def test_what_cannot_be_adopted_is_refused(autojump_clock: MockClock, tmp_path: Path) -> None:
-    one = agentrt.Limits(sessions=1)
+    one = agentrt.Limits(open_sessions=1)
     async with (
         open_fake_runtime({"fake": Incarnations(echo).start}, limits=one) as runtime,
         session_with(echo) as (session, _),

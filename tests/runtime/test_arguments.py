@@ -62,7 +62,7 @@ class Ours:
         ({"env": {"A": 1}}, TypeError, "env: a variable's name and value are strings: 'A'"),
         ({"env": {"A": "\0"}}, ValueError, "env: there can be no such variable: 'A'"),
         ({"on_stderr": 5}, TypeError, "on_stderr: a function of bytes, not int"),
-        ({"journal": "x.db"}, TypeError, "journal: what agentrt.store.open_store gives, not str"),
+        ({"store": "x.db"}, TypeError, "store: what agentrt.store.open_store gives, not str"),
         ({"trace": 5}, TypeError, "trace: the name of a file.*not int"),
         ({"tenant": 5}, TypeError, "tenant: a name, not int"),
         ({"options": 5}, TypeError, "options: a dict, not int"),
@@ -111,7 +111,7 @@ async def test_a_runtime_is_not_opened_with_it(wrong: dict[str, Any], why: str) 
         ({"title": 5}, "title: a title is a string, not int"),
         ({"cwd": 5}, "cwd: a string or a path, not int"),
         ({"options": 5}, "options: a dict, not int"),
-        ({"journal": None}, "journal: a runtime has one store"),
+        ({"store": None}, "store: a runtime has one store"),
     ],
 )
 async def test_no_session_of_a_runtime_is_left_by_it(wrong: dict[str, Any], why: str) -> None:

@@ -11,7 +11,7 @@ from fakes import Incarnations, asking, echo, obedient, session_with, unresponsi
 import agentrt
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 
-IDLE = agentrt.Limits(idle=1.5, hard=None)
+IDLE = agentrt.Limits(idle_timeout_s=1.5, turn_timeout_s=None)
 
 
 @agentrt.tool
@@ -86,7 +86,7 @@ async def test_a_program_in_a_terminal_of_the_host_s_is_no_silence_of_the_agent(
             agent.say(str(output["result"]["exitStatus"]))
             prompt.end()
 
-    limits = agentrt.Limits(idle=0.5)
+    limits = agentrt.Limits(idle_timeout_s=0.5)
     with trio.fail_after(20):
         async with session_with(running, limits=limits, cwd=str(tmp_path)) as (session, _):
             result = await session.run("go", check=False)
@@ -112,7 +112,7 @@ async def test_an_agent_that_waits_for_a_tool_of_the_host_s_does_not_hang(
                 await trio.sleep(1)
             prompt.end()
 
-    limits = agentrt.Limits(hard=None, hang=100, suspend=None)
+    limits = agentrt.Limits(turn_timeout_s=None, busy_silence_timeout_s=100, suspend_after_s=None)
     start = Incarnations(waiting).start
     async with open_fake_runtime({"fake": start}, limits=limits, tools=[long]) as runtime:
         session = await runtime.create("fake")
@@ -146,7 +146,7 @@ async def test_while_a_person_is_asked_the_hard_limit_stands_still(
             await trio.sleep(4)
             prompt.end()
 
-    limits = agentrt.Limits(hard=10)
+    limits = agentrt.Limits(turn_timeout_s=10)
     async with session_with(thorough, limits=limits, permissions=agentrt.ask) as (session, _):
         turn = session.submit("go")
         await trio.sleep(1)
@@ -174,7 +174,7 @@ async def test_what_was_left_of_the_hard_limit_is_left_behind_the_answer(
             await prompt.cancelled.wait()
             prompt.end("cancelled")
 
-    limits = agentrt.Limits(hard=10)
+    limits = agentrt.Limits(turn_timeout_s=10)
     async with session_with(endless, limits=limits, permissions=agentrt.ask) as (session, _):
         turn = session.submit("go")
         await trio.sleep(100)
@@ -187,7 +187,7 @@ async def test_what_was_left_of_the_hard_limit_is_left_behind_the_answer(
 async def test_a_program_that_is_asked_answers_in_the_turn_s_own_time(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    async with session_with(asking, limits=agentrt.Limits(hard=10)) as (session, _):
+    async with session_with(asking, limits=agentrt.Limits(turn_timeout_s=10)) as (session, _):
         async with session.prompt("go", check=False) as turn:
             async for event in turn:
                 if isinstance(event, agentrt.PermissionOpened):
@@ -216,7 +216,7 @@ async def test_a_turn_of_the_agent_s_own_that_never_ends_meets_the_hard_limit(
                 agent.session = "quiet"
                 prompt.end()
 
-    limits = agentrt.Limits(hard=20, settle=2)
+    limits = agentrt.Limits(turn_timeout_s=20, end_silence_s=2)
     async with session_with(restless, echo, limits=limits) as (session, _):
         await trio.sleep(1)
         state = session.state.turn
@@ -248,11 +248,11 @@ async def test_a_prompt_that_was_taken_back_leaves_no_pause_behind(
 
 
 async def test_a_timeout_says_which_limit_to_raise(autojump_clock: trio.abc.Clock) -> None:
-    async with session_with(unresponsive, limits=agentrt.Limits(hard=7)) as (session, _):
+    async with session_with(unresponsive, limits=agentrt.Limits(turn_timeout_s=7)) as (session, _):
         result = await session.run("go", check=False)
     assert result.error is not None
     assert "7 s" in result.error.message
-    assert "limits.hard" in result.error.message
+    assert "limits.turn_timeout_s" in result.error.message
 
 
 def test_of_the_process_s_life_every_state_can_be_closed_or_is() -> None:
@@ -266,10 +266,10 @@ def test_of_the_process_s_life_every_state_can_be_closed_or_is() -> None:
 async def test_a_session_without_a_runtime_ends_a_turn_that_hangs(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    limits = agentrt.Limits(hard=None, hang=600)
+    limits = agentrt.Limits(turn_timeout_s=None, busy_silence_timeout_s=600)
     async with session_with(unresponsive, echo, limits=limits) as (session, _):
         result = await session.run("work", check=False)
         assert result.outcome == "timed_out"
         assert result.error is not None
-        assert "limits.hang" in result.error.message
+        assert "limits.busy_silence_timeout_s" in result.error.message
         assert 600 <= trio.current_time() < 1000

@@ -281,7 +281,7 @@ async def test_more_notifications_than_may_wait_are_dropped_and_reported() -> No
         heard.append(params["n"])
 
     script = tells(*(("_a/step", {"n": n}) for n in range(50)))
-    limits = agentrt.Limits(requests=10)
+    limits = agentrt.Limits(open_requests=10)
     async with session_with(script, extensions=[step], limits=limits) as (session, _):
         await session.run("go")
         dropped = [

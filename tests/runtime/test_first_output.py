@@ -13,7 +13,7 @@ from agentrt._process.first_output import MAX_LINES, SHOWN_LINES, FirstOutput
 from hostile.bad_agent import Agent
 from hostile.kit import bad_session, works
 
-PATIENT = agentrt.Limits(handshake=60, stdin_close=0.3, terminate=1)
+PATIENT = agentrt.Limits(startup_timeout_s=60, stdin_close_grace_s=0.3, terminate_grace_s=1)
 REQUEST = b'{"jsonrpc":"2.0","id":0,"method":"x"}\n'
 
 
@@ -64,7 +64,7 @@ async def test_what_a_program_wrote_before_it_ended_is_in_the_error() -> None:
 
 
 async def test_at_the_limit_the_words_are_in_the_error_too() -> None:
-    limits = agentrt.Limits(handshake=0.5, stdin_close=0.3)
+    limits = agentrt.Limits(startup_timeout_s=0.5, stdin_close_grace_s=0.3)
     told = await failure("while :; do echo starting; sleep 0.05; done", limits)
     assert "it wrote this, which is not a message: starting" in told
 

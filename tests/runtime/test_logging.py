@@ -180,7 +180,7 @@ async def test_a_dead_agent_a_restart_and_a_limit_are_logged(
             await prompt.cancelled.wait()
             prompt.end("cancelled")
 
-    async with session_with(dies, hangs, limits=agentrt.Limits(hard=5)) as (session, _):
+    async with session_with(dies, hangs, limits=agentrt.Limits(turn_timeout_s=5)) as (session, _):
         await session.run("1", check=False)
         await session.run("2", check=False)
     logged = [
@@ -194,7 +194,11 @@ async def test_a_dead_agent_a_restart_and_a_limit_are_logged(
     assert ("WARNING", ended, "t1") in logged
     restarted = "the agent was started again and does not remember the conversation"
     assert ("WARNING", restarted, None) in logged
-    assert ("WARNING", "the turn reached its hard limit of 5 s (limits.hard)", "t2") in logged
+    assert (
+        "WARNING",
+        "the turn reached its hard limit of 5 s (limits.turn_timeout_s)",
+        "t2",
+    ) in logged
     assert ("INFO", "the turn is being cancelled by agentrt", "t2") in logged
 
 
@@ -227,7 +231,7 @@ async def test_a_process_that_does_not_leave_is_logged_with_each_signal(
     stubborn = AGENT + "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     stubborn += "print('deaf', file=sys.stderr, flush=True); time.sleep(60)"
     agent = agentrt.agents.acp((sys.executable, "-c", stubborn), name="stubborn")
-    limits = agentrt.Limits(stdin_close=0.5, terminate=0.1)
+    limits = agentrt.Limits(stdin_close_grace_s=0.5, terminate_grace_s=0.1)
     async with agentrt.open_session(agent, env={"FAKE_API_KEY": ""}, limits=limits) as session:
         pid = session.agent.pid
     [term, kill] = [r for r in records.records if r.name == "agentrt.process"]
@@ -246,7 +250,7 @@ async def main():
         result = await session.run("create a.txt with a")
         assert result.denials
         assert [each.error for each in result.failures] == ["RuntimeError: a mistake"]
-        await session.run("/slow 5", check=False, limits=agentrt.Limits(hard=0.1))
+        await session.run("/slow 5", check=False, limits=agentrt.Limits(turn_timeout_s=0.1))
 trio.run(main)
 """
 

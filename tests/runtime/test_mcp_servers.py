@@ -206,7 +206,7 @@ async def test_a_call_is_part_of_the_turn_and_is_cancelled_with_it() -> None:
 
 
 async def test_a_call_has_the_time_of_the_sessions_tools() -> None:
-    async with served("stdio", limits=agentrt.Limits(tool=0.1)) as (_, client):
+    async with served("stdio", limits=agentrt.Limits(tool_timeout_s=0.1)) as (_, client):
         answer = await client.call_tool("observe", {})
         assert (text_of(answer), answer.is_error) == ("observe timed out after 0.1 s", True)
 

@@ -174,7 +174,7 @@ async def test_what_is_no_text_is_a_failure_of_the_program_and_a_file_has_a_boun
         ("fs/read_text_file", {"path": f"{NOWHERE}/bytes"}),
         ("fs/read_text_file", {"path": f"{NOWHERE}/long"}),
     )
-    limits = agentrt.Limits(file=100)
+    limits = agentrt.Limits(file_bytes=100)
     async with session_with(script, cwd=NOWHERE, files=Odd(), limits=limits) as (session, _):
         await session.run("go")
         codes = [event.code for event in log_of(session) if isinstance(event, Notice)]
@@ -252,7 +252,7 @@ async def test_a_terminal_that_the_agent_leaves_behind_is_released(how: str) -> 
 async def test_terminals_of_a_program_are_as_many_as_the_session_may_have() -> None:
     answers: list[Any] = []
     script = asks(answers, *[("terminal/create", {"command": "ls"})] * 3)
-    limits = agentrt.Limits(terminals=2)
+    limits = agentrt.Limits(open_terminals=2)
     async with session_with(script, cwd=NOWHERE, terminals=Shells(), limits=limits) as (session, _):
         await session.run("go")
     assert ["result" in answer for answer in answers] == [True, True, False]

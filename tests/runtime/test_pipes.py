@@ -240,7 +240,7 @@ async def test_replies_without_end_to_an_agent_that_reads_nothing_break_the_pipe
     for _ in range(5):
         writer.write(b"reply\n", urgent=True)
     await trio.testing.wait_all_tasks_blocked()
-    assert told == ["it left 12 bytes of answers unread (limits.outbox)"]
+    assert told == ["it left 12 bytes of answers unread (limits.agent_outbox_bytes)"]
     assert writer.statistics().lines_dropped == 5
 
 

@@ -161,7 +161,7 @@ os.execvp("sleep", ["sleep", "60"])
     with trio.fail_after(5):
         async with started(program) as agent:
             await agent.wait()
-            await trio.sleep(2 * QUICK.stdout_drain)
+            await trio.sleep(2 * QUICK.stdout_drain_s)
             lines = Lines(agent)
             assert await lines.next() == "x" * 65535
             assert await lines.next() == ""
@@ -223,7 +223,7 @@ async def test_a_flood_on_stderr_does_not_hold_up_the_answer() -> None:
             assert await Lines(agent).next() == "answer"
             await agent.wait()
     assert b"".join(seen) == b"e" * 2**20 + b"last"
-    assert agent.stderr_tail() == "e" * (QUICK.stderr_ring - 4) + "last"
+    assert agent.stderr_tail() == "e" * (QUICK.stderr_tail_bytes - 4) + "last"
 
 
 async def test_what_was_written_to_stderr_before_an_answer_is_there_with_it() -> None:
@@ -296,7 +296,7 @@ from agentrt._limits import Limits
 from agentrt._process.process import close, open_process
 
 async def main():
-    limits = Limits(stdin_close=20, terminate=20)
+    limits = Limits(stdin_close_grace_s=20, terminate_grace_s=20)
     async with open_process(["cat"], cwd="/", env=os.environ, limits=limits) as agent:
         child = os.fork()
         if not child:
@@ -345,9 +345,9 @@ async def test_a_stopped_agent_is_killed() -> None:
     assert agent.returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("step", ["stdin_close", "terminate"])
+@pytest.mark.parametrize("step", ["stdin_close_grace_s", "terminate_grace_s"])
 async def test_a_step_of_no_time_is_still_made(step: str) -> None:
-    limits = Limits(**{"stdin_close": 0.1, "terminate": 0.1, step: 0.0})
+    limits = Limits(**{"stdin_close_grace_s": 0.1, "terminate_grace_s": 0.1, step: 0.0})
     with trio.fail_after(5):
         async with started(["sleep", "60"], limits=limits) as agent:
             pass
@@ -423,7 +423,9 @@ async def test_two_closers_do_not_send_sigterm_twice(tmp_path: Path) -> None:
         async with started(program) as agent, trio.open_nursery() as nursery:
             await Lines(agent).next()
             for _ in range(2):
-                nursery.start_soon(close, agent, Limits(stdin_close=0.1, terminate=1.0))
+                nursery.start_soon(
+                    close, agent, Limits(stdin_close_grace_s=0.1, terminate_grace_s=1.0)
+                )
     assert log.read_text() == "term\n"
 
 

@@ -85,7 +85,7 @@ async def test_what_a_killed_agent_left_behind_is_not_given_time_to_finish() -> 
             await agent.wait()
             began = trio.current_time()
         assert not running(grandchild)
-    assert trio.current_time() - began < PATIENT.stdin_close
+    assert trio.current_time() - began < PATIENT.stdin_close_grace_s
 
 
 async def test_a_grandchild_that_cut_every_tie_was_noted_before_the_agent_left() -> None:
@@ -103,7 +103,9 @@ async def test_what_starts_others_when_it_is_terminated_is_ended_with_them(
     heir = f"{environment} setsid sh -c 'echo \\$\\$ >> {log}; exec sleep 60' &"
     script = f'trap "{heir}" TERM; echo; while :; do sleep 0.05; done'
     with trio.fail_after(5):
-        async with started(sh(script), limits=Limits(stdin_close=0.1, terminate=1.0)) as agent:
+        async with started(
+            sh(script), limits=Limits(stdin_close_grace_s=0.1, terminate_grace_s=1.0)
+        ) as agent:
             await Lines(agent).next()
     (pid,) = log.read_text().split()
     assert not running(int(pid))
@@ -112,7 +114,7 @@ async def test_what_starts_others_when_it_is_terminated_is_ended_with_them(
 async def test_what_is_in_a_session_of_its_own_gets_sigterm_too(tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = f"trap 'echo terminated > {log}; exit' TERM; echo; while :; do sleep 0.05; done"
-    limits = Limits(stdin_close=0.1, terminate=2.0)
+    limits = Limits(stdin_close_grace_s=0.1, terminate_grace_s=2.0)
     with trio.fail_after(5):
         async with started(["setsid", "-f", *sh(child)], limits=limits) as agent:
             await Lines(agent).next()
@@ -217,7 +219,7 @@ from agentrt._process.process import open_process
 assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER, as PID 1 is
 
 async def main():
-    limits = Limits(stdin_close=0.2, terminate=0.5, kill=1)
+    limits = Limits(stdin_close_grace_s=0.2, terminate_grace_s=0.5, kill_wait_s=1)
     script = "(setsid sleep 60 & sleep 60 &); read line"
     async with open_process(["sh", "-c", script], cwd="/", env={}, limits=limits):
         pass

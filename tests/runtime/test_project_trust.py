@@ -19,7 +19,9 @@ from agentrt._agents import BUILT_IN, Agent
 from agentrt._agents.projects import PROJECT_RULES
 
 PROGRAM = Path(__file__).with_name("listed_agent.py")
-QUICK = agentrt.Limits(handshake=10.0, stdin_close=0.5, terminate=0.5, kill=2.0)
+QUICK = agentrt.Limits(
+    startup_timeout_s=10.0, stdin_close_grace_s=0.5, terminate_grace_s=0.5, kill_wait_s=2.0
+)
 HOSTILE = {"HOSTILE": "1", "GEMINI_CLI_TRUST_WORKSPACE": "true", "COPILOT_ALLOW_ALL": "true"}
 BOUND_BY_ACP = ["claude-agent-acp", "gemini", "qwen", "opencode", "copilot", "kimi", "vibe"]
 

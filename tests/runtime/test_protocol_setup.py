@@ -10,22 +10,26 @@ from agentrt._model.driver import Opening
 from agentrt._runtime.offer import Offer
 from agentrt._runtime.protocol_setup import limits_for, set_up_protocol
 
-SLOW = agentrt.agents.acp(["slow"], quirks=Quirks(stdin_close=8.0, resend_cancel=True))
+SLOW = agentrt.agents.acp(["slow"], quirks=Quirks(stdin_close_grace_s=8.0, resend_cancel=True))
 
 
 def test_an_agent_s_peculiarities_change_the_usual_bounds() -> None:
     limits = limits_for(SLOW)
-    assert (limits.stdin_close, limits.cancel_resend) == (8.0, 0.5)
+    assert (limits.stdin_close_grace_s, limits.cancel_resend_s) == (8.0, 0.5)
 
 
 def test_what_the_caller_chose_is_left_alone() -> None:
-    limits = limits_for(SLOW, agentrt.Limits(stdin_close=1.0, hard=60.0))
-    assert (limits.stdin_close, limits.hard, limits.cancel_resend) == (1.0, 60.0, 0.5)
+    limits = limits_for(SLOW, agentrt.Limits(stdin_close_grace_s=1.0, turn_timeout_s=60.0))
+    assert (limits.stdin_close_grace_s, limits.turn_timeout_s, limits.cancel_resend_s) == (
+        1.0,
+        60.0,
+        0.5,
+    )
 
 
 def test_an_agent_that_does_not_leave_at_the_end_of_its_input_is_not_waited_for() -> None:
     unresponsive = agentrt.agents.acp(["unresponsive"], quirks=Quirks(eof_exits=False))
-    assert limits_for(unresponsive).stdin_close < agentrt.Limits().stdin_close
+    assert limits_for(unresponsive).stdin_close_grace_s < agentrt.Limits().stdin_close_grace_s
 
 
 def test_hooks_for_an_agent_that_has_none_are_refused() -> None:

@@ -193,7 +193,7 @@ async def test_a_policy_that_takes_too_long_counts_as_a_rejection(
         await trio.sleep(3600)
         return agentrt.Allow()
 
-    limits = agentrt.Limits(permission=30)
+    limits = agentrt.Limits(permission_timeout_s=30)
     async with session_with(asking, permissions=slow, limits=limits) as (session, _):
         assert (await session.run("go")).text == "no"
         closed = [e for e in log_of(session) if isinstance(e, agentrt.events.PermissionClosed)]

@@ -52,7 +52,7 @@ async def test_a_session_closed_while_its_agent_is_started_again_is_closed_and_s
         begun = trio.current_time()
         await session.aclose()
         assert session.state.phase == "closed"
-        assert trio.current_time() - begun < session.limits.handshake
+        assert trio.current_time() - begun < session.limits.startup_timeout_s
     assert session.state.phase == "closed"
     assert kinds(log_of(session)).count("turn.started") == 1
     assert [process.returncode is not None for process in agents.processes] == [True, True]

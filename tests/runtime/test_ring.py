@@ -23,7 +23,7 @@ async def test_what_became_no_event_pushes_nothing_out_of_the_ring(
             prompt.end()
 
     async with session_with(idle_talk) as (session, _):
-        assert session.limits.ring_bytes < 8 * MIB
+        assert session.limits.recent_events_bytes < 8 * MIB
         for text in "abc":
             assert (await session.run(text)).text == text
         assert log_of(session)
@@ -38,7 +38,7 @@ async def test_a_message_that_came_in_pieces_weighs_what_all_of_them_do(
             prompt.end()
 
     async with session_with(long_winded) as (session, _):
-        assert session.limits.ring_bytes < 5 * MIB
+        assert session.limits.recent_events_bytes < 5 * MIB
         await session.run("a")
         await session.run("b")
         with pytest.raises(EventsExpired):

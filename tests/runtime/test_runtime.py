@@ -110,7 +110,7 @@ async def test_who_subscribes_is_notified_of_sessions_that_come_and_go(
 async def test_one_session_too_many_is_refused_and_a_closed_one_makes_room(
     autojump_clock: MockClock,
 ) -> None:
-    async with runtime_with(echo, limits=agentrt.Limits(sessions=2)) as (runtime, _):
+    async with runtime_with(echo, limits=agentrt.Limits(open_sessions=2)) as (runtime, _):
         first = await runtime.create("fake")
         refusals: list[str] = []
 
@@ -123,7 +123,7 @@ async def test_one_session_too_many_is_refused_and_a_closed_one_makes_room(
         async with trio.open_nursery() as nursery:  # also those that are starting count
             nursery.start_soon(create)
             nursery.start_soon(create)
-        assert refusals == ["2 sessions are open (limits.sessions): close one first"]
+        assert refusals == ["2 sessions are open (limits.open_sessions): close one first"]
         await runtime.close(first.id)
         await runtime.create("fake")
 
@@ -203,7 +203,7 @@ async def test_leaving_the_block_ends_every_session_in_bounded_time(
             session.submit("work")
         start = trio.current_time()
     limits = agentrt.Limits()
-    ladder = limits.stdin_close + limits.terminate + limits.kill + 2
+    ladder = limits.stdin_close_grace_s + limits.terminate_grace_s + limits.kill_wait_s + 2
     assert trio.current_time() - start <= ladder  # all at once, not one after the other
     assert all(process.returncode is not None for process in agents.processes)
     assert {session.state.phase for session in sessions} == {"closed"}
@@ -272,7 +272,7 @@ async def test_a_conversation_that_cannot_be_resumed_is_not_suspended(
 async def test_a_turn_that_hangs_is_ended_and_its_process_replaced(
     autojump_clock: MockClock,
 ) -> None:
-    limits = agentrt.Limits(hard=None, hang=600)
+    limits = agentrt.Limits(turn_timeout_s=None, busy_silence_timeout_s=600)
     async with runtime_with(unresponsive, echo, limits=limits, fake=RESUMES) as (runtime, agents):
         session = await runtime.create("fake")
         turn = session.submit("work")
@@ -285,7 +285,7 @@ async def test_a_turn_that_hangs_is_ended_and_its_process_replaced(
 
 
 async def test_a_turn_that_waits_for_a_person_does_not_hang(autojump_clock: MockClock) -> None:
-    limits = agentrt.Limits(hard=None, hang=600)
+    limits = agentrt.Limits(turn_timeout_s=None, busy_silence_timeout_s=600)
     async with runtime_with(asking, limits=limits) as (runtime, _):
         session = await runtime.create("fake")
         session.submit("go")
@@ -321,11 +321,11 @@ async def test_real_sessions_are_opened_by_their_names_with_the_settings_of_a_co
     None
 ):
     mine = agentrt.Agent(name="mine", command=(sys.executable, "-m", "agentrt.demo"))
-    config = Config(agents={"mine": mine}, limits={"hard": 7.0})
+    config = Config(agents={"mine": mine}, limits={"turn_timeout_s": 7.0})
     async with open_runtime(config=config) as runtime:
         assert "mine" in [agent.name for agent in runtime.agents() if agent.available]
         with trio.fail_after(30):
             session = await runtime.create("mine", cwd=".")
-        assert session.limits.hard == 7.0
-        assert session.limits.write == limits_for(mine, None).write
+        assert session.limits.turn_timeout_s == 7.0
+        assert session.limits.write_timeout_s == limits_for(mine, None).write_timeout_s
         assert session.state.phase == "idle"

@@ -61,11 +61,11 @@ async def slow(agent: FakeAcpAgent) -> None:
         prompt.end()
 
 
-@pytest.mark.parametrize("limit", ["idle", "hard"])
+@pytest.mark.parametrize("limit", ["idle_timeout_s", "turn_timeout_s"])
 async def test_a_limit_is_moved_by_the_gap_and_a_notice_tells(
     autojump_clock: trio.testing.MockClock, limit: str
 ) -> None:
-    limits = agentrt.Limits(**{"idle": None, "hard": None, limit: 10.0})
+    limits = agentrt.Limits(**{"idle_timeout_s": None, "turn_timeout_s": None, limit: 10.0})
     async with session_with(slow, limits=limits) as (session, _):
         async with session.prompt("go", check=False) as turn:
             await trio.sleep(3)
@@ -78,7 +78,7 @@ async def test_a_limit_is_moved_by_the_gap_and_a_notice_tells(
 
 
 async def test_behind_the_gap_the_limit_counts_on(autojump_clock: trio.testing.MockClock) -> None:
-    limits = agentrt.Limits(hard=10.0, cancel_grace=1)
+    limits = agentrt.Limits(turn_timeout_s=10.0, cancel_grace_s=1)
     async with session_with(unresponsive, limits=limits) as (session, _):
         async with session.prompt("go", check=False) as turn:
             await trio.sleep(3)
@@ -93,7 +93,7 @@ import sys, trio, agentrt
 
 async def main():
     agent = agentrt.agents.acp([sys.executable, "-m", "agentrt.demo"], name="demo")
-    limits = agentrt.Limits(idle=7, hard=9)
+    limits = agentrt.Limits(idle_timeout_s=7, turn_timeout_s=9)
     async with agentrt.open_session(agent, limits=limits) as session:
         async with session.prompt("/slow 18", check=False) as turn:
             print("prompted", flush=True)

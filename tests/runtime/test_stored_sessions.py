@@ -112,7 +112,7 @@ async def test_a_session_that_was_never_prompted_is_gone_when_it_is_closed(path:
 
 
 async def test_those_that_are_only_stored_do_not_count_as_open(path: Path) -> None:
-    limits = Limits(sessions=1)
+    limits = Limits(open_sessions=1)
     async with runtime_on(path, Incarnations(echo), limits=limits) as runtime:
         first = await told(runtime, "first")
         await runtime.close(first)
@@ -182,7 +182,7 @@ async def test_cancelling_an_opening_leaves_the_session_as_it_was(path: Path) ->
 # --- memory
 
 
-RESTING: dict[str, Any] = {"suspend": 0.2, "unload": 0.4}
+RESTING: dict[str, Any] = {"suspend_after_s": 0.2, "unload_after_s": 0.4}
 """Limits by which a session that nobody wants is closed to its row at once."""
 
 
@@ -239,7 +239,7 @@ async def test_who_prompts_a_session_while_it_is_unloaded_gets_it(path: Path) ->
 
 
 async def test_the_list_has_an_unloaded_session_where_something_happened_last(path: Path) -> None:
-    limits = Limits(suspend=0.2, unload=1.0)
+    limits = Limits(suspend_after_s=0.2, unload_after_s=1.0)
     async with runtime_on(path, Incarnations(echo, **RESUMES), limits=limits) as runtime:
         first = await told(runtime, "first")
         await trio.sleep(0.5)

@@ -67,7 +67,7 @@ async def test_a_prompt_that_may_not_wait_restarts_a_dead_agent(
 
 
 async def test_a_full_queue_refuses_with_the_limit_s_name(autojump_clock: trio.abc.Clock) -> None:
-    async with session_with(obedient, limits=agentrt.Limits(queue=1)) as (session, _):
+    async with session_with(obedient, limits=agentrt.Limits(queued_prompts=1)) as (session, _):
         session.submit("one")
         session.submit("two")
         with pytest.raises(agentrt.errors.LimitExceeded, match=r"limits\.queue"):

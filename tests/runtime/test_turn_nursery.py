@@ -89,7 +89,9 @@ async def test_cancelling_a_turn_s_scope_cancels_the_turn_and_the_agent_is_notif
             turn.cancel_scope.cancel()
         assert (turn.result.outcome, turn.result.by) == ("cancelled", "caller")
         assert len(agents.sent("session/cancel")) == 1
-        assert (await session.run("again", limits=agentrt.Limits(hard=1), check=False)).outcome
+        assert (
+            await session.run("again", limits=agentrt.Limits(turn_timeout_s=1), check=False)
+        ).outcome
 
 
 async def test_cancelling_its_nursery_s_scope_does_the_same(
@@ -126,7 +128,9 @@ async def test_the_deadline_of_the_scope_is_the_hard_limit(
     autojump_clock: trio.abc.Clock, looked: bool
 ) -> None:
     async with session_with(obedient) as (session, _):
-        async with session.prompt("go", limits=agentrt.Limits(hard=30), check=False) as turn:
+        async with session.prompt(
+            "go", limits=agentrt.Limits(turn_timeout_s=30), check=False
+        ) as turn:
             if looked:
                 assert turn.cancel_scope.deadline == 30.0
         assert turn.result.outcome == "timed_out"
@@ -140,7 +144,9 @@ async def test_moving_the_deadline_moves_the_hard_limit(
     autojump_clock: trio.abc.Clock, at: float, took: float
 ) -> None:
     async with session_with(obedient) as (session, _):
-        async with session.prompt("go", limits=agentrt.Limits(hard=30), check=False) as turn:
+        async with session.prompt(
+            "go", limits=agentrt.Limits(turn_timeout_s=30), check=False
+        ) as turn:
             turn.cancel_scope.deadline = at
         assert (turn.result.outcome, turn.result.duration) == ("timed_out", took)
 
@@ -150,7 +156,9 @@ async def test_a_moved_deadline_is_not_said_to_be_the_limit_of_before(
     autojump_clock: trio.abc.Clock, at: float
 ) -> None:
     async with session_with(obedient) as (session, _):
-        async with session.prompt("go", limits=agentrt.Limits(hard=30), check=False) as turn:
+        async with session.prompt(
+            "go", limits=agentrt.Limits(turn_timeout_s=30), check=False
+        ) as turn:
             turn.cancel_scope.deadline = at
         assert turn.result.error is not None
         assert turn.result.error.message == "the turn reached its hard limit"
@@ -165,7 +173,7 @@ async def test_a_deadline_that_is_moved_while_a_person_is_asked_stays(
             await prompt.cancelled.wait()
             prompt.end("cancelled")
 
-    limits = agentrt.Limits(hard=100)
+    limits = agentrt.Limits(turn_timeout_s=100)
     async with session_with(asking_first, permissions=agentrt.ask) as (session, _):
         async with session.prompt("go", limits=limits, check=False) as turn:
             async for event in turn:
@@ -181,7 +189,9 @@ async def test_a_turn_without_a_hard_limit_can_be_given_one(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     async with session_with(obedient) as (session, _):
-        async with session.prompt("go", limits=agentrt.Limits(hard=None), check=False) as turn:
+        async with session.prompt(
+            "go", limits=agentrt.Limits(turn_timeout_s=None), check=False
+        ) as turn:
             assert turn.cancel_scope.deadline == math.inf
             turn.cancel_scope.deadline = trio.current_time() + 9
         assert (turn.result.outcome, turn.result.duration) == ("timed_out", 9.0)
@@ -197,7 +207,7 @@ async def test_viewers_see_the_deadline_that_was_moved(autojump_clock: trio.abc.
 
     async with (
         session_with(talking) as (session, _),
-        session.prompt("go", limits=agentrt.Limits(hard=30)) as turn,
+        session.prompt("go", limits=agentrt.Limits(turn_timeout_s=30)) as turn,
     ):
         turn.cancel_scope.deadline += 1000
         await trio.sleep(2)
@@ -264,7 +274,7 @@ async def test_a_cancel_that_is_ignored_ends_what_runs_in_the_nursery_all_the_sa
     autojump_clock: trio.abc.Clock,
 ) -> None:
     ended: list[float] = []
-    limits = agentrt.Limits(hard=5, cancel_grace=2)
+    limits = agentrt.Limits(turn_timeout_s=5, cancel_grace_s=2)
     async with session_with(unresponsive, echo, limits=limits) as (session, _):
         async with session.prompt("go", check=False) as turn:
             turn.nursery.start_soon(until_cancelled, ended)

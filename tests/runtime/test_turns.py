@@ -166,7 +166,7 @@ async def test_an_agent_that_ignores_the_cancel_is_replaced_after_the_grace(
     async with session_with(unresponsive, echo) as (session, agents):
         with trio.move_on_after(5):
             await session.run("work")
-        assert trio.current_time() == pytest.approx(5 + session.limits.cancel_grace, abs=0.5)
+        assert trio.current_time() == pytest.approx(5 + session.limits.cancel_grace_s, abs=0.5)
         assert (await session.run("again")).text == "again"
         assert len(agents.processes) == 2
     assert agents.processes[0].signals[:1] == ["eof"]
@@ -183,7 +183,7 @@ async def test_a_cancel_without_a_sign_is_sent_once_more(autojump_clock: trio.ab
     async with session_with(needs_two) as (session, agents):
         with trio.move_on_after(5):
             await session.run("work")
-        assert trio.current_time() == pytest.approx(5 + session.limits.cancel_resend, abs=0.5)
+        assert trio.current_time() == pytest.approx(5 + session.limits.cancel_resend_s, abs=0.5)
         assert len(agents.sent("session/cancel")) == 2
         assert len(agents.processes) == 1
 
@@ -244,7 +244,7 @@ async def test_a_turn_that_streams_for_ever_meets_the_hard_limit(
                 await trio.sleep(1)
             prompt.end("cancelled")
 
-    limits = agentrt.Limits(hard=60, idle=10)
+    limits = agentrt.Limits(turn_timeout_s=60, idle_timeout_s=10)
     async with session_with(endless, limits=limits) as (session, agents):
         with pytest.raises(agentrt.errors.TurnTimedOut) as caught:
             await session.run("go")
@@ -266,7 +266,7 @@ async def test_a_silent_turn_outlives_any_interval_without_an_idle_limit(
 
 
 async def test_silence_beyond_the_idle_limit_ends_the_turn(autojump_clock: trio.abc.Clock) -> None:
-    async with session_with(obedient, limits=agentrt.Limits(idle=10)) as (session, _):
+    async with session_with(obedient, limits=agentrt.Limits(idle_timeout_s=10)) as (session, _):
         result = await session.run("go", check=False)
     assert result.outcome == "timed_out"
     assert result.error is not None
@@ -281,7 +281,7 @@ async def test_any_activity_resets_the_idle_clock(autojump_clock: trio.abc.Clock
                 agent.think("hm")
             prompt.end()
 
-    async with session_with(slow, limits=agentrt.Limits(idle=10)) as (session, _):
+    async with session_with(slow, limits=agentrt.Limits(idle_timeout_s=10)) as (session, _):
         assert (await session.run("go")).outcome == "completed"
 
 
@@ -291,7 +291,7 @@ async def test_an_open_permission_stops_the_idle_clock(autojump_clock: trio.abc.
             await agent.ask()
             prompt.end()
 
-    limits = agentrt.Limits(idle=10)
+    limits = agentrt.Limits(idle_timeout_s=10)
     async with (
         session_with(asking, limits=limits, permissions=agentrt.ask) as (session, _),
         session.prompt("go") as turn,
@@ -318,7 +318,9 @@ async def test_late_answers_of_abandoned_prompts_never_reach_a_later_turn(
 
     async with session_with(late, late, late, echo) as (session, _):
         for n in range(3):
-            result = await session.run(f"abandoned {n}", limits=agentrt.Limits(hard=5), check=False)
+            result = await session.run(
+                f"abandoned {n}", limits=agentrt.Limits(turn_timeout_s=5), check=False
+            )
             assert result.outcome == "timed_out"
         result = await session.run("mine")
     assert result.text == "mine"
@@ -647,7 +649,7 @@ async def test_an_agent_that_died_is_in_the_state_until_the_next_one_runs(
 async def test_the_state_says_until_when_a_cancel_is_waited_for(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    limits = agentrt.Limits(cancel_grace=7)
+    limits = agentrt.Limits(cancel_grace_s=7)
     async with (
         session_with(unresponsive, limits=limits, now=trio.current_time) as (session, _),
         session.prompt("go", check=False) as turn,
@@ -675,7 +677,7 @@ async def test_what_a_turn_used_is_in_its_result(autojump_clock: trio.abc.Clock)
 async def test_a_limit_that_was_reached_is_an_error_with_a_code(
     autojump_clock: trio.abc.Clock, which: str
 ) -> None:
-    limits = agentrt.Limits(**{which: 3})
+    limits = agentrt.Limits(**{{"hard": "turn_timeout_s", "idle": "idle_timeout_s"}[which]: 3})
     async with session_with(obedient, limits=limits) as (session, _):
         error = (await session.run("go", check=False)).error
     assert error is not None

@@ -156,10 +156,10 @@ async def test_no_value_of_a_policy_ends_a_session(value: Any, later: bool) -> N
         return value
 
     async with session_with(asking, permissions=policy if later else at_once) as (session, _):
-        result = await session.run("go", limits=agentrt.Limits(hard=30), check=False)
+        result = await session.run("go", limits=agentrt.Limits(turn_timeout_s=30), check=False)
         assert result.outcome in ("completed", "cancelled")
         assert session.state.phase == "idle"
-        again = await session.run("again", limits=agentrt.Limits(hard=30), check=False)
+        again = await session.run("again", limits=agentrt.Limits(turn_timeout_s=30), check=False)
         assert again.outcome in ("completed", "cancelled")
 
 
@@ -221,13 +221,22 @@ async def test_no_value_of_a_tool_ends_a_session(value: Any) -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"hard": -3}, "limits.hard is -3; it takes seconds, 0 or more, or None for no limit"),
-        ({"hard": float("nan")}, "limits.hard is nan"),
-        ({"idle": float("inf")}, "limits.idle is inf"),
-        ({"hard": "3"}, "limits.hard is '3'"),
-        ({"hard": True}, "limits.hard is True"),
-        ({"handshake": None}, "limits.handshake is None; it takes seconds, 0 or more$"),
-        ({"queue": 1.5}, "limits.queue is 1.5; it takes a whole number, 0 or more"),
+        (
+            {"turn_timeout_s": -3},
+            "limits.turn_timeout_s is -3; it takes seconds, 0 or more, or None for no limit",
+        ),
+        ({"turn_timeout_s": float("nan")}, "limits.turn_timeout_s is nan"),
+        ({"idle_timeout_s": float("inf")}, "limits.idle_timeout_s is inf"),
+        ({"turn_timeout_s": "3"}, "limits.turn_timeout_s is '3'"),
+        ({"turn_timeout_s": True}, "limits.turn_timeout_s is True"),
+        (
+            {"startup_timeout_s": None},
+            "limits.startup_timeout_s is None; it takes seconds, 0 or more$",
+        ),
+        (
+            {"queued_prompts": 1.5},
+            "limits.queued_prompts is 1.5; it takes a whole number, 0 or more",
+        ),
     ],
 )
 def test_a_limit_that_is_none_is_refused_where_it_is_given(wrong: Any, why: str) -> None:

@@ -21,7 +21,7 @@ from agentrt._runtime.websocket_streams import MessageStream
 
 PATIENCE = 60
 DEMO = (sys.executable, "-m", "agentrt.demo")
-SHORT = agentrt.Limits(ws_handshake=0.2)
+SHORT = agentrt.Limits(ws_handshake_timeout_s=0.2)
 
 
 async def tool_runs(turn: agentrt.Turn) -> None:
@@ -172,7 +172,7 @@ async def test_a_message_above_the_limit_ends_the_connection_and_nothing_is_kept
             server = await nursery.start(
                 partial(serve_websocket, large, "127.0.0.1", 0, ssl_context=None)
             )
-            limits = agentrt.Limits(line=1000)
+            limits = agentrt.Limits(message_bytes=1000)
             far = agentrt.agents.websocket(f"ws://127.0.0.1:{server.port}/", limits=limits)
             with pytest.raises(agentrt.AgentStartError, match="1009"):
                 async with agentrt.agents.connect(far, cwd=tmp_path):

@@ -166,7 +166,7 @@ class Agent:
         waits = world.leaving == "normally" and not world.with_hub
         known = self.process.read == self.process.written and self.process.can_write
         if waits and known and self.at_work and not world.gave_up(self.process):
-            if self.now() < world.left_at + world.limits.drain - 0.001:
+            if self.now() < world.left_at + world.limits.drain_timeout_s - 0.001:
                 world.fail(
                     "T9", f"the input ends while the agent is at work (left {world.left_at})"
                 )
@@ -175,7 +175,7 @@ class Agent:
 
     def send(self, message: Json, when_read: Callable[[], None] | None = None) -> None:
         line = encode(message)
-        if len(line) > self.world.limits.line:
+        if len(line) > self.world.limits.message_bytes:
             when_read = None  # the host skips it
         self.process.emit(line + b"\n", when_read)
 

@@ -280,17 +280,17 @@ class Checker:
         limit, at = data.get("limit"), turn.cancelling
         assert at is not None
         if limit == "hard":
-            hard = turn.limits.hard
+            hard = turn.limits.turn_timeout_s
             if hard is None or at < turn.began + hard + turn.person_for - SLACK:
                 self.fail("T4", f"{turn.id} met its hard limit after {at - turn.began:g} s")
         elif limit == "idle":
-            idle = turn.limits.idle
+            idle = turn.limits.idle_timeout_s
             if turn.asked_then:
                 self.fail("T4", f"{turn.id} was idle while a question was open")
             elif idle is None or turn.quiet_for < idle - SLACK:
                 self.fail("T4", f"{turn.id} was idle after {turn.quiet_for:g} s of silence")
         elif limit == "hang":
-            if turn.quiet_for < (turn.limits.hang or 0) - SLACK:
+            if turn.quiet_for < (turn.limits.busy_silence_timeout_s or 0) - SLACK:
                 self.fail("T4", f"{turn.id} hung after {turn.quiet_for:g} s of silence")
         else:
             self.fail("T4", f"{turn.id} timed out by {limit}")
@@ -550,15 +550,17 @@ class Checker:
             if left:
                 self.fail("T5", f"{turn.id} is being cancelled with {left} open")
             own = turn.origin == "agent"
-            grace = max(turn.limits.cancel_grace, turn.limits.settle if own else 0.0)
+            grace = max(turn.limits.cancel_grace_s, turn.limits.end_silence_s if own else 0.0)
             if now > turn.cancelling + grace + SLACK:
                 self.fail("T5", f"{turn.id} was cancelled {now - turn.cancelling:g} s ago")
         elif turn is not None and turn.origin == "user":
-            hard, idle = turn.limits.hard, turn.limits.idle
+            hard, idle = turn.limits.turn_timeout_s, turn.limits.idle_timeout_s
             prompt = self.world.book.prompts.get(turn.token or "")
             if idle is not None and prompt is not None:
                 if prompt.end_read or prompt.rest_read or prompt.fate_read is not None:
-                    idle = max(idle, turn.limits.settle)  # one of Claude's last words has come
+                    idle = max(
+                        idle, turn.limits.end_silence_s
+                    )  # one of Claude's last words has come
             took = now - turn.began - turn.person_for
             if hard is not None and turn.person_since is None and took > hard + SLACK:
                 self.fail("T4", f"{turn.id} runs for {took:g} s, its limit is {hard}")

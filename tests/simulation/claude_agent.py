@@ -64,7 +64,7 @@ class ClaudeAgent(ClaudeWire):
     def owes_turn(self) -> bool:
         """Background work has ended, and it will speak of that at any moment."""
         silence = self.now() - self.process.read_at
-        return self.done_tasks > 0 and silence < self.world.limits.settle - SLACK
+        return self.done_tasks > 0 and silence < self.world.limits.end_silence_s - SLACK
 
     # --- what the host says
 

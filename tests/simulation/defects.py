@@ -22,7 +22,7 @@ from agentrt._claude.driver import ClaudeDriver
 from agentrt._codex.driver import CodexDriver
 from agentrt._codex.requests import CodexRequests
 from agentrt._codex.turn import CodexTurn, CodexTurnInput, CodexTurns
-from agentrt._journal.persister import LogPersister
+from agentrt._journal.keeper import LogPersister
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
 from agentrt._model import conversation as conversation_module
@@ -195,8 +195,16 @@ def _lose_text(item_closed: Any, self: SessionState, event: Any) -> None:
 
 def _idle_while_asked(next_deadline: Any, turn: TurnMachine | None, **more: Any) -> Any:
     alarm = next_deadline(turn, **more)
-    if turn is not None and turn.state is TurnMachineState.WAITING and turn.limits.idle is not None:
-        return min((more["active_at"] + turn.limits.idle, Deadline.IDLE), alarm, key=lambda a: a[0])
+    if (
+        turn is not None
+        and turn.state is TurnMachineState.WAITING
+        and turn.limits.idle_timeout_s is not None
+    ):
+        return min(
+            (more["active_at"] + turn.limits.idle_timeout_s, Deadline.IDLE),
+            alarm,
+            key=lambda a: a[0],
+        )
     return alarm
 
 
@@ -234,7 +242,7 @@ def _believe_the_agent(end_turn: Any, self: SessionCore, outcome: Any, **more: A
 
 async def _leave_without_a_cancel(stop: Any, self: Turn) -> None:
     machine = self._machine
-    with trio.move_on_after(machine.limits.cancel_grace + 1, shield=True):
+    with trio.move_on_after(machine.limits.cancel_grace_s + 1, shield=True):
         await self._host.wait_for_end(machine)
     machine.awaited = False
     if machine.cursor is not None:

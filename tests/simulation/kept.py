@@ -19,7 +19,7 @@ import trio
 
 from agentrt._journal import schema
 from agentrt._journal.base import Flush
-from agentrt._journal.persister import LogPersister, Persist
+from agentrt._journal.keeper import LogPersister, Persist
 from agentrt._journal.store import snapshot_of
 from agentrt._journal.writer import Batch, WriterJob, gathered
 from agentrt._model import events as e
@@ -258,7 +258,7 @@ def check(world: World) -> None:
     if turn is not None and turn.wishes and turn.cancelling is None:
         world.fail("J2", f"{turn.id} is to stop by {turn.wishes}, and is not being cancelled")
     keeper = world.session._host.keeper
-    if keeper is not None and keeper._bytes > world.limits.store_session + 2 * READ_BYTES:
+    if keeper is not None and keeper._bytes > world.limits.store_session_bytes + 2 * READ_BYTES:
         world.fail("J10", f"{keeper._bytes} bytes wait for being stored")
     stored = store._database.load(store.session)
     if stored is None:

@@ -115,7 +115,7 @@ class Process:
         return self._visible if self._stdout_open or self.returncode is not None else 0
 
     def complain(self, text: str) -> None:
-        self._stderr = (self._stderr + text)[-self.limits.stderr_ring :]
+        self._stderr = (self._stderr + text)[-self.limits.stderr_tail_bytes :]
 
     def close_stdout(self) -> None:
         if self._stdout_open:
@@ -309,6 +309,6 @@ class Process:
 
     async def _watch_exit(self) -> None:
         await self._exited.wait()
-        await trio.sleep(self.limits.stdout_drain)
+        await trio.sleep(self.limits.stdout_drain_s)
         self._stdout_open = False
         self._lot.unpark_all()

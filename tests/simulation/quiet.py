@@ -60,13 +60,18 @@ def _after_an_exit(world: World) -> None:
     turn, limits = world.checker.turn, world.limits
     read_at = world.store.sent_at if world.store is not None else 0.0
     exited = process.exited_at and max(process.exited_at, read_at)
-    if exited is not None and now > exited + limits.stdout_drain + SLACK:
+    if exited is not None and now > exited + limits.stdout_drain_s + SLACK:
         if turn is not None and turn.process == process.number:
             world.fail("P3", f"the process is gone since {process.exited_at}, {turn.id} runs")
         state = world.checker.state
         if state is not None and state.agent.alive and state.agent.pid == process.pid:
             world.fail("P3", "the process is gone, and the state says that it lives")
-    ladder = limits.stdout_drain + limits.stdin_close + limits.terminate + limits.kill
+    ladder = (
+        limits.stdout_drain_s
+        + limits.stdin_close_grace_s
+        + limits.terminate_grace_s
+        + limits.kill_wait_s
+    )
     closed = process.closed_stdout_at and max(process.closed_stdout_at, read_at)
     if closed is not None and process.returncode is None and "kill" not in process.ignores:
         if now > closed + ladder + SLACK:
@@ -82,7 +87,7 @@ def _actors(world: World) -> None:
     now = trio.current_time()
     for actor in world.actors:
         if actor.cancelled_at is not None and not actor.done:
-            grace = world.limits_of(actor.token).cancel_grace
+            grace = world.limits_of(actor.token).cancel_grace_s
             if now > actor.cancelled_at + grace + 1 + SLACK:
                 world.fail("T6", f"{actor.token} was cancelled at {actor.cancelled_at}")
 
@@ -152,7 +157,7 @@ def _turn(world: World) -> None:
     if turn is None or prompt is None or not (prompt.end_read or prompt.fate_read):
         return
     silence = trio.current_time() - world.checker.silent_since  # an answer starts the clock again
-    if world.driver != "claude" or silence > world.limits.settle + SLACK:
+    if world.driver != "claude" or silence > world.limits.end_silence_s + SLACK:
         world.fail("T2", f"the agent has ended {prompt.token} as {set(prompt.ended)}; it runs on")
 
 

@@ -192,14 +192,20 @@ def new_token(world: World, rng: Random) -> tuple[str, agentrt.Limits | None]:
     limits = None
     if rng.random() < 0.2:
         limits = world.own_limits[token] = replace(
-            world.limits, hard=rng.choice((None, 2.0)), idle=rng.choice((None, 1.0))
+            world.limits,
+            turn_timeout_s=rng.choice((None, 2.0)),
+            idle_timeout_s=rng.choice((None, 1.0)),
         )
     return token, limits
 
 
 def will_interrupt(world: World, when: str, session: agentrt.Session) -> None:
     refused = world.store is not None and world.store.trouble is not None
-    if when == "interrupt" and not refused and len(world.checker.queued) < world.limits.queue:
+    if (
+        when == "interrupt"
+        and not refused
+        and len(world.checker.queued) < world.limits.queued_prompts
+    ):
         world.wish("caller")
 
 

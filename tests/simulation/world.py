@@ -175,7 +175,10 @@ class World:
         """Whether a caller may have stopped that turn by now, by a scope or by leaving."""
         if self.leaving is not None and (self.leaving != "normally" or self.with_hub):
             return True
-        if self.leaving is not None and trio.current_time() >= self.left_at + self.limits.drain:
+        if (
+            self.leaving is not None
+            and trio.current_time() >= self.left_at + self.limits.drain_timeout_s
+        ):
             return True
         now = trio.current_time()
         if any(now >= at for at in self.interrupts):
@@ -346,8 +349,8 @@ class World:
                 rng = self.store_rng
                 self.limits = replace(
                     self.limits,
-                    store_wait=rng.choice((30.0, 30.0, 1.5)),
-                    store_session=rng.choice((8 << 20, 8 << 20, 4000)),
+                    store_failure_timeout_s=rng.choice((30.0, 30.0, 1.5)),
+                    store_session_bytes=rng.choice((8 << 20, 8 << 20, 4000)),
                 )
                 self.mix |= rules.mix_of_store(rng)
                 self.store = kept.SimulatedStore(self, self.folder / "run.db", self.store_rng)
@@ -458,9 +461,9 @@ class World:
         for actor in self.actors:  # whoever looks away for ever keeps nothing from ending
             if actor.stalled is not None and self.rng.random() < 0.7:
                 actor.stalled.set()
-        bound = self.left_at + self.limits.drain + 15
+        bound = self.left_at + self.limits.drain_timeout_s + 15
         if self.store is not None:
-            bound += self.limits.store_wait
+            bound += self.limits.store_failure_timeout_s
         while not self.over and self.violation is None and trio.current_time() < bound:
             self.step_number += 1
             rng = Random(self.rng.getrandbits(32))

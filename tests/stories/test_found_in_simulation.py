@@ -92,7 +92,7 @@ async def test_the_idle_clock_goes_on_when_the_agent_takes_its_question_back(
                 else:
                     agent.update("tool_call_update", toolCallId="c", status="completed")
 
-    limits = Limits(idle=2, hard=None, cancel_grace=1)
+    limits = Limits(idle_timeout_s=2, turn_timeout_s=None, cancel_grace_s=1)
     async with session_with(agent, permissions=agentrt.ask, limits=limits) as (session, _):
         began = trio.current_time()
         with trio.fail_after(60):
@@ -193,7 +193,7 @@ async def test_an_agent_that_never_rests_behind_its_result_meets_the_turn_limits
                 await trio.sleep(0.5)
                 claude.write({"type": "keep_alive"})
 
-    limits = replace(Limits(), hard=3.0 if limit == "hard" else None, cancel_grace=3.0)
+    limits = replace(Limits(), turn_timeout_s=3.0 if limit == "hard" else None, cancel_grace_s=3.0)
     async with claude_session(talks_on, limits=limits) as session:
         turn = session.submit("go")
         if limit == "cancel_grace":
@@ -214,7 +214,7 @@ async def test_what_claude_says_of_a_turn_that_was_given_up_begins_no_other_one(
         claude.say("still at it")
         await claude.next_prompt()
 
-    limits = Limits(cancel_grace=1, terminate=0.5)
+    limits = Limits(cancel_grace_s=1, terminate_grace_s=0.5)
     async with claude_session(unresponsive, limits=limits, permissions=agentrt.ask) as session:
         async with session.prompt("go") as turn:
             await anext(turn)
@@ -301,7 +301,7 @@ async def test_an_agent_that_even_a_kill_does_not_end_is_not_heard_any_more(
                 await trio.sleep(60)
                 agent.say("still here")
 
-    limits = Limits(stdin_close=0.5, terminate=0.5, kill=0.5)
+    limits = Limits(stdin_close_grace_s=0.5, terminate_grace_s=0.5, kill_wait_s=0.5)
     start = lambda: Unkillable(undead, ignores=frozenset({"eof", "terminate"}))  # noqa: E731
     async with open_fake_session(start, limits=limits) as session:
         await session.run("go")
@@ -316,7 +316,7 @@ async def test_an_agent_that_even_a_kill_does_not_end_is_not_heard_any_more(
 async def test_a_closed_session_names_no_process_that_was_given_up_on_before_it_went(
     autojump_clock: Clock,
 ) -> None:
-    limits = Limits(cancel_grace=0.5, stdin_close=2)
+    limits = Limits(cancel_grace_s=0.5, stdin_close_grace_s=2)
     options: Any = {"ignores": frozenset({"eof"})}
     async with session_with(unresponsive, fake=options, limits=limits) as (session, _):
         session.submit("go")
@@ -335,7 +335,10 @@ async def test_a_session_is_closed_when_the_agent_is_gone_that_was_given_up_on(
             prompt.end()
 
     options: Any = {"ignores": frozenset({"eof"})}
-    async with session_with(resting, fake=options, limits=Limits(stdin_close=2)) as (session, _):
+    async with session_with(resting, fake=options, limits=Limits(stdin_close_grace_s=2)) as (
+        session,
+        _,
+    ):
         await session.run("go")
         assert session._host.core.retire()
         await trio.sleep(1)
@@ -357,7 +360,7 @@ async def test_an_agent_that_was_given_up_on_is_gone_as_soon_as_it_has_left_and_
             async for prompt in agent.prompts:
                 prompt.end()
 
-    limits = Limits(stdin_close=2, terminate=2, kill=2)
+    limits = Limits(stdin_close_grace_s=2, terminate_grace_s=2, kill_wait_s=2)
     async with open_fake_session(lambda: LeavesSomethingBehind(script), limits=limits) as session:
         await session.run("go")
         assert session._host.core.retire()  # as a session that rests for long

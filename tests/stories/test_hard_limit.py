@@ -33,7 +33,7 @@ def is_silent(agent: Agent, prompt: Message) -> None:
 async def test_the_hard_limit_ends_a_turn_and_the_next_prompt_gets_its_own_answer(
     misbehave: object,
 ) -> None:
-    limits = structs.replace(PATIENT, hard=HARD)
+    limits = structs.replace(PATIENT, turn_timeout_s=HARD)
     async with bad_session(misbehave=misbehave, limits=limits) as session:
         pid = session.agent.pid
         with pytest.raises(agentrt.errors.TurnTimedOut, match="hard limit") as caught:
@@ -54,7 +54,7 @@ async def test_answers_that_come_late_but_within_the_grace_stay_their_own_three_
         agent.say("late")
         agent.end(prompt)
 
-    limits = structs.replace(PATIENT, hard=HARD)
+    limits = structs.replace(PATIENT, turn_timeout_s=HARD)
     async with bad_session(misbehave=misbehave, limits=limits) as session:
         for _ in range(3):
             assert (await session.run("misbehave", check=False)).outcome == "timed_out"
@@ -84,7 +84,7 @@ async def test_answers_that_come_when_nobody_waits_any_more_reach_no_later_turn_
         sys.exit(0)
 
     marks = Marks()
-    limits = structs.replace(SHORT, hard=HARD, stdin_close=5)
+    limits = structs.replace(SHORT, turn_timeout_s=HARD, stdin_close_grace_s=5)
     async with bad_session(misbehave=misbehave, eof=eof, limits=limits, on_stderr=marks) as session:
         for _ in range(3):
             result = await session.run("misbehave", check=False)

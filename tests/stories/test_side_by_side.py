@@ -15,7 +15,7 @@ from hostile.bad_agent import Agent, Message
 from hostile.beside import SHAPES, Shape, floods_with_text, is_silent, nothing
 from hostile.kit import PATIENT, SHORT, Marks, bad_session, notices, outcomes, works
 
-HASTY = structs.replace(SHORT, cancel_grace=0.1, stdin_close=0.1, terminate=0.1)
+HASTY = structs.replace(SHORT, cancel_grace_s=0.1, stdin_close_grace_s=0.1, terminate_grace_s=0.1)
 """The ladder is gone through all the same."""
 
 
@@ -58,7 +58,7 @@ async def test_a_session_does_not_notice_what_happens_in_the_one_beside_it(
 @pytest.mark.slow
 async def test_traffic_of_one_session_keeps_no_silent_one_alive() -> None:
     """Where several sessions share a process, F36 of the reports; here the clocks are apart."""
-    limits = structs.replace(HASTY, idle=0.3)
+    limits = structs.replace(HASTY, idle_timeout_s=0.3)
     async with (
         bad_session(misbehave=floods_with_text, limits=HASTY) as loud,
         bad_session(misbehave=is_silent, limits=limits) as silent,

@@ -12,7 +12,7 @@ from msgspec import structs
 from hostile.bad_agent import Agent, Message
 from hostile.kit import SHORT, bad_session, works
 
-LONG = SHORT.kill + 0.5
+LONG = SHORT.kill_wait_s + 0.5
 """Longer than every limit of `SHORT` that has to do with waiting for an agent that runs."""
 
 
@@ -28,7 +28,7 @@ async def test_an_agent_that_is_silent_for_longer_than_any_interval_keeps_its_tu
         agent.say("... yes")
         agent.end(prompt)
 
-    limits = structs.replace(SHORT, hard=silence + 10)
+    limits = structs.replace(SHORT, turn_timeout_s=silence + 10)
     async with bad_session(
         misbehave=misbehave, arg=silence, limits=limits, bound=silence + 10
     ) as session:

@@ -174,7 +174,7 @@ async def test_an_agent_that_was_given_up_on_calls_no_tool_any_more() -> None:
         misbehave=misbehave,
         eof=eof,
         tools=(record,),
-        limits=structs.replace(SHORT, stdin_close=5),
+        limits=structs.replace(SHORT, stdin_close_grace_s=5),
         on_stderr=marks,
     ) as session:
         async with session.prompt("misbehave") as turn:

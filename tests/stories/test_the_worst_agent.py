@@ -50,7 +50,7 @@ async def claude(ran: Path) -> AsyncIterator[agentrt.Session]:
 async def test_the_worst_agent_costs_one_turn(worst: Open, how: str, tmp_path: Path) -> None:
     async with worst(tmp_path / "ran") as session:
         first = session.agent.pid
-        with trio.fail_after(0.5 + SHORT.cancel_grace + LADDER + BOUND / 2):  # a busy machine's
+        with trio.fail_after(0.5 + SHORT.cancel_grace_s + LADDER + BOUND / 2):  # a busy machine's
             if how == "by its caller's scope":
                 with trio.move_on_after(0.5):
                     await session.run("misbehave")
@@ -60,7 +60,7 @@ async def test_the_worst_agent_costs_one_turn(worst: Open, how: str, tmp_path: P
                         if isinstance(event, agentrt.TextDelta):
                             session.cancel()
             else:
-                limits = agentrt.Limits(hard=0.5, cancel_grace=SHORT.cancel_grace)
+                limits = agentrt.Limits(turn_timeout_s=0.5, cancel_grace_s=SHORT.cancel_grace_s)
                 await session.run("misbehave", limits=limits, check=False)
             assert "hello" in (await session.run("hello")).text
         assert session.agent.pid != first

@@ -72,9 +72,9 @@ class Program:
             "PYTHONWARNINGS": "error",
             "AGENTRT_TERMINAL_PLAIN": "true",
             # No test is about how long exactly these silences and farewells take.
-            "AGENTRT_LIMITS_SETTLE": "0.3",
-            "AGENTRT_LIMITS_STDIN_CLOSE": "0.5",
-            "AGENTRT_LIMITS_TERMINATE": "0.5",
+            "AGENTRT_LIMITS_END_SILENCE_S": "0.3",
+            "AGENTRT_LIMITS_STDIN_CLOSE_GRACE_S": "0.5",
+            "AGENTRT_LIMITS_TERMINATE_GRACE_S": "0.5",
         }
 
     def start(self, *arguments: str, **options: object) -> subprocess.Popen[bytes]:

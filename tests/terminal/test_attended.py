@@ -41,10 +41,15 @@ from agentrt._model.state import SessionState
 
 def test_a_turn_has_no_hard_limit_unless_one_was_set() -> None:
     setup = Setup(agent=BUILT_IN["demo"], config=Config())
-    assert setup.limits.hard == Limits().hard
-    assert setup.attended.limits.hard is None
-    setup = Setup(agent=BUILT_IN["demo"], config=Config(limits={"hard": 7.0, "idle": 3.0}))
-    assert (setup.attended.limits.hard, setup.attended.limits.idle) == (7.0, 3.0)
+    assert setup.limits.turn_timeout_s == Limits().turn_timeout_s
+    assert setup.attended.limits.turn_timeout_s is None
+    setup = Setup(
+        agent=BUILT_IN["demo"], config=Config(limits={"turn_timeout_s": 7.0, "idle_timeout_s": 3.0})
+    )
+    assert (setup.attended.limits.turn_timeout_s, setup.attended.limits.idle_timeout_s) == (
+        7.0,
+        3.0,
+    )
 
 
 def page(width: int) -> Page:

@@ -24,7 +24,7 @@ def with_settings(program: Program) -> Path:
         [agents.mine]
         command = "mine --acp"
         env = { MINE_KEY = "do not tell" }
-        quirks = { cancel_grace = 30 }
+        quirks = { cancel_grace_s = 30 }
         [permissions]
         allow = ["Read"]
         [serve]
@@ -40,14 +40,14 @@ def with_settings(program: Program) -> Path:
 def test_config_shows_each_setting_and_where_it_was_made(program: Program) -> None:
     file = with_settings(program)
     (program.folder / ".agentrt.toml").write_text('[permissions]\ndeny = ["Bash"]\n')
-    program.env["AGENTRT_LIMITS_HARD"] = "77"
+    program.env["AGENTRT_LIMITS_TURN_TIMEOUT_S"] = "77"
     told = program.run("config", "--cwd", str(program.folder)).stdout
     lines = {" ".join(line.split()) for line in told.splitlines()}
     assert f'agent = "mine" # {file}' in lines
     assert f'allow = ["Read"] # {file}' in lines
     assert f'deny = ["Bash"] # {(program.folder / ".agentrt.toml").resolve()}' in lines
-    assert "hard = 77.0 # the environment" in lines
-    assert 'idle = "none" # default' in lines
+    assert "turn_timeout_s = 77.0 # the environment" in lines
+    assert 'idle_timeout_s = "none" # default' in lines
 
 
 def test_what_config_shows_is_a_configuration_file(program: Program) -> None:
@@ -55,7 +55,7 @@ def test_what_config_shows_is_a_configuration_file(program: Program) -> None:
     told = program.run("config").stdout
     settings = tomllib.loads(told)
     assert settings["agents"]["mine"]["command"] == ["mine", "--acp"]
-    assert settings["agents"]["mine"]["quirks"] == {"cancel_grace": 30.0}
+    assert settings["agents"]["mine"]["quirks"] == {"cancel_grace_s": 30.0}
     again = program.home / "again.toml"
     again.write_text(told)
     program.env["AGENTRT_CONFIG"] = str(again)

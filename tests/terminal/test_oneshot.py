@@ -229,7 +229,7 @@ def test_silence_beyond_its_limit_is_3_and_an_unresponsive_agent_gets_its_grace(
 ) -> None:
     flags = ("--idle-timeout", "0.3", "--cancel-grace", "0.3")
     done = program.demo("/stubborn 600", *flags, status=3)
-    assert "reached its idle limit of 0.3 s (limits.idle)" in done.stderr
+    assert "reached its idle limit of 0.3 s (limits.idle_timeout_s)" in done.stderr
     assert "did not end its turn within 0.3 s of the cancel" in done.stderr
 
 

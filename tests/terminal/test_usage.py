@@ -214,7 +214,7 @@ def test_what_is_ignored_of_a_stranger_s_settings_is_reported(program: Program) 
 
 @pytest.mark.slow
 def test_limits_of_the_command_line_win(program: Program) -> None:
-    program.env["AGENTRT_LIMITS_HARD"] = "0.1"
+    program.env["AGENTRT_LIMITS_TURN_TIMEOUT_S"] = "0.1"
     program.demo("/slow 0.5", status=3)
     program.demo("/slow 0.5", "--timeout", "none")
 

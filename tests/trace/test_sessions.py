@@ -44,7 +44,7 @@ async def test_everything_that_happens_between_host_and_agent_is_in_it(tmp_path:
 async def test_the_stderr_the_signals_and_the_death_of_a_process_are_in_it(tmp_path: Path) -> None:
     program = "echo oops >&2; printf 'no message \\377\\n'; read x; sleep 100"
     agent = agentrt.Agent(name="odd", command=("sh", "-c", program))
-    limits = agentrt.Limits(handshake=1, stdin_close=0.1)
+    limits = agentrt.Limits(startup_timeout_s=1, stdin_close_grace_s=0.1)
     with trio.fail_after(60):
         try:
             async with agentrt.open_session(

@@ -56,7 +56,7 @@ async def run(python: str) -> dict[str, dict[str, str]]:
     reports = CACHE / "reports"
     shutil.rmtree(reports, ignore_errors=True)
     # The cases about limits send up to 16 MB, and some a hundred thousand frames.
-    bounds = {"frame": 32 << 20, "ws_frames": 10**7, "ping": 3600.0}
+    bounds = {"frame": 32 << 20, "ws_frames_per_s": 10**7, "ping": 3600.0}
     with patch.object(Site, "admit", let_in):
         async with site(Echoes(), **bounds) as running:
             await trio.to_thread.run_sync(fuzz, python, folder, running.port)

@@ -34,7 +34,7 @@ async def node(
 ) -> AsyncIterator[Stage]:
     agents = Incarnations(*(scripts or (echo,)), **(fake or {}))
     process = process_of(name, home, role)
-    limits = limits or Limits(store_lease=3.0)
+    limits = limits or Limits(store_lease_s=3.0)
     async with (
         open_address(address_of(url), process=process, limits=limits) as store,
         open_fake_runtime({"fake": agents.start}, store=store, limits=limits) as runtime,

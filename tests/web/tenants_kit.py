@@ -74,7 +74,7 @@ async def _node(
     store: str | None, script: Script, security: Security, process: Process | None
 ) -> AsyncIterator[tuple[Runtime, Site]]:
     agents = Incarnations(script, capabilities={"loadSession": True})
-    limits = Limits(store_lease=5.0, unload=None)
+    limits = Limits(store_lease_s=5.0, unload_after_s=None)
     async with AsyncExitStack() as stack:
         kept = None
         if store is not None:

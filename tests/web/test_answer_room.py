@@ -34,7 +34,7 @@ async def test_files_that_were_found_are_not_remembered(
 async def test_answers_of_all_clients_take_no_more_than_the_limit(
     autojump_clock: MockClock,
 ) -> None:
-    async with stage_with(echo, limits=agentrt.Limits(client_answers=2_000)) as stage:
+    async with stage_with(echo, limits=agentrt.Limits(client_answers_bytes=2_000)) as stage:
         id = await stage.session()
         tabs = [stage.connect(id) for _ in range(4)]
         for number in range(80):

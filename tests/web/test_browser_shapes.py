@@ -267,7 +267,7 @@ async def test_37_something_comes_also_while_nothing_happens(autojump_clock: Moc
     async with stage_with(unresponsive) as stage:
         id, tab = await alone(stage)
         await tab.prompt(id, "go")
-        await trio.sleep(10 * stage.hub.limits.beat)
+        await trio.sleep(10 * stage.hub.limits.position_interval_s)
         assert len(tab.client.beats) >= 9
         assert tab.client.beats[-1]["sessions"][id]["phase"] == "running"
 
@@ -369,7 +369,7 @@ async def test_54_a_tool_that_hangs_ends_with_its_turn_and_its_process_serves_no
         async for _ in agent.prompts:
             agent.update("tool_call", toolCallId="c1", title="make", status="in_progress")
 
-    limits = agentrt.Limits(hard=60)
+    limits = agentrt.Limits(turn_timeout_s=60)
     async with stage_with(hangs, echo, limits=limits, fake=RESUMES) as stage:
         id, tab = await alone(stage)
         await tab.prompt(id, "one")

@@ -188,7 +188,7 @@ async def test_a_lone_viewer_of_a_fast_agent_follows_closely(autojump_clock: Moc
 async def test_those_that_were_overtaken_together_get_the_same_bytes(
     autojump_clock: MockClock,
 ) -> None:
-    async with stage_with(flooding, limits=agentrt.Limits(viewer_outbox=50_000)) as stage:
+    async with stage_with(flooding, limits=agentrt.Limits(viewer_outbox_bytes=50_000)) as stage:
         id = await stage.session()
         viewers = [stage.hub.attach_viewer(NATIVE, role="viewer") for _ in range(20)]
         for viewer in viewers:

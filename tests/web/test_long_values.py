@@ -78,7 +78,7 @@ async def test_a_command_that_is_too_long_for_what_it_says_is_refused(
 
 
 async def test_an_answer_of_any_size_ends_no_connection(autojump_clock: MockClock) -> None:
-    limits = agentrt.Limits(viewer_outbox=100)
+    limits = agentrt.Limits(viewer_outbox_bytes=100)
     async with stage_with(echo, limits=limits) as stage:
         await stage.session()
         tab = await get_in(stage)
@@ -154,7 +154,7 @@ async def ask_much(socket: Client, count: int) -> None:
 @asynccontextmanager
 async def long_list(**more: Any) -> AsyncIterator[tuple[Stage, Site]]:
     """A site whose list of sessions takes 40 KB each time it is asked for."""
-    limits = agentrt.Limits(ws_frames=10_000, sessions=200, **more)
+    limits = agentrt.Limits(ws_frames_per_s=10_000, open_sessions=200, **more)
     security = Security(token=TOKEN)
     with trio.fail_after(60):
         async with (
@@ -169,7 +169,7 @@ async def long_list(**more: Any) -> AsyncIterator[tuple[Stage, Site]]:
 @pytest.mark.slow
 async def test_w8_who_reads_no_answers_is_asked_nothing_more_and_cut_off() -> None:
     async with (
-        long_list(ws_write=0.5) as (stage, site),
+        long_list(ws_write_timeout_s=0.5) as (stage, site),
         trio.open_nursery() as nursery,
         websocket(site.port) as unread,
     ):
@@ -181,7 +181,7 @@ async def test_w8_who_reads_no_answers_is_asked_nothing_more_and_cut_off() -> No
             most = max(most, *unsent) if unsent else most
             await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
-    assert 0 < most < 2 * agentrt.Limits().viewer_outbox
+    assert 0 < most < 2 * agentrt.Limits().viewer_outbox_bytes
 
 
 @pytest.mark.slow

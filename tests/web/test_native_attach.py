@@ -98,7 +98,7 @@ async def test_w4_who_missed_nothing_is_told_so(autojump_clock: MockClock) -> No
 
 
 async def test_w4_who_was_away_too_long_gets_a_snapshot(autojump_clock: MockClock) -> None:
-    limits = agentrt.Limits(ring_events=64)
+    limits = agentrt.Limits(recent_events=64)
     async with stage_with(chatty, limits=limits) as stage:
         id = await stage.session()
         client = WireClient("somebody-random")
@@ -184,7 +184,7 @@ async def test_a_number_from_the_future_means_a_snapshot(autojump_clock: MockClo
 async def test_w8_a_viewer_that_does_not_read_gets_a_fresh_snapshot(
     autojump_clock: MockClock,
 ) -> None:
-    limits = agentrt.Limits(viewer_outbox=20_000)
+    limits = agentrt.Limits(viewer_outbox_bytes=20_000)
     async with stage_with(chatty, limits=limits) as stage:
         id = await stage.session()
         healthy = stage.connect(id)
@@ -201,7 +201,7 @@ async def test_w8_a_viewer_that_does_not_read_gets_a_fresh_snapshot(
 async def test_w8_two_hundred_viewers_of_which_some_never_read_cost_no_memory_each(
     autojump_clock: MockClock,
 ) -> None:
-    limits = agentrt.Limits(viewer_outbox=100_000)
+    limits = agentrt.Limits(viewer_outbox_bytes=100_000)
     async with stage_with(chatty, limits=limits) as stage:
         id = await stage.session()
         tabs = [stage.connect(id) for _ in range(20)]
@@ -210,7 +210,7 @@ async def test_w8_two_hundred_viewers_of_which_some_never_read_cost_no_memory_ea
             dead.receive(json.dumps({"type": "hello", "id": "1", "sessions": [{"session": id}]}))
         await stage.runtime.get(id).run("3000")
         feed = stage.hub.feeds[id]
-        assert sum(map(len, feed._frames)) <= limits.viewer_outbox
+        assert sum(map(len, feed._frames)) <= limits.viewer_outbox_bytes
         assert all(not hasattr(v, "_queue") and len(v._replies) <= 2 for v in stage.hub.viewers)
         await same(stage, *tabs)
 

@@ -92,7 +92,7 @@ async def test_a_prompt_that_the_agent_cannot_take_is_a_bad_request(
 
 
 async def test_a_full_queue_is_a_limit(autojump_clock: MockClock) -> None:
-    async with stage_with(obedient, limits=agentrt.Limits(queue=1)) as stage:
+    async with stage_with(obedient, limits=agentrt.Limits(queued_prompts=1)) as stage:
         id, tab = await alone(stage)
         await tab.prompt(id, "one")
         await tab.prompt(id, "two")
@@ -198,8 +198,8 @@ async def answers_garbage(agent: FakeAcpAgent) -> None:
         (echo, {}, None, "completed"),
         (obedient, {}, "cancel", "cancelled"),
         (unresponsive, {}, "cancel", "cancelled"),
-        (unresponsive, {"hard": 60.0}, None, "timed_out"),
-        (unresponsive, {"idle": 30.0}, None, "timed_out"),
+        (unresponsive, {"turn_timeout_s": 60.0}, None, "timed_out"),
+        (unresponsive, {"idle_timeout_s": 30.0}, None, "timed_out"),
         (dies, {}, None, "agent_died"),
         (killed, {}, None, "agent_died"),
         (closes_its_output, {}, None, "agent_died"),
@@ -343,7 +343,7 @@ async def test_sessions_are_opened_listed_renamed_loaded_and_closed(
 
 
 async def test_one_session_too_many_is_a_limit(autojump_clock: MockClock) -> None:
-    async with stage_with(echo, limits=agentrt.Limits(sessions=1)) as stage:
+    async with stage_with(echo, limits=agentrt.Limits(open_sessions=1)) as stage:
         _, tab = await alone(stage)
         assert await tab.refused("session", op="new", agent="fake") == "limit"
 
@@ -388,7 +388,7 @@ async def test_an_agent_that_does_not_answer_a_setting_has_failed(
         id, tab = await alone(stage)
         start = trio.current_time()
         assert await tab.refused("session", op="set_mode", session=id, mode="b") == "agent_failed"
-        assert trio.current_time() - start <= agentrt.Limits().call + 1
+        assert trio.current_time() - start <= agentrt.Limits().request_timeout_s + 1
         assert (await tab.ok("session", op="list"))["ok"]
 
 

@@ -84,7 +84,7 @@ async def test_a_mode_that_is_set_on_a_suspended_session_holds_when_it_is_resume
 async def test_a_question_that_nobody_answers_expires_for_everybody(
     autojump_clock: MockClock,
 ) -> None:
-    async with stage_with(asking, limits=agentrt.Limits(permission=60.0)) as stage:
+    async with stage_with(asking, limits=agentrt.Limits(permission_timeout_s=60.0)) as stage:
         id, tab = await alone(stage)
         await tab.prompt(id, "go")
         await trio.sleep(1)
@@ -105,7 +105,7 @@ async def test_a_question_that_nobody_answers_expires_for_everybody(
 async def test_a_session_that_hangs_is_recycled_and_delays_no_other(
     autojump_clock: MockClock,
 ) -> None:
-    limits = agentrt.Limits(hard=None, hang=600.0)
+    limits = agentrt.Limits(turn_timeout_s=None, busy_silence_timeout_s=600.0)
     async with stage_with(unresponsive, echo, limits=limits, fake=RESUMES) as stage:
         id, tab = await alone(stage)
         await tab.prompt(id, "work")
@@ -130,7 +130,12 @@ async def test_closing_is_bounded_however_deaf_the_agent_is(autojump_clock: Mock
         start = trio.current_time()
         await tab.ok("session", op="close", session=id)
         limits = stage.hub.limits
-        ladder = limits.stdin_close + limits.terminate + limits.kill + limits.stdout_drain
+        ladder = (
+            limits.stdin_close_grace_s
+            + limits.terminate_grace_s
+            + limits.kill_wait_s
+            + limits.stdout_drain_s
+        )
         assert trio.current_time() - start <= ladder + 1
         assert outcomes(tab, id) == ["cancelled"]
         assert tab.view(id).phase == "closed"

@@ -156,7 +156,11 @@ async def test_a_client_cut_off_at_random_never_sees_a_gap_a_double_or_a_stuck_p
 ) -> None:
     """Every rule that a single client can see is checked in `View` and `Wire`, at every event."""
     limits = agentrt.Limits(
-        viewer_outbox=outbox, ring_events=200, hard=100.0, snapshot_turns=3, snapshot_items=12
+        viewer_outbox_bytes=outbox,
+        recent_events=200,
+        turn_timeout_s=100.0,
+        snapshot_turns=3,
+        snapshot_items=12,
     )
     fake = {"capabilities": {"loadSession": True}}
     async with stage_with(moody, limits=limits, fake=fake) as stage:

@@ -119,7 +119,7 @@ async def test_a_command_that_was_unavailable_and_is_sent_again_is_carried_out_o
 ) -> None:
     """It was carried out, and could not be stored in time."""
     async with (
-        open_store(path, limits=Limits(store_wait=0.3)) as store,
+        open_store(path, limits=Limits(store_failure_timeout_s=0.3)) as store,
         stage_with(obedient, store=store) as stage,
     ):
         id = await stage.session()

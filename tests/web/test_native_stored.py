@@ -294,7 +294,7 @@ async def test_a_long_list_is_given_page_by_page(path: Path, monkeypatch: Any) -
 async def test_a_session_that_rests_is_closed_to_its_row_when_nobody_follows_it_any_more(
     path: Path,
 ) -> None:
-    limits = Limits(suspend=0.2, unload=0.4)
+    limits = Limits(suspend_after_s=0.2, unload_after_s=0.4)
     async with stored_stage(path, echo, limits=limits, fake=RESUMES) as stage:
         id = await stage.session()
         client = WireClient("comes-back")

@@ -146,7 +146,7 @@ async def test_a_call_ends_when_its_client_does_not_come_back_and_the_turn_goes_
         call = calls.call("pick")
         await trio.sleep(1)
         tab.cut()
-        await trio.sleep(stage.hub.limits.client_return - 1)
+        await trio.sleep(stage.hub.limits.client_return_timeout_s - 1)
         assert watcher.view(id).tools() == [("waiting", "client")]
         await trio.sleep(2)
         assert "disconnected" in calls.text(call)
@@ -170,7 +170,7 @@ async def test_a_client_that_comes_back_at_once_takes_its_calls_over(
         second = calls.call("pick", n=2)
         await trio.sleep(5)
         again = stage.connect(id, client=tab.client)
-        await trio.sleep(stage.hub.limits.client_return + 1)
+        await trio.sleep(stage.hub.limits.client_return_timeout_s + 1)
         items = again.view(id).shown["items"].values()
         waits = {
             item["tool"]["input"]["n"]: item["id"] for item in items if item["status"] == "waiting"
@@ -189,7 +189,7 @@ async def test_a_client_that_connects_again_before_its_old_connection_is_gone_ke
         call = calls.call("pick")
         await trio.sleep(1)
         again = stage.connect(id, client=tab.client)
-        await trio.sleep(stage.hub.limits.client_return + 1)
+        await trio.sleep(stage.hub.limits.client_return_timeout_s + 1)
         assert tab.ended is not None
         item = waiting(again, id)["id"]
         await again.ok("tool_result", session=id, item=item, content=RESULT)
@@ -230,7 +230,7 @@ async def test_the_calls_of_a_client_without_a_name_end_with_its_connection(
 async def test_a_call_s_own_deadline_stands_while_its_client_is_away(
     autojump_clock: MockClock,
 ) -> None:
-    async with stage_with(obedient, limits=agentrt.Limits(client_tool=10)) as stage:
+    async with stage_with(obedient, limits=agentrt.Limits(client_tool_timeout_s=10)) as stage:
         tab, _, calls = await picking(stage)
         call = calls.call("pick")
         await trio.sleep(5)
@@ -254,7 +254,7 @@ async def test_a_client_that_comes_back_runs_its_tools_again(autojump_clock: Moc
 
 
 async def test_a_call_that_nobody_answers_ends_at_its_deadline(autojump_clock: MockClock) -> None:
-    limits = agentrt.Limits(client_tool=60)
+    limits = agentrt.Limits(client_tool_timeout_s=60)
     async with stage_with(obedient, limits=limits) as stage:
         tab, id, calls = await picking(stage)
         call = calls.call("pick")

@@ -462,7 +462,7 @@ def waiting(tab: Tab, session: str) -> list[str]:
 
 
 async def test_a_client_of_a_gateway_runs_its_tools(url: str) -> None:
-    limits = Limits(store_lease=3.0, client_return=1.0)
+    limits = Limits(store_lease_s=3.0, client_return_timeout_s=1.0)
     async with (
         node(url, "w", obedient, role="worker", limits=limits) as w,
         node(url, "g", role="gateway") as g,
@@ -498,7 +498,7 @@ async def test_a_client_of_a_gateway_runs_its_tools(url: str) -> None:
 
 
 async def test_the_clients_of_a_gateway_that_dies_are_gone(url: str) -> None:
-    limits = Limits(store_lease=3.0, client_return=0.1)
+    limits = Limits(store_lease_s=3.0, client_return_timeout_s=0.1)
     async with (
         node(url, "w", obedient, role="worker", limits=limits) as w,
         node(url, "g", role="gateway") as g,

@@ -75,7 +75,7 @@ def test_half_a_surrogate_pair_is_refused_and_not_repaired(
 
 async def test_viewers_keep_no_controller_out() -> None:
     with trio.fail_after(60):
-        async with site(ws_clients=8) as running, AsyncExitStack() as stack:
+        async with site(ws_connections=8) as running, AsyncExitStack() as stack:
             for _ in range(6):
                 await stack.enter_async_context(websocket(running.port, **WATCHER))
             async with websocket(running.port, **WATCHER) as viewer:

@@ -56,7 +56,7 @@ class Healthy:
 
 @pytest.mark.slow
 async def test_w8_a_crowd_of_which_some_never_read_and_some_are_cut_off() -> None:
-    limits = agentrt.Limits(ws_write=10.0, viewer_outbox=200_000)
+    limits = agentrt.Limits(ws_write_timeout_s=10.0, viewer_outbox_bytes=200_000)
     security = Security(token=TOKEN)
     healthy = [Healthy() for _ in range(ALL - DEAF - CUT)]
     dice = random.Random(7)

@@ -59,7 +59,7 @@ def narrow(client: Client) -> None:
 
 async def test_a_head_that_drips_is_cut_off() -> None:
     with trio.fail_after(30):
-        async with site(ws_handshake=0.2) as running, connect(running.port) as client:
+        async with site(ws_handshake_timeout_s=0.2) as running, connect(running.port) as client:
 
             async def drip() -> None:
                 while True:
@@ -74,7 +74,7 @@ async def test_a_head_that_drips_is_cut_off() -> None:
 
 async def test_a_silent_connection_is_cut_off() -> None:
     with trio.fail_after(30):
-        async with site(ws_handshake=0.1) as running, connect(running.port) as client:
+        async with site(ws_handshake_timeout_s=0.1) as running, connect(running.port) as client:
             assert await client.read_rest() == b""
             await until(lambda: running.statistics().pending == 0)
             await trio.testing.wait_all_tasks_blocked()
@@ -84,7 +84,7 @@ async def test_a_silent_connection_is_cut_off() -> None:
 async def test_a_refused_client_that_does_not_leave_is_cut_off() -> None:
     with trio.fail_after(30):
         async with (
-            site(ws_close=0.1) as running,
+            site(ws_close_timeout_s=0.1) as running,
             websocket(running.port, origin="null") as client,
         ):
             frames, code = await client.until_closed()
@@ -109,7 +109,7 @@ async def test_a_ping_that_crosses_the_servers_close_breaks_nothing() -> None:
 @pytest.mark.slow
 async def test_a_thousand_connections_without_a_token_keep_nobody_out() -> None:
     with trio.fail_after(60):
-        async with site(ws_pending=20) as running:
+        async with site(ws_unauthenticated=20) as running:
             streams = []
             try:
                 for _ in range(50):
@@ -130,7 +130,7 @@ async def test_a_thousand_connections_without_a_token_keep_nobody_out() -> None:
 
 async def test_no_more_clients_are_let_in_than_allowed() -> None:
     with trio.fail_after(30):
-        async with site(ws_clients=2) as running:
+        async with site(ws_connections=2) as running:
             async with websocket(running.port), websocket(running.port):
                 async with websocket(running.port) as third:
                     assert await third.refusal() == (4429, "2 clients are connected")
@@ -146,7 +146,7 @@ async def test_a_flood_of_messages_is_refused_and_nobody_else_notices() -> None:
     hub = Echoes()
     with trio.fail_after(30):
         async with (
-            site(hub, ws_frames=100) as running,
+            site(hub, ws_frames_per_s=100) as running,
             websocket(running.port) as other,
             websocket(running.port) as client,
         ):
@@ -178,7 +178,7 @@ async def test_fragments_of_one_byte_are_refused_before_they_cost_anything() -> 
 @pytest.mark.slow
 async def test_a_flood_of_pings_from_a_client_that_never_reads_is_refused() -> None:
     with trio.fail_after(30):
-        async with site(ws_close=0.2) as running, websocket(running.port) as client:
+        async with site(ws_close_timeout_s=0.2) as running, websocket(running.port) as client:
             narrow(client)
 
             async def flood() -> None:
@@ -193,7 +193,7 @@ async def test_a_flood_of_pings_from_a_client_that_never_reads_is_refused() -> N
 @pytest.mark.parametrize("fragments", [1, 10])
 async def test_a_message_above_the_limit_is_refused(fragments: int) -> None:
     with trio.fail_after(30):
-        async with site(frame=10_000) as running, websocket(running.port) as client:
+        async with site(client_message_bytes=10_000) as running, websocket(running.port) as client:
             part = "ä" * (5_001 // fragments + 1)  # characters are not bytes
             await client.send(
                 frame(part, fin=fragments == 1),
@@ -204,7 +204,7 @@ async def test_a_message_above_the_limit_is_refused(fragments: int) -> None:
 
 async def test_a_message_of_just_the_limit_is_heard() -> None:
     with trio.fail_after(30):
-        async with site(frame=10_000) as running, websocket(running.port) as client:
+        async with site(client_message_bytes=10_000) as running, websocket(running.port) as client:
             for _ in range(3):
                 await client.send(frame("x" * 4_000, fin=False), frame("x" * 6_000, CONTINUATION))
                 assert await client.text() == "x" * 10_000
@@ -269,7 +269,7 @@ def resident() -> int:
 async def test_a_client_that_never_reads_is_dropped_and_no_other_is() -> None:
     hub = Echoes()
     with trio.fail_after(30):
-        async with site(hub, ws_write=0.3) as running, websocket(running.port) as client:
+        async with site(hub, ws_write_timeout_s=0.3) as running, websocket(running.port) as client:
             narrow(client)
             for _ in range(20):
                 hub.last.send.send_nowait(BIG)
@@ -284,7 +284,7 @@ async def test_a_client_that_never_reads_is_dropped_and_no_other_is() -> None:
 async def test_a_client_that_reads_slowly_is_kept() -> None:
     hub = Echoes()
     with trio.fail_after(60):
-        async with site(hub, ws_write=0.4) as running, websocket(running.port) as client:
+        async with site(hub, ws_write_timeout_s=0.4) as running, websocket(running.port) as client:
             for _ in range(5):
                 hub.last.send.send_nowait(BIG)
             for _ in range(5):
@@ -299,7 +299,7 @@ async def test_a_client_that_reads_slowly_is_kept() -> None:
 async def test_a_client_that_answers_no_ping_is_dropped() -> None:
     hub = Echoes()
     with trio.fail_after(30):
-        async with site(hub, ping=0.1) as running, websocket(running.port) as client:
+        async with site(hub, ping_interval_s=0.1) as running, websocket(running.port) as client:
             assert (await client.frame())[0] == PING
             await until(lambda: hub.last.closed)
             assert running.statistics().dropped == 1
@@ -308,7 +308,7 @@ async def test_a_client_that_answers_no_ping_is_dropped() -> None:
 async def test_a_client_that_answers_pings_is_kept() -> None:
     hub = Echoes()
     with trio.fail_after(30):
-        async with site(hub, ping=0.05) as running, websocket(running.port) as client:
+        async with site(hub, ping_interval_s=0.05) as running, websocket(running.port) as client:
             for _ in range(5):
                 opcode, payload = await client.frame()
                 assert opcode == PING
@@ -435,7 +435,9 @@ async def test_no_client_delays_the_servers_end(kind: str) -> None:
         async with (
             AsyncExitStack() as outside,
             trio.open_nursery() as nursery,
-            site(hub, ws_close=0.2, ws_handshake=50, ws_write=50) as running,
+            site(
+                hub, ws_close_timeout_s=0.2, ws_handshake_timeout_s=50, ws_write_timeout_s=50
+            ) as running,
         ):
             client = await outside.enter_async_context(connect(running.port))
             half = kind == "in its handshake"

@@ -198,7 +198,7 @@ async def test_answers_to_a_question_that_do_not_fit_it(tmp_path: Path) -> None:
 
 
 async def test_an_answer_to_a_question_that_has_expired_comes_too_late(tmp_path: Path) -> None:
-    async with served(permission=0.2) as site, tab(site, WireClient()) as page:
+    async with served(permission_timeout_s=0.2) as site, tab(site, WireClient()) as page:
         session = await opened(page, cwd=str(tmp_path))
         view = page.client.views[session]
         await page.ok("prompt", session=session, content=text("create a.txt with hello"))

@@ -100,9 +100,9 @@ async def test_a_client_that_reads_slowly_gets_the_whole_file(
         await client.send_all(served.request(LARGEST))
         while data := await client.receive_some(PIECE // 2):
             received += data
-            await trio.sleep(dice.random() * served.limits.ws_write / 5)
+            await trio.sleep(dice.random() * served.limits.ws_write_timeout_s / 5)
     assert body(received) == FILES[LARGEST].body
-    assert trio.current_time() > served.limits.ws_write
+    assert trio.current_time() > served.limits.ws_write_timeout_s
     assert served.site.statistics().dropped == 0
 
 
@@ -118,7 +118,7 @@ async def test_a_client_that_does_not_read_its_file_is_dropped(
 
 
 async def test_connections_without_a_token_do_not_cut_a_download_short() -> None:
-    served = Served(ws_pending=1)
+    served = Served(ws_unauthenticated=1)
     client, server = narrow_pair()
     async with client, trio.open_nursery() as nursery:
         nursery.start_soon(served.handle, server)
@@ -134,7 +134,7 @@ async def test_connections_without_a_token_do_not_cut_a_download_short() -> None
 
 async def test_a_download_over_a_socket_is_whole_and_its_connection_ends() -> None:
     with trio.fail_after(30):
-        async with site(ws_write=5, ws_close=0.1) as running:
+        async with site(ws_write_timeout_s=5, ws_close_timeout_s=0.1) as running:
             link = running.link().partition(f":{running.port}")[2]
             cookie = str(header(await get(running.port, link), "set-cookie")).partition(";")[0]
             answer = await get(running.port, LARGEST, cookie=cookie)

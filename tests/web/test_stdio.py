@@ -80,7 +80,7 @@ def prompt(session: str, text: str, id: int = 3) -> dict[str, Any]:
 
 @asynccontextmanager
 async def an_editor(script: Script = echo, **bounds: Any) -> AsyncIterator[Editor]:
-    limits = structs.replace(Limits(), **{"line": LINE, **bounds})
+    limits = structs.replace(Limits(), **{"message_bytes": LINE, **bounds})
     agents = Incarnations(script)
     with trio.fail_after(PATIENCE):
         async with (

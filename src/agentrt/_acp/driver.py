@@ -110,7 +110,7 @@ class AcpDriver:
         fork_at: bool = False,
         meta: JsonObject | None = None,
         refused_modes: Mapping[str, str] | None = None,
-        line_limit: int = Limits().line,
+        line_limit: int = Limits().message_bytes,
     ) -> None:
         """Create a driver; call `start` to open its session.
 

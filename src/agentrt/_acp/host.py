@@ -39,8 +39,8 @@ async def _at_once() -> None:
 class FileService:
     """Serves an ACP agent's file requests.
 
-    Only regular files with UTF-8 text of at most `limits.file` bytes inside the roots are read or
-    written.
+    Only regular files with UTF-8 text of at most `limits.file_bytes` bytes inside the roots are
+    read or written.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class FileService:
         not pile up in memory.
         """
         self._roots = roots
-        self._limit = (limits or Limits()).file
+        self._limit = (limits or Limits()).file_bytes
         self._ready = ready
         self._places = trio.Semaphore(MAX_FILE_THREADS)
         self._threads = trio.CapacityLimiter(MAX_FILE_THREADS)

@@ -69,7 +69,7 @@ async def open_terminals(
     program has ended.
 
     Leaving the block, in any way, kills all programs and their descendants within
-    `limits.terminate` and `limits.kill` seconds.
+    `limits.terminate_grace_s` and `limits.kill_wait_s` seconds.
     """
     async with bare_errors(), trio.open_nursery() as nursery:
         terminals = TerminalService(
@@ -162,11 +162,11 @@ class TerminalService:
             if name not in self._left_out and len(self._left_out) < _MAX_REPORTED_NAMES:
                 self._left_out.add(name)
                 self._on_left_out(name)
-        wanted, most = request.output_byte_limit, self._limits.terminal_output
+        wanted, most = request.output_byte_limit, self._limits.terminal_output_bytes
         limit = most if wanted is None else max(0, min(wanted, most))
         argv = command_words(request)
-        if len(self._terminals) + self._starting >= self._limits.terminals:
-            count = self._limits.terminals
+        if len(self._terminals) + self._starting >= self._limits.open_terminals:
+            count = self._limits.open_terminals
             raise RequestError(INTERNAL_ERROR, f"{count} terminals are open: release some")
         # All descendants of the program, in any session, inherit the marker.
         outer = environment.get(MARKER, "")
@@ -327,7 +327,7 @@ class _RunningTerminal:
     async def _watch(self) -> None:
         self._status = _exit_status(await self._wait_dead())
         self._dead.set()
-        with trio.move_on_after(self._limits.stdout_drain):
+        with trio.move_on_after(self._limits.stdout_drain_s):
             await self._eof.wait()  # a descendant may keep the pipe open forever
         self._exited.set()
         self._on_exit()
@@ -356,9 +356,9 @@ class _RunningTerminal:
         with trio.move_on_after(SCAN_TIMEOUT_S):
             await self._tree.note()
         self._tree.terminate()
-        with trio.move_on_after(self._limits.terminate) as patience:
+        with trio.move_on_after(self._limits.terminate_grace_s) as patience:
             await self._tree.wait(self._dead)
-        with trio.move_on_after(self._limits.kill):
+        with trio.move_on_after(self._limits.kill_wait_s):
             if patience.cancelled_caught:
                 await self._tree.kill(self._dead)
             await self._exited.wait()

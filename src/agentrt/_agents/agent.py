@@ -20,12 +20,14 @@ ProtocolName: TypeAlias = Literal["acp", "claude", "codex"]
 class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Differences of an agent from others that affect the runtime."""
 
-    handshake: float | None = None
-    """Seconds for the handshake, replaces `Limits.handshake`."""
-    stdin_close: float | None = None
-    """Seconds to wait for the exit after stdin was closed, replaces `Limits.stdin_close`."""
-    cancel_grace: float | None = None
-    """Seconds for the end of a cancelled turn, replaces `Limits.cancel_grace`."""
+    startup_timeout_s: float | None = None
+    """Seconds for the handshake, replaces `Limits.startup_timeout_s`."""
+    stdin_close_grace_s: float | None = None
+    """Seconds to wait for the exit after stdin was closed, replaces
+    `Limits.stdin_close_grace_s`.
+    """
+    cancel_grace_s: float | None = None
+    """Seconds for the end of a cancelled turn, replaces `Limits.cancel_grace_s`."""
     eof_exits: bool = True
     """False if the agent keeps running when its stdin is closed, so that only a signal ends it."""
     resend_cancel: bool = False

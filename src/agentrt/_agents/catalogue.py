@@ -38,8 +38,8 @@ BUILT_IN: dict[str, Agent] = {
             # Its session/new alone is known to take up to 60 s, and the `claude` inside it ends
             # only up to 8 s after the end of its input.
             quirks=Quirks(
-                handshake=90.0,
-                stdin_close=8.0,
+                startup_timeout_s=90.0,
+                stdin_close_grace_s=8.0,
                 fork_at=True,
                 unasked_modes=("bypassPermissions", "acceptEdits", "auto"),
                 claude_rules=True,
@@ -299,7 +299,7 @@ BUILT_IN: dict[str, Agent] = {
             command=("qodercli", "--acp"),
             install=_npm("@qoder-ai/qodercli"),
             docs="https://qoder.com/cli",
-            quirks=Quirks(stdin_close=0.75),
+            quirks=Quirks(stdin_close_grace_s=0.75),
         ),
         Agent(
             name="kiro",

@@ -77,7 +77,7 @@ class ClaudeDriver:
         new_key: NewKey,
         new_uuid: Callable[[], str] | None = None,
         extensions: Collection[str] = (),
-        line_limit: int = Limits().line,
+        line_limit: int = Limits().message_bytes,
         files: bool = True,
     ) -> None:
         self.options = options if options is not None else ClaudeOptions()

@@ -64,7 +64,7 @@ class LegacyDriver:
         options: ClaudeOptions | None = None,
         *,
         new_key: NewKey,
-        line_limit: int = Limits().line,
+        line_limit: int = Limits().message_bytes,
     ) -> None:
         self.options = options if options is not None else ClaudeOptions(legacy=True)
         self.dropped: Counter[str] = Counter()
@@ -289,7 +289,7 @@ def driver_for(
     new_key: NewKey,
     new_uuid: Callable[[], str] | None = None,
     extensions: Collection[str] = (),
-    line_limit: int = Limits().line,
+    line_limit: int = Limits().message_bytes,
     files: bool = True,
 ) -> ClaudeDriver | LegacyDriver:
     """Create the driver for the dialect that `options.legacy` selects.

@@ -43,9 +43,9 @@ class Bound:
         The error of a failed handshake contains the output of the agent.
         """
         left = self.left
-        if left is None or left > limits.handshake:
+        if left is None or left > limits.startup_timeout_s:
             return limits
-        return structs.replace(limits, handshake=left)
+        return structs.replace(limits, startup_timeout_s=left)
 
     @contextmanager
     def over(self, what: str) -> Iterator[trio.CancelScope]:

@@ -698,8 +698,8 @@ def _trusted_folders(options: argparse.Namespace) -> list[str]:
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
     """Convert the options to the structure of a configuration file."""
     limits = {
-        "hard": options.timeout,
-        "idle": options.idle_timeout,
+        "turn_timeout_s": options.timeout,
+        "idle_timeout_s": options.idle_timeout,
         "cancel_grace": options.cancel_grace,
     }
     permissions = {

@@ -231,7 +231,7 @@ files (later ones win):
 environment (the command line wins over it):
   AGENTRT_AGENT                   the agent
   AGENTRT_PERMISSIONS             ask, deny or allow-all
-  AGENTRT_LIMITS_HARD, …          limits, by their names
+  AGENTRT_LIMITS_TURN_TIMEOUT_S, …          limits, by their names
   AGENTRT_SERVE_PORT, …           the server's settings
   AGENTRT_TRACE                   record protocol messages to this file, as --trace
   AGENTRT_LOG_LEVEL, …_FORMAT     logging to standard error, as --log-level, --log-format
@@ -244,7 +244,7 @@ settings:
   command = "mine --acp"
   env = { MINE_KEY = "…" }
   [limits]                        # seconds and bytes; "none" removes a limit
-  hard = 600
+  turn_timeout_s = 600
   [permissions]
   mode = "ask"
   allow = ["Read"]

@@ -168,7 +168,7 @@ class Setup(Struct, frozen=True, kw_only=True):
 
         It has no hard limit unless one was set.
         """
-        limits = {"hard": None, **self.config.limits}
+        limits = {"turn_timeout_s": None, **self.config.limits}
         return structs.replace(self, config=structs.replace(self.config, limits=limits))
 
     def open(

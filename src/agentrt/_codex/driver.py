@@ -99,7 +99,7 @@ class CodexDriver:
         tools: Sequence[ToolInfo] = (),
         extensions: Collection[str] = (),
         config: JsonObject | None = None,
-        line_limit: int = Limits().line,
+        line_limit: int = Limits().message_bytes,
     ) -> None:
         """Create a driver; call `start` to open its thread.
 

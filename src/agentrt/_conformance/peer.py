@@ -68,10 +68,13 @@ class ConformancePeer(ABC):
         self.ended = False
         """True if the agent's output has ended."""
         self._tap = tap
-        self._lines = Lines(limits.line)
+        self._lines = Lines(limits.message_bytes)
         self._changed = trio.lowlevel.ParkingLot()
         self._writer = LineWriter(
-            transport, outbox=limits.outbox, write_timeout=limits.write, watcher=tap
+            transport,
+            outbox=limits.agent_outbox_bytes,
+            write_timeout=limits.write_timeout_s,
+            watcher=tap,
         )
 
     @asynccontextmanager

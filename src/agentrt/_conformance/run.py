@@ -42,7 +42,7 @@ from .rpc import RpcPeer
 
 CONCURRENT_CHECKS: Final = 2
 """Maximum number of concurrent checks."""
-LIMITS: Final = Limits(stdin_close=1.0, terminate=1.0, kill=1.0)
+LIMITS: Final = Limits(stdin_close_grace_s=1.0, terminate_grace_s=1.0, kill_wait_s=1.0)
 """Only the checks about the end of a process use its time limits."""
 
 KINDS: Final[dict[ProtocolName, type[ConformancePeer]]] = {

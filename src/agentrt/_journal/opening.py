@@ -53,7 +53,7 @@ def backend_of(
     return PostgresBackend(
         address,
         None if membership is None else membership.process.home,
-        (limits or Limits()).store_gather,
+        (limits or Limits()).store_gather_s,
         lease=None if membership is None else membership.held,
         tenant_quotas=tenant_quotas,
     )

@@ -48,10 +48,10 @@ from .base import (
     StoreStatistics,
     StoreStatus,
 )
+from .keeper import LogPersister, Persist, PersistedSession, was_prompted
 from .libraries import Library
 from .membership import Membership
 from .opening import backend_of, commands_of, leases_of, listener_of, reader_of
-from .persister import LogPersister, Persist, PersistedSession, was_prompted
 from .port import Port
 from .wakeups import Wakeups, open_wakeups
 from .writer import Batch, StoreWriter, WriterJob
@@ -120,7 +120,7 @@ class OpenSessions:
 
     async def end_all(self) -> None:
         """End every session immediately, because the lease is over. Returns when all have ended,
-        after `limits.store_lease` seconds at most."""
+        after `limits.store_lease_s` seconds at most."""
         persisters = list(self._persisters.values())
         for persister in persisters:
             persister.fenced(
@@ -130,7 +130,7 @@ class OpenSessions:
                 )
             )
         # The guard program has ended the agents; the blocks of the sessions may be the program's.
-        with trio.move_on_after(self._limits.store_lease):
+        with trio.move_on_after(self._limits.store_lease_s):
             for persister in persisters:
                 await persister.released.wait()
 
@@ -241,8 +241,8 @@ class Store:
         return snapshot_of(session, await self.load(session))
 
     async def events(self, session: str, after: int = 0) -> list[tuple[int, Event]]:
-        """Return the events after number `after` that are still kept (`limits.store_events`), with
-        their numbers. Raises `SessionNotFound`."""
+        """Return the events after number `after` that are still kept
+        (`limits.store_events_lifetime_s`), with their numbers. Raises `SessionNotFound`."""
         found = await self._read(partial(self._reader.events, session, after))
         if found is None:
             raise SessionNotFound(f"no session {session!r} is stored")
@@ -278,7 +278,8 @@ class Store:
 
     async def keep_answer(self, answer: CommandAnswer | None) -> None:
         """Wait until everything written so far is stored, together with `answer`, the answer to a
-        client. Raises `StoreUnavailable` if the store has failed for `limits.store_wait`."""
+        client. Raises `StoreUnavailable` if the store has failed for
+        `limits.store_failure_timeout_s`."""
         answered = _AnswerSource()
         self._answering.add(answered)
         try:
@@ -372,8 +373,9 @@ class Store:
         """Let the log of a conversation be stored, and shown in `shown`, while the block runs.
 
         Yields the function that starts it; call it once, with the session, before the log has new
-        events. Leaving the block waits until everything is stored, for at most `limits.store_wait`.
-        Raises `SessionMoved` if the lease under which the place was taken has ended.
+        events. Leaving the block waits until everything is stored, for at most
+        `limits.store_failure_timeout_s`. Raises `SessionMoved` if the lease under which the place
+        was taken has ended.
         """
         log = conversation.log
         if self._taken_under.pop(log.session, self._lease) != self._lease:
@@ -394,7 +396,7 @@ class Store:
             yield persist
         finally:
             try:
-                with trio.move_on_after(self._limits.store_wait, shield=True):
+                with trio.move_on_after(self._limits.store_failure_timeout_s, shield=True):
                     if started is not None:
                         await started.wait_until_stored()
                     if started is None or started.moved is None:
@@ -552,7 +554,7 @@ class Store:
         while True:
             while self.trouble is None:
                 await self._changed.wait()
-            with trio.move_on_after(self._limits.store_wait):
+            with trio.move_on_after(self._limits.store_failure_timeout_s):
                 while self.trouble is not None and not self.waited:
                     await self._changed.wait()
             if (trouble := self.trouble) is not None:
@@ -605,7 +607,7 @@ async def open_store(
       along at a terminal and should not wait for a slow disk. Input to the agent still waits.
     - `node`: for PostgreSQL, a name for this process, which then shares the store with other
       processes that have names. A session has one owner at a time, by a lease
-      (`limits.store_lease`).
+      (`limits.store_lease_s`).
     - `home`: with `node`, a name that is equal on all machines that have the same files; by default
       the name of this machine. A session is continued only in the home in which it was created.
     - `role`: with `node`, the purpose of this process. A `gateway` opens no sessions: workers carry
@@ -659,8 +661,8 @@ async def open_address(
     sessions, quotas = OpenSessions(limits), dict[str, int | None]()
     membership = port = None
     if process is not None and isinstance(address, PostgresAddress):
-        leases = leases_of(address, patience=limits.store_lease / 4)
-        membership = Membership(leases, process, limits.store_lease, sessions.end_all)
+        leases = leases_of(address, patience=limits.store_lease_s / 4)
+        membership = Membership(leases, process, limits.store_lease_s, sessions.end_all)
         port = Port(commands_of(address), partial(listener_of, address), membership)
     backend = backend_of(address, library, limits, membership=membership, tenant_quotas=quotas)
     await trio.to_thread.run_sync(backend.open)

@@ -216,7 +216,9 @@ class StoreWriter(trio.abc.Instrument):
         """Take queued batches, up to the size of a flush."""
         batches, size = [batch], batch.size
         queue = self._queue
-        while queue and size < self._limits.store_flush and isinstance(item := queue[0], Batch):
+        while (
+            queue and size < self._limits.store_flush_bytes and isinstance(item := queue[0], Batch)
+        ):
             queue.popleft()
             batches.append(item)
             size += item.size
@@ -273,7 +275,11 @@ class StoreWriter(trio.abc.Instrument):
         if self._unusable is None and now - self._tidied > TIDY_INTERVAL_S:
             self._tidied = now
             limits = self._limits
-            self._try(lambda backend: backend.tidy(limits.store_events, limits.store_answers))
+            self._try(
+                lambda backend: backend.tidy(
+                    limits.store_events_lifetime_s, limits.store_answers_lifetime_s
+                )
+            )
 
     def _try(self, job: Job[None]) -> None:
         """Run work that can be postponed: a failure is only logged."""

@@ -29,7 +29,7 @@ NOTICES: Final[dict[str, str]] = {
     "auth_required": "The agent is not logged in.",
     "bad_line": "A line from Claude Code could not be read and was skipped.",
     "cancel_ignored": (
-        "The agent did not end its turn within `limits.cancel_grace` and is being replaced."
+        "The agent did not end its turn within `limits.cancel_grace_s` and is being replaced."
     ),
     "cancel_stuck": (
         "The agent answered an uncancelled prompt with `cancelled` and is being replaced; "
@@ -57,7 +57,7 @@ NOTICES: Final[dict[str, str]] = {
     ),
     "history_unread": "Codex could not read the earlier turns of a resumed conversation.",
     "hook_failed": "A hook configured in the agent failed.",
-    "hung": "The agent was silent for `limits.hang`, and its process was ended.",
+    "hung": "The agent was silent for `limits.busy_silence_timeout_s`, and its process was ended.",
     "id_type": "The agent echoed a request's id as another type; it was accepted.",
     "informational": "Information from Claude Code without a more specific code.",
     "input_not_changed": (
@@ -69,7 +69,7 @@ NOTICES: Final[dict[str, str]] = {
     ),
     "late": "An update for a tool call of a turn that is over was dropped.",
     "late_response": "An answer arrived after its request was given up.",
-    "line_too_long": "A line of the agent was longer than `limits.line` and was skipped.",
+    "line_too_long": "A line of the agent was longer than `limits.message_bytes` and was skipped.",
     "local_command": "Output of a command that the agent carried out itself, without its model.",
     "malformed": "A line of the agent is not valid JSON, or not a valid message, and was skipped.",
     "mcp_failed": "An MCP server did not start (Codex).",
@@ -87,7 +87,8 @@ NOTICES: Final[dict[str, str]] = {
     "not_steered": "The agent did not take the text into its running turn.",
     "not_stored": "An event could not be stored, and was replaced by this notice.",
     "not_waited_for": (
-        "The session ends although background work still runs, because `limits.drain` has passed."
+        "The session ends although background work still runs, because"
+        " `limits.drain_timeout_s` has passed."
     ),
     "notification": "A notification of Claude Code for its user.",
     "notification_dropped": "A notification of the agent could not be handled and was dropped.",
@@ -114,7 +115,8 @@ NOTICES: Final[dict[str, str]] = {
     ),
     "stop_reason": "The agent ended its turn with an unknown reason, or none.",
     "suspended": (
-        "The agent was idle for `limits.suspend`, and its process was ended; the next prompt "
+        "The agent was idle for `limits.suspend_after_s`, and its process was ended; the next "
+        "prompt "
         "starts it again."
     ),
     "tool_progress": "Progress reported by a tool of the program.",
@@ -133,7 +135,7 @@ NOTICES: Final[dict[str, str]] = {
         "An environment variable that the agent wanted to set in a terminal was left out."
     ),
     "version": "The agent's version is older than the oldest supported one.",
-    "waiting": "Leaving the session waits for background work, for at most `limits.drain`.",
+    "waiting": "Leaving the session waits for background work, at most `limits.drain_timeout_s`.",
     "wrong_fields": "A message had fields of the wrong type; these were left out.",
 }
 """The meaning of each `Notice.code`."""

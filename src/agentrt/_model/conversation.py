@@ -180,7 +180,7 @@ class Conversation:
         now, clock, append = self._now, self._clock, self._append
         turn.since = now()
         turn.began_at = clock()
-        if (hard := turn.limits.hard) is not None:
+        if (hard := turn.limits.turn_timeout_s) is not None:
             turn.deadline = turn.since + hard
             turn.hard_at = turn.began_at + hard
         self.turn = turn

@@ -72,9 +72,11 @@ def next_deadline(
             return min(active_at + tail_s, turn.began_at + silence_s), Deadline.SILENCE
         ends_at = math.inf if asked or serving else active_at + silence_s
         return min((ends_at, Deadline.SILENCE), (hard_at, Deadline.HARD), key=_time_of)
-    if asked or serving or limits.idle is None:
+    if asked or serving or limits.idle_timeout_s is None:
         return hard_at, Deadline.HARD
-    return min((active_at + limits.idle, Deadline.IDLE), (hard_at, Deadline.HARD), key=_time_of)
+    return min(
+        (active_at + limits.idle_timeout_s, Deadline.IDLE), (hard_at, Deadline.HARD), key=_time_of
+    )
 
 
 def _time_of(deadline: DueDeadline) -> float:

@@ -123,7 +123,7 @@ class Log:
         self._events: list[Event] = []
         self._first = seq + 1
         self._limits = limits
-        self._ring_events, self._ring_bytes = limits.ring_events, limits.ring_bytes
+        self._ring_events, self._ring_bytes = limits.recent_events, limits.recent_events_bytes
         self._batches: deque[tuple[int, int]] = deque()  # (events, bytes) of each `publish`
         self._weighed = 0  # the number of `_events` that are in `_batches`
         self._bytes = 0

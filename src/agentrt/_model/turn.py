@@ -149,7 +149,7 @@ class TurnMachine(Struct, eq=False):
     hard_left: float | None = None
     """The time left until `hard_at` while a person is asked: that time does not count."""
     moved: bool = False
-    """True if the program has moved `hard_at`, which then differs from `limits.hard`."""
+    """True if the program has moved `hard_at`, which then differs from `limits.turn_timeout_s`."""
     scope: MovableDeadline | None = None
     """The cancel scope whose deadline is the hard limit, once it has been accessed."""
 

@@ -150,8 +150,8 @@ def request_of(asked: DecisionRequested, *, cwd: str) -> PermissionRequest:
 
 
 Policy: TypeAlias = Callable[[PermissionRequest], Decision | Awaitable[Decision]]
-"""A function that decides. If it raises, or takes longer than `limits.permission`, the request is
-denied."""
+"""A function that decides. If it raises, or takes longer than `limits.permission_timeout_s`, the
+request is denied."""
 
 
 _ALLOW: Final = Allow(rule="allow_all")

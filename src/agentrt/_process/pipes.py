@@ -342,7 +342,10 @@ class LineWriter:
             self._write(line, urgent=urgent)
         elif urgent and self._urgent_waiting >= self._outbox:
             self._lines_dropped += 1
-            self._break(f"it left {self._urgent_waiting} bytes of answers unread (limits.outbox)")
+            self._break(
+                f"it left {self._urgent_waiting} bytes of answers unread"
+                " (limits.agent_outbox_bytes)"
+            )
         else:
             self._queue(line, urgent=urgent)
 

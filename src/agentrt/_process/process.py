@@ -90,11 +90,11 @@ async def close(
     """End an agent, and everything that it started, by the gentlest means that works.
 
     `goodbye` writes the protocol's last messages, urgently, to `writer`; stdin is closed after
-    them. Then the agent has `limits.stdin_close` seconds to exit, `limits.terminate` seconds after
-    SIGTERM, and `limits.kill` seconds after SIGKILL. Each step ends as soon as no process is left,
-    and the next one follows if any is: an agent that left processes behind is not gone. If the
-    agent has already died, the gentler steps are skipped: its remaining processes are signalled
-    immediately, and do not finish their work.
+    them. Then the agent has `limits.stdin_close_grace_s` seconds to exit,
+    `limits.terminate_grace_s` seconds after SIGTERM, and `limits.kill_wait_s` seconds after
+    SIGKILL. Each step ends as soon as no process is left, and the next one follows if any is: an
+    agent that left processes behind is not gone. If the agent has already died, the gentler steps
+    are skipped: its remaining processes are signalled immediately, and do not finish their work.
 
     Shielded from cancellation and bounded by these times. Processes that a SIGKILL cannot end are
     left alone.
@@ -109,17 +109,17 @@ async def close(
                 writer.close()
             else:
                 transport.close_stdin()
-            with trio.move_on_after(limits.stdin_close):
+            with trio.move_on_after(limits.stdin_close_grace_s):
                 await transport.wait_tree()
                 return
             with trio.move_on_after(SCAN_TIMEOUT_S):
                 await transport.note()
         transport.close_stdin()  # if the goodbye did not get through
         transport.terminate()
-        with trio.move_on_after(limits.terminate):
+        with trio.move_on_after(limits.terminate_grace_s):
             await transport.wait_tree()
             return
-        with trio.move_on_after(limits.kill):
+        with trio.move_on_after(limits.kill_wait_s):
             await transport.kill_tree()
 
 
@@ -244,7 +244,7 @@ class AgentProcess:
     async def _watch_exit(self) -> None:
         self._has_exited(await self._wait_exit())
         self._exited.set()
-        await trio.sleep(self._limits.stdout_drain)
+        await trio.sleep(self._limits.stdout_drain_s)
         self._stdout.cut()
         self._stderr.cut()
 
@@ -299,7 +299,7 @@ class AgentProcess:
         if _stderr.isEnabledFor(logging.DEBUG):
             self._log_lines(data)
         self._tail += data
-        del self._tail[: max(0, len(self._tail) - self._limits.stderr_ring)]
+        del self._tail[: max(0, len(self._tail) - self._limits.stderr_tail_bytes)]
         if self._on_stderr is not None:
             try:
                 self._on_stderr(data)

@@ -32,7 +32,7 @@ async def open_websocket(
     stream: trio.SocketStream | trio.SSLStream[trio.SocketStream] | None = None
     try:
         async with bare_errors(), trio.open_nursery() as nursery:
-            with trio.fail_after(limits.ws_handshake):
+            with trio.fail_after(limits.ws_handshake_timeout_s):
                 stream = await _connect(url, context)
                 socket = await wrap_client_stream(
                     nursery,
@@ -40,11 +40,13 @@ async def open_websocket(
                     url.netloc.rpartition("@")[2],
                     (url.path or "/") + (f"?{url.query}" if url.query else ""),
                     extra_headers=[(n.encode(), v.encode()) for n, v in headers.items()],
-                    max_message_size=limits.line,
+                    max_message_size=limits.message_bytes,
                     receive_buffer_size=64 * 1024,
                 )
             yield socket
-            with trio.move_on_after(limits.ws_close):  # the server need not answer the close
+            with trio.move_on_after(
+                limits.ws_close_timeout_s
+            ):  # the server need not answer the close
                 await socket.aclose()
             nursery.cancel_scope.cancel(reason="the connection is over")
     finally:

@@ -274,7 +274,7 @@ class ServerLine:
         self, server: ServerAddress, socket: WebSocketConnection, greeted: Callable[[], None]
     ) -> None:
         while True:
-            beat = self.ready.beat_s if self.ready is not None else self._limits.beat
+            beat = self.ready.beat_s if self.ready is not None else self._limits.position_interval_s
             with trio.move_on_after(MAX_MISSED_BEATS * beat) as silence:
                 try:
                     message = await socket.get_message()

@@ -87,7 +87,7 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             fork_at=agent.quirks.fork_at,
             meta=offer.project.meta if offer.project is not None else None,
             refused_modes=offer.project.refused_modes if offer.project is not None else None,
-            line_limit=offer.limits.line,
+            line_limit=offer.limits.message_bytes,
         )
 
     if offer.extensions:

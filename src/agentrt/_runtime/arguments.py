@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.fork_point import ForkPoint
+from .options import ReopenOptions, SessionOptions
 
 if TYPE_CHECKING:
     from .._trace.trace import Trace
@@ -44,21 +45,31 @@ def check_store(
         check(name, store, Store, right)
 
 
-def check_opening(
-    *,
-    fork: bool,
-    fork_at: ForkPoint | None,
-    options: JsonObject | None,
-    tenant: str,
-    **ids: str | None,
-) -> None:
-    """Raise `TypeError` for an argument of the wrong type. `ids` are ids of the agent."""
-    for name, id in ids.items():
-        check(name, id, str | None, "an id of the agent's is a string")
-    check("fork", fork, bool, "True or False")
-    check("fork_at", fork_at, ForkPoint | None, "what Session.fork_point gives")
-    check("options", options, Mapping | None, "a dict")
-    check("tenant", tenant, str, "a name")
+def check_names(function: str, given: Iterable[str], options: type) -> None:
+    """Raise `TypeError` unless all names of the given arguments are fields of `options`."""
+    known = options.__annotations__ if options is ReopenOptions else all_options()
+    for name in given:
+        if name not in known:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, known, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"{function} has no option {name!r}{meant}")
+
+
+def all_options() -> tuple[str, ...]:
+    """Return the names of the options of a session."""
+    return (*SessionOptions.__annotations__, *ReopenOptions.__annotations__)
+
+
+def check_opening(options: SessionOptions) -> None:
+    """Raise `TypeError` for an option of the wrong type that describes the session itself."""
+    for name in ("resume", "model", "mode"):
+        check(name, options.get(name), str | None, "an id of the agent's is a string")
+    check("fork", options.get("fork", False), bool, "True or False")
+    check("fork_at", options.get("fork_at"), ForkPoint | None, "what Session.fork_point gives")
+    check("options", options.get("options"), Mapping | None, "a dict")
+    check("tenant", options.get("tenant", ""), str, "a name")
 
 
 def check_on_stderr(function: Callable[[bytes], None] | None) -> None:

@@ -75,7 +75,7 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
             new_key=new_key,
             new_uuid=offer.new_uuid,
             extensions=extensions.methods,
-            line_limit=offer.limits.line,
+            line_limit=offer.limits.message_bytes,
             files=agent.connect is None,
         )
 

@@ -77,7 +77,7 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             tools=[] if bridged else [tool.info for tool in offer.tools],
             extensions=extensions.methods,
             config=offer.project.thread_config if offer.project is not None else None,
-            line_limit=offer.limits.line,
+            line_limit=offer.limits.message_bytes,
         )
 
     if offer.extensions:

@@ -14,12 +14,12 @@ LIVE = frozenset({"pending", "running"})
 
 
 async def wait_for_rest(host: SessionHost, limit: float | None = None) -> None:
-    """Wait until the agent has no work left, at most `limit` or `limits.drain` seconds.
+    """Wait until the agent has no work left, at most `limit` or `limits.drain_timeout_s` seconds.
 
     Some background work never ends, such as a server that the agent has started. Notices therefore
     report the tasks that are waited for, and those that are abandoned.
     """
-    limit = host.limits.drain if limit is None else limit
+    limit = host.limits.drain_timeout_s if limit is None else limit
     with trio.move_on_after(limit) as scope:
         if host.core.turn is None and (live := _live(host)):
             _say(host, "info", "waiting", f"waiting for background work, {limit:g} s at most", live)

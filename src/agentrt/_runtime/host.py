@@ -16,7 +16,7 @@ import trio
 
 from .._errors import LocalProtocolError
 from .._journal.base import StoreEntry
-from .._journal.persister import first_prompt
+from .._journal.keeper import first_prompt
 from .._logging import get_logger
 from .._model.content import JsonObject
 from .._model.log import Log
@@ -213,8 +213,8 @@ class Host:
         """
         closed = host_of(self.session).closed
         limits = self.session.limits
-        unload = limits.unload if self._unloads else None
-        bounds = (limits.suspend, unload)
+        unload = limits.unload_after_s if self._unloads else None
+        bounds = (limits.suspend_after_s, unload)
         step = min((bound for bound in bounds if bound is not None), default=None)
         if step is None:
             await closed.wait()
@@ -246,8 +246,12 @@ class Host:
         if turn is None and core.idle:
             # A conversation that cannot be resumed keeps its process.
             resumable = core.capabilities.get("resume") or not core.log.state.turns
-            if limits.suspend is not None and silence >= limits.suspend and resumable:
-                core.retire_silent("info", "suspended", limits.suspend)
+            if (
+                limits.suspend_after_s is not None
+                and silence >= limits.suspend_after_s
+                and resumable
+            ):
+                core.retire_silent("info", "suspended", limits.suspend_after_s)
 
 
 def _forks(capabilities: JsonObject) -> Literal["turn", "end", "no"]:

@@ -241,7 +241,7 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
         offer.tools,
         session=session,
         turn=lambda: Turn.of(host, host.core.turn),
-        timeout=offer.limits.tool,
+        timeout=offer.limits.tool_timeout_s,
         on_error=lambda tool, error: host.handler_failed(f"the tool {tool.name}", error),
         on_progress=partial(_show_progress, host),
         around=None if observer is None else observer.calling,
@@ -281,7 +281,7 @@ async def relays(host: SessionHost, offer: Offer, stack: AsyncExitStack) -> list
         await stack.enter_async_context(
             open_relay(
                 server,
-                timeout=offer.limits.tool,
+                timeout=offer.limits.tool_timeout_s,
                 around=around,
                 refuse=host.own_tools.refusal,
             )

@@ -6,10 +6,10 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import trio
 from msgspec import Struct, structs
@@ -20,7 +20,6 @@ from .._model.content import JsonObject
 from .._model.conversation import Conversation
 from .._model.driver import Opening
 from .._model.events import AgentState
-from .._model.fork_point import ForkPoint
 from .._model.log import Log
 from .._model.state import SessionState
 from .._nesting import check_trio, open_service_nursery
@@ -30,11 +29,12 @@ from .._process.inherited import inherited
 from .._session.host import SessionHost
 from .._session.session import Session, host_of
 from .._tools.checked import checked_extensions, checked_hooks, checked_lent
-from .._tools.lent import Provided, Tools, split
+from .._tools.lent import Provided, split
 from .arguments import (
     check,
     check_env,
     check_limits,
+    check_names,
     check_on_stderr,
     check_opening,
     check_store,
@@ -43,10 +43,11 @@ from .arguments import (
 )
 from .drain import wait_for_rest
 from .folders import folder, folders
+from .options import ReopenOptions, SessionOptions
 
 if TYPE_CHECKING:
     from .._agents import Agent
-    from .._journal.persister import Persist
+    from .._journal.keeper import Persist
     from .._journal.store import Store
     from .._telemetry.observation import Telemetries, Telemetry
     from .._tools.extensions import Extension
@@ -60,115 +61,49 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_session(
-    agent: str | Agent,
-    *,
-    cwd: str | os.PathLike[str] = ".",
-    roots: Sequence[str | os.PathLike[str]] = (),
-    tools: Tools = (),
-    permissions: Policy | None = None,
-    hooks: Iterable[Hook] = (),
-    extensions: Iterable[Extension] = (),
-    mcp_servers: Sequence[JsonObject] = (),
-    resume: str | None = None,
-    fork: bool = False,
-    fork_at: ForkPoint | None = None,
-    model: str | None = None,
-    mode: str | None = None,
-    options: JsonObject | None = None,
-    env: Mapping[str, str] | None = None,
-    trusted: Trusted = False,
-    files: bool | Files = True,
-    terminals: bool | Terminals = True,
-    limits: Limits | None = None,
-    on_stderr: Callable[[bytes], None] | None = None,
-    store: Store | None = None,
-    telemetry: Telemetries | None = None,
-    trace: Trace | str | os.PathLike[str] | None = None,
-    tenant: str = "",
+    agent: str | Agent, **options: Unpack[SessionOptions]
 ) -> AsyncIterator[Session]:
     """Open a session with an agent, ready for prompts.
 
     - `agent`: a name from the catalogue (`"claude"`, `"gemini"`, …) or an `Agent`.
-    - `cwd`: the agent's working folder. Through agentrt it can reach only this folder and `roots`.
-    - `tools`: functions of this program that the agent may call (see `tool`), and servers of the
-      package `mcp` (`MCPServer` or `Server`) with their resources and prompts. A single one is also
-      accepted.
-    - `permissions`: the policy that answers permission requests, see `Policy`. Without it, the
-      reader of a turn may answer each request as it arrives; an unanswered request is rejected.
-    - `hooks`: functions that Claude Code calls at certain moments (see `hook`).
-    - `extensions`: functions that serve the agent's own requests (see `extension`).
-    - `mcp_servers`: further MCP servers, in the format of ACP.
-    - `resume`: the agent's own id of an earlier session. With `fork`, opens a copy of it that ends
-      at `fork_at` (see `Session.fork_point`).
-    - `model`, `mode`, `options`: settings of the agent, by its own ids.
-    - `env`: the complete environment of the agent. Default: the environment of this process without
-      variables that look like secrets, except model keys. Pass `os.environ` for all of it.
-    - `trusted`: allows the agent to act on the files of the project in `cwd` and `roots`: True,
-      False, or a list of the folders that the user trusts. From an untrusted folder, the agent gets
-      only instructions: no hooks, MCP servers, permissions or addresses. An agent that cannot be
-      kept from them is not started.
-    - `files`, `terminals`: True lets an ACP agent read and write files, and run programs, through
-      this process, within `cwd` and `roots`. Your own object serves these requests instead (see
-      `Files`, `Terminals`).
-    - `limits`: see `Limits`.
-    - `on_stderr`: called with the agent's output on stderr.
-    - `store`: the store that saves the session (see `open_store`). Events are then shown only
-      after they are stored. `reopen_session` continues the session.
-    - `telemetry`: `OpenTelemetry` for spans, `Metrics`, or a list of both.
-    - `trace`: a file for all wire messages, without secrets, or an open trace (see `open_trace`).
-    - `tenant`: name of the tenant that owns the session on a shared server (see `Tenant`).
+    - `options`: see `SessionOptions`, which documents each one and its default. **The agent:**
+      `cwd`, `roots`, `env`, `trusted`, `model`, `mode`, `options`. **Its resources:** `tools`,
+      `hooks`, `extensions`, `mcp_servers`, `files`, `terminals`. **An earlier conversation:**
+      `resume`, `fork`, `fork_at`. **Control:** `permissions`, `limits`. **Observation:**
+      `on_stderr`, `telemetry`, `trace`. **Storage:** `store`, `tenant`.
 
-    Leaving the block normally waits for running and background work, at most `limits.drain`
-    seconds. Leaving it by an exception or a cancellation ends everything immediately, in bounded
-    time.
+    Leaving the block normally waits for running and background work, at most
+    `limits.drain_timeout_s` seconds. Leaving it by an exception or a cancellation ends everything
+    immediately, in bounded time.
 
     Raises `AgentNotFound`, `AgentStartError` (or its subclass `FolderNotTrusted`),
     `SessionNotFound`, `StoreError` or `TraceError`; `TypeError`, `ValueError` or
     `LocalProtocolError` for an invalid argument.
     """
     check_trio("open_session")
+    check_names("open_session", options, SessionOptions)
     # Imported here because the catalogue, drivers and bridges take as long to import as the rest.
     from .._agents import resolve_agent
 
     found = resolve_agent(agent)
-    given = _checked(
-        found,
-        tools=tools,
-        permissions=permissions,
-        hooks=hooks,
-        extensions=extensions,
-        mcp_servers=mcp_servers,
-        env=env,
-        trusted=trusted,
-        files=files,
-        terminals=terminals,
-        limits=limits,
-        on_stderr=on_stderr,
-        telemetry=telemetry,
-    )
-    check_opening(
-        fork=fork,
-        fork_at=fork_at,
-        options=options,
-        tenant=tenant,
-        resume=resume,
-        model=model,
-        mode=mode,
-    )
+    given = _checked(found, options)
+    check_opening(options)
     elsewhere = found.connect is not None
     opening = Opening(
-        cwd=folder(cwd, elsewhere=elsewhere),
-        roots=folders(roots, elsewhere=elsewhere),
-        resume=resume,
-        fork=fork,
-        fork_at=fork_at,
+        cwd=folder(options.get("cwd", "."), elsewhere=elsewhere),
+        roots=folders(options.get("roots", ()), elsewhere=elsewhere),
+        resume=options.get("resume"),
+        fork=options.get("fork", False),
+        fork_at=options.get("fork_at"),
         mcp_servers=given.mcp_servers,
-        model=model,
-        mode=mode,
-        options=options or {},
-        tenant=tenant,
+        model=options.get("model"),
+        mode=options.get("mode"),
+        options=dict(options.get("options") or {}),
+        tenant=options.get("tenant", ""),
     )
-    async with _opened(found, opening, given, trace, store) as session:
+    async with _opened(
+        found, opening, given, options.get("trace"), options.get("store")
+    ) as session:
         yield session
 
 
@@ -187,21 +122,7 @@ async def reopen_session(
     store: Store,
     *,
     agent: str | Agent | None = None,
-    tools: Tools = (),
-    permissions: Policy | None = None,
-    hooks: Iterable[Hook] = (),
-    extensions: Iterable[Extension] = (),
-    mcp_servers: Sequence[JsonObject] = (),
-    cwd: str | os.PathLike[str] | None = None,
-    roots: Sequence[str | os.PathLike[str]] | None = None,
-    env: Mapping[str, str] | None = None,
-    trusted: Trusted = False,
-    files: bool | Files = True,
-    terminals: bool | Terminals = True,
-    limits: Limits | None = None,
-    on_stderr: Callable[[bytes], None] | None = None,
-    telemetry: Telemetries | None = None,
-    trace: Trace | str | os.PathLike[str] | None = None,
+    **options: Unpack[ReopenOptions],
 ) -> AsyncIterator[Session]:
     """Open a stored session to continue it, with its id, log, folder and settings.
 
@@ -211,10 +132,8 @@ async def reopen_session(
     stay queued until `queue.resume` or the next prompt. Nothing is sent again.
 
     - `agent`: as in `open_session`, for an agent outside the catalogue; default: the stored name.
-    - `cwd`, `roots`: replace the stored folders. Use `cwd` if the session's folder has moved; the
-      new one is stored.
-    - The other arguments are as in `open_session`. A store does not save functions, servers and the
-      environment, so pass them again.
+    - `options`: see `ReopenOptions`. A store does not save functions, servers and the environment,
+      so pass them again.
 
     Raises `SessionNotFound`, `StoreError`, `AgentNotFound`, or `LocalProtocolError` if the session
     is already open, or if its folder is missing and no `cwd` is given.
@@ -223,6 +142,7 @@ async def reopen_session(
     from .stored import Again
 
     check_trio("reopen_session")
+    check_names("reopen_session", options, ReopenOptions)
     check("id", id, str, "a session's id is a string")
     check_store("store", store)
     stored = await store.load(id)
@@ -234,21 +154,8 @@ async def reopen_session(
         raise LocalProtocolError(
             f"{found.name} cannot go on with {id!r}, which is a session of {stored.about.agent}"
         )
-    given = _checked(
-        found,
-        tools=tools,
-        permissions=permissions,
-        hooks=hooks,
-        extensions=extensions,
-        mcp_servers=mcp_servers,
-        env=env,
-        trusted=trusted,
-        files=files,
-        terminals=terminals,
-        limits=limits,
-        on_stderr=on_stderr,
-        telemetry=telemetry,
-    )
+    given = _checked(found, options)
+    cwd, roots = options.get("cwd"), options.get("roots")
     elsewhere = found.connect is not None
     try:
         working = folder(stored.about.cwd if cwd is None else cwd, elsewhere=elsewhere)
@@ -265,7 +172,7 @@ async def reopen_session(
         opening = structs.replace(opening, cwd=working)
     if beside is not None:
         opening = structs.replace(opening, roots=beside)
-    async with _opened(found, opening, given, trace, store, again) as session:
+    async with _opened(found, opening, given, options.get("trace"), store, again) as session:
         yield session
 
 
@@ -286,44 +193,31 @@ class _Given(Struct, frozen=True, kw_only=True):
     telemetry: Telemetry | None
 
 
-def _checked(
-    agent: Agent,
-    *,
-    tools: Tools,
-    permissions: Policy | None,
-    hooks: Iterable[Hook],
-    extensions: Iterable[Extension],
-    mcp_servers: Sequence[JsonObject],
-    env: Mapping[str, str] | None,
-    trusted: Trusted,
-    files: bool | Files,
-    terminals: bool | Terminals,
-    limits: Limits | None,
-    on_stderr: Callable[[bytes], None] | None,
-    telemetry: Telemetries | None,
-) -> _Given:
-    """Validate the arguments. Raises `TypeError`, `ValueError` or `LocalProtocolError`."""
+def _checked(agent: Agent, options: ReopenOptions) -> _Given:
+    """Validate the options. Raises `TypeError`, `ValueError` or `LocalProtocolError`."""
     from .offer import checked_service
     from .project_start import checked_trusted
     from .protocol_setup import limits_for
 
+    permissions, limits = options.get("permissions"), options.get("limits")
+    env, on_stderr = options.get("env"), options.get("on_stderr")
     if permissions is not None:
         check_policy(permissions)
     check_limits(limits)
     check_env(env)
     check_on_stderr(on_stderr)
     return _Given(
-        telemetry=_one(telemetry),
+        telemetry=_one(options.get("telemetry")),
         limits=limits_for(agent, limits),
-        tools=checked_lent(tools),
+        tools=checked_lent(options.get("tools", ())),
         permissions=permissions,
-        hooks=checked_hooks(hooks),
-        extensions=checked_extensions(extensions),
-        mcp_servers=checked_servers(mcp_servers),
+        hooks=checked_hooks(options.get("hooks", ())),
+        extensions=checked_extensions(options.get("extensions", ())),
+        mcp_servers=checked_servers(options.get("mcp_servers", ())),
         env=env,
-        trusted=checked_trusted(trusted),
-        files=checked_service("files", files),
-        terminals=checked_service("terminals", terminals),
+        trusted=checked_trusted(options.get("trusted", False)),
+        files=checked_service("files", options.get("files", True)),
+        terminals=checked_service("terminals", options.get("terminals", True)),
         on_stderr=on_stderr,
     )
 

@@ -86,8 +86,8 @@ class Terminal(Protocol):
         """End the program if it is running, and free its resources.
 
         Called once for each terminal: on request of the agent, when the agent has ended, or at the
-        end of the session, which waits no longer than `limits.terminate` and `limits.kill`
-        together.
+        end of the session, which waits no longer than `limits.terminate_grace_s` and
+        `limits.kill_wait_s` together.
         """
         ...
 
@@ -164,16 +164,16 @@ class OwnServices:
                 raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
 
     def _check_size(self, content: bytes) -> None:
-        if len(content) > self._limits.file:
-            message = f"the file is larger than {self._limits.file} bytes"
+        if len(content) > self._limits.file_bytes:
+            message = f"the file is larger than {self._limits.file_bytes} bytes"
             raise RequestError(INVALID_PARAMS, message)
 
     async def _create(self, terminals: Terminals, request: CreateTerminalRequest) -> JsonObject:
-        most = self._limits.terminals
+        most = self._limits.open_terminals
         if len(self._open) + self._starting >= most:
             raise RequestError(INTERNAL_ERROR, f"{most} terminals are open: release one")
         wanted = request.output_byte_limit
-        limit = self._limits.terminal_output
+        limit = self._limits.terminal_output_bytes
         self._starting += 1
         try:
             with reported(request.command):
@@ -236,7 +236,7 @@ class OwnServices:
             except Exception as error:
                 self._host.handler_failed("the release of a terminal", error)
 
-        seconds = self._limits.terminate + self._limits.kill
+        seconds = self._limits.terminate_grace_s + self._limits.kill_wait_s
         with trio.move_on_after(seconds, shield=True):
             async with trio.open_nursery() as nursery:
                 for each in terminals:

@@ -83,14 +83,14 @@ def limits_for(agent: Agent, limits: Limits | None = None) -> Limits:
     usual, quirks = Limits(), agent.quirks
     limits = limits or usual
     wanted: dict[str, float | None] = {
-        "handshake": quirks.handshake,
-        "stdin_close": quirks.stdin_close,
-        "cancel_grace": quirks.cancel_grace,
+        "startup_timeout_s": quirks.startup_timeout_s,
+        "stdin_close_grace_s": quirks.stdin_close_grace_s,
+        "cancel_grace_s": quirks.cancel_grace_s,
     }
     if not quirks.eof_exits:
-        wanted["stdin_close"] = 0.2  # for final messages only
+        wanted["stdin_close_grace_s"] = 0.2  # for final messages only
     if quirks.resend_cancel:
-        wanted["cancel_resend"] = 0.5
+        wanted["cancel_resend_s"] = 0.5
     return structs.replace(
         limits,
         **{

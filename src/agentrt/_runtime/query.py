@@ -21,7 +21,6 @@ from .options import SessionOptions
 
 if TYPE_CHECKING:
     from .._agents import Agent
-    from .._journal.store import Store
 
 Prompts = str | Iterable[Prompt] | AsyncIterable[Prompt]
 
@@ -69,7 +68,6 @@ async def query(
     prompts: Prompts,
     *,
     agent: str | Agent,
-    store: Store | None = None,
     **options: Unpack[SessionOptions],
 ) -> AsyncIterator[Query]:
     """Send `prompts`, one turn after the other, and return all events::
@@ -79,14 +77,14 @@ async def query(
                 ...
         print(events.results[-1].text)
 
-    `prompts` is one string or an iterable of prompts, which may be asynchronous. `store` and
-    `options` are as in `open_session`.
+    `prompts` is one string or an iterable of prompts, which may be asynchronous. `options` are
+    those of `open_session`.
 
     The events end when the turn of the last prompt is over and the agent reports that it is idle.
     Background work, and the turns that follow from it, belong to the conversation. Background work
-    that never ends, such as a server, is ended after `limits.drain` seconds, with a notice about
-    the wait; leave the block earlier if you have the result. A failed turn does not raise; see
-    `results`.
+    that never ends, such as a server, is ended after `limits.drain_timeout_s` seconds, with a
+    notice about the wait; leave the block earlier if you have the result. A failed turn does not
+    raise; see `results`.
 
     Without `permissions`, your loop answers permission requests: call `events.session.answer(event,
     "allow_once")` for a `PermissionOpened`. A request that is still open when you take the next
@@ -97,7 +95,7 @@ async def query(
     asked = options.get("permissions") is None
     if asked:
         options["permissions"] = ask
-    async with open_session(agent, store=store, **options) as session:
+    async with open_session(agent, **options) as session:
         query = Query(session, session.subscribe_all(), asked=asked)
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(_feed, query, prompts)

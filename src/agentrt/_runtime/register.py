@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from .._errors import LimitExceeded, SessionClosed
 from .._journal.base import StoreEntry, quota_reached
-from .._journal.persister import was_prompted
+from .._journal.keeper import was_prompted
 from .._limits import Tenant
 from .._model.events import Phase
 from .._session.rate_limit import TenantRateLimit
@@ -178,7 +178,7 @@ class SessionRegistry:
             raise LimitExceeded("this process takes no more sessions: it is being drained")
         if not self.room:
             raise LimitExceeded(
-                f"{self._room} sessions are open (limits.sessions): close one first"
+                f"{self._room} sessions are open (limits.open_sessions): close one first"
             )
         room = self._rooms.get(tenant)
         if room is not None and (open := self.count(tenant)) >= room:

@@ -26,12 +26,12 @@ from .._session.session import Session, host_of
 from .._tools.checked import checked_lent
 from .._tools.client_tools import ClientTool
 from .._tools.lent import Provided, Tools
-from .arguments import check, check_env, check_limits, check_store, check_trace
+from .arguments import check, check_env, check_limits, check_names, check_store, check_trace
 from .drain import wait_for_rest
 from .host import Host
 from .memory import give_back
 from .open import open_session, reopen_session
-from .options import SessionOptions
+from .options import ReopenOptions, SessionOptions
 from .own import TenantView
 from .register import HostedSession, SessionInfo, SessionRegistry, stored_info
 from .stored import SECRET
@@ -112,7 +112,7 @@ class Runtime:
             self.answers.setdefault(answer.client, []).append(answer)
         self._nursery = nursery
         self._source = source
-        self._register = SessionRegistry(limits.sessions, stored, has_store=store is not None)
+        self._register = SessionRegistry(limits.open_sessions, stored, has_store=store is not None)
         self._hosts: Mapping[str, HostedSession] = self._register.hosts
         self._stored: Mapping[str, StoreEntry] = self._register.stored
         self._loading: dict[tuple[str, str], trio.Event] = {}
@@ -185,7 +185,7 @@ class Runtime:
 
         `looked_at` returns the time of the last view by Trio's clock, infinity while the session is
         being viewed. Returns a function that removes the registration. Sessions without viewers are
-        removed from memory after a time (`limits.unload`).
+        removed from memory after a time (`limits.unload_after_s`).
         """
         return self._register.show(looked_at)
 
@@ -538,15 +538,17 @@ class Runtime:
         options = options.copy()
         if tenant:
             options["tenant"] = tenant
+        check_names("Runtime.create", options, SessionOptions)
         tools = options["tools"] = checked_lent(options.get("tools", ()))
         if "store" in options:
             raise TypeError("store: a runtime has one store, that of open_runtime(store=…)")
         check("options", options.get("options"), Mapping | None, "a dict")
-        check("cwd", options.get("cwd", "."), str | os.PathLike, "a string or a path")
+        cwd = options.get("cwd", ".")
+        check("cwd", cwd, str | os.PathLike, "a string or a path")
         kept = all(name in STORED or value == () for name, value in options.items())
         secret = not set(SECRET).isdisjoint(options.get("options") or ())
         whole = isinstance(agent, str) and _are_clients(tools) and kept and not secret
-        about = (self._register, name_of(agent), options.get("cwd", "."))
+        about = (self._register, name_of(agent), cwd)
         host = Host(*about, whole=whole, tenant=tenant)
         return await self._start(host, self._source.open(agent, **options))
 
@@ -569,7 +571,8 @@ class Runtime:
             whole=first.is_whole and _are_clients(tools) and not options.get("mcp_servers"),
             tenant=first.tenant,
         )
-        return await self._start(host, like(**options, store=self.store))
+        options["store"] = self.store
+        return await self._start(host, like(**options))
 
     async def _start(self, host: Host, opening: AbstractAsyncContextManager[Session]) -> Session:
         with self._register.starting(host):
@@ -620,7 +623,7 @@ class Runtime:
     async def drain(self) -> None:
         """Stop opening sessions, and return when all open ones are idle and closed.
 
-        Each has `limits.drain` seconds to finish its work. Adopted sessions stay open.
+        Each has `limits.drain_timeout_s` seconds to finish its work. Adopted sessions stay open.
         """
         await trio.lowlevel.checkpoint()
         self._register.draining = True
@@ -713,7 +716,8 @@ async def open_runtime(
         }
         given: SessionOptions = {**usual, **options}
         given["tools"] = (*common, *checked_lent(options.get("tools", ())))
-        return open_session(found, store=kept, **given)
+        given["store"] = kept
+        return open_session(found, **given)
 
     def reopen(
         entry: StoreEntry,
@@ -724,21 +728,21 @@ async def open_runtime(
     ) -> AbstractAsyncContextManager[Session]:
         assert kept is not None
         found = resolve_stored_agent(entry.agent, config)
-        return reopen_session(
-            entry.session,
-            kept,
-            agent=found,
-            tools=(*common, *tools),
-            mcp_servers=mcp_servers,
-            cwd=cwd,
-            roots=roots,
-            permissions=permissions,
-            limits=limits_of(found),
-            env=env,
-            trusted=trusted,
-            telemetry=telemetry,
-            trace=traced,
-        )
+        given: ReopenOptions = {
+            "tools": (*common, *tools),
+            "mcp_servers": mcp_servers,
+            "permissions": permissions,
+            "limits": limits_of(found),
+            "env": env,
+            "trusted": trusted,
+            "telemetry": telemetry,
+            "trace": traced,
+        }
+        if cwd is not None:
+            given["cwd"] = cwd
+        if roots is not None:
+            given["roots"] = roots
+        return reopen_session(entry.session, kept, agent=found, **given)
 
     def agents() -> list[AgentInfo]:
         return [

@@ -54,7 +54,7 @@ async def open_websocket_streams(
             raise AgentStartError(f"no agent can be reached at {where}: {why}") from error
         stream = MessageStream(socket)
         async with bare_errors(), trio.open_nursery() as nursery:
-            nursery.start_soon(stream.watch, limits.ping)
+            nursery.start_soon(stream.watch, limits.ping_interval_s)
             yield stream, stream
             nursery.cancel_scope.cancel()
 

@@ -563,8 +563,8 @@ class SessionCore:
         return turn
 
     def _enqueue(self, turn: TurnMachine, when: When) -> None:
-        if len(self.queue) >= self.limits.queue:
-            raise LimitExceeded(f"{len(self.queue)} prompts wait already (limits.queue)")
+        if len(self.queue) >= self.limits.queued_prompts:
+            raise LimitExceeded(f"{len(self.queue)} prompts wait already (limits.queued_prompts)")
         turn.entry = self.conversation.new_id("q")
         self.queue.put(turn, first=when == "interrupt")
         self._queue_changed()
@@ -742,9 +742,9 @@ class SessionCore:
             self._send_cancel()  # before work whose cost grows with the answer
             self._unsent.drop(turn)
             now = self._clock()
-            grace = turn.limits.cancel_grace if turn.explicit else self.limits.settle
+            grace = turn.limits.cancel_grace_s if turn.explicit else self.limits.end_silence_s
             turn.grace_at = now + grace
-            turn.resend_at = now + min(turn.limits.cancel_resend, grace)
+            turn.resend_at = now + min(turn.limits.cancel_resend_s, grace)
             self.conversation.cancel(by, self._wall() + grace)
             self._host.turn_cancelled()
             self._deadline_changed = True
@@ -768,7 +768,7 @@ class SessionCore:
         self.cancel_turn(turn, "timed_out", by=None)
 
     def _reach_hard(self, turn: TurnMachine) -> None:
-        self.time_out(turn, "hard", None if turn.moved else turn.limits.hard)
+        self.time_out(turn, "hard", None if turn.moved else turn.limits.turn_timeout_s)
 
     def store_lost(self, error: AgentrtError) -> None:
         """Fail the turn, because its events could not be stored within the maximum wait."""
@@ -856,18 +856,18 @@ class SessionCore:
         """Return the next deadline and the action that is due then."""
         driver, limits = self._ends_by_silence, self.limits
         awaits = driver is not None and driver.awaits_silence
-        idle_report_s = limits.settle if awaits else None
+        idle_report_s = limits.end_silence_s if awaits else None
         turn = self.conversation.turn
         if turn is None and idle_report_s is None:
             return NEVER
         # Only silence needs it, and most turns have no such limit.
-        silent = turn is not None and (turn.limits.idle is not None or not turn.explicit)
+        silent = turn is not None and (turn.limits.idle_timeout_s is not None or not turn.explicit)
         return next_deadline(
             turn,
             active_at=self.active_at,
             idle_report_s=idle_report_s,
-            silence_s=limits.settle,
-            tail_s=limits.tail if silent and self.queue.flows else None,
+            silence_s=limits.end_silence_s,
+            tail_s=limits.queued_end_silence_s if silent and self.queue.flows else None,
             serving=silent and self.serving,
         )
 
@@ -927,13 +927,13 @@ class SessionCore:
                 case Deadline.GRACE if not turn.explicit:
                     self.end_turn("cancelled")  # no message could have reported its end
                 case Deadline.GRACE:
-                    self._give_up(_ignored(turn.limits.cancel_grace))
+                    self._give_up(_ignored(turn.limits.cancel_grace_s))
                 case Deadline.SILENCE:
                     self.end_turn("completed")
                 case Deadline.HARD:
                     self._reach_hard(turn)
                 case Deadline.IDLE:
-                    self.time_out(turn, "idle", turn.limits.idle)
+                    self.time_out(turn, "idle", turn.limits.idle_timeout_s)
 
     def _give_up(self, why: Notice) -> None:
         """Give up on the agent's end of a cancelled turn: end the turn and the process."""

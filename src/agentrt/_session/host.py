@@ -39,7 +39,7 @@ from .turn_tasks import TurnTasks
 from .waiters import Waiters
 
 if TYPE_CHECKING:
-    from .._journal.persister import Persist
+    from .._journal.keeper import Persist
 
 Service: TypeAlias = Callable[[ServiceRequested], Awaitable[Any]]
 """Answers one kind of request; an exception becomes an error answer."""
@@ -420,7 +420,7 @@ class SessionHost:
     # --- the process
 
     async def start(self, nursery: ServiceNursery, opening: Opening) -> None:
-        """Start a process and complete the handshake within `limits.handshake`.
+        """Start a process and complete the handshake within `limits.startup_timeout_s`.
 
         Raises `AgentStartError`. Cancellation or an error ends the process again.
         """
@@ -439,7 +439,7 @@ class SessionHost:
         core.start(link.driver, opening)
         ready = False
         try:
-            with trio.move_on_after(self.limits.handshake):
+            with trio.move_on_after(self.limits.startup_timeout_s):
                 await nursery.start(link.run, self._connect, opening)
                 if not link.gone:
                     core.spawned(link.pid)
@@ -646,11 +646,12 @@ class SessionHost:
                 core.on_deadline()
 
     async def end_when_hung(self) -> None:
-        """End the agent's work each time it is silent for longer than `limits.hang`.
+        """End the agent's work each time it is silent for longer than
+        `limits.busy_silence_timeout_s`.
 
         Runs until cancelled.
         """
-        limit_s = self.limits.hang
+        limit_s = self.limits.busy_silence_timeout_s
         while limit_s is not None:
             soonest = self.clock() + limit_s / 8  # do not retry too soon if nothing could be ended
             await trio.sleep_until(max(self.core.active_at + limit_s, soonest))

@@ -109,8 +109,8 @@ class Link:
                     self._transport = transport
                     self._writer = LineWriter(
                         transport,
-                        outbox=self.limits.outbox,
-                        write_timeout=self.limits.write,
+                        outbox=self.limits.agent_outbox_bytes,
+                        write_timeout=self.limits.write_timeout_s,
                         on_broken=self._broken,
                         watcher=self._watcher,
                     )
@@ -160,7 +160,7 @@ class Link:
 
     async def _end_if_alive(self, reason: str) -> None:
         assert self._transport is not None
-        with trio.move_on_after(self.limits.stdout_drain):
+        with trio.move_on_after(self.limits.stdout_drain_s):
             await self._transport.wait()
         if self.returncode is None and not self._closing:
             self.unreachable = reason
@@ -173,7 +173,7 @@ class Link:
             return  # not even SIGKILL has ended it, and its output is ignored
         if not self.opened:
             self._first_output.feed(data)
-            patience = self._first_output.max_silence_s(self.limits.handshake)
+            patience = self._first_output.max_silence_s(self.limits.startup_timeout_s)
             self._handshake_scope.deadline = trio.current_time() + patience
         self._replied = False
         size = len(data)
@@ -189,7 +189,7 @@ class Link:
         whole = data.rfind(b"\n") + 1
         size = self._partial_line_bytes + whole if whole else 0
         self._partial_line_bytes = len(data) - whole + (0 if whole else self._partial_line_bytes)
-        return size if size <= self.limits.line else 0
+        return size if size <= self.limits.message_bytes else 0
 
     def _eof(self) -> None:
         if self._watcher is not None and self._watcher.on:
@@ -241,18 +241,18 @@ class Link:
         A process that is still being started is ended immediately. Bounded and shielded.
         """
         limits = self.limits
-        wait = limits.stdout_drain + 1
+        wait = limits.stdout_drain_s + 1
         if self._transport is None:
             self._starting.cancel(reason="the session ends")
             if not self._runs:
                 return
         elif self.gone:  # by itself: its child processes are being ended by the same ladder
-            wait += limits.stdin_close + limits.terminate + limits.kill
+            wait += limits.stdin_close_grace_s + limits.terminate_grace_s + limits.kill_wait_s
         else:
             self._closing = True
             if not self.opened:  # it has nothing to save
                 limits = structs.replace(
-                    limits, stdin_close=min(limits.stdin_close, UNOPENED_EXIT_S)
+                    limits, stdin_close_grace_s=min(limits.stdin_close_grace_s, UNOPENED_EXIT_S)
                 )
             await close(self._transport, limits, writer=self._writer, goodbye=self._goodbye)
         with trio.move_on_after(wait, shield=True):
@@ -285,7 +285,7 @@ class Link:
         elif self._handshake_scope.cancelled_caught:
             message = f"{name} does not speak its protocol (is an option missing in its command?)"
         else:
-            limit = f"{self.limits.handshake:g} s (limits.handshake)"
+            limit = f"{self.limits.startup_timeout_s:g} s (limits.startup_timeout_s)"
             message = f"{name} was not ready within {limit}"
         if error is None and (words := self._first_output.excerpt):
             message = f"{message}; {words}"

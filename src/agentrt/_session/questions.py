@@ -86,7 +86,7 @@ class OpenQuestions:
         self._host = host
         self._conversation = conversation
         self._unsent = withheld
-        self._limit = limits.permission
+        self._limit = limits.permission_timeout_s
         self._policy = policy
         self._own_tools = own_tools
         self._standing = standing

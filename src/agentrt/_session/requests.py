@@ -96,7 +96,7 @@ class OpenRequests:
                 self._waiting.clear()
 
     def _serve(self, effect: ServiceRequested) -> None:
-        limit = self._limits.requests
+        limit = self._limits.open_requests
         if self._host.handlers_open >= limit:
             message = f"{limit} requests are open: wait for their answers"
             if effect.notification:

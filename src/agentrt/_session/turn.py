@@ -53,7 +53,7 @@ class Turn:
     turn ended that way.
 
     Cancelling the task inside the block cancels the turn: the agent is notified, and the block is
-    left when the turn has ended, at most `limits.cancel_grace` seconds later. The session stays
+    left when the turn has ended, at most `limits.cancel_grace_s` seconds later. The session stays
     usable.
     """
 
@@ -252,7 +252,7 @@ class Turn:
         self._core.cancel_turn(machine, "cancelled", by="caller")
         # The session bounds this wait: it gives up on the agent after `cancel_grace`. The extra
         # second is for a session that is being closed.
-        with trio.move_on_after(machine.limits.cancel_grace + 1, shield=True):
+        with trio.move_on_after(machine.limits.cancel_grace_s + 1, shield=True):
             await self._host.wait_for_end(machine)
 
     def _leave(self) -> None:

@@ -169,7 +169,7 @@ class _Bridge:
         self._news = trio.Event()
         self._ended = False
         self._scope = trio.CancelScope()
-        self._lines = Lines(limits.line, long_apart=True)
+        self._lines = Lines(limits.message_bytes, long_apart=True)
         self._too_long = False
 
     async def run(self) -> None:
@@ -214,7 +214,7 @@ class _Bridge:
             return
         self._waiting += encode_line(message)
         self._news.set()
-        if len(self._waiting) > self._limits.outbox:
+        if len(self._waiting) > self._limits.agent_outbox_bytes:
             logger.warning("a tool bridge does not read its answers")
             self._scope.cancel()
 

@@ -127,7 +127,7 @@ class HttpServer:
         while request is not None:
             self._admit(request)
             with trio.fail_after(PATIENCE):
-                body = await wire.body(self._limits.line)
+                body = await wire.body(self._limits.message_bytes)
             await self._answer(wire, request, body)
             request = await wire.request() if wire.reusable() else None
 

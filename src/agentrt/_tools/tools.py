@@ -99,7 +99,7 @@ class Tool(Struct, frozen=True):
     fn: ToolFunction
     """Async function of the arguments and the context."""
     timeout: float | None = None
-    """Maximum duration in seconds; None means the session's `limits.tool`."""
+    """Maximum duration in seconds; None means the session's `limits.tool_timeout_s`."""
     annotations: JsonObject | None = None
     """MCP's hints for clients, such as `{"readOnlyHint": True}`."""
     function: Callable[..., object] | None = None

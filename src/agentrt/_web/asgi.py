@@ -118,7 +118,7 @@ class AsgiConnection(ViewerConnection):
         self._outbox = outbox
         self._protocol = protocol
         self._largest = largest(limits, role)
-        self._frames = Bucket(limits.ws_frames, 2 * limits.ws_frames)
+        self._frames = Bucket(limits.ws_frames_per_s, 2 * limits.ws_frames_per_s)
         self._gone = False
 
     async def _accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
@@ -198,7 +198,7 @@ class AsgiHandler:
         request = download = None
         with site.pending.place():
             try:
-                with trio.move_on_after(self._limits.ws_handshake):
+                with trio.move_on_after(self._limits.ws_handshake_timeout_s):
                     request = await self._read(scope, receive)
                 if request is None:
                     return
@@ -219,7 +219,7 @@ class AsgiHandler:
     async def _respond(self, answer: HttpResponse, send: Send) -> None:
         """Send a response. The client must accept each piece within the write deadline."""
         for message in _messages(answer):
-            with trio.fail_after(self._limits.ws_write):
+            with trio.fail_after(self._limits.ws_write_timeout_s):
                 await send(message)
 
     async def _read(self, scope: Scope, receive: Receive) -> HttpRequest:
@@ -249,7 +249,7 @@ class AsgiHandler:
         admitted = None
         with self._connections.site.pending.place():
             connecting = False
-            with trio.move_on_after(self._limits.ws_handshake):
+            with trio.move_on_after(self._limits.ws_handshake_timeout_s):
                 connecting = (await receive())["type"] == "websocket.connect"
             if not connecting:
                 return
@@ -257,7 +257,7 @@ class AsgiHandler:
             dialect = self._connections.dialect(request.path)
             offered = dialect.protocol in request.listed("sec-websocket-protocol")
             protocol = dialect.protocol if offered else None
-            outbox = Outbox(send, sender, self._limits.ws_write)
+            outbox = Outbox(send, sender, self._limits.ws_write_timeout_s)
             connect = partial(AsgiConnection, receive, outbox, protocol, dialect, self._limits)
             admitted = await self._connections.let_in(request, connect)
         if admitted is not None:

@@ -127,7 +127,7 @@ class Client:
         self.roots: dict[str, Sequence[str]] = {}
         """By session: the roots when this client has it reopened, instead of the stored ones."""
         self._runtime = runtime
-        self._grace = runtime.limits.client_return if name is not None else 0.0
+        self._grace = runtime.limits.client_return_timeout_s if name is not None else 0.0
         self._name = name
         self.key = name or f"~{secrets.token_hex(16)}"
         """The key by which other servers know it, while this server knows it."""
@@ -160,7 +160,7 @@ class Client:
 
     def offer(self, tools: Iterable[ToolOffer]) -> None:
         """Replace the tools that the client runs. The sessions that it opens get them."""
-        deadline = self._runtime.limits.client_tool
+        deadline = self._runtime.limits.client_tool_timeout_s
         self.offers = {tool.name: tool for tool in tools}
         self.tools = tuple(
             self.calls.make(tool.name, tool.description, tool.input_schema, deadline=deadline)

@@ -177,7 +177,9 @@ class ViewerConnection(ABC):
         if self.refusal is not None:
             if self._dialect.says_closing and self._open:
                 self._out.put(json.encode({"type": "closing", "reason": self.refusal.reason}))
-            with trio.move_on_after(self._limits.ws_close):
+            with trio.move_on_after(self._limits.ws_close_timeout_s):
                 await self._send_close(self.refusal)
-        with trio.fail_after(self._limits.ws_close):  # otherwise data in the kernel is dropped, too
+        with trio.fail_after(
+            self._limits.ws_close_timeout_s
+        ):  # otherwise data in the kernel is dropped, too
             await self._out.drained()

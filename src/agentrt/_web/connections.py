@@ -81,7 +81,7 @@ class Connections:
         """Check the number of connections: viewers may take three quarters of the places, a tenant
         as many as its limit. Raises `ConnectionRefusal`.
         """
-        places = self.limits.ws_clients
+        places = self.limits.ws_connections
         viewers = self._by_role["viewer"]
         few = grant.role == "viewer" and viewers >= places * 3 // 4
         if self.count.clients >= places or few:
@@ -144,6 +144,6 @@ class Connections:
         self.site.downloads.cancel("shutdown")
         for each in tuple(self._open):
             each.refuse(ConnectionRefusal(CloseCode.SHUTDOWN, "the server ends"))
-        with trio.move_on_after(3 * self.limits.ws_close):
+        with trio.move_on_after(3 * self.limits.ws_close_timeout_s):
             for each in tuple(self._open):
                 await each.over.wait()

@@ -33,7 +33,11 @@ def largest(limits: Limits, role: Role | None) -> int:
     """Return the maximum bytes of a message from a client in this role; None: one that is not
     admitted.
     """
-    return limits.frame if role == "controller" else min(limits.frame, limits.viewer_frame)
+    return (
+        limits.client_message_bytes
+        if role == "controller"
+        else min(limits.client_message_bytes, limits.viewer_message_bytes)
+    )
 
 
 class Bucket:

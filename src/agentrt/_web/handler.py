@@ -27,7 +27,7 @@ class ConnectionHandler:
         """Serve one connection. An error in it does not affect other connections."""
         try:
             await self._handle(stream)
-            with trio.move_on_after(self._limits.ws_close):
+            with trio.move_on_after(self._limits.ws_close_timeout_s):
                 await stream.aclose()  # TLS sends a closing message
         except* trio.TooSlowError:
             self._count.dropped += 1
@@ -47,7 +47,7 @@ class ConnectionHandler:
             try:
                 # Only reading is limited here. If the server was busy for so long that the limit is
                 # over when the request is there, the request must still be answered.
-                with trio.move_on_after(self._limits.ws_handshake):
+                with trio.move_on_after(self._limits.ws_handshake_timeout_s):
                     request = await read_request(stream)
                 if request is None:
                     return

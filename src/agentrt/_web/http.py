@@ -297,11 +297,11 @@ async def send_response(stream: trio.abc.Stream, answer: HttpResponse, limits: L
     """
     data = memoryview(answer.encode())
     for start in range(0, len(data), PIECE):
-        with trio.fail_after(limits.ws_write):
+        with trio.fail_after(limits.ws_write_timeout_s):
             await stream.send_all(data[start : start + PIECE])
     if isinstance(stream, trio.SocketStream):
         await stream.send_eof()
-        with trio.move_on_after(limits.ws_close):
+        with trio.move_on_after(limits.ws_close_timeout_s):
             while await stream.receive_some():
                 pass
 

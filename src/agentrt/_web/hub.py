@@ -32,10 +32,10 @@ from .client import AnswerRoom, Client, Done, Fail
 from .feed import BYTE_COST_S, FRAME_COST_S, MAX_PACE_S, PACE_RATIO, Feed
 from .files import FileFinder
 from .folders import Folders
-from .live_traces import LiveTraces
 from .refusal import CloseCode
 from .security import Role
 from .viewer import Viewer
+from .wires import LiveTraces
 
 logger = get_logger("server")
 
@@ -101,7 +101,7 @@ class Hub:
         self.runtime = runtime
         self.folders = folders or Folders()
         self.files = FileFinder()
-        self.live_traces = LiveTraces(runtime)
+        self.wires = LiveTraces(runtime)
         self.limits = runtime.limits
         self.viewers: dict[Viewer, Client | None] = {}
         """All viewers, each with its client once that is known."""
@@ -127,7 +127,7 @@ class Hub:
         """
         self._agent = agent
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
-        self.answers = AnswerRoom(runtime.limits.client_answers)
+        self.answers = AnswerRoom(runtime.limits.client_answers_bytes)
         self._reading: dict[str, trio.Event] = {}
         self._listening: dict[str, Callable[[], None]] = {}  # by session
         self._list: bytes | None = None
@@ -181,7 +181,7 @@ class Hub:
             stop()
         # Commands that were received earlier may still run, and drop sessions without viewers.
         self._listening = dict.fromkeys(self._listening, lambda: None)
-        self.live_traces.close()
+        self.wires.close()
         self._scope.cancel()
 
     def is_open(self, id: str) -> bool:
@@ -493,7 +493,7 @@ class Hub:
             viewer.store_changed(frame)
 
     def _add(self, log: Log) -> None:
-        feed = self.feeds[log.session] = Feed(log, self.limits.viewer_outbox, self._schedule)
+        feed = self.feeds[log.session] = Feed(log, self.limits.viewer_outbox_bytes, self._schedule)
         self._listen(feed)
 
     def _drop(self, id: str) -> None:

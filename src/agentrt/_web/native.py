@@ -47,7 +47,7 @@ class NativeViewer(Viewer):
         # mention items whose events are still to come.
         self._looks_back: dict[Feed, c.LookBack] = {}
         self._receiving = False
-        self._beat_at = trio.current_time() + hub.limits.beat
+        self._beat_at = trio.current_time() + hub.limits.position_interval_s
 
     def connect(self, outlet: Outlet) -> None:
         self._outlet = outlet
@@ -142,7 +142,7 @@ class NativeViewer(Viewer):
             role=self.role,
             sessions=self._hub.sessions(),
             agents=self._hub.agents(),
-            beat_s=self._limits.beat,
+            beat_s=self._limits.position_interval_s,
             limits={"frame": largest(self._limits, self.role)},
         )
 
@@ -179,7 +179,7 @@ class NativeViewer(Viewer):
                 else:
                     self.reply(ack(id, self._hub.page(before, limit)))
             case c.ShowWire(session=session):
-                self.reply(ack(id, self._hub.live_traces.latest_rows(self._hub.session(session))))
+                self.reply(ack(id, self._hub.wires.latest_rows(self._hub.session(session))))
             case _:
                 return False
         return True
@@ -310,7 +310,7 @@ class NativeViewer(Viewer):
 
     def _frame(self) -> bytes | None:
         """Return an object, or an array of up to 100 events or 32 KiB; a beat if nothing was due
-        for `limits.beat`.
+        for `limits.position_interval_s`.
         """
         parts: list[bytes] = []
         if self._replies:  # a command's events go with its answer
@@ -326,7 +326,7 @@ class NativeViewer(Viewer):
             self._take_events(parts)
         now = trio.current_time()
         if now >= self._beat_at and self._ended is None:
-            self._beat_at = now + self._limits.beat
+            self._beat_at = now + self._limits.position_interval_s
             parts.append(self._beat())
         if len(parts) > 1:
             return b"[" + b",".join(parts) + b"]"

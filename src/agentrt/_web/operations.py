@@ -340,7 +340,7 @@ def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
 
 
 def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSession) -> Fields | Job:
-    call = partial(_call, hub.limits.call)
+    call = partial(_call, hub.limits.request_timeout_s)
     match command:
         case c.Prompt():
             return _place(session, command)
@@ -460,8 +460,8 @@ def _in_queue(session: Session, command: c.InQueue) -> Fields:
 
 
 async def _call(patience: float, ask: Callable[[], Awaitable[None]]) -> Fields:
-    """Send a request to the agent and wait at most `patience` seconds (`limits.call`) for its
-    answer.
+    """Send a request to the agent and wait at most `patience` seconds (`limits.request_timeout_s`)
+    for its answer.
     """
     with trio.move_on_after(patience):
         await ask()

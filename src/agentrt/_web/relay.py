@@ -30,8 +30,8 @@ class AcpRelay(StdioPeer):
 
     def __init__(self, socket: WebSocketConnection, defaults: Meta, limits: Limits) -> None:
         self._socket = socket
-        self._limit = limits.frame
-        self._patience = limits.ws_close
+        self._limit = limits.client_message_bytes
+        self._patience = limits.ws_close_timeout_s
         given = asdict(defaults).items()
         self._defaults: JsonObject = {name: value for name, value in given if value is not None}
         self._open: dict[rpc.Id, None] = {}

@@ -96,7 +96,7 @@ class Site:
         self._tls = tls
         self._security = security
         self._names = security.names(host, port, tls=tls)
-        self._ticket_s = limits.ticket
+        self._ticket_s = limits.link_lifetime_s
         # Cookies do not distinguish ports. Gateways behind one balancer share the public port.
         self._cookie = f"agentrt-{security.public_port or port}"
         self._files = load_page()
@@ -106,8 +106,8 @@ class Site:
         self._not_ready_reason = not_ready_reason
         self.serves_clients = serves_clients
         """True if clients are served; otherwise only the server's own state is."""
-        self.pending = PendingConnections(limits.ws_pending)
-        self.downloads = PendingConnections(limits.ws_clients)
+        self.pending = PendingConnections(limits.ws_unauthenticated)
+        self.downloads = PendingConnections(limits.ws_connections)
         """Responses to browsers that are signed in; unauthenticated connections do not end them."""
 
     @property
@@ -126,7 +126,7 @@ class Site:
     def link(self, role: Role = "controller") -> str:
         """Return a URL with a new one-time ticket.
 
-        The first browser that opens it within `limits.ticket` seconds is signed in. Raises
+        The first browser that opens it within `limits.link_lifetime_s` seconds is signed in. Raises
         `ValueError` if no token has `role`.
         """
         return f"{self.url}?t={self._security.ticket(role, self._ticket_s)}"

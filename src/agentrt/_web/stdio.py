@@ -68,7 +68,7 @@ class OwnSessions(StdioPeer):
     async def take(self, text: str) -> None:
         self._viewer.receive(text)
         # A client that keeps sending requests must read the answers.
-        with trio.move_on_after(self._limits.ws_write) as patience:
+        with trio.move_on_after(self._limits.ws_write_timeout_s) as patience:
             await self._viewer.caught_up()
         if patience.cancelled_caught:
             raise PeerClosed("the client does not read the answers to its requests")
@@ -87,7 +87,7 @@ class OwnSessions(StdioPeer):
         agents get as much time as for the end of their own input.
         """
         self._viewer.stop()
-        with trio.move_on_after(self._limits.stdin_close):
+        with trio.move_on_after(self._limits.stdin_close_grace_s):
             await self._viewer.answered()
         self._viewer.end(CloseCode.SHUTDOWN, "the client has closed its output")
 
@@ -109,9 +109,9 @@ async def serve_streams(
     async def read() -> None:
         nonlocal why
         try:
-            await _read(peer, source, limits.line)
+            await _read(peer, source, limits.message_bytes)
             await peer.end_of_input()
-            await trio.sleep(limits.stdin_close)  # for the last messages
+            await trio.sleep(limits.stdin_close_grace_s)  # for the last messages
         except PeerClosed as over:
             why = over.why
         nursery.cancel_scope.cancel(reason=why)

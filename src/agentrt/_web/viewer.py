@@ -125,10 +125,11 @@ class Viewer(ABC):
         self._push()
 
     async def caught_up(self) -> None:
-        """Wait while more answers are unsent than `limits.viewer_outbox`, before the client's next
-        frame is taken. A client that reads none of them loses its connection in the meantime.
+        """Wait while more answers are unsent than `limits.viewer_outbox_bytes`, before the
+        client's next frame is taken. A client that reads none of them loses its connection in the
+        meantime.
         """
-        while self._unsent > self._limits.viewer_outbox:
+        while self._unsent > self._limits.viewer_outbox_bytes:
             await self._sent.park()
 
     def next_reply(self) -> bytes:

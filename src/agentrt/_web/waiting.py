@@ -23,12 +23,12 @@ async def not_ready(
     """Answer requests while the block runs: `/healthz` with `ok`, everything else with 503 and
     `why`. Raises the errors of listening.
     """
-    pending = PendingConnections(limits.ws_pending)
+    pending = PendingConnections(limits.ws_unauthenticated)
 
     async def serve(stream: trio.SocketStream) -> None:
         try:
             with pending.place():
-                with trio.fail_after(limits.ws_handshake):
+                with trio.fail_after(limits.ws_handshake_timeout_s):
                     answer = await _answer(stream, why)
                 await send_response(stream, answer, limits)
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):

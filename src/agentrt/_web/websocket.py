@@ -66,13 +66,13 @@ class WebSocket(ViewerConnection):
         limits: Limits,
         role: Role | None,
     ) -> None:
-        size, rate = largest(limits, role), limits.ws_frames
+        size, rate = largest(limits, role), limits.ws_frames_per_s
         self._wire = Wire(
             stream,
             rest,
             meter=Meter(size, Bucket(rate, 2 * rate)),
             refused=self.refuse,
-            patience=limits.ws_write,
+            patience=limits.ws_write_timeout_s,
         )
         self._socket = Socket(self._wire, handshake, size)
         super().__init__(self._wire, dialect, limits)
@@ -88,8 +88,8 @@ class WebSocket(ViewerConnection):
 
     async def _check_alive(self, viewer: Viewer) -> None:
         while True:
-            await trio.sleep(self._limits.ping)
-            with trio.fail_after(self._limits.ping):
+            await trio.sleep(self._limits.ping_interval_s)
+            with trio.fail_after(self._limits.ping_interval_s):
                 try:
                     await self._socket.ping()
                 except ConnectionClosed as error:

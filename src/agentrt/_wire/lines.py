@@ -29,7 +29,7 @@ class Lines:
     `feed` returns.
     """
 
-    def __init__(self, limit: int = Limits().line, *, long_apart: bool = False) -> None:
+    def __init__(self, limit: int = Limits().message_bytes, *, long_apart: bool = False) -> None:
         self.limit = limit
         self.long: list[LongLine] = []
         self.oversized: list[int] = []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from msgspec import structs
 
@@ -16,9 +16,9 @@ from .._errors import AgentNotFound
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.driver import Opening
-from .._model.fork_point import ForkPoint
 from .._permissions.policies import Policy, ask
 from .._permissions.standing import Standing
+from .._runtime.arguments import check_names
 from .._runtime.offer import AroundSession, Offer
 from .._runtime.open import serve_session
 from .._runtime.options import SessionOptions
@@ -27,45 +27,30 @@ from .._runtime.runtime import Runtime, Source, serve_runtime
 from .._runtime.stored import Again
 from .._session.host import Service, SessionHost
 from .._session.session import Session
+from .._telemetry.observation import as_one
 from .._tools.checked import checked_lent
-from .._tools.extensions import Extension
 from .._tools.lent import Provided, Tools, split
 from .memory import MemoryAgent
 
 if TYPE_CHECKING:
     from .._journal.base import StoreEntry
     from .._journal.store import Store
-    from .._runtime.own_services import Files, Terminals
-    from .._telemetry.observation import Telemetry
+
+
+WITHOUT_PROCESS: Final = ("hooks", "env", "trusted", "on_stderr", "trace")
+"""Session options that only apply to an agent's process."""
 
 
 @asynccontextmanager
 async def open_fake_session(
     start: Callable[[], MemoryAgent],
     *,
-    permissions: Policy | None = None,
-    limits: Limits | None = None,
-    tools: Tools = (),
-    extensions: Iterable[Extension] = (),
-    mcp_servers: Sequence[JsonObject] = (),
-    files: bool | Files = True,
-    terminals: bool | Terminals = True,
-    options: JsonObject | None = None,
-    resume: str | None = None,
-    fork: bool = False,
-    fork_at: ForkPoint | None = None,
-    cwd: str = "/",
-    roots: Sequence[str] = (),
-    model: str | None = None,
-    mode: str | None = None,
     name: str = "fake",
     protocol: ProtocolName = "acp",
     id: str = "id",
     now: Callable[[], float] = time.time,
-    store: Store | None = None,
-    telemetry: Telemetry | None = None,
     services: Mapping[str, Service] | None = None,
-    tenant: str = "",
+    **options: Unpack[SessionOptions],
 ) -> AsyncIterator[Session]:
     """Open a session with an agent in memory.
 
@@ -73,41 +58,45 @@ async def open_fake_session(
     - `name`, `protocol`: the agent's name and protocol.
     - `id`: prefix of the ids in the log, which are the same in every run.
     - `now`: clock for the times in the log.
-    - `store`: saves the session; without it nothing is stored.
-    - `telemetry`: receives the session's telemetry.
     - `services`: replace agentrt's own handlers for requests of the agent, by the first word of the
       method (`fs`, `terminal`).
-    - `tenant`: the tenant that owns the session.
+    - `options`: those of a real session (`SessionOptions`), except `hooks`, `env`, `trusted`,
+      `on_stderr` and `trace`, which apply to processes. `cwd` is `/` by default.
 
-    The other arguments are the options of a real session. Yields the `Session`.
+    Yields the `Session`. Raises `TypeError` for an unknown option or one that applies to processes.
     """
+    check_names("open_fake_session", options, SessionOptions)
+    if unused := [each for each in WITHOUT_PROCESS if each in options]:
+        raise TypeError(f"an agent in memory has no process: leave out {unused[0]}=…")
+    permissions, telemetry = options.get("permissions"), options.get("telemetry")
+    limits = options.get("limits")
     limits = limits or Limits()
     agent = Agent(name=name, protocol=protocol, command=(name,))
     ids = count(1)
     uuids = count(1)
-    functions, servers = split(checked_lent(tools))
+    functions, servers = split(checked_lent(options.get("tools", ())))
     offer = Offer(
         limits=limits,
         tools=functions,
         servers=servers,
-        extensions=tuple(extensions),
-        files=files,
-        terminals=terminals,
+        extensions=tuple(options.get("extensions", ())),
+        files=options.get("files", True),
+        terminals=options.get("terminals", True),
         connect=lambda opening: start().connect(),
         new_uuid=lambda: f"00000000-0000-4000-8000-{next(uuids):012}",
         standing=Standing(permissions, agent),
     )
     opening = Opening(
-        cwd=cwd,
-        roots=tuple(roots),
-        resume=resume,
-        fork=fork,
-        fork_at=fork_at,
-        mcp_servers=tuple(mcp_servers),
-        model=model,
-        mode=mode,
-        options=options or {},
-        tenant=tenant,
+        cwd=os.fspath(options.get("cwd", "/")),
+        roots=tuple([os.fspath(root) for root in options.get("roots", ())]),
+        resume=options.get("resume"),
+        fork=options.get("fork", False),
+        fork_at=options.get("fork_at"),
+        mcp_servers=tuple(options.get("mcp_servers", ())),
+        model=options.get("model"),
+        mode=options.get("mode"),
+        options=dict(options.get("options") or {}),
+        tenant=options.get("tenant", ""),
     )
     setup = set_up_protocol(agent, opening, offer)
     if services is not None:
@@ -119,8 +108,8 @@ async def open_fake_session(
         limits,
         ids=lambda: f"{id}{next(ids)}",
         now=now,
-        store=store,
-        telemetry=telemetry,
+        store=options.get("store"),
+        telemetry=None if telemetry is None else as_one(telemetry),
     ) as session:
         yield session
 
@@ -205,27 +194,13 @@ async def open_fake_runtime(
         agent: str | Agent, /, **options: Unpack[SessionOptions]
     ) -> AbstractAsyncContextManager[Session]:
         name = agent if isinstance(agent, str) else agent.name
+        given: SessionOptions = {"permissions": permissions, "limits": limits, **options}
+        given["tools"] = (*common, *checked_lent(options.get("tools", ())))
+        given["store"] = store
+        for each in WITHOUT_PROCESS:
+            given.pop(each, None)  # type: ignore[misc]
         return open_fake_session(
-            starting(name),
-            permissions=options.get("permissions", permissions),
-            limits=options.get("limits", limits),
-            tools=(*common, *checked_lent(options.get("tools", ()))),
-            extensions=options.get("extensions", ()),
-            mcp_servers=options.get("mcp_servers", ()),
-            files=options.get("files", True),
-            terminals=options.get("terminals", True),
-            options=options.get("options"),
-            resume=options.get("resume"),
-            fork=options.get("fork", False),
-            fork_at=options.get("fork_at"),
-            cwd=os.fspath(options.get("cwd", "/")),
-            roots=[os.fspath(root) for root in options.get("roots", ())],
-            model=options.get("model"),
-            mode=options.get("mode"),
-            name=name,
-            id=f"{prefix}s{next(numbers)}-",
-            store=store,
-            tenant=options.get("tenant", ""),
+            starting(name), name=name, id=f"{prefix}s{next(numbers)}-", **given
         )
 
     def reopen(

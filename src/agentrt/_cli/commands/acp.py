@@ -95,7 +95,7 @@ async def _session_named(server: ServerAddress, token: str, prefix: str, limits:
     start.
     """
     session = prefix
-    with trio.move_on_after(limits.ws_handshake + limits.ws_write) as waiting:
+    with trio.move_on_after(limits.ws_handshake_timeout_s + limits.ws_write_timeout_s) as waiting:
         async with bare_errors(), trio.open_nursery() as nursery:
             line = ServerLine(lambda: (server, token), limits)
             await nursery.start(line.run)

@@ -90,7 +90,7 @@ class _AttachedPrompt(OnePrompt):
     async def _converse(self, session: RemoteSession, prompt: str) -> TurnResult:
         answer = self.make_format(session, session.id)
         sent = session.submit([Text(prompt)])
-        work = _Sent(session, sent, self._config.bound(Limits()).cancel_grace)
+        work = _Sent(session, sent, self._config.bound(Limits()).cancel_grace_s)
         self.ending.work = work
         with ExitStack() as stack:
             terminal = None

@@ -328,8 +328,10 @@ class _OneShot(OnePrompt):
                 console.report("nobody can be asked here, so permission requests are rejected")
                 wanted = "deny"
             limits = setup.limits
-            if limits.hard is not None and "hard" in setup.config.limits:
-                limits = structs.replace(limits, drain=min(limits.drain, limits.hard))
+            if limits.turn_timeout_s is not None and "turn_timeout_s" in setup.config.limits:
+                limits = structs.replace(
+                    limits, drain_timeout_s=min(limits.drain_timeout_s, limits.turn_timeout_s)
+                )
             limits = self.bound.applied(limits)
             policy = setup.policy(
                 wanted,
@@ -359,7 +361,9 @@ class _OneShot(OnePrompt):
                 viewers.start_soon(self._watch, others, view, asker, terminal)
                 left = self.bound.left
                 limits = (
-                    session.limits if left is None else structs.replace(session.limits, hard=left)
+                    session.limits
+                    if left is None
+                    else structs.replace(session.limits, turn_timeout_s=left)
                 )
                 result = await session.run(prompt, check=False, limits=limits)
                 work.resting = True

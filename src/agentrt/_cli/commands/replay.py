@@ -20,7 +20,7 @@ from ..._web.site import Site
 from ...testing.replay import Replay, ReplayMismatch, replay
 from ..text import plain
 
-PATIENT = Limits(hard=None)
+PATIENT = Limits(turn_timeout_s=None)
 """A turn may take as long as the original one, at any speed."""
 
 

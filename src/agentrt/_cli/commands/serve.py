@@ -133,7 +133,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 print(f"agentrt: a gateway of {site.url}; sign in with its token", flush=True)
             elif site.serves_clients:
                 stack.enter_context(announced(site.direct_url, security.token))
-                viewers, life_s = said.viewer_token is not None, runtime.limits.ticket
+                viewers, life_s = said.viewer_token is not None, runtime.limits.link_lifetime_s
                 nursery.start_soon(_print_links, site, viewers, life_s)
             else:
                 print(f"agentrt: a worker for gateways; {site.direct_url}readyz", flush=True)
@@ -150,7 +150,8 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
 async def _open_store(config: Config, security: Security) -> AsyncIterator[Store | None]:
     """Open the store of the settings; yields None without one.
 
-    If the database cannot be reached, it waits up to `limits.store_start`. Raises `StoreError`.
+    If the database cannot be reached, it waits up to `limits.store_start_timeout_s`. Raises
+    `StoreError`.
     """
     path = store_path(config.serve.store)
     if path is None:
@@ -158,7 +159,7 @@ async def _open_store(config: Config, security: Security) -> AsyncIterator[Store
         return
     said, limits = config.serve, config.bound(Limits())
     process = None if said.node is None else process_of(said.node, said.home, said.role)
-    deadline = trio.current_time() + limits.store_start
+    deadline = trio.current_time() + limits.store_start_timeout_s
     async with AsyncExitStack() as stack:
         while True:
             opening = open_address(path, limits=limits, process=process)
@@ -182,7 +183,9 @@ async def _wait_for(
     """
     said, limits = config.serve, config.bound(Limits())
     left = max(0.0, deadline - trio.current_time())
-    words = f"agentrt: waiting for the database, for {left:.0f} s at the most (limits.store_start)"
+    words = (
+        f"agentrt: waiting for the database, at most {left:.0f} s (limits.store_start_timeout_s)"
+    )
     print(words, file=sys.stderr, flush=True)
     async with AsyncExitStack() as stack:
         if said.port:  # otherwise the port is not known yet

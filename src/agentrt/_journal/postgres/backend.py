@@ -84,7 +84,7 @@ class PostgresBackend:
         self,
         server: PostgresAddress,
         home: str | None = None,
-        gather_s: float = Limits().store_gather,
+        gather_s: float = Limits().store_gather_s,
         *,
         lease: Callable[[], int | None] | None = None,
         tenant_quotas: Mapping[str, int | None] = {},

@@ -210,7 +210,7 @@ class LogPersister:
         if self.moved is not None or not self._store.owns():
             return  # only another process may act on the stored events now
         shown, waiting = self._log.shown, self._waiting
-        full = self._store.backlog >= self._limits.store_backlog
+        full = self._store.backlog >= self._limits.store_backlog_bytes
         while waiting and waiting[0][0] <= last:
             _, events, size = waiting.popleft()
             weight = size + EVENT_BYTES * len(events)
@@ -262,7 +262,10 @@ class LogPersister:
     def room(self) -> bool:
         """True if more may be read from the agent."""
         limits = self._limits
-        return self._bytes < limits.store_session and self._store.backlog < limits.store_backlog
+        return (
+            self._bytes < limits.store_session_bytes
+            and self._store.backlog < limits.store_backlog_bytes
+        )
 
     async def wait_for_room(self) -> None:
         """Wait until more may be read from the agent. No checkpoint if that is so already."""
