@@ -1,5 +1,5 @@
 """Text that a program writes to its standard output before its first message. If the program is not
-an agent, this text tells the reason (a usage text because an option is missing, a login that is
+an agent, this text explains the reason (a usage text because an option is missing, a login that is
 required)."""
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class FirstOutput:
 
     @property
     def excerpt(self) -> str:
-        """The text that was written, for error messages; empty if there was none, or if a message
+        """The written text, for error messages; empty if nothing was written, or if a message
         came."""
         lines = [*self._lines, _shown(self._begun)]
         lines = [line for line in lines[:SHOWN_LINES] if line]

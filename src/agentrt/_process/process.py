@@ -93,7 +93,7 @@ async def close(
     them. Then the agent has `limits.stdin_close_grace_s` seconds to exit,
     `limits.terminate_grace_s` seconds after SIGTERM, and `limits.kill_wait_s` seconds after
     SIGKILL. Each step ends as soon as no process is left, and the next one follows if any is: an
-    agent that left processes behind is not gone. If the agent has already died, the gentler steps
+    agent with remaining processes is not gone. If the agent has already died, the gentler steps
     are skipped: its remaining processes are signalled immediately, and do not finish their work.
 
     Shielded from cancellation and bounded by these times. Processes that a SIGKILL cannot end are
