@@ -57,7 +57,7 @@ async def open_process(
     steps of `close`, whose bounds are in `limits`, also when cancelled. The process is unusable
     afterwards; run tasks that use it inside the block.
 
-    Raises `AgentNotFound` if there is no such program, `AgentStartError` if it cannot be run.
+    Raises `AgentNotFound` if the program does not exist, `AgentStartError` if it cannot be run.
     """
     async with guard() as run, open_service_nursery() as services:
         marker = f"{run}:{secrets.token_hex(8)}"
