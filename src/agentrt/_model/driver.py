@@ -233,7 +233,7 @@ class DecisionRequested(Struct, kw_only=True):
     changes: list[str] = []
     """The files of the changes that the request shows."""
     created: list[str] = []
-    """Those `changes` that write a whole file: no old text is shown."""
+    """The `changes` that write a whole file: no old text is shown."""
     locations: list[str] = []
     """The files that the request is about, according to the agent."""
     detail: Any = None

@@ -15,11 +15,16 @@ SHOWN_LINE_CHARS: Final = 300
 MAX_LINES: Final = 100
 """Number of lines without a message after which a program is known not to be an agent."""
 QUIET_TIMEOUT_S: Final = 2.0
-"""The same in seconds of silence, for a program that has printed its usage, or that stopped in the
-middle of a line, as programs do that wait for a person."""
+"""Seconds of silence after which a program is known not to be an agent.
+
+For a program that has printed its usage, or that stopped in the middle of a line, as programs do
+that wait for a person.
+"""
 HANDSHAKE_DIVISOR: Final = 6
-"""The same for any other output: this fraction of the time for the handshake. Wrappers of agents
-also write text before they start the agents."""
+"""The silence after any other output may last for this fraction of the time for the handshake.
+
+Wrappers of agents also write text before they start the agents.
+"""
 
 _MESSAGE: Final = re.compile(rb'\s*\{.*"(?:jsonrpc|method|id|type)"')
 _USAGE: Final = re.compile(
