@@ -19,6 +19,7 @@ NAMES = [
     "web",
     "tracing",
     "telemetry",
+    "lowlevel",
 ]
 MODULES: dict[str, ModuleType] = {name: import_module(f"agentrt.{name}") for name in NAMES}
 """The public modules next to `agentrt` itself, without those that have names of their own kind:

@@ -22,6 +22,7 @@ if _typing.TYPE_CHECKING:
     from . import codex as codex
     from . import errors as errors
     from . import events as events
+    from . import lowlevel as lowlevel
     from . import permissions as permissions
     from . import store as store
     from . import telemetry as telemetry
@@ -96,7 +97,7 @@ __all__ = [*_HOMES]
 
 _MODULES = (
     *("agents", "aio", "asgi", "claude", "codex", "errors", "events", "permissions", "store"),
-    *("telemetry", "testing", "tools", "tracing", "web"),
+    *("lowlevel", "telemetry", "testing", "tools", "tracing", "web"),
 )
 """The public modules."""
 

@@ -45,8 +45,8 @@ class LogScope:
         turn: str | None = None,
     ) -> None:
         """`env`: the environment of the agent, which may contain secrets."""
-        self.agent = agent
-        self.turn = turn
+        self.agent: str = agent
+        self.turn: str | None = turn
         self._log = log
         self._env = env
         self._redaction: Redaction | None = None

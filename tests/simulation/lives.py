@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 import agentrt
-from agentrt._runtime.stored import ClaimedSession
+from agentrt._runtime.stored import Again
 from journal.kit import abandoned
 
 from . import kept
@@ -155,11 +155,11 @@ def begin(world: World) -> None:
     world.__dict__.pop("session", None)
 
 
-async def claimed(world: World) -> ClaimedSession:
+async def claimed(world: World) -> Again:
     """The session, for the host of now."""
     store = world.store
     assert store is not None
-    return ClaimedSession(store.session, *await store.claim(store.session))
+    return Again(store.session, *await store.claim(store.session))
 
 
 async def found(world: World, runtime: Runtime) -> agentrt.Session:

@@ -111,9 +111,9 @@ class LogPersister:
         self.place = place
         self.answers: list[CommandAnswer] = []
         """Answers to clients, to be stored with the next batch, which their commands caused."""
-        self.unread = False
+        self.unread: bool = False
         """True if reading from the agent has stopped for lack of room."""
-        self.released = trio.Event()
+        self.released: trio.Event = trio.Event()
         """Set when the session is released and can be claimed again."""
         self.moved: SessionMoved | None = None
         """The reason why this session is not stored any more, if another process has it now."""

@@ -82,9 +82,9 @@ class Membership:
         self.process = process
         self.load: Callable[[], bytes] = lambda: b"{}"
         """Returns the load that this process reports to the others."""
-        self.draining = False
+        self.draining: bool = False
         """True if this process should own no sessions any more."""
-        self.drained = trio.Event()
+        self.drained: trio.Event = trio.Event()
         """Set when `draining` becomes true."""
         self._leases = leases
         self._owner = Owner(length)

@@ -241,7 +241,7 @@ class Port:
         """Number of notifications that there are answers; its value at the last poll for them."""
         self._unread_since: float | None = None
         """Time since which new events of a followed session have been unread."""
-        self.connections = (0, 0)
+        self.connections: tuple[int, int] = (0, 0)
         """The database connections of all users, and their maximum."""
         self._nursery: trio.Nursery
 

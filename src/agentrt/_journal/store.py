@@ -159,7 +159,7 @@ class Store:
         """The path of the file, or the URL without its password."""
         self.backlog = 0
         self.trouble: StoreUnavailable | None = None
-        self.waited = False
+        self.waited: bool = False
         self.show_only_stored = show_only_stored
         self._reader = reader
         self._limits = limits
@@ -175,7 +175,7 @@ class Store:
         self._slow_since: float | None = None
         self._listeners: set[Callable[[], None]] = set()
         self._answering: set[_AnswerSource] = set()
-        self.tenant_quotas = {} if tenant_quotas is None else tenant_quotas
+        self.tenant_quotas: dict[str, int | None] = {} if tenant_quotas is None else tenant_quotas
         """Maximum number of open sessions per tenant, counted over all processes that share the
         store; only limits that were set in this process."""
         self.unkept: set[str] = set()

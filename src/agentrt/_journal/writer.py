@@ -120,9 +120,9 @@ class StoreWriter(trio.abc.Instrument):
         """Set by the next `put`; None if no task waits for that."""
         self._unusable: Exception | None = None
         self._tidied = 0.0
-        self.commits = 0
-        self.commit_seconds = 0.0
-        self.failures = 0
+        self.commits: int = 0
+        self.commit_seconds: float = 0.0
+        self.failures: int = 0
         """Number of failed commits. Can be read from any thread."""
         self.fenced: set[SessionClaim] = set()
         """Sessions that were found to belong to another process."""

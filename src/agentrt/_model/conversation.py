@@ -124,13 +124,13 @@ class Conversation:
         self.log = log
         self.turn: TurnMachine | None = None
         """The running turn; None as soon as it has ended."""
-        self.queue = PromptQueue()
+        self.queue: PromptQueue = PromptQueue()
         self.agent = agent
-        self.life = ProcessLife.STARTING
+        self.life: ProcessLife = ProcessLife.STARTING
         """The process's life cycle. The phase is derived from it and the turn."""
         self.error: ErrorInfo | None = None
-        self.items = Items(log, self.new_id, self._admit)
-        self.keep_replay = True
+        self.items: Items = Items(log, self.new_id, self._admit)
+        self.keep_replay: bool = True
         self._now = now
         self._clock = clock
         self._limits = limits or Limits()

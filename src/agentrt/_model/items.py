@@ -109,7 +109,7 @@ class Items:
         """The id of the running turn; set by the conversation."""
         self.echoes = False
         """True while user content from the agent only repeats the prompt that is already shown."""
-        self.admits = False
+        self.admits: bool = False
         """True while content of the running turn needs no call of `AdmitContent`: the usual case.
         """
         self.released: list[str] = []
@@ -128,7 +128,7 @@ class Items:
         self._calls: dict[str, _ShownCall] = {}
         self._open: dict[str, _ShownCall] = {}  # the calls that are not over, by item
         self._detached: dict[str, str] = {}
-        """Calls with steps that belong to no turn, each with the call given to `detach`."""
+        """Calls whose steps belong to no turn, each with the call given to `detach`."""
         self._waiting: set[str] = set()  # open items that wait for a client, not for an answer
         self._asks: dict[str, _OpenQuestion] = {}
         self._asked: set[str] = set()

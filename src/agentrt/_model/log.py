@@ -102,7 +102,7 @@ class Log:
         """
         self.session = session
         self.epoch = epoch
-        self.shown = self
+        self.shown: Log = self
         """The log to read from: this one or, if a keeper takes the batches, the one it forwards
         them to.
         """
@@ -127,7 +127,7 @@ class Log:
         self._batches: deque[tuple[int, int]] = deque()  # (events, bytes) of each `publish`
         self._weighed = 0  # the number of `_events` that are in `_batches`
         self._bytes = 0
-        self.arrived = 0
+        self.arrived: int = 0
         """Bytes of the messages that the next events are made of, or 0. This bounds the size of the
         events without a look into each of them.
         """
@@ -339,7 +339,7 @@ class Cursor:
         return self._log.seq if self._end == PAUSED_SEQ else self._end - len(self.ready)
 
     def pop(self) -> Event | None:
-        """Return the next event, or None if it does not exist yet.
+        """Return the next event, or None if there is none yet.
 
         Raises `EventsExpired`, unless lossless.
         """

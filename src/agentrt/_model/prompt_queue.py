@@ -101,10 +101,7 @@ class PromptQueue:
         ]
 
     def find(self, entry: str) -> TurnMachine:
-        """Return the queued prompt with that id.
-
-        Raises `LocalProtocolError` if it is not queued.
-        """
+        """Return the queued prompt with that id. Raises `LocalProtocolError` if there is none."""
         for turn in self.waiting:
             if turn.entry == entry:
                 return turn

@@ -129,7 +129,7 @@ class SessionState:
 
     def __init__(self, agent: AgentState | None = None) -> None:
         agent = AgentState("", "acp") if agent is None else msgspec.structs.replace(agent)
-        self.state = State("starting", None, agent)  # a copy: only events change it
+        self.state: State = State("starting", None, agent)  # a copy: only events change it
         self.ahead: StoredHistory | None = None
         self.turns: dict[str, TurnRecord] = {}
         self._items: dict[str, Item] = {}
@@ -138,7 +138,7 @@ class SessionState:
         self._open_tasks: dict[str, None] = {}
         self.permissions: dict[str, PermissionOpened] = {}
         self.queue: list[QueueEntry] = []
-        self.paused = False
+        self.paused: bool = False
         self.plan: list[PlanEntry] = []
         self.tasks: dict[str, Task] = {}
         self.usage: Usage | None = None
@@ -456,7 +456,7 @@ def _begins_turn(item: Item, later: Item) -> bool:
 def left_open(state: SessionState) -> list[Event]:
     """Return the events that close everything still open after the logging process has ended.
 
-    `leftOpen` in the page's `reduce.js` does the same for a session after the end of its process.
+    `leftOpen` in the page's `reduce.js` does the same for a session whose process has ended.
     """
     asked = [
         PermissionClosed(request=request, outcome="cancelled", by="turn")

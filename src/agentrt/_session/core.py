@@ -54,6 +54,8 @@ from .._model.events import (
     Usage,
 )
 from .._model.life import ProcessLife, ProcessLifeInput
+from .._model.log import Log
+from .._model.prompt_queue import PromptQueue
 from .._model.remembered import RepeatedPrompts, count_remembered, prompts_to_remember
 from .._model.repeated import history_effects
 from .._model.result import Failure
@@ -163,12 +165,12 @@ class SessionCore:
     ) -> None:
         """`env` returns the agent's environment, parts of which are secret."""
         self.conversation = conversation
-        self.scope = LogScope(conversation.log, conversation.agent.name, env)
+        self.scope: LogScope = LogScope(conversation.log, conversation.agent.name, env)
         """The context of the session's log records."""
-        self.log = conversation.log
-        self.queue = conversation.queue
+        self.log: Log = conversation.log
+        self.queue: PromptQueue = conversation.queue
         self.limits = limits
-        self.opening = opening
+        self.opening: Opening = opening
         self.driver: Driver | None = None
         self.agent_session: str | None = opening.resume
         """The agent's own id of the conversation, for resuming it."""
@@ -176,7 +178,7 @@ class SessionCore:
         self.start_failed: StartFailed | None = None
         self.observer: SessionObserver | None = None
         """Telemetry, if enabled."""
-        self.active_at = clock()
+        self.active_at: float = clock()
         """The time of the agent's last output or of the last answer to it."""
         self._host = host
         self._wall = wall
@@ -208,8 +210,8 @@ class SessionCore:
         """The refusals that apply even if the agent does not ask."""
         self._mode: str | None = None
         """The mode that the agent last reported."""
-        self.tripwire = Tripwire(self, conversation, standing, cwd=opening.cwd)
-        self.questions = OpenQuestions(
+        self.tripwire: Tripwire = Tripwire(self, conversation, standing, cwd=opening.cwd)
+        self.questions: OpenQuestions = OpenQuestions(
             self,
             host,
             conversation,
@@ -222,7 +224,7 @@ class SessionCore:
             cwd=opening.cwd,
             wall=wall,
         )
-        self.requests = OpenRequests(
+        self.requests: OpenRequests = OpenRequests(
             self,
             host,
             limits=limits,

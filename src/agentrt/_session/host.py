@@ -17,12 +17,14 @@ from msgspec import structs
 
 from .._errors import AgentrtError, RequestError, SessionClosed, SessionMoved, SessionNotFound
 from .._limits import Limits
+from .._logging import LogScope
 from .._model.content import JsonObject
 from .._model.conversation import Conversation
 from .._model.deadlines import NEVER, DueDeadline
 from .._model.driver import Driver, Effect, Opening, ServiceRequested, Write
 from .._model.events import Notice
 from .._model.life import ProcessLife, ProcessLifeInput
+from .._model.log import Log
 from .._model.turn import TurnMachine, TurnMachineState
 from .._nesting import ServiceNursery
 from .._permissions.own_tools import OwnTools
@@ -39,7 +41,7 @@ from .turn_tasks import TurnTasks
 from .waiters import Waiters
 
 if TYPE_CHECKING:
-    from .._journal.keeper import Persist
+    from .._journal.keeper import LogPersister, Persist
 
 Service: TypeAlias = Callable[[ServiceRequested], Awaitable[Any]]
 """Answers one kind of request; an exception becomes an error answer."""
@@ -70,7 +72,7 @@ class SessionHost:
         """`persist` starts storing the conversation's log, if given; see `Store.keeping`. `tap`
         also gets the reports of the process's start.
         """
-        self.tap = Tap() if tap is None else tap
+        self.tap: Tap = Tap() if tap is None else tap
         self.tap.agent = conversation.agent.name
         self.tap.protocol = conversation.agent.protocol
         self.tap.begin(conversation.log.session, wall, clock)
@@ -79,9 +81,9 @@ class SessionHost:
         self.wall_time = wall
         self.clock = clock
         """The current time of Trio's clock, in seconds."""
-        self.waiters = Waiters()
+        self.waiters: Waiters = Waiters()
         """Tasks waiting for new log events; woken once per batch."""
-        self.closed = trio.Event()
+        self.closed: trio.Event = trio.Event()
         self.services: dict[str, Service] = {}
         """The services, by method or by the part before its slash."""
         self.turn_services: dict[str, TurnService] = {}
@@ -107,9 +109,9 @@ class SessionHost:
         self.nursery: ServiceNursery
         """The nursery of the tasks that outlive turns."""
         self.link: Link | None = None
-        self.keeper = None if persist is None else persist(self)
+        self.keeper: LogPersister | None = None if persist is None else persist(self)
         """Stores the log; None if the session is not stored."""
-        self.core = SessionCore(
+        self.core: SessionCore = SessionCore(
             conversation,
             limits=limits,
             opening=opening,
@@ -121,13 +123,13 @@ class SessionHost:
             clock=clock,
             env=lambda: self.tap.env,
         )
-        self.scope = self.core.scope
-        self.log = conversation.log
+        self.scope: LogScope = self.core.scope
+        self.log: Log = conversation.log
         self.log.shown.listen(self.waiters.wake)
-        self.handlers = Handlers(self._handler_ended)
+        self.handlers: Handlers = Handlers(self._handler_ended)
         self.rate_limit: TenantRateLimit | None = None
         """Limits the rate of reading, shared with other sessions."""
-        self.reading_paused = False
+        self.reading_paused: bool = False
         """True if reading from the agent is paused by `rate_limit`."""
         self._charged_seq = self.log.seq
         self._idle_waiters = (

@@ -20,7 +20,7 @@ from .._process.pipes import LineWriter, Transport, Watcher, read_loop
 from .._process.process import close
 
 Connect = Callable[[Opening], AbstractAsyncContextManager[Transport]]
-"""Starts the agent and yields its transport; leaving the block ends all processes."""
+"""Starts the agent and yields its transport; leaving the block leaves no process behind."""
 
 
 UNOPENED_EXIT_S: Final = 0.5
@@ -68,10 +68,10 @@ class Link:
         self._watcher = watcher
         self.driver = driver
         self.limits = limits
-        self.gone = False
+        self.gone: bool = False
         self.unreachable: str | None = None
         """The reason why a live process must be ended, if there is one."""
-        self.started = trio.Event()
+        self.started: trio.Event = trio.Event()
         """Set when the handshake has succeeded or failed, or the process has ended."""
         self.opened = False
         """True if the handshake succeeded."""

@@ -21,7 +21,7 @@ class TenantRateLimit:
     def __init__(self) -> None:
         self.events_per_s: float | None = None
         """Events per second; None means no limit."""
-        self.waited_s = 0.0
+        self.waited_s: float = 0.0
         """The total time in seconds that sessions have waited."""
         self._left = 0.0
         self._at = -math.inf

@@ -21,10 +21,10 @@ class TurnTasks:
     nursery: trio.Nursery
 
     def __init__(self) -> None:
-        self.cancel_scope = trio.CancelScope()
+        self.cancel_scope: trio.CancelScope = trio.CancelScope()
         self.turn: TurnMachine | None = None
         """The turn that uses it; None until it is needed."""
-        self.finished = False
+        self.finished: bool = False
         self._over = trio.Event()
 
     def assign(self, turn: TurnMachine) -> None:

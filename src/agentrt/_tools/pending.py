@@ -16,7 +16,7 @@ class PendingConnections:
     """
 
     def __init__(self, places: int) -> None:
-        self.dropped = 0
+        self.dropped: int = 0
         """Number of connections closed for a newer one."""
         self._places = places
         self._scopes: dict[trio.CancelScope, None] = {}

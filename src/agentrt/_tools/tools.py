@@ -60,7 +60,7 @@ class ToolContext:
         """The turn that the call belongs to; None if the agent called outside turns."""
         self.tool_call = tool_call
         """The agent's own id of the call, if it reports one."""
-        self.cancel_scope = trio.CancelScope()
+        self.cancel_scope: trio.CancelScope = trio.CancelScope()
         """The scope that the tool runs in, cancelled with the call or the turn.
 
         A sync tool can check `cancel_scope.cancel_called`.

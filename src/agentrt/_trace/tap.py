@@ -42,12 +42,12 @@ class Tap:
     """The tap of a session's wire."""
 
     def __init__(self) -> None:
-        self.session = ""
+        self.session: str = ""
         self.agent = ""
         self.protocol = ""
         self.env: Mapping[str, str] = {}
         """The agent's environment, some of which is secret."""
-        self.closed = False
+        self.closed: bool = False
         self._sinks: tuple[Sink, ...] = ()
         self._now: Callable[[], float] = time.time
         self._processes: list[ProcessTap] = []

@@ -62,7 +62,7 @@ class Grant:
         # The mark selects the secret to try, which is slow: only the tenant's, not all of them.
         name = "" if tenant is None else f"{role} {tenant.name}"
         self._mark = name and f"{hashlib.sha256(name.encode()).hexdigest()[:16]}~"
-        self.revoked = False
+        self.revoked: bool = False
         self._token = token
         self._digest = _digest(token)
         self._live: set[Callable[[], None]] = set()
@@ -150,11 +150,11 @@ class Security:
         tenants, watching = tenants or {}, tenant_viewers or {}
         _check_tokens(token, viewer_token, metrics_token, [*tenants, *watching])
         _check_tenants([*tenants.values(), *watching.values()])
-        self.chosen = token is not None
-        self.token = token if token is not None else secrets.token_urlsafe(32)
-        self.url = None if url is None else _origin(url.removesuffix("/"), "URL")
-        self.allow_hosts = tuple(_host(name) for name in allow_hosts)
-        self.allow_origins = tuple(_origin(name) for name in allow_origins)
+        self.chosen: bool = token is not None
+        self.token: str = token if token is not None else secrets.token_urlsafe(32)
+        self.url: str | None = None if url is None else _origin(url.removesuffix("/"), "URL")
+        self.allow_hosts: tuple[str, ...] = tuple(_host(name) for name in allow_hosts)
+        self.allow_origins: tuple[str, ...] = tuple(_origin(name) for name in allow_origins)
         self._grants = [Grant(self.token, "controller")]
         if viewer_token is not None:
             self._grants.append(Grant(viewer_token, "viewer"))

@@ -106,8 +106,8 @@ class Site:
         self._not_ready_reason = not_ready_reason
         self.serves_clients = serves_clients
         """True if clients are served; otherwise only the server's own state is."""
-        self.pending = PendingConnections(limits.ws_unauthenticated)
-        self.downloads = PendingConnections(limits.ws_connections)
+        self.pending: PendingConnections = PendingConnections(limits.ws_unauthenticated)
+        self.downloads: PendingConnections = PendingConnections(limits.ws_connections)
         """Responses to browsers that are signed in; unauthenticated connections do not end them."""
 
     @property

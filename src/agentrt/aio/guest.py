@@ -33,7 +33,7 @@ class Waiter:
     on, once."""
 
     def __init__(self) -> None:
-        self.is_set = False
+        self.is_set: bool = False
         self._futures: set[asyncio.Future[None]] = set()
 
     def set(self) -> None:
@@ -71,8 +71,8 @@ class Guest:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.users = 0
-        self.ready = Waiter()
-        self.over = Waiter()
+        self.ready: Waiter = Waiter()
+        self.over: Waiter = Waiter()
         self.interrupted: KeyboardInterrupt | None = None
         trio.lowlevel.start_guest_run(
             self._main,

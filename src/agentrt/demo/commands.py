@@ -23,7 +23,7 @@ async def help(turn: DemoTurn, argument: str) -> None:
 COMMANDS = {
     command.name: command
     for command in (
-        DemoCommand("help", "the sentences and commands that I understand", help),
+        DemoCommand("help", "what I understand and can show", help),
         *shows.COMMANDS,
         *client.COMMANDS,
         *faults.COMMANDS,

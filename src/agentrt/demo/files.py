@@ -33,7 +33,7 @@ class DemoFolder:
     """The working directory, and further folders that the client allowed."""
 
     def __init__(self, cwd: Path, further: Sequence[Path] = ()) -> None:
-        self.cwd = cwd.resolve()
+        self.cwd: Path = cwd.resolve()
         self._roots = (self.cwd, *(path.resolve() for path in further))
 
     def resolve(self, name: str) -> Path:
@@ -62,7 +62,7 @@ def read_bytes(path: Path, name: str) -> bytes:
     mode = os.fstat(fd).st_mode
     if not stat.S_ISREG(mode):
         os.close(fd)
-        folder = f"a folder; `list {name}` shows its entries"
+        folder = f"a folder; `list {name}` shows what is in it"
         raise FileRefused(
             f"`{name}` is {folder if stat.S_ISDIR(mode) else 'not an ordinary file'}."
         )

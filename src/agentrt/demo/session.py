@@ -89,16 +89,16 @@ class DemoSession:
         self.info = info
         self.offers = offers
         self.servers = servers
-        self.folder = DemoFolder(
+        self.folder: DemoFolder = DemoFolder(
             Path(info.cwd), [Path(name) for name in info.additional_directories]
         )
         self.mode: Mode = "ask"
         self.model: Model = model
-        self.thoughts = True
+        self.thoughts: bool = True
         self.remembered: dict[str, bool] = {}
         """Kinds of tool calls that the user always allowed or rejected."""
-        self.characters = 0
-        self.cost = 0.0
+        self.characters: int = 0
+        self.cost: float = 0.0
         self.nursery: trio.Nursery
         self._store = store
         self._recorder = DemoRecorder(store, info.session_id)

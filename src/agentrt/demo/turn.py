@@ -90,10 +90,10 @@ class DemoTurn:
         self.prompt = prompt
         texts = [block["text"] for block in prompt if block["type"] == "text"]
         self.text = "\n".join(texts).strip()
-        self.scope = trio.CancelScope()
+        self.scope: trio.CancelScope = trio.CancelScope()
         self.withdrawn = False
         """True if the client withdrew the request itself (`$/cancel_request`)."""
-        self.ended = trio.Event()
+        self.ended: trio.Event = trio.Event()
 
     async def pause(self, seconds: float) -> None:
         """Pause so that a reader can follow; the instant model does not pause."""

@@ -36,7 +36,7 @@ class DemoRpcError(Exception):
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.error = jsonrpc.JsonRpcError(code, message, data)
+        self.error: jsonrpc.JsonRpcError = jsonrpc.JsonRpcError(code, message, data)
 
 
 def _gone() -> DemoRpcError:

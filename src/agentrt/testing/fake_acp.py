@@ -27,7 +27,7 @@ class FakePrompt:
     def __init__(self, agent: FakeAcpAgent, id: Any, params: JsonObject) -> None:
         self.id = id
         self.params = params
-        self.cancelled = trio.Event()
+        self.cancelled: trio.Event = trio.Event()
         """Set when the host sends `session/cancel`."""
         self._agent = agent
 
@@ -85,7 +85,7 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         - `answers`: methods of further requests that the script answers.
         """
         super().__init__(process)
-        self.session = session
+        self.session: str = session
         self._capabilities = capabilities or {}
         self._new_session = new_session or {}
         self._meta = meta

@@ -38,7 +38,7 @@ class FakeClaudePrompt:
     def __init__(self, agent: FakeClaudeAgent, id: str, content: Any) -> None:
         self.id = id
         self.content = content
-        self.cancelled = trio.Event()
+        self.cancelled: trio.Event = trio.Event()
         """Set when the host interrupts."""
         self._agent = agent
 
@@ -74,7 +74,7 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         super().__init__(process)
         self.hooks: JsonObject = {}
         """The hooks that the host registered: matchers by event."""
-        self.mode = "default"
+        self.mode: str = "default"
         """The permission mode."""
         self.allowed: set[str] = set()
         """The tools allowed by answers that added rules. A call of one of them is not asked

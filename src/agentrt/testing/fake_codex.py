@@ -24,7 +24,7 @@ class FakeCodexPrompt:
     def __init__(self, agent: FakeCodexAgent, id: str, input: list[JsonObject]) -> None:
         self.id = id
         self.input = input
-        self.cancelled = trio.Event()
+        self.cancelled: trio.Event = trio.Event()
         """Set when the host interrupts."""
         self.steered: list[str] = []
         """The texts that were steered into the turn."""
@@ -70,7 +70,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
     ) -> None:
         """Create the agent's side: `thread` is the thread's id, `models` the models on offer."""
         super().__init__(process)
-        self.thread = thread
+        self.thread: str = thread
         self._models = models
         self._version = version
         self._next = 0

@@ -32,7 +32,7 @@ class MemoryAgent:
         pid: int | None = None,
     ) -> None:
         self.ignores = ignores
-        self.written = bytearray()
+        self.written: bytearray = bytearray()
         """Everything that the host wrote."""
         self.signals: list[str] = []
         """Actions of the host to stop the program: `eof`, `interrupt`, `terminate`, `kill`."""

@@ -102,7 +102,7 @@ class Replay:
     ) -> None:
         """Create the playback. At `stop`, one of the records, the session's turn is cancelled."""
         records = list(records)
-        self.agent = next((r.agent for r in records if r.agent), "replayed")
+        self.agent: str = next((r.agent for r in records if r.agent), "replayed")
         """The agent's name."""
         self.protocol: ProtocolName = (
             "claude"
