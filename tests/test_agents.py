@@ -207,7 +207,7 @@ async def test_a_program_that_is_not_there_has_no_version() -> None:
 async def test_a_program_that_says_nothing_is_killed_with_all_it_started(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(find, "VERSION", 0.2)
+    monkeypatch.setattr(find, "VERSION_TIMEOUT_S", 0.2)
     monkeypatch.setenv("PATH", f"{machine}:{os.defpath}")
     agent = acp([str(program(machine / "agent", "sleep 300 & sleep 300"))])
     with trio.fail_after(5):

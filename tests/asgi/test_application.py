@@ -171,7 +171,7 @@ async def test_it_closes_its_connections_when_it_ends() -> None:
     [
         ({"open_runtime": None}, TypeError, "a function that returns a runtime"),
         ({"open_runtime": trio.sleep}, TypeError, "a function that returns a runtime"),
-        ({"security": "token"}, TypeError, r"security is Security\(token=…\), not str"),
+        ({"security": "token"}, TypeError, r"security must be Security\(token=…\), not str"),
         ({"url": 5}, TypeError, "url must be a string, not int"),
         ({"roots": "/tmp"}, ValueError, r"roots must be a list of folders: roots=\['/tmp'\]"),
     ],
@@ -184,7 +184,7 @@ def test_what_cannot_be_meant_is_refused(given: Any, error: type[Exception], why
 def test_what_would_be_no_protection_is_refused() -> None:
     with pytest.raises(ValueError, match="an explicit token"):
         Application(fake(), security=agentrt.web.Security())
-    with pytest.raises(ValueError, match="metrics need a token"):
+    with pytest.raises(ValueError, match="metrics need a separate token"):
         Application(fake(), security=SECURITY, metrics=agentrt.telemetry.Metrics())
     with pytest.raises(ValueError, match="not a site URL"):
         Application(fake(), security=SECURITY, url="example.org")
@@ -206,7 +206,7 @@ async def test_it_is_mounted_into_another_application(tmp_path: Path) -> None:
             await greet(wire)
     with served("uvicorn", "asgi.apps:forgotten", tmp_path) as running:
         assert ask(running.port, "/agents/healthz")[0].status == 500
-    assert "that one's lifespan enters its block" in running.errors
+    assert "if it is mounted into another application" in running.errors
 
 
 async def greet(wire: Wire) -> None:

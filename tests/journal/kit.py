@@ -20,7 +20,7 @@ from agentrt._permissions.policies import Policy
 from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
 from agentrt._runtime.protocol_setup import set_up_protocol
-from agentrt._runtime.stored import Again
+from agentrt._runtime.stored import ClaimedSession
 from agentrt.store import Store
 from runtime.fakes import Incarnations
 
@@ -63,7 +63,7 @@ async def again(
     limits: Limits | None = None,
 ) -> AsyncIterator[agentrt.Session]:
     """A stored session, as `reopen_session` gives it."""
-    claimed = Again(id, *await store.claim(id))
+    claimed = ClaimedSession(id, *await store.claim(id))
     going_on = gone_on_with(store, agents, claimed, permissions=permissions, limits=limits)
     async with going_on as session:
         yield session
@@ -73,7 +73,7 @@ async def again(
 async def gone_on_with(
     store: Store,
     agents: Incarnations,
-    claimed: Again,
+    claimed: ClaimedSession,
     *,
     permissions: Policy | None = None,
     limits: Limits | None = None,

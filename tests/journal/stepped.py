@@ -24,7 +24,7 @@ from agentrt._permissions.policies import Policy
 from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
 from agentrt._runtime.protocol_setup import set_up_protocol
-from agentrt._runtime.stored import Again
+from agentrt._runtime.stored import ClaimedSession
 from agentrt.store import Store
 from agentrt.testing import MemoryAgent
 
@@ -249,7 +249,7 @@ async def kept(
     *,
     permissions: Policy | None = None,
     limits: Limits | None = None,
-    again: Again | None = None,
+    again: ClaimedSession | None = None,
     hooks: tuple[agentrt.tools.Hook, ...] = (),
     first: int = 1,
 ) -> AsyncIterator[agentrt.Session]:

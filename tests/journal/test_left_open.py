@@ -21,7 +21,7 @@ from agentrt._model.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt._runtime.resting import log_of, resting_log, rests
+from agentrt._runtime.resting import is_closed, load_closed_log, load_log
 from agentrt.store import open_store
 
 ABOUT = About(agent="fake", protocol="acp", cwd="/")
@@ -40,8 +40,8 @@ async def test_a_prompt_that_waited_for_a_dead_agent_is_paused(path: Any, librar
     backend.commit(Flush([Part(backend.create("s1", "e", ABOUT), 1, events, row)], fsync=True))
     backend.close()
     async with open_store(path, library=library) as store:
-        assert not rests(await log_of(store, "s1", Limits()))
-        log = await resting_log(store, "s1", Limits())
+        assert not is_closed(await load_log(store, "s1", Limits()))
+        log = await load_closed_log(store, "s1", Limits())
         [entry] = log.state.queue
         assert (entry.id, entry.paused, log.state.paused) == ("q1", True, True)
-        assert rests(await log_of(store, "s1", Limits()))
+        assert is_closed(await load_log(store, "s1", Limits()))

@@ -115,7 +115,7 @@ def test_the_sign_of_a_secret_has_a_limited_length() -> None:
     """RE2 finds the place, and then `re` looks at no more bytes than this there."""
     pattern = secrets._which()
     _, longest = Program(pattern.pattern.decode(), re.ASCII).tree.getwidth()
-    assert longest <= secrets._LONGEST_SIGN
+    assert longest <= secrets._MAX_SIGN_BYTES
 
 
 def test_patterns_are_found_in_all_places() -> None:

@@ -55,7 +55,7 @@ def test_commands_reach_their_sessions_in_many_worlds() -> None:
 Change = tuple[object, str, Any]
 
 
-async def _look_after_nothing(self: Host) -> None:
+async def _watch_nothing(self: Host) -> None:
     await trio.sleep_forever()
 
 
@@ -160,7 +160,7 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
     "only notifications are looked at": (2, [(port, "LOOK", 1e9)]),
     "a session that is another's by now stays open": (
         28,
-        [(Host, "_look_after", _look_after_nothing)],
+        [(Host, "_watch", _watch_nothing)],
     ),
     "a session is owned that nobody has opened": (
         17,

@@ -22,7 +22,7 @@ from agentrt._journal.address import server_of
 from agentrt._journal.base import Fenced, Process, SessionClaim
 from agentrt._journal.postgres.backend import PostgresBackend
 from agentrt._journal.postgres.leases import PostgresLeases
-from agentrt._runtime.stored import Again
+from agentrt._runtime.stored import ClaimedSession
 from agentrt._session.session import host_of
 from agentrt.errors import SessionElsewhere, SessionMoved, StoreInUse
 from agentrt.store import open_store
@@ -200,12 +200,12 @@ async def test_that_the_database_does_not_answer_is_known_before_the_lease_is_lo
             agentrt.open_runtime(store=store) as runtime,
         ):
             assert store.membership is not None
-            assert runtime.hindrance() is None
+            assert runtime.not_ready_reason() is None
             with rows_locked(url):
-                while runtime.hindrance() != "the database does not answer":  # noqa: ASYNC110
+                while runtime.not_ready_reason() != "the database does not answer":  # noqa: ASYNC110
                     await trio.sleep(0.01)
                 assert store.membership.held()
-            while runtime.hindrance() is not None:  # noqa: ASYNC110
+            while runtime.not_ready_reason() is not None:  # noqa: ASYNC110
                 await trio.sleep(0.01)
 
 
@@ -252,7 +252,7 @@ async def test_a_place_that_was_taken_under_an_earlier_lease_is_not_kept(url: st
             while store.membership.held() in (None, before):  # noqa: ASYNC110
                 await trio.sleep(0.01)
         with pytest.raises(SessionMoved):
-            async with gone_on_with(store, agents, Again("one", place, stored)) as session:
+            async with gone_on_with(store, agents, ClaimedSession("one", place, stored)) as session:
                 await session.run("again")
 
 

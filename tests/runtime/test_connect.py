@@ -131,7 +131,9 @@ def test_what_is_no_stream_is_refused(wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [lambda: None, lambda: nullcontext(5), backwards])
 async def test_a_function_that_gives_no_two_streams_is_refused(wrong: Any, tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"a function whose block .* gives two streams of Trio's"):
+    with pytest.raises(
+        TypeError, match=r"a function that returns a block .* with two streams of Trio"
+    ):
         async with agentrt.agents.connect(wrong, cwd=tmp_path):
             pass
 

@@ -293,7 +293,7 @@ async def test_memory_is_given_back_once_for_sessions_that_are_unloaded_together
         trio.from_thread.run_sync(given.set)
 
     monkeypatch.setattr(memory, "_trim", trim)
-    monkeypatch.setattr(memory, "GATHER_S", 0.1)
+    monkeypatch.setattr(memory, "COLLECT_DELAY_S", 0.1)
     agents = Incarnations(echo, **RESUMES)
     with trio.fail_after(20):
         async with runtime_on(path, agents, limits=Limits(**RESTING)) as runtime:

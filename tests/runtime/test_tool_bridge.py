@@ -321,7 +321,7 @@ async def test_garbage_is_answered_with_an_error_and_the_connection_lives() -> N
 async def test_too_many_connections_are_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tool_bridge, "CONNECTIONS", 1)
+    monkeypatch.setattr(tool_bridge, "MAX_BRIDGES", 1)
     async with endpoint_of() as (endpoint, _), await greeted(endpoint) as first:
         await first.send_all(b'{"id":1,"method":"ping"}\n')
         await first.receive_some()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 import agentrt
-from agentrt._runtime.stored import Again
+from agentrt._runtime.stored import ClaimedSession
 from journal.kit import abandoned
 
 from . import kept
@@ -155,11 +155,11 @@ def begin(world: World) -> None:
     world.__dict__.pop("session", None)
 
 
-async def claimed(world: World) -> Again:
+async def claimed(world: World) -> ClaimedSession:
     """The session, for the host of now."""
     store = world.store
     assert store is not None
-    return Again(store.session, *await store.claim(store.session))
+    return ClaimedSession(store.session, *await store.claim(store.session))
 
 
 async def found(world: World, runtime: Runtime) -> agentrt.Session:

@@ -23,7 +23,7 @@ from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
 from agentrt._runtime.protocol_setup import set_up_protocol
 from agentrt._runtime.runtime import Runtime, Source, serve_runtime
-from agentrt._runtime.stored import Again
+from agentrt._runtime.stored import ClaimedSession
 from agentrt._web.hub import Hub
 from agentrt.claude import ClaudeOptions
 
@@ -237,7 +237,7 @@ class World:
 
     @asynccontextmanager
     async def open_session(
-        self, again: Again | None = None, **settings: object
+        self, again: ClaimedSession | None = None, **settings: object
     ) -> AsyncIterator[Session]:
         """As `open_session` of agentrt, with everything injected that is not the session's own; or,
         with a stored one, as `reopen_session`."""

@@ -209,7 +209,7 @@ def test_ctrl_d_while_the_agent_works_leaves_behind_its_turn(program: Program) -
         it.ctrl("d")
         it.until("leaves when this is done")
         left(it)
-    assert "That was a tool that says nothing while it runs." in it.everything
+    assert "That was a tool without output while it runs." in it.everything
 
 
 @pytest.mark.slow

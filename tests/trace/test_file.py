@@ -19,7 +19,7 @@ import agentrt
 from agentrt._trace.file import TraceFile
 from agentrt._trace.record import parts, read_trace
 from agentrt._trace.tap import Piece
-from agentrt._trace.trace import WAITING
+from agentrt._trace.trace import MAX_UNWRITTEN_BYTES
 from runtime.fakes import echo, session_with
 
 
@@ -175,14 +175,14 @@ async def test_a_disk_that_takes_a_part_of_what_it_is_given_gets_the_rest(
 async def test_what_waits_for_a_slow_disk_is_bounded(tmp_path: Path) -> None:
     async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
         for _ in range(5):
-            trace.put(line("x" * (WAITING // 2)))
+            trace.put(line("x" * (MAX_UNWRITTEN_BYTES // 2)))
         assert trace.lost == 3
         await trace.flush()
     assert [r.count for r in read_trace(tmp_path / "t") if r.kind == "lost"] == [3]
 
 
 async def test_a_trace_that_is_too_small_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(agentrt.LocalProtocolError, match="4096 bytes"):
+    with pytest.raises(agentrt.LocalProtocolError, match="at least 4096"):
         async with agentrt.tracing.open_trace(tmp_path / "t", max_bytes=10):
             pass
 

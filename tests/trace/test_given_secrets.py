@@ -12,10 +12,14 @@ from agentrt._session.session import host_of
 from runtime.fakes import echo, session_with
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"secrets": "squeamish"}, TypeError, r"secrets are several: secrets=\[…\], not one string"),
-    ({"secrets": [3]}, TypeError, "a secret is a string, not int"),
-    ({"secrets": ["abc"]}, ValueError, "a secret of less than 4 characters is found everywhere"),
-    ({"redact": 3}, TypeError, "redact is a function that takes a line, not int"),
+    (
+        {"secrets": "squeamish"},
+        TypeError,
+        r"`secrets` must be a list: secrets=\[…\]",
+    ),
+    ({"secrets": [3]}, TypeError, "a secret must be a string, not int"),
+    ({"secrets": ["abc"]}, ValueError, "a secret must have at least 4 characters"),
+    ({"redact": 3}, TypeError, "`redact` must be a function that takes a line, not int"),
 ]
 
 
@@ -33,7 +37,7 @@ async def test_what_is_no_secret_and_no_rule_is_refused(
 
 
 async def test_a_bound_that_is_no_number_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="max_bytes and files are whole numbers"):
+    with pytest.raises(TypeError, match="`max_bytes` and `files` must be integers"):
         async with agentrt.tracing.open_trace(tmp_path / "t", max_bytes="x"):  # type: ignore[arg-type]
             pass
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentrt._process.inherited import is_secret
 from agentrt._trace import secrets
 from agentrt._trace.redact import Redaction, begins_key
-from agentrt._trace.secrets import JUDGED, WINDOW
+from agentrt._trace.secrets import SIGN_COST_BYTES, WINDOW_BYTES
 from agentrt.demo.words import understand
 
 REPEATED = (
@@ -108,9 +108,9 @@ def steps(line: bytes) -> list[int]:
 
 @pytest.mark.parametrize("text", ["token=abcdef ", "a", "sk-aaa ", "://u:p@h "])
 def test_others_may_run_while_a_long_line_is_looked_through(text: str) -> None:
-    line = (text * (1 + 8 * WINDOW // len(text))).encode()
+    line = (text * (1 + 8 * WINDOW_BYTES // len(text))).encode()
     assert len(steps(line)) >= 8
-    assert max(steps(line)) < 100 * WINDOW // JUDGED
+    assert max(steps(line)) < 100 * WINDOW_BYTES // SIGN_COST_BYTES
 
 
 class Counted:

@@ -16,7 +16,7 @@ from agentrt._trace.tap import Piece
 
 def records(*pieces: Piece) -> list[TraceRecord]:
     assembler = Assembler(Redaction())
-    written = [*assembler.records(pieces), *assembler.rest(9.0)]
+    written = [*assembler.records(pieces), *assembler.flush(9.0)]
     return [record for each in written for record in each.records()]
 
 
@@ -48,9 +48,9 @@ def test_the_pipes_of_two_sessions_and_of_two_processes_are_kept_apart() -> None
 
 def test_of_a_line_without_end_the_beginning_is_kept_and_the_rest_counted() -> None:
     begun = assemble._IncompleteLine()
-    begun.add(b"x" * assemble.LONGEST)
+    begun.add(b"x" * assemble.MAX_LINE_BYTES)
     begun.add(b"yz")
-    assert (len(begun.data), begun.left_out) == (assemble.LONGEST, 2)
+    assert (len(begun.data), begun.left_out) == (assemble.MAX_LINE_BYTES, 2)
 
 
 def test_a_half_line_is_recorded_when_the_output_ends() -> None:

@@ -6,7 +6,7 @@ import trio
 import trio.testing
 
 from agentrt._session.session import host_of
-from agentrt._trace.recent import KEPT, RecentWire
+from agentrt._trace.recent import MAX_ROWS, RecentWire
 from runtime.fakes import echo, session_with
 
 
@@ -33,11 +33,11 @@ async def test_of_a_long_session_the_newest_rows_are_kept_without_their_lines() 
     async with session_with(echo) as (session, _), trio.open_nursery() as nursery:
         wire = RecentWire(session.trace())
         nursery.start_soon(wire.listen)
-        for number in range(KEPT):
+        for number in range(MAX_ROWS):
             await session.run(str(number))
         await trio.testing.wait_all_tasks_blocked()
         rows = wire.rows()
-        assert len(rows) == KEPT
+        assert len(rows) == MAX_ROWS
         assert rows[-1].what == "answer to session/prompt"
         assert not any(row.lines for row in rows)
         assert all(row.message is None or row.message.body is None for row in rows)

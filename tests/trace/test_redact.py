@@ -131,7 +131,7 @@ def test_numbers_of_tokens_and_the_protocols_own_names_stay() -> None:
 
 def test_a_value_that_the_agent_was_given_is_found_as_json_writes_it() -> None:
     redaction = Redaction()
-    redaction.know(['squea"mish\\ossifrage'])
+    redaction.add_secrets(['squea"mish\\ossifrage'])
     line = json.dumps({"text": json.dumps({"x": 'squea"mish\\ossifrage'})})
     assert "ossifrage" not in redaction.text(line)
 

@@ -12,7 +12,7 @@ import trio
 import agentrt
 from agentrt._session.session import host_of
 from agentrt._trace.record import read_trace
-from agentrt._trace.subscription import WAITING
+from agentrt._trace.subscription import MAX_BUFFERED_BYTES
 from agentrt._trace.tap import Piece
 from agentrt.testing import FakeAcpAgent
 from runtime.fakes import echo, session_with
@@ -100,7 +100,7 @@ async def test_what_a_subscriber_does_not_read_is_bounded_and_counted() -> None:
     async with session_with(echo) as (session, _):
         tap = host_of(session).tap
         trace = session.trace()
-        big = b"x" * (WAITING // 2) + b"\n"
+        big = b"x" * (MAX_BUFFERED_BYTES // 2) + b"\n"
         for _ in range(5):
             trace.put(Piece(1.0, session.id, tap.process.number, "received", big))
         trace.end()

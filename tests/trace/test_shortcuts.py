@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentrt._trace.assemble import FEW, Assembler
+from agentrt._trace.assemble import MAX_SINGLE_LINES, Assembler
 from agentrt._trace.record import TraceReader, TraceRecord, Written
 from agentrt._trace.redact import REDACTED, Redaction
 from agentrt._trace.tap import Piece
@@ -94,7 +94,7 @@ def wire(text: str) -> str:
 def made(pieces: list[bytes], redaction: Redaction, **options: Any) -> list[Written]:
     assembler = Assembler(redaction, **options)
     given = [Piece(1.0, "s", 1, "received", piece) for piece in pieces]
-    found = [*assembler.records(given), *assembler.rest(2.0)]
+    found = [*assembler.records(given), *assembler.flush(2.0)]
     return [each for each in found if each is not None]
 
 
@@ -195,7 +195,7 @@ def test_a_secret_among_many_lines_costs_only_its_neighbours_their_company() -> 
     assert len(singly(written)) == 64
     assert len(written) < 10
     assert [r.text for r in singly(written) if r.redacted] == [f"password={REDACTED}"]
-    assert FEW < 64
+    assert MAX_SINGLE_LINES < 64
 
 
 def calls(count: int, redaction: Redaction) -> int:

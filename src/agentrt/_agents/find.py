@@ -20,7 +20,7 @@ from .agent import Agent
 from .catalogue import BUILT_IN
 from .replaceable import Replaceable
 
-VERSION = 10.0
+VERSION_TIMEOUT_S = 10.0
 """Seconds for a program to print its version; the Node agents take one or two on an idle
 machine.
 """
@@ -122,8 +122,9 @@ def name_of(agent: str | Agent) -> str:
 
 
 async def agent_version(agent: Agent) -> str | None:
-    """Return the version that the agent's program prints, or None if it prints none in `VERSION`
-    seconds.
+    """Return the version that the agent's program prints.
+
+    None if it prints none in `VERSION_TIMEOUT_S` seconds.
 
     Runs the program. Cancelling this kills it.
     """
@@ -132,7 +133,7 @@ async def agent_version(agent: Agent) -> str | None:
         await trio.lowlevel.checkpoint()
         return None
     environment = {k: v for k, v in os.environ.items() if k not in agent.unset_env} | agent.env
-    with trio.move_on_after(VERSION):
+    with trio.move_on_after(VERSION_TIMEOUT_S):
         try:
             done = await trio.run_process(
                 [agent.command[0], *agent.version_args],

@@ -26,7 +26,7 @@ from .._model.content import JsonObject
 from .._project_files import AGENT_FILES, ProjectFile, files_of
 from .agent import Agent
 
-LARGEST_BYTES: Final = 1024 * 1024
+MAX_SEARCHED_BYTES: Final = 1024 * 1024
 """Maximum size of a file that is searched. A larger one counts as containing everything."""
 
 
@@ -387,13 +387,13 @@ def _read(path: str) -> str | None:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         data = b""
-        while piece := os.read(descriptor, LARGEST_BYTES + 1 - len(data)):
+        while piece := os.read(descriptor, MAX_SEARCHED_BYTES + 1 - len(data)):
             data += piece
     except OSError:
         return None
     finally:
         os.close(descriptor)
-    return None if len(data) > LARGEST_BYTES else data.decode(errors="replace")
+    return None if len(data) > MAX_SEARCHED_BYTES else data.decode(errors="replace")
 
 
 def _trusting(store: TrustStore, folder: str, env: Mapping[str, str]) -> str:

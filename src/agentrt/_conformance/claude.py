@@ -145,7 +145,7 @@ class ClaudePeer(ConformancePeer):
     async def alive(self) -> str:
         """Check that requests are still answered."""
         await self.ask("agentrt_unknown")
-        return "goes on"
+        return "continues"
 
     async def permission(self) -> tuple[int, JsonObject]:
         """Start a turn and wait for its permission request."""

@@ -309,8 +309,8 @@ async def permission_late(peer: CodexPeer) -> str:
     with peer.preparing():
         await peer.end(turn)
     peer.decide(ask, "accept")
-    goes_on = await peer.alive()
-    return f"{goes_on}; {await _not_done(peer, turn)}"
+    alive = await peer.alive()
+    return f"{alive}; {await _not_done(peer, turn)}"
 
 
 @check("permission-twice", "takes the first of two answers", "should", APPROVALS)

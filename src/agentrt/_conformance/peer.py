@@ -185,7 +185,7 @@ class ConformancePeer(ABC):
             return "it closed its output"
         last = shown(self._last_words())
         how = f"exit status {code}" if code >= 0 else f"ended by signal {-code}"
-        return f"the process was gone ({how}{f'; it said: {last}' if last else ''})"
+        return f"the process had exited ({how}{f'; its last output: {last}' if last else ''})"
 
     def _last_words(self) -> str:
         """Return the last line of the agent's stderr."""

@@ -114,9 +114,9 @@ async def permission_late(peer: AcpPeer) -> str:
     with peer.preparing():
         await peer.answered(id, "a prompt that was cancelled at a question")
     peer.answer(ask, allowed)
-    goes_on = await peer.alive()
+    alive = await peer.alive()
     await _untouched(peer, "allowed late, after a first answer")
-    return f"{goes_on}, and it is not done"
+    return f"{alive}, and it is not done"
 
 
 @check("permission-twice", "takes the first of two answers", "should", ASKING)

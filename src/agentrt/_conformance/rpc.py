@@ -112,7 +112,7 @@ class RpcPeer(ConformancePeer):
         """Check that requests are still answered, and describe the answer."""
         id = self.call(UNKNOWN, {})
         response = await self.answered(id, f"the next request ({UNKNOWN})")
-        return "goes on" if response.error is not None else "continues (and knows any method)"
+        return "continues" if response.error is not None else "continues (and knows any method)"
 
     async def wait_until_read(self) -> None:
         """Wait until earlier messages have arrived, even if the agent answers no unknown

@@ -68,10 +68,10 @@ async def _odd(peer: RpcPeer, line: bytes) -> str:
     await peer.ready()
     before = len(peer.unknown_answers)
     peer.send(line)
-    goes_on = await peer.alive()
+    alive = await peer.alive()
     answers = peer.unknown_answers[before:]
     error = answers[0].error if answers else None
-    return f"{goes_on}; {'said nothing' if error is None else f'answered {described(error)}'}"
+    return f"{alive}; {'said nothing' if error is None else f'answered {described(error)}'}"
 
 
 @check(
@@ -100,10 +100,10 @@ async def batch(peer: RpcPeer) -> str:
     peer.expect("batched")
     message = raw_request("batched", UNKNOWN, {}).strip()
     peer.send(b"[" + message + b"]")
-    goes_on = await peer.alive()
+    alive = await peer.alive()
     await peer.quiet()
     answered = any(isinstance(message, list) for message in peer.heard)
-    raise differs(f"{goes_on}; {'answered as a batch' if answered else 'no batch came back'}")
+    raise differs(f"{alive}; {'answered as a batch' if answered else 'no batch came back'}")
 
 
 @check("not-utf-8", "continues after a line that is not UTF-8", "should", acp_page("transports"))

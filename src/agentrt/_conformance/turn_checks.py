@@ -31,7 +31,7 @@ async def turn(peer: AcpPeer) -> str:
     await peer.wait_until_read()
     if late := peer.said(session, heard.at):
         raise differs(f"{stop}, and {len(late)} of {before + len(late)} updates after it")
-    return f"{stop}, behind {before} updates"
+    return f"{stop}, after {before} updates"
 
 
 @check("cancel-idle", "is ready for a prompt after a cancel of nothing", "should", CANCEL)

@@ -19,7 +19,7 @@ NOTICES: Final[dict[str, str]] = {
     ),
     "agent_notice": "A message from the agent for its user.",
     "agent_restarted": (
-        "The agent's process was started again; `resumed` says whether it continues its own "
+        "The agent's process was started again; `resumed` is true if it continues its own "
         "conversation."
     ),
     "agent_unreachable": "The agent closed its output but did not exit, and is being ended.",
@@ -80,7 +80,7 @@ NOTICES: Final[dict[str, str]] = {
     ),
     "mirror_error": "Claude Code could not mirror the session.",
     "mode_does_not_ask": (
-        "In the new mode the agent does not ask, so rules and policies see only what it reports."
+        "In the new mode the agent does not ask, so rules and policies see only its reports."
     ),
     "model_fallback": "Another model answers in place of the chosen one.",
     "model_unknown": "The agent does not offer the requested model.",
@@ -142,14 +142,14 @@ NOTICES: Final[dict[str, str]] = {
 
 ERRORS: Final[dict[str, str]] = {
     "agent_died": (
-        "The agent's process ended before the turn did; `data` has its exit status and the "
+        "The agent's process ended during the turn; `data` has its exit status and the "
         "end of its stderr."
     ),
     "agent_failed": "The agent could not be started or resumed.",
     "auth_required": "The agent is not logged in.",
     "closed": "The agent ended before it answered the request.",
     "hook_blocked": "A hook rejected the prompt.",
-    "interrupted": "The server or program that ran the agent ended before the turn did.",
+    "interrupted": "The server or program that ran the agent ended during the turn.",
     "no_result": "The agent became idle without a result for the prompt.",
     "protocol": "The agent broke its protocol.",
     "ran_unasked": (

@@ -195,7 +195,7 @@ class Diff(Struct, tag_field="type", tag="diff", rename="camel", gc=False):
 
 
 class TerminalRef(Struct, tag_field="type", tag="terminal", rename="camel", gc=False):
-    """A reference to a terminal whose live output belongs to the tool call."""
+    """A reference to a terminal. Its live output belongs to the tool call."""
 
     terminal_id: str
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")

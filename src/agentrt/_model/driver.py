@@ -233,7 +233,7 @@ class DecisionRequested(Struct, kw_only=True):
     changes: list[str] = []
     """The files of the changes that the request shows."""
     created: list[str] = []
-    """Those `changes` that write a whole file: no old text is shown."""
+    """The `changes` that write a whole file: no old text is shown."""
     locations: list[str] = []
     """The files that the request is about, according to the agent."""
     detail: Any = None
@@ -475,7 +475,7 @@ class Driver(Protocol):
 
 @runtime_checkable
 class EndsBySilence(Protocol):
-    """A driver whose turns end in two steps: the agent's result and its report that it is idle.
+    """A driver with turns that end in two steps: the agent's result and its report that it is idle.
 
     Its agent also continues by itself when its background work has ended.
     """
@@ -496,7 +496,7 @@ class EndsBySilence(Protocol):
 
 @runtime_checkable
 class Steers(Protocol):
-    """A driver whose agent accepts a prompt during a running turn."""
+    """A driver that accepts a prompt during a running turn."""
 
     def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
         """Send a prompt into the running turn.

@@ -26,7 +26,7 @@ class ForkPoint(Struct, frozen=True, kw_only=True):
 def check_forks(agent: str, capabilities: JsonObject, what: str = "fork") -> None:
     """Raise `LocalProtocolError` if the agent has reported that it cannot fork.
 
-    `what` is `fork`, or `fork_at` for a fork at a turn.
+    `what` is the capability: `fork`, or `fork_at` for a fork at a turn.
     """
     if capabilities.get(what) is False:
         end = "" if what == "fork" else " at an earlier turn: only at its end"

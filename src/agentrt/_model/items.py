@@ -128,7 +128,7 @@ class Items:
         self._calls: dict[str, _ShownCall] = {}
         self._open: dict[str, _ShownCall] = {}  # the calls that are not over, by item
         self._detached: dict[str, str] = {}
-        """Calls whose steps belong to no turn, each with the call given to `detach`."""
+        """Calls with steps that belong to no turn, each with the call given to `detach`."""
         self._waiting: set[str] = set()  # open items that wait for a client, not for an answer
         self._asks: dict[str, _OpenQuestion] = {}
         self._asked: set[str] = set()

@@ -339,7 +339,7 @@ class Cursor:
         return self._log.seq if self._end == PAUSED_SEQ else self._end - len(self.ready)
 
     def pop(self) -> Event | None:
-        """Return the next event, or None if there is none yet.
+        """Return the next event, or None if it does not exist yet.
 
         Raises `EventsExpired`, unless lossless.
         """

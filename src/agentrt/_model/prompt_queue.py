@@ -101,7 +101,10 @@ class PromptQueue:
         ]
 
     def find(self, entry: str) -> TurnMachine:
-        """Return the queued prompt with that id. Raises `LocalProtocolError` if there is none."""
+        """Return the queued prompt with that id.
+
+        Raises `LocalProtocolError` if it is not queued.
+        """
         for turn in self.waiting:
             if turn.entry == entry:
                 return turn

@@ -21,7 +21,7 @@ OMITTED: Final = "(earlier messages are left out)"
 def history_text(state: SessionState, most: int) -> str:
     """Return the last `most` characters of the finished turns as text.
 
-    Empty if there is none.
+    Empty if no turn has finished.
     """
     parts: list[str] = []
     left = most

@@ -17,7 +17,7 @@ _IGNORABLE: Final = (
     (0xE0000, 0xE0FFF),
 )
 # fmt: on
-"""Characters that Unicode tells programs not to draw, the Braille blank and the object placeholder.
+"""Characters that are not drawn according to Unicode, the Braille blank and the object placeholder.
 Spaces, controls, format characters and unassigned ones are found by category.
 """
 

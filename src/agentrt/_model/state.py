@@ -456,7 +456,7 @@ def _begins_turn(item: Item, later: Item) -> bool:
 def left_open(state: SessionState) -> list[Event]:
     """Return the events that close everything still open after the logging process has ended.
 
-    `leftOpen` in the page's `reduce.js` does the same for a session whose process has ended.
+    `leftOpen` in the page's `reduce.js` does the same for a session after the end of its process.
     """
     asked = [
         PermissionClosed(request=request, outcome="cancelled", by="turn")

@@ -114,7 +114,7 @@ class TurnMachine(Struct, eq=False):
     content: list[Block] | None = None
     """The prompt; None for a turn that the agent began."""
     explicit: bool = True
-    """False for a turn that the agent began and whose end the wire does not report."""
+    """False for a turn that the agent began, if the wire does not report its end."""
     attended: bool = False
     """True if a reader iterates over it and may answer its questions."""
     unstarted: bool = False
@@ -139,7 +139,7 @@ class TurnMachine(Struct, eq=False):
     # --- clocks
     since: float = 0.0
     deadline: float | None = None
-    """The time of the hard limit; None if there is none or while a person is asked."""
+    """The time of the hard limit; None without a limit and while a person is asked."""
     cancel_deadline: float | None = None
     began_at: float = 0.0
     hard_at: float = math.inf
@@ -151,7 +151,7 @@ class TurnMachine(Struct, eq=False):
     moved: bool = False
     """True if the program has moved `hard_at`, which then differs from `limits.turn_timeout_s`."""
     scope: MovableDeadline | None = None
-    """The cancel scope whose deadline is the hard limit, once it has been accessed."""
+    """The cancel scope with the hard limit as its deadline, once it has been accessed."""
 
     # --- the end
     by: CancelledBy | None = None

@@ -7,16 +7,16 @@ from typing import Final
 from .script import ShellScript
 from .shell import read_script
 
-MOST_CHARS: Final = 400_000
+MAX_EXAMINED_CHARS: Final = 400_000
 """Characters that all rules together may examine for one request: about 0.2 s of work."""
 
-PER_WORD: Final = 8
+WORD_COST_CHARS: Final = 8
 """Cost of a word, in addition to its characters."""
 
-PER_COMMAND: Final = 32
+COMMAND_COST_CHARS: Final = 32
 """Cost of a command."""
 
-PER_PATH: Final = 25
+FOLDER_COST_CHARS: Final = 25
 """Cost of each folder of a path, which may be a link."""
 
 
@@ -26,13 +26,13 @@ class Budget:
     A line that is found inside another one is parsed once, however many rules need it.
     """
 
-    def __init__(self, chars: int = MOST_CHARS) -> None:
+    def __init__(self, chars: int = MAX_EXAMINED_CHARS) -> None:
         self.left = chars
         self._read: dict[str, ShellScript] = {}
 
     def spend(self, words: int, chars: int) -> bool:
         """Subtract the cost of some words. Returns False if the budget is used up."""
-        self.left -= PER_COMMAND + words * PER_WORD + chars
+        self.left -= COMMAND_COST_CHARS + words * WORD_COST_CHARS + chars
         return self.left >= 0
 
     def read(self, text: str) -> ShellScript:

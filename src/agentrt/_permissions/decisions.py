@@ -11,7 +11,7 @@ from .._model.driver import DecisionAnswer
 from .._model.events import Notice, PermissionOpened, PermissionOption
 from .policies import Allow, Decision, Deny, choose_option
 
-OPEN: Final = 1024
+MAX_OPEN_QUESTIONS: Final = 1024
 """Maximum number of open questions. No person answers more; closing them all at the end of their
 turn takes a hundredth of a second."""
 

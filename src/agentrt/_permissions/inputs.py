@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
-from .paths import LONGEST, containers
+from .paths import MAX_PATH_CHARS, containers
 
 _COMMAND_KEY: Final = re.compile(
     r".*(?:command|commands|cmd|cmds|cmdline|commandline|argv|script|shell|exec|bash|code|run"
@@ -27,7 +27,7 @@ _PATCHED: Final = re.compile(
 )
 """The files of a patch."""
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*(?:localhost(?=/))?")
-MOST_PATHS: Final = 100
+MAX_PATHS: Final = 100
 """Maximum number of strings of an input that are examined as paths."""
 
 
@@ -70,7 +70,7 @@ def find_possible_paths(input: Any) -> Iterator[str]:
         each = value.values() if isinstance(value, dict) else value
         texts += [one for one in each if isinstance(one, str)]
     for text in texts:
-        if "\n" in text.strip() or len(text) > LONGEST:
+        if "\n" in text.strip() or len(text) > MAX_PATH_CHARS:
             yield from _PATCHED.findall(text)
         elif text.strip():
             yield text

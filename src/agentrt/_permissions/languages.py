@@ -12,7 +12,7 @@ from .table import SED_SAFE
 _HARMLESS: Final = re.compile(r"-[uBsISEOWq]+|--(?:no-warnings|test|watch)")
 _SED_FLAGS: Final = frozenset({"-n", "-E", "-r", "-s", "-u", "-z", "--quiet", "--silent"})
 _SED_IN_PLACE: Final = ("-i", "-ni", "-Ei", "-ri")
-_LONGEST_SED: Final = 1000
+_MAX_SED_CHARS: Final = 1000
 
 
 def runs_code(arguments: Sequence[ShellWord]) -> bool:
@@ -58,7 +58,7 @@ def awk_runs_nothing(arguments: Sequence[ShellWord]) -> bool:
 def sed_runs_nothing(arguments: Sequence[ShellWord]) -> bool:
     """True if all sed scripts are readable, and run and write nothing."""
     scripts = _sed_scripts(arguments)
-    if scripts is None or sum(map(len, scripts)) >= _LONGEST_SED:
+    if scripts is None or sum(map(len, scripts)) >= _MAX_SED_CHARS:
         return False
     return all(SED_SAFE.fullmatch(part.strip()) for each in scripts for part in _parts(each))
 

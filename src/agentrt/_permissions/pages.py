@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from .paths import MOST_PARTS, TooLarge, containers
+from .paths import MAX_INPUT_PARTS, TooLarge, containers
 
 KEYS: Final = frozenset(
     """url urls uri uris href link links src page website site address endpoint baseurl host
@@ -29,7 +29,7 @@ _HARMLESS_KEYS: Final = frozenset(
     selector""".split()  # noqa: SIM905
 )
 """Keys next to a page that do not change which page it is."""
-LONGEST_URLS: Final = 16_384
+MAX_URL_CHARS: Final = 16_384
 """Maximum number of characters of all URLs of a request together."""
 
 _CERTAIN: Final = re.compile(
@@ -122,7 +122,7 @@ def named_pages(input: Any) -> list[WebPage] | None:
         texts = list(_urls(input))
     except TooLarge:
         return None
-    if sum(map(len, texts)) > LONGEST_URLS:
+    if sum(map(len, texts)) > MAX_URL_CHARS:
         return None
     return [read_page(text) for text in texts]
 
@@ -154,7 +154,7 @@ def strings(input: Any) -> Iterator[str]:
 
 def only_pages(input: Any) -> list[WebPage]:
     """Return the pages of an input that contains nothing else; empty if it may mean more."""
-    if not isinstance(input, dict) or len(input) > MOST_PARTS:
+    if not isinstance(input, dict) or len(input) > MAX_INPUT_PARTS:
         return []
     texts: list[str] = []
     for key, value in input.items():
@@ -165,6 +165,6 @@ def only_pages(input: Any) -> list[WebPage]:
             texts = given
         elif key in _ALLOWED_KEYS or (value and _key(key) not in _HARMLESS_KEYS):
             return []
-    if sum(map(len, texts)) > LONGEST_URLS:
+    if sum(map(len, texts)) > MAX_URL_CHARS:
         return []
     return [read_page(text) for text in texts]

@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-LONGEST: Final = 4096
+MAX_PATH_CHARS: Final = 4096
 """Maximum number of characters of a name, or of all paths together, that rules examine."""
 
-DEEPEST: Final = 500
+MAX_FOLDERS: Final = 500
 """Maximum number of folders in all paths together. Each is checked, since it may be a link."""
 
-MOST_PARTS: Final = 2000
+MAX_INPUT_PARTS: Final = 2000
 """Maximum number of parts of an input that are searched for paths."""
 
 
@@ -38,9 +38,9 @@ class ResolvedPath:
 
 def resolve_paths(paths: Sequence[str]) -> list[ResolvedPath] | None:
     """Return the places of the paths; None if there are none, or too many."""
-    if not paths or sum(map(len, paths)) > LONGEST:
+    if not paths or sum(map(len, paths)) > MAX_PATH_CHARS:
         return None
-    if sum(path.count("/") for path in paths) > DEEPEST:
+    if sum(path.count("/") for path in paths) > MAX_FOLDERS:
         return None
     return [ResolvedPath(path) for path in paths]
 
@@ -153,8 +153,8 @@ def containers(input: Any) -> list[dict[str, Any] | list[Any]]:
     parts = 0
     for value in found:  # the list grows in this loop
         parts += len(value)
-        if parts > MOST_PARTS:
-            raise TooLarge(f"the input has more than {MOST_PARTS} parts")
+        if parts > MAX_INPUT_PARTS:
+            raise TooLarge(f"the input has more than {MAX_INPUT_PARTS} parts")
         inner = value.values() if isinstance(value, dict) else value
         found += [each for each in inner if isinstance(each, dict | list)]
     return found

@@ -430,11 +430,12 @@ def check_policy(policy: object, name: str = "permissions") -> None:
 def for_agent(policy: Policy, agent: Agent) -> Policy:
     """Wrap a policy for one agent.
 
-    Its requests are completed from the catalogue (`known_of`), and its return value is checked.
+    Its requests are completed from the catalogue (`with_catalogue_data`), and its return value is
+    checked.
     """
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
-        return given(policy, policy(known_of(request, agent)))
+        return given(policy, policy(with_catalogue_data(request, agent)))
 
     decide.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
     decide.__wrapped__ = policy  # type: ignore[attr-defined]
@@ -460,7 +461,7 @@ def _with_tool(request: PermissionRequest) -> PermissionRequest:
     )
 
 
-def known_of(request: PermissionRequest, agent: Agent) -> PermissionRequest:
+def with_catalogue_data(request: PermissionRequest, agent: Agent) -> PermissionRequest:
     """Return the request with everything that the catalogue knows about this agent's requests."""
     known = structs.replace(
         request,

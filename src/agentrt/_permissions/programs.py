@@ -67,7 +67,7 @@ class Judgement:
 NOTHING: Final = Judgement(Verdict.NO)
 
 
-MOST_NESTED: Final = 8
+MAX_NESTED_COMMANDS: Final = 8
 """Maximum number of nested commands that are examined, such as `env nice sudo …`."""
 
 _PLAUSIBLE: Final = re.compile(r"[\w./+@:%-]+|~[\w./+@:%-]*/[\w./+@:%-]+|\[|\[\[")
@@ -220,7 +220,7 @@ class Target:
         if not words:
             return NOTHING
         price = sum(len(word.text) for word in words)
-        if depth > MOST_NESTED or not budget.spend(len(words), price):
+        if depth > MAX_NESTED_COMMANDS or not budget.spend(len(words), price):
             return Judgement(Verdict.MAY, "there are too many commands in each other")
         program = words[0]
         if not program.plain or "{}" in program.text:

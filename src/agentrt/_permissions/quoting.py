@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .script import DEEPEST, HOLE, ShellScript, ShellWord, UnclearScript
+from .script import HOLE, MAX_NESTING, ShellScript, ShellWord, UnclearScript
 
-LONGEST: Final = 32_768
+MAX_LINE_CHARS: Final = 32_768
 """Maximum number of characters of a line that are parsed: 20 ms of work."""
 
 _RUN: Final = re.compile(r"[A-Za-z0-9_./:,@%+\-\u00a1-\u167f\u2010-\u2027\u3001-\U0010ffff]+")
@@ -287,7 +287,7 @@ class WordReader(ABC):
         Raises `UnclearScript` if too much was read again.
         """
         self.script.chars += len(text)
-        if self.script.chars > LONGEST:
+        if self.script.chars > MAX_LINE_CHARS:
             raise UnclearScript("too many things in each other")
         return self.inner(text)
 
@@ -314,7 +314,7 @@ class WordReader(ABC):
     def enter(self) -> None:
         """Count one more level of nesting. Raises `UnclearScript` if there are too many."""
         self.depth += 1
-        if self.depth > DEEPEST:
+        if self.depth > MAX_NESTING:
             raise UnclearScript("too many things in each other")
 
 

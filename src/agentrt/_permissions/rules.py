@@ -27,7 +27,7 @@ Read(~/notes/**), Fetch(*.example.com), mcp__SERVER__TOOL, or an agent's own nam
 
 _NAME: Final = re.compile(r"[A-Za-z_*][A-Za-z0-9_.*?/-]*")
 _IN_CODE: Final = re.compile(r"(?<![~.\w-])[~.\w-]*+/[\w./~-]*+")
-MOST_FOLDERS: Final = 8
+MAX_CD_FOLDERS: Final = 8
 """Maximum number of folders that a script changes to and that its paths are resolved against."""
 
 _UNSURE: Final = "the agent does not say for certain what it is"
@@ -355,15 +355,15 @@ def _may_name(seen: Seen, pattern: PathPattern, paths: Iterable[str], what: str)
 
 
 def _entered(script: ShellScript, folder: str) -> list[str]:
-    """Return the folders that a script changes to, at most `MOST_FOLDERS`."""
+    """Return the folders that a script changes to, at most `MAX_CD_FOLDERS`."""
     found: list[str] = []
     for command in script.commands:
         texts = [word.text for word in command.words]
         if len(texts) > 1 and texts[0] in ("cd", "pushd") and HOLE not in texts[-1]:
             found += [absolute_path(texts[-1], each) for each in (folder, *found)]
-            if len(found) >= MOST_FOLDERS:
+            if len(found) >= MAX_CD_FOLDERS:
                 break
-    return list(dict.fromkeys(found))[:MOST_FOLDERS]
+    return list(dict.fromkeys(found))[:MAX_CD_FOLDERS]
 
 
 def _path_texts(text: str, *, code: bool) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-DEEPEST: Final = 24
+MAX_NESTING: Final = 24
 """Maximum nesting of substitutions, groups and commands that is parsed."""
 
 HOLE: Final = "\0"

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Protocol
 
-from .budget import PER_PATH, Budget
+from .budget import FOLDER_COST_CHARS, Budget
 from .inputs import (
-    MOST_PATHS,
+    MAX_PATHS,
     PossibleCommand,
     find_possible_commands,
     find_possible_paths,
@@ -17,7 +17,7 @@ from .inputs import (
     path_spellings,
 )
 from .paths import (
-    LONGEST,
+    MAX_PATH_CHARS,
     ResolvedPath,
     TooLarge,
     absolute_path,
@@ -43,7 +43,7 @@ _OTHER_COMMAND_KEYS: Final = frozenset(
 )
 """Keys whose value may also be a command."""
 _FOLDER_KEYS: Final = ("cwd", "workdir", "working_directory", "directory", "dir_path", "dir")
-MOST_WORDS: Final = 4096
+MAX_WORDS: Final = 4096
 
 
 class JudgedRequest(Protocol):
@@ -151,7 +151,7 @@ class Seen:
             texts = list(dict.fromkeys(find_possible_paths(self.input)))
         except TooLarge:
             return None
-        if len(texts) > MOST_PATHS:
+        if len(texts) > MAX_PATHS:
             return None
         found = [
             absolute_path(each, folder)
@@ -170,7 +170,7 @@ class Seen:
         """Return the name of an absolute path and its targets, in lower case; None if the request
         has used up its budget."""
         if path not in self._places:
-            if not self.budget.spend(0, len(path) + PER_PATH * (2 + path.count("/"))):
+            if not self.budget.spend(0, len(path) + FOLDER_COST_CHARS * (2 + path.count("/"))):
                 return None
             named = os.path.normpath(path)
             places = {named, resolve(path), resolve(named)}
@@ -246,7 +246,7 @@ class Seen:
     @property
     def is_too_long(self) -> bool:
         """True if the tool's name is too long to be compared."""
-        return len(self.tool) > LONGEST
+        return len(self.tool) > MAX_PATH_CHARS
 
 
 def find_command(input: Any) -> str | None:
@@ -277,7 +277,7 @@ def script_of(input: Any) -> str | None:
 def words_of(input: Any) -> list[str] | None:
     """Return the argument vector in an input."""
     match _given(input):
-        case [*words] if 0 < len(words) <= MOST_WORDS and all(isinstance(w, str) for w in words):
+        case [*words] if 0 < len(words) <= MAX_WORDS and all(isinstance(w, str) for w in words):
             return words
     return None
 

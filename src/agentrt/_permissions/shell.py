@@ -17,15 +17,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .quoting import LONGEST, WordReader
+from .quoting import MAX_LINE_CHARS, WordReader
 from .script import HOLE, ShellCommand, ShellScript, ShellWord, UnclearScript
 
 
 def read_script(text: str, depth: int = 0) -> ShellScript:
     """Parse one or several lines. `depth`: the number of lines around this one."""
     reader = _Reader(text, ShellScript(), depth)
-    if len(text) > LONGEST:
-        reader.script.unclear = f"it is longer than {LONGEST} characters"
+    if len(text) > MAX_LINE_CHARS:
+        reader.script.unclear = f"it is longer than {MAX_LINE_CHARS} characters"
     elif odd := _ODD.search(text):
         reader.script.unclear = f"it contains the character {odd[0]!r}"
     else:

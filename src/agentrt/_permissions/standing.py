@@ -32,14 +32,14 @@ from .policies import (
     RulesPolicy,
     allow_all,
     deny_all,
-    known_of,
+    with_catalogue_data,
 )
 
-LOOKS: Final = frozenset({"Read"})
+READING_RULES: Final = frozenset({"Read"})
 """Names of rules for calls that only look."""
-LOOKING_KINDS: Final = frozenset({"read", "search", "think", "switch_mode"})
+HARMLESS_KINDS: Final = frozenset({"read", "search", "think", "switch_mode"})
 """Kinds of calls that change nothing. The agent chooses the kind."""
-LOOKING_COMMANDS: Final = (
+HARMLESS_COMMANDS: Final = (
     *("ls", "pwd", "cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "stat", "file", "which"),
     *("whoami", "basename", "dirname", "realpath", "readlink", "nl", "cksum", "sha256sum", "true"),
 )
@@ -194,7 +194,7 @@ class Standing:
             case Allow():
                 return None
         if self._agent is not None:
-            request = known_of(request, self._agent)
+            request = with_catalogue_data(request, self._agent)
         return _refusal(self._policy, request, ran=ran)
 
 
@@ -254,7 +254,7 @@ def _refusal(policy: Any, request: PermissionRequest, *, ran: bool) -> StandingR
         elif isinstance(policy, RulesPolicy):
             return _by_rules(policy, request, ran=ran)
         elif policy is deny_all:
-            if looks(request) or (ran and _is_own_tool(request)):
+            if is_harmless(request) or (ran and _is_own_tool(request)):
                 return None  # agentrt serves its own tools and checks their calls there
             return StandingRefusal(
                 Deny(NOTHING_IS_ALLOWED, rule="deny_all"), "deny_all", certain=True
@@ -301,7 +301,7 @@ def _by_rules(
     return inner
 
 
-def looks(request: PermissionRequest) -> bool:
+def is_harmless(request: PermissionRequest) -> bool:
     """True for a call that only looks, plans or delegates, as far as the agent's program shows."""
     from .rules import PermissionRule, covered
     from .seen import Seen
@@ -311,7 +311,7 @@ def looks(request: PermissionRequest) -> bool:
     if request.changes:
         return False
     if seen.has_command or request.shown_command is not None:
-        rules = [PermissionRule(f"Bash({program}:*)") for program in LOOKING_COMMANDS]
+        rules = [PermissionRule(f"Bash({program}:*)") for program in HARMLESS_COMMANDS]
         return covered(rules, seen)
     if request.tool:
         if request.tool.casefold() in HARMLESS_TOOLS:
@@ -319,8 +319,8 @@ def looks(request: PermissionRequest) -> bool:
         known = meant_by(request.tool, request.tools) - {request.tool}
         known |= perhaps_meant_by(request.tool, "")
         if known:
-            return known <= LOOKS
-    return request.kind in LOOKING_KINDS
+            return known <= READING_RULES
+    return request.kind in HARMLESS_KINDS
 
 
 def _is_own_tool(request: PermissionRequest) -> bool:

@@ -1,11 +1,11 @@
 """The processes that an agent has started, as `/proc` shows them.
 
 Killing an agent's process group is not enough: agents run their shells in separate groups or
-sessions, and a process whose parent died is adopted by init. A process belongs to an agent if its
-parent, its group or its session does, if it belonged at the last look, or if it carries one of two
-marks that children inherit: the agent's marker in its environment, which some agents clear for
-their shells, and a number in a resource limit, which survives every change that a process makes to
-its environment, its parent and its session. (`RLIMIT_RTTIME` bounds the CPU time of a real-time
+sessions, and a process that has lost its parent is adopted by init. A process belongs to an agent
+if its parent, its group or its session does, if it belonged at the last look, or if it carries one
+of two marks that children inherit: the agent's marker in its environment, which some agents clear
+for their shells, and a number in a resource limit, which survives every change that a process makes
+to its environment, its parent and its session. (`RLIMIT_RTTIME` bounds the CPU time of a real-time
 process. The numbers are beyond 100,000 years.)
 
 A process is remembered with its start time, so that a reused process id is never signalled. On a
@@ -108,7 +108,7 @@ def mark(pid: int, marker: str) -> None:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """Return the process that has this id now; None if there is none.
+    """Return the process that has this id now, or None.
 
     Raises `OSError` as `list_processes` does.
     """

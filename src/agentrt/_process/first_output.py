@@ -1,5 +1,5 @@
 """Text that a program writes to its standard output before its first message. If the program is not
-an agent, this text tells the reason (a usage text because an option is missing, a login that is
+an agent, this text explains the reason (a usage text because an option is missing, a login that is
 required)."""
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ SHOWN_LINE_CHARS: Final = 300
 MAX_LINES: Final = 100
 """Number of lines without a message after which a program is known not to be an agent."""
 QUIET_TIMEOUT_S: Final = 2.0
-"""The same in seconds of silence, for a program that has printed its usage, or that stopped in the
-middle of a line, as programs do that wait for a person."""
+"""Seconds of silence after which a program is known not to be an agent.
+
+For a program that has printed its usage, or that stopped in the middle of a line, as programs do
+that wait for a person.
+"""
 HANDSHAKE_DIVISOR: Final = 6
-"""The same for any other output: this fraction of the time for the handshake. Wrappers of agents
-also write text before they start the agents."""
+"""The silence after any other output may last for this fraction of the time for the handshake.
+
+Wrappers of agents also write text before they start the agents.
+"""
 
 _MESSAGE: Final = re.compile(rb'\s*\{.*"(?:jsonrpc|method|id|type)"')
 _USAGE: Final = re.compile(
@@ -67,7 +72,7 @@ class FirstOutput:
 
     @property
     def excerpt(self) -> str:
-        """The text that was written, for error messages; empty if there was none, or if a message
+        """The written text, for error messages; empty if nothing was written, or if a message
         came."""
         lines = [*self._lines, _shown(self._begun)]
         lines = [line for line in lines[:SHOWN_LINES] if line]

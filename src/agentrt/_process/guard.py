@@ -203,8 +203,8 @@ async def reap_orphans() -> None:
 def private_folder(run: str) -> Path:
     """Make a folder that only this user can enter, with a path short enough for a socket.
 
-    `run`: the token of the run whose guard removes the folder if this process cannot. Raises
-    OSError.
+    `run`: the token of the run with the guard that removes the folder if this process cannot.
+    Raises OSError.
     """
     prefix = f"agentrt-{run}-"
     folder = tempfile.mkdtemp(prefix=prefix)

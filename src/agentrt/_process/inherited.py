@@ -88,10 +88,10 @@ _DATABASE_SECRETS: Final = re.compile(
 def without_own(
     environ: Mapping[str, str], *, server: bool = False, database: bool = False
 ) -> dict[str, str]:
-    """Return `environ` without the variables for agentrt itself, and without those whose values are
-    paths in its credentials folder.
+    """Return `environ` without the variables for agentrt itself, and without those with values that
+    are paths in its credentials folder.
 
-    `server`: this process is `agentrt serve`, whose other variables are excluded as well.
+    `server`: this process is `agentrt serve`; exclude the other variables of that as well.
     `database`: its store is in PostgreSQL, so that all of libpq's variables are excluded.
     """
     own = [_ALWAYS, *([_SERVER] if server else []), *([_DATABASE] if database else [])]

@@ -57,7 +57,7 @@ async def open_process(
     steps of `close`, whose bounds are in `limits`, also when cancelled. The process is unusable
     afterwards; run tasks that use it inside the block.
 
-    Raises `AgentNotFound` if there is no such program, `AgentStartError` if it cannot be run.
+    Raises `AgentNotFound` if the program does not exist, `AgentStartError` if it cannot be run.
     """
     async with guard() as run, open_service_nursery() as services:
         marker = f"{run}:{secrets.token_hex(8)}"
@@ -93,7 +93,7 @@ async def close(
     them. Then the agent has `limits.stdin_close_grace_s` seconds to exit,
     `limits.terminate_grace_s` seconds after SIGTERM, and `limits.kill_wait_s` seconds after
     SIGKILL. Each step ends as soon as no process is left, and the next one follows if any is: an
-    agent that left processes behind is not gone. If the agent has already died, the gentler steps
+    agent with remaining processes is not gone. If the agent has already died, the gentler steps
     are skipped: its remaining processes are signalled immediately, and do not finish their work.
 
     Shielded from cancellation and bounded by these times. Processes that a SIGKILL cannot end are

@@ -158,7 +158,7 @@ class StreamTransport:
 
 
 _NO_BLOCK: Final = (
-    "what reaches an agent is a function whose block (`async with`) gives two streams of Trio's,"
+    "pass a function that returns a block (`async with`) with two streams of Trio,"
     " the one to send on and the one to receive from, not {}"
 )
 

@@ -43,7 +43,7 @@ SHORT_LADDER: tuple[tuple[signal.Signals | None, float], ...] = (
     (signal.SIGSTOP, 0.1),
     (signal.SIGKILL, 10.0),
 )
-"""The same for agents that have reached their end time."""
+"""The signals for agents that have reached their end time, with the seconds after each."""
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 CLOCK_CHECK_MS = 200
 """Milliseconds between two checks of the clock, if agents are ended at a given time."""

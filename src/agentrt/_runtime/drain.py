@@ -22,17 +22,19 @@ async def wait_for_rest(host: SessionHost, limit: float | None = None) -> None:
     limit = host.limits.drain_timeout_s if limit is None else limit
     with trio.move_on_after(limit) as scope:
         if host.core.turn is None and (live := _live(host)):
-            _say(host, "info", "waiting", f"waiting for background work, {limit:g} s at most", live)
+            text = f"waiting for background work, {limit:g} s at most"
+            _add_notice(host, "info", "waiting", text, live)
         await host.drained()
     if scope.cancelled_caught and (live := _live(host)):
-        _say(host, "warning", "not_waited_for", f"background work took over {limit:g} s", live)
+        text = f"background work took over {limit:g} s"
+        _add_notice(host, "warning", "not_waited_for", text, live)
 
 
 def _live(host: SessionHost) -> list[Task]:
     return [task for task in host.log.state.tasks.values() if task.status in LIVE]
 
 
-def _say(
+def _add_notice(
     host: SessionHost, level: Literal["info", "warning"], code: str, what: str, tasks: list[Task]
 ) -> None:
     titles = listed(task.title or task.id for task in tasks)

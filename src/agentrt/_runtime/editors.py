@@ -30,7 +30,7 @@ from .._session.interfaces import ClientGone, ClientServices
 
 Otherwise: TypeAlias = Callable[[ServiceRequested], Awaitable[JsonObject]]
 
-OVERLAP = 256
+OVERLAP_CHARS = 256
 """Length of the overlap, in characters, used to find new terminal output in a truncated one."""
 
 
@@ -76,7 +76,7 @@ class Editors:
                             NOT_FOUND_CODE, "the terminal went with its editor"
                         ) from None
                     break
-                self._look(method, params, answer)
+                self._show_output(method, params, answer)
                 return answer
         assert otherwise is not None
         return await otherwise(asked)
@@ -115,7 +115,7 @@ class Editors:
         for client in (*self._own, *self._host.clients):
             client.release(self._host.log.session)
 
-    def _look(self, method: str, params: JsonObject, answer: JsonObject) -> None:
+    def _show_output(self, method: str, params: JsonObject, answer: JsonObject) -> None:
         """Show the output of a client's terminal to all viewers, as far as the agent has requested
         it.
         """
@@ -127,14 +127,14 @@ class Editors:
         elif method == "terminal/output" and isinstance(text := answer.get("output"), str):
             before = self._shown.get(terminal, "")
             self._shown[terminal] = text
-            if new := _behind(before, text):
+            if new := _new_output(before, text):
                 self._host.terminal_output(terminal, new)
 
 
-def _behind(before: str, text: str) -> str:
+def _new_output(before: str, text: str) -> str:
     """Return the new part of an output whose start may have been truncated since."""
     if text.startswith(before):
         return text[len(before) :]
-    tail = before[-OVERLAP:]
+    tail = before[-OVERLAP_CHARS:]
     at = text.rfind(tail)
     return text if at < 0 else text[at + len(tail) :]

@@ -77,7 +77,7 @@ class Host:
         self._updated = host_of(session).wall_time()
         self._stop_listening = session.log.listen(self._noting_activity(session.log))
         if self.tenant:
-            host_of(session).rate_limit = self._register.pace(self.tenant)
+            host_of(session).rate_limit = self._register.rate_limit(self.tenant)
 
     def _noting_activity(self, log: Log) -> Callable[[], None]:
         """Return a listener that records the time when a turn starts or ends, or a question is
@@ -193,7 +193,7 @@ class Host:
                         self._created = host_of(self.session).wall_time()
                     self._register.add(self)
                     task_status.started(self.session)
-                    await self._look_after()
+                    await self._watch()
         except Exception:
             if not opened:
                 raise  # for the caller that waits for the start
@@ -207,7 +207,7 @@ class Host:
                 self._register.remove(self)
             self.over.set()
 
-    async def _look_after(self) -> None:
+    async def _watch(self) -> None:
         """Watch the session until it may be unloaded, or is over because the store gave it to
         another process.
         """
@@ -224,7 +224,7 @@ class Host:
             with trio.move_on_at(max(host_of(self.session).core.active_at + step, soonest)):
                 await closed.wait()
                 return
-            self._look()
+            self._suspend_if_idle()
             if unload is not None and self._unseen(unload):
                 host_of(self.session).unloaded = True
                 self._register.unload(self)
@@ -233,11 +233,11 @@ class Host:
     def _unseen(self, limit: float) -> bool:
         """Return True if the session is idle and has had no viewer for this long."""
         host, id = host_of(self.session), self.session.id
-        seen = max(host.core.active_at, self._register.looked_at(id))
+        seen = max(host.core.active_at, self._register.last_viewed_at(id))
         alone = host.can_unload and not self._register.is_busy(id)
         return alone and trio.current_time() - seen >= limit
 
-    def _look(self) -> None:
+    def _suspend_if_idle(self) -> None:
         """Suspend an idle session."""
         core, limits = host_of(self.session).core, self.session.limits
         turn, silence = core.turn, trio.current_time() - core.active_at

@@ -15,14 +15,14 @@ import trio
 
 from .register import SessionRegistry
 
-GATHER_S: Final = 30.0
+COLLECT_DELAY_S: Final = 30.0
 """Seconds to wait after the first unloaded session.
 
 Others are often unloaded at the same time, and a collection briefly stops the program.
 """
 
 
-async def give_back(register: SessionRegistry) -> None:
+async def return_free_memory(register: SessionRegistry) -> None:
     """Return free memory to the system after sessions were unloaded, until cancelled.
 
     Does nothing if the C library is not glibc.
@@ -31,7 +31,7 @@ async def give_back(register: SessionRegistry) -> None:
         return
     while True:
         await register.emptied.wait()
-        await trio.sleep(GATHER_S)
+        await trio.sleep(COLLECT_DELAY_S)
         register.emptied = trio.Event()
         await trio.to_thread.run_sync(_trim, abandon_on_cancel=True)
 

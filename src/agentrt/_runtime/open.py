@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from .offer import ProtocolSetup
     from .own_services import Files, Terminals
     from .project_start import Trusted
-    from .stored import Again, Described
+    from .stored import ClaimedSession, SessionDescriber
 
 
 @asynccontextmanager
@@ -139,7 +139,7 @@ async def reopen_session(
     is already open, or if its folder is missing and no `cwd` is given.
     """
     from .._agents import resolve_agent, resolve_stored_agent
-    from .stored import Again
+    from .stored import ClaimedSession
 
     check_trio("reopen_session")
     check_names("reopen_session", options, ReopenOptions)
@@ -166,7 +166,7 @@ async def reopen_session(
             f"{error}, or continue the session in another folder (cwd=…, --cwd DIR)"
         ) from None
     beside = None if roots is None else folders(roots, elsewhere=elsewhere)
-    again = Again(id, *await store.claim(id))
+    again = ClaimedSession(id, *await store.claim(id))
     opening = structs.replace(again.opening, mcp_servers=given.mcp_servers)
     if cwd is not None:
         opening = structs.replace(opening, cwd=working)
@@ -229,7 +229,7 @@ async def _opened(
     given: _Given,
     trace: Trace | str | os.PathLike[str] | None,
     store: Store | None,
-    again: Again | None = None,
+    again: ClaimedSession | None = None,
 ) -> AsyncIterator[Session]:
     from .offer import Offer
     from .project_start import project_start
@@ -311,7 +311,7 @@ async def serve_session(
     ids: Callable[[], str] = new_id,
     now: Callable[[], float] = time.time,
     store: Store | None = None,
-    again: Again | None = None,
+    again: ClaimedSession | None = None,
     telemetry: Telemetry | None = None,
 ) -> AsyncIterator[Session]:
     """Run a session from these parts; with `again`, one from `store`.
@@ -323,7 +323,7 @@ async def serve_session(
     if again is None:
         check_modes(standing, setup.opening)
     clock = trio.lowlevel.current_clock().current_time  # a third of the cost of Trio's own call
-    describe: Described | None = None
+    describe: SessionDescriber | None = None
     conversing: AbstractAsyncContextManager[tuple[Conversation, Persist | None]]
     if store is None:
         state = AgentState(agent.name, agent.protocol)
@@ -331,10 +331,10 @@ async def serve_session(
         spoken = Conversation(log, agent=state, now=now, limits=limits, clock=clock)
         conversing = nullcontext((spoken, None))
     else:
-        from .stored import Described, conversation_with
+        from .stored import SessionDescriber, open_conversation
 
-        describe = Described(agent)
-        conversing = conversation_with(
+        describe = SessionDescriber(agent)
+        conversing = open_conversation(
             agent,
             limits,
             setup.opening,

@@ -40,7 +40,7 @@ QWEN_SETTINGS: Final = "QWEN_CODE_SYSTEM_SETTINGS_PATH"
 QWEN_FOLDERS: Final = "QWEN_CODE_TRUSTED_FOLDERS_PATH"
 QWEN_MACHINE: Final = "/etc/qwen-code/settings.json"
 
-SHOWN: Final = 6
+MAX_SHOWN_FILES: Final = 6
 """Number of files that a notice names."""
 
 HOW_TO_TRUST: Final = (
@@ -199,8 +199,10 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
         folder = self.folders[0]
         if verdict.found:
             files = [each.path for each in verdict.found]
-            shown = ", ".join(os.path.relpath(path, folder) for path in files[:SHOWN])
-            more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
+            shown = ", ".join(os.path.relpath(path, folder) for path in files[:MAX_SHOWN_FILES])
+            more = (
+                f" and {len(files) - MAX_SHOWN_FILES} more" if len(files) > MAX_SHOWN_FILES else ""
+            )
             if self.rules.known:
                 message = f"{self.agent.name} ignores {shown}{more}"
             else:

@@ -117,13 +117,13 @@ class SessionRegistry:
         self.emptied = trio.Event()
         """Set when a session was unloaded; see `memory.py`."""
         self.has_store = has_store
-        self.paces: dict[str, TenantRateLimit] = {}
-        self._rooms: dict[str, int | None] = {}  # session limits of tenants
+        self.rate_limits: dict[str, TenantRateLimit] = {}
+        self._tenant_sessions: dict[str, int | None] = {}  # session limits of tenants
         self._room = room
         self._starting: set[HostedSession] = set()
         self._busy: dict[str, trio.Event] = {}  # stored ones being opened, read or deleted
         self._listeners: set[Callable[[], None]] = set()
-        self._lookers: set[Callable[[str], float]] = set()
+        self._view_times: set[Callable[[str], float]] = set()
 
     # --- listeners
 
@@ -132,14 +132,14 @@ class SessionRegistry:
         self._listeners.add(changed)
         return lambda: self._listeners.discard(changed)
 
-    def show(self, looked_at: Callable[[str], float]) -> Callable[[], None]:
+    def show(self, viewed_at: Callable[[str], float]) -> Callable[[], None]:
         """As `Runtime.show`."""
-        self._lookers.add(looked_at)
-        return lambda: self._lookers.discard(looked_at)
+        self._view_times.add(viewed_at)
+        return lambda: self._view_times.discard(viewed_at)
 
-    def looked_at(self, id: str) -> float:
+    def last_viewed_at(self, id: str) -> float:
         """Return the time when a session was last viewed, by Trio's clock."""
-        return max((looked_at(id) for looked_at in self._lookers), default=-math.inf)
+        return max((viewed_at(id) for viewed_at in self._view_times), default=-math.inf)
 
     def _changed(self) -> None:
         for changed in tuple(self._listeners):
@@ -147,7 +147,7 @@ class SessionRegistry:
 
     # --- opening and closing
 
-    async def left(self, id: str) -> None:
+    async def wait_until_removed(self, id: str) -> None:
         """Wait for the end of a session that is over but still listed as open; it cannot be used
         before.
         """
@@ -155,14 +155,14 @@ class SessionRegistry:
         if host is not None and host.is_leaving:
             await host.over.wait()
 
-    def know(self, tenant: Tenant) -> None:
+    def set_tenant_limits(self, tenant: Tenant) -> None:
         """Set the limits of a tenant."""
-        self._rooms[tenant.name] = tenant.sessions
-        self.pace(tenant.name).events_per_s = tenant.events
+        self._tenant_sessions[tenant.name] = tenant.sessions
+        self.rate_limit(tenant.name).events_per_s = tenant.events
 
-    def pace(self, tenant: str) -> TenantRateLimit:
+    def rate_limit(self, tenant: str) -> TenantRateLimit:
         """Return the rate limit of a tenant."""
-        return self.paces.setdefault(tenant, TenantRateLimit())
+        return self.rate_limits.setdefault(tenant, TenantRateLimit())
 
     def count(self, tenant: str) -> int:
         """Return the number of a tenant's sessions that are open here or starting."""
@@ -180,7 +180,7 @@ class SessionRegistry:
             raise LimitExceeded(
                 f"{self._room} sessions are open (limits.open_sessions): close one first"
             )
-        room = self._rooms.get(tenant)
+        room = self._tenant_sessions.get(tenant)
         if room is not None and (open := self.count(tenant)) >= room:
             raise quota_reached(tenant, open, room)
 

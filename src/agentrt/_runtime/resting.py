@@ -14,10 +14,10 @@ from .._journal.store import Store
 from .._limits import Limits
 from .._model.checkpoint import prepend_records
 from .._model.log import Log
-from .stored import Again, conversation_with
+from .stored import ClaimedSession, open_conversation
 
 
-async def log_of(store: Store, id: str, limits: Limits) -> Log:
+async def load_log(store: Store, id: str, limits: Limits) -> Log:
     """Return the last turns of a stored session, as they were left.
 
     Raises `SessionNotFound` or `StoreError`.
@@ -28,8 +28,8 @@ async def log_of(store: Store, id: str, limits: Limits) -> Log:
     return log
 
 
-def rests(log: Log) -> bool:
-    """Return True if nothing is open in the log, as after `resting_log`."""
+def is_closed(log: Log) -> bool:
+    """Return True if nothing is open in the log, as after `load_closed_log`."""
     state = log.state
     # Its process may have died before it recorded the end of a waiting prompt.
     waits = any(not entry.paused for entry in state.queue)
@@ -48,22 +48,22 @@ class _ClosedSession:
     def reading_resumed(self) -> None: ...
 
 
-async def resting_log(store: Store, id: str, limits: Limits) -> Log:
+async def load_closed_log(store: Store, id: str, limits: Limits) -> Log:
     """Return the log of a stored session that is not open, with its last turns.
 
     Anything that its last process left open is closed first, and this is stored, so that later
-    readers and the next opening find it closed. `look_back` loads earlier turns.
+    readers and the next opening find it closed. `load_history` loads earlier turns.
 
     Needs neither the agent nor the folder. Raises `SessionNotFound` or `StoreError`.
     """
-    log = await log_of(store, id, limits)
-    if rests(log):
+    log = await load_log(store, id, limits)
+    if is_closed(log):
         return log
     last = limits.snapshot_turns + 1
-    again = Again(id, *await store.claim(id, last=last, reads=True))
+    again = ClaimedSession(id, *await store.claim(id, last=last, reads=True))
     about = again.stored.about
     agent = Agent(name=about.agent, protocol=cast("ProtocolName", about.protocol), command=())
-    async with conversation_with(
+    async with open_conversation(
         agent,
         limits,
         again.opening,
@@ -81,7 +81,7 @@ async def resting_log(store: Store, id: str, limits: Limits) -> Log:
     return conversation.log.shown
 
 
-async def look_back(
+async def load_history(
     store: Store, log: Log, before: str | None, turns: int | None, limits: Limits
 ) -> None:
     """Load the earlier turns that the log's `history` needs; all of them if `before` is None.

@@ -29,7 +29,7 @@ from .._tools.lent import Provided, Tools
 from .arguments import check, check_env, check_limits, check_names, check_store, check_trace
 from .drain import wait_for_rest
 from .host import Host
-from .memory import give_back
+from .memory import return_free_memory
 from .open import open_session, reopen_session
 from .options import ReopenOptions, SessionOptions
 from .own import TenantView
@@ -128,13 +128,13 @@ class Runtime:
         own = copy(self)
         own._hosts = TenantView(self._register.hosts, tenant.name)
         own._stored = TenantView(self._register.stored, tenant.name)
-        own.know(tenant)
+        own.set_tenant_limits(tenant)
         return own
 
-    def know(self, tenant: Tenant) -> None:
+    def set_tenant_limits(self, tenant: Tenant) -> None:
         """Set new limits for the tenant of this view."""
         self.tenant = tenant
-        self._register.know(tenant)
+        self._register.set_tenant_limits(tenant)
         if self.store is not None:
             self.store.tenant_quotas[tenant.name] = tenant.sessions
 
@@ -180,14 +180,14 @@ class Runtime:
         """
         return self._register.listen(changed)
 
-    def show(self, looked_at: Callable[[str], float]) -> Callable[[], None]:
+    def show(self, viewed_at: Callable[[str], float]) -> Callable[[], None]:
         """Register a function that reports when a session was last viewed.
 
-        `looked_at` returns the time of the last view by Trio's clock, infinity while the session is
+        `viewed_at` returns the time of the last view by Trio's clock, infinity while the session is
         being viewed. Returns a function that removes the registration. Sessions without viewers are
         removed from memory after a time (`limits.unload_after_s`).
         """
-        return self._register.show(looked_at)
+        return self._register.show(viewed_at)
 
     # --- opening and closing
 
@@ -384,16 +384,16 @@ class Runtime:
         log = await self.read(id)
         if at is not None:
             if self.store is not None:
-                from .resting import look_back
+                from .resting import load_history
 
-                await look_back(self.store, log, None, None, self.limits)
+                await load_history(self.store, log, None, None, self.limits)
             options["fork_at"] = fork_point(log.state, at)
         said = shown_until(log.state, at)[-self.limits.snapshot_items :]
-        like = host_of(host.session).fork_factory if host is not None else None
-        if host is None or like is None:
+        fork_factory = host_of(host.session).fork_factory if host is not None else None
+        if host is None or fork_factory is None:
             fork = await self.create(agent, **options)
         else:
-            fork = await self._open_like(like, host, options)
+            fork = await self._open_fork(fork_factory, host, options)
         inside = host_of(fork)
         if not inside.log.state.items:
             inside.core.show_history(said)
@@ -420,7 +420,7 @@ class Runtime:
         `StoreError`, or `LocalProtocolError` if its folder is missing.
         """
         lent, servers = checked_lent(tools), tuple(mcp_servers)
-        await self._register.left(id)
+        await self._register.wait_until_removed(id)
         async with self._register.alone(id):
             host = self._hosts.get(id)
             if host is not None:
@@ -449,11 +449,11 @@ class Runtime:
                 return host.session.log
             if self.store is None or id not in self._stored:
                 raise SessionNotFound(f"no session {id!r} is open or stored")
-            from .resting import look_back, resting_log
+            from .resting import load_closed_log, load_history
 
-            log = await resting_log(self.store, id, self.limits)
+            log = await load_closed_log(self.store, id, self.limits)
             if whole:
-                await look_back(self.store, log, None, None, self.limits)
+                await load_history(self.store, log, None, None, self.limits)
             return log
 
     async def follow(self, id: str, over: Callable[[], None]) -> tuple[Log, Callable[[], None]]:
@@ -495,7 +495,7 @@ class Runtime:
 
         Waits for the end of a session that is being closed. Raises `StoreError`.
         """
-        await self._register.left(id)
+        await self._register.wait_until_removed(id)
         await trio.lowlevel.checkpoint()
         if id in self._hosts or id in self._stored:
             return True
@@ -552,16 +552,16 @@ class Runtime:
         host = Host(*about, whole=whole, tenant=tenant)
         return await self._start(host, self._source.open(agent, **options))
 
-    async def _open_like(
+    async def _open_fork(
         self,
-        like: partial[AbstractAsyncContextManager[Session]],
+        fork_factory: partial[AbstractAsyncContextManager[Session]],
         first: HostedSession,
         options: SessionOptions,
     ) -> Session:
         """Open another session like `first`, with these options changed."""
         self._register.check_room(first.tenant)
         tools = checked_lent(options.get("tools", ()))
-        own = [tool for tool in like.keywords["tools"] if not isinstance(tool, ClientTool)]
+        own = [tool for tool in fork_factory.keywords["tools"] if not isinstance(tool, ClientTool)]
         names = {tool.name for tool in tools}
         options["tools"] = (*(each for each in own if each.name not in names), *tools)
         host = Host(
@@ -572,7 +572,7 @@ class Runtime:
             tenant=first.tenant,
         )
         options["store"] = self.store
-        return await self._start(host, like(**options))
+        return await self._start(host, fork_factory(**options))
 
     async def _start(self, host: Host, opening: AbstractAsyncContextManager[Session]) -> Session:
         with self._register.starting(host):
@@ -603,7 +603,7 @@ class Runtime:
             session.cancel()
         return running
 
-    def hindrance(self) -> str | None:
+    def not_ready_reason(self) -> str | None:
         """Return the reason why no new session should be opened here now, or None.
 
         The store cannot be written or does not answer, or this process is being drained.
@@ -801,7 +801,7 @@ async def serve_runtime(
             keep = (runtime._register, store, store.membership, store.port, limits)
             nursery.start_soon(keep_up, *keep)
         if store is not None:
-            nursery.start_soon(give_back, runtime._register)
+            nursery.start_soon(return_free_memory, runtime._register)
         try:
             yield runtime
         finally:

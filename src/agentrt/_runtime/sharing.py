@@ -17,7 +17,7 @@ from .._limits import Limits
 from .._logging import get_logger
 from .._model.log import Log
 from .register import SessionRegistry
-from .resting import log_of, resting_log, rests
+from .resting import is_closed, load_closed_log, load_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ async def _close(
     try:
         async with register.alone(id):
             if id not in register.hosts:
-                await resting_log(store, id, limits)
+                await load_closed_log(store, id, limits)
                 await membership.release(id)
     except AgentrtError as error:  # another process was first
         logger.info("the session %s was not taken over: %s", id, error)
@@ -91,12 +91,12 @@ async def followed_log(
     if num is None:
         raise SessionNotFound(f"no session {id!r} is stored")
     try:
-        log = await log_of(store, id, limits)
+        log = await load_log(store, id, limits)
         owned = await port.owner(id)
-        if owned is not None and owned.node is None and not rests(log):
+        if owned is not None and owned.node is None and not is_closed(log):
             with suppress(SessionElsewhere):  # claimed by another process: nothing to close
-                await resting_log(store, id, limits)
-            log = await log_of(store, id, limits)
+                await load_closed_log(store, id, limits)
+            log = await load_log(store, id, limits)
     except BaseException:
         port.unwatch(num)
         raise

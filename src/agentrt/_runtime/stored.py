@@ -24,7 +24,7 @@ SECRET = ("env",)
 """Options that are never stored, because they may hold secrets."""
 
 
-class Again(Struct, frozen=True):
+class ClaimedSession(Struct, frozen=True):
     """A stored session to continue."""
 
     session: str
@@ -45,7 +45,7 @@ class Again(Struct, frozen=True):
         )
 
 
-class Described:
+class SessionDescriber:
     """Describes a session for the store, in addition to its log.
 
     Returns the same object until the description changes.
@@ -86,14 +86,14 @@ def about_of(agent: Agent, opening: Opening) -> About:
 
 
 @asynccontextmanager
-async def conversation_with(
+async def open_conversation(
     agent: Agent,
     limits: Limits,
     opening: Opening,
     describe: Callable[[], About],
     *,
     store: Store,
-    again: Again | None,
+    again: ClaimedSession | None,
     ids: Callable[[], str],
     now: Callable[[], float],
     clock: Callable[[], float],

@@ -20,7 +20,7 @@ from .._process.pipes import LineWriter, Transport, Watcher, read_loop
 from .._process.process import close
 
 Connect = Callable[[Opening], AbstractAsyncContextManager[Transport]]
-"""Starts the agent and yields its transport; leaving the block leaves no process behind."""
+"""Starts the agent and yields its transport; leaving the block ends all processes."""
 
 
 UNOPENED_EXIT_S: Final = 0.5

@@ -13,7 +13,7 @@ from .turn import Turn
 
 
 def next_event(source: Turn | Subscription) -> Event | None:
-    """Return the next event as iterating yields it, or None if there is none yet.
+    """Return the next event as iterating yields it, or None if it does not exist yet.
 
     Raises `StopAsyncIteration` after the last one, and the errors of iterating.
     """

@@ -17,7 +17,7 @@ from .._model.events import NO_ORIGIN, PermissionOpened, PermissionOption
 from .._model.result import Denial
 from .._model.turn import TurnMachine
 from .._permissions.decisions import (
-    OPEN,
+    MAX_OPEN_QUESTIONS,
     answer_for,
     check_json,
     chosen_option,
@@ -170,8 +170,8 @@ class OpenQuestions:
 
         Without a policy, the turn's reader is asked, if there is one.
         """
-        if self._conversation.items.questions >= OPEN:
-            return Deny(f"{OPEN} questions are open already")
+        if self._conversation.items.questions >= MAX_OPEN_QUESTIONS:
+            return Deny(f"{MAX_OPEN_QUESTIONS} questions are open already")
         turn = self._core.turn
         request = request_of(effect, cwd=self._cwd)
         try:

@@ -67,7 +67,7 @@ class Subscription:
         return self._ready.pop()
 
     def poll(self) -> Event | None:
-        """Return the next event as iterating yields it, or None if there is none yet."""
+        """Return the next event as iterating yields it, or None if it does not exist yet."""
         if self._found():
             return self._ready.pop()
         if self._done:

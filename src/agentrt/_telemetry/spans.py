@@ -43,7 +43,7 @@ Attributes: TypeAlias = dict[str, Value]
 Redact: TypeAlias = Callable[[str], str]
 """Removes confidential parts from a text."""
 
-CONTENT: Final = 64 * 1024
+MAX_CONTENT_CHARS: Final = 64 * 1024
 """Maximum number of characters of a prompt, an answer, or a tool's input or output in a span."""
 
 PROVIDERS: Final = {
@@ -186,7 +186,7 @@ class Spans:
         self._waits.clear()
         self._answer.clear()
         self._texts.clear()
-        self._left = CONTENT
+        self._left = MAX_CONTENT_CHARS
         return SpanStart(
             id, self._name, at, {**self._always, "agentrt.turn.id": id}, None, "client"
         )
@@ -439,7 +439,8 @@ class Spans:
         parts: list[JsonObject] = []
         for block in blocks:
             if isinstance(block, Text):
-                parts.append({"type": "text", "content": self._redact(block.text[:CONTENT])})
+                text = self._redact(block.text[:MAX_CONTENT_CHARS])
+                parts.append({"type": "text", "content": text})
             else:  # images and files are not recorded
                 parts.append({"type": type(block).__name__.lower()})
         return parts
@@ -453,7 +454,7 @@ class Spans:
             text = msgspec.json.encode(value).decode()
         except (TypeError, ValueError, RecursionError):
             text = ""
-        return self._redact(text)[:CONTENT]
+        return self._redact(text)[:MAX_CONTENT_CHARS]
 
 
 def spend(known: Attributes, usage: Usage) -> None:

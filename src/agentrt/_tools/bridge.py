@@ -38,13 +38,13 @@ from .server import InProcessServer, Spawn
 
 logger = get_logger("tools")
 
-CONNECTIONS: Final = 32
+MAX_BRIDGES: Final = 32
 """Maximum number of simultaneous bridges; an agent needs one, or one for each of its sub-agents."""
 
-GREETING: Final = 5.0
+SECRET_TIMEOUT_S: Final = 5.0
 """Seconds for a new connection to send the secret."""
 
-PARTING: Final = 1.0
+LAST_ANSWERS_TIMEOUT_S: Final = 1.0
 """Seconds for the last answers to a client that closed its input."""
 
 
@@ -131,8 +131,8 @@ class Endpoint:
         self._connections += 1
         try:
             async with stream:
-                if self._connections > CONNECTIONS:
-                    logger.warning("more than %d tool bridges: one refused", CONNECTIONS)
+                if self._connections > MAX_BRIDGES:
+                    logger.warning("more than %d tool bridges: one refused", MAX_BRIDGES)
                 elif await self._greeted(stream):
                     await _Bridge(self._server, self._spawn, self._limits, stream).run()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -146,7 +146,7 @@ class Endpoint:
         """Read exactly the first line. Returns True if it is the secret."""
         wanted = self._secret.encode() + b"\n"
         given = b""
-        with trio.move_on_after(GREETING):
+        with trio.move_on_after(SECRET_TIMEOUT_S):
             while len(given) < len(wanted):
                 piece = await stream.receive_some(len(wanted) - len(given))
                 if not piece:
@@ -185,7 +185,7 @@ class _Bridge:
                     self._connection.close()
                     self._ended = True
                     self._news.set()
-                    self._scope.deadline = trio.current_time() + PARTING
+                    self._scope.deadline = trio.current_time() + LAST_ANSWERS_TIMEOUT_S
         finally:
             self._connection.close()
 

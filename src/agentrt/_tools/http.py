@@ -27,23 +27,23 @@ from .server import InProcessConnection, InProcessServer, Spawn
 
 logger = get_logger("tools")
 
-CONNECTIONS: Final = 32
+MAX_CONNECTIONS: Final = 32
 """Maximum number of open connections with a token, and of those that have not sent one yet.
 
 A client opens one for each simultaneous call. Of those without a token, the oldest is closed for a
 new one.
 """
 
-CLIENTS: Final = 32
+MAX_MCP_SESSIONS: Final = 32
 """Maximum number of MCP sessions; the oldest is closed for a new one."""
 
-HEAD: Final = 16 * 1024
+MAX_HEAD_BYTES: Final = 16 * 1024
 """Maximum size of a request before its body, in bytes."""
 
-PATIENCE: Final = 10.0
+REQUEST_TIMEOUT_S: Final = 10.0
 """Seconds until a connection's first request must begin, and for a body to arrive."""
 
-UNREAD: Final = 1000
+MAX_UNREAD_MESSAGES: Final = 1000
 """Maximum number of unread messages of a listening client, which is disconnected above it."""
 
 SESSION: Final = "Mcp-Session-Id"
@@ -64,7 +64,7 @@ class HttpServer:
         self._authorization = f"Bearer {secrets.token_urlsafe()}"
         self._port = 0
         self._connections = 0
-        self._pending = PendingConnections(CONNECTIONS)
+        self._pending = PendingConnections(MAX_CONNECTIONS)
         self._clients: dict[str, InProcessConnection] = {}
 
     def entry(self) -> JsonObject:
@@ -102,14 +102,14 @@ class HttpServer:
     async def _converse(self, wire: _HttpConnection) -> None:
         try:
             request = None
-            with self._pending.place(), trio.move_on_after(PATIENCE):
+            with self._pending.place(), trio.move_on_after(REQUEST_TIMEOUT_S):
                 request = await wire.request()
                 if request is not None:
                     self._admit(request)
             if request is None:
                 return
-            if self._connections >= CONNECTIONS:
-                logger.warning("more than %d connections for tools: one refused", CONNECTIONS)
+            if self._connections >= MAX_CONNECTIONS:
+                logger.warning("more than %d connections for tools: one refused", MAX_CONNECTIONS)
                 return
             self._connections += 1
             try:
@@ -126,7 +126,7 @@ class HttpServer:
         request: _Request | None = first
         while request is not None:
             self._admit(request)
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(REQUEST_TIMEOUT_S):
                 body = await wire.body(self._limits.message_bytes)
             await self._answer(wire, request, body)
             request = await wire.request() if wire.reusable() else None
@@ -195,7 +195,7 @@ class HttpServer:
 
     async def _stream(self, wire: _HttpConnection, message: JsonObject) -> None:
         """Send all notifications until the client disconnects; the answer is sent last."""
-        to_say, said = trio.open_memory_channel[Message](UNREAD)
+        to_say, said = trio.open_memory_channel[Message](MAX_UNREAD_MESSAGES)
 
         def say(message: Message) -> None:
             try:
@@ -238,7 +238,7 @@ class HttpServer:
         return answer
 
     def _new_client(self) -> tuple[str, InProcessConnection]:
-        if len(self._clients) >= CLIENTS:
+        if len(self._clients) >= MAX_MCP_SESSIONS:
             self._clients.pop(next(iter(self._clients))).close()
         session = secrets.token_urlsafe()
         # There is no stream for notifications; clients list the tools when they connect.
@@ -275,7 +275,7 @@ class _HttpConnection:
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     async def request(self) -> _Request | None:
         """Read the next request. Returns None when the client disconnects."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mcp.server import Server
 
-_LONGEST_NAME: Final = 64
+_MAX_NAME_CHARS: Final = 64
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -78,7 +78,7 @@ def as_provided_server(value: object) -> ProvidedServer | None:
             f"{kind} is no server of the package `mcp` that could be lent to an agent: those are"
             " mcp.server.MCPServer and mcp.server.Server"
         )
-    name = _NOT_IN_NAMES.sub("-", low.name)[:_LONGEST_NAME].strip("-")
+    name = _NOT_IN_NAMES.sub("-", low.name)[:_MAX_NAME_CHARS].strip("-")
     if not name:
         raise ValueError(f"an MCP server needs a name that agents can say, not {low.name!r}")
     return ProvidedServer(name, low)

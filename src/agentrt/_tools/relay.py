@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 logger = get_logger("tools")
 
-PARTING: Final = 2.0
+LIFESPAN_END_TIMEOUT_S: Final = 2.0
 """Seconds for a server to end, including its lifespan."""
 
 _Item = tuple[contextvars.Context, SessionMessage]
@@ -75,7 +75,7 @@ async def open_relay(
             yield relay
         finally:
             relay._close()
-            nursery.cancel_scope.deadline = trio.current_time() + PARTING
+            nursery.cancel_scope.deadline = trio.current_time() + LIFESPAN_END_TIMEOUT_S
 
 
 class McpRelay:

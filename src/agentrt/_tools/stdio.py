@@ -13,13 +13,13 @@ import threading
 SOCKET = "AGENTRT_MCP_SOCKET"
 SECRET = "AGENTRT_MCP_SECRET"
 
-CHUNK = 65536
+READ_BYTES = 65536
 
 
 def upwards(host: socket.socket) -> None:
     """Copy standard input to the host. At its end the host notices it and closes the socket."""
     try:
-        while data := os.read(0, CHUNK):
+        while data := os.read(0, READ_BYTES):
             host.sendall(data)
         host.shutdown(socket.SHUT_WR)
     except OSError:
@@ -28,7 +28,7 @@ def upwards(host: socket.socket) -> None:
 
 def downwards(host: socket.socket) -> None:
     """Copy the output of the host to standard output."""
-    while data := host.recv(CHUNK):
+    while data := host.recv(READ_BYTES):
         view = memoryview(data)
         while view:
             view = view[os.write(1, view) :]

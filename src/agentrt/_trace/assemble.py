@@ -13,18 +13,18 @@ from .redact import Redaction, begins_key
 from .secrets import REDACTED
 from .tap import Piece
 
-LONGEST: Final = 8 * 1024 * 1024
+MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """Maximum number of bytes kept of a line."""
-PORTION: Final = 64 * 1024
+MAX_SCAN_BYTES: Final = 64 * 1024
 """Maximum number of bytes of several reads that are scanned together."""
-STEP: Final = 8 * 1024
+SCAN_STEP_BYTES: Final = 8 * 1024
 """Bytes of lines with possible secrets after which other tasks may run."""
-FEW: Final = 4
+MAX_SINGLE_LINES: Final = 4
 """Number of lines that are scanned one by one if there may be a secret in them."""
 
 _OF_A_KEY: Final = re.compile(rb"[\w+/=:,. -]*\r?")
 """Any line of a multi-line key; the last one marks its end."""
-LONGEST_KEY: Final = 400
+MAX_KEY_LINES: Final = 400
 """Maximum number of lines of a key."""
 
 _DATA: Final = frozenset({"received", "sent", "stderr"})
@@ -41,7 +41,7 @@ class _IncompleteLine:
         self.left_out = 0
 
     def add(self, data: bytes) -> None:
-        room = LONGEST - len(self.data)
+        room = MAX_LINE_BYTES - len(self.data)
         self.data += data[:room]
         self.left_out += max(0, len(data) - room)
 
@@ -52,7 +52,7 @@ class Assembler:
     The time of a line is the time of its end. `together`: maximum size of the lines in one record.
     """
 
-    def __init__(self, redaction: Redaction, together: int = LONGEST) -> None:
+    def __init__(self, redaction: Redaction, together: int = MAX_LINE_BYTES) -> None:
         self._redaction = redaction
         self._together = together
         self._begun: dict[_Pipe, _IncompleteLine] = {}
@@ -76,11 +76,11 @@ class Assembler:
     def _portion(self, pieces: list[Piece]) -> Iterator[Written | None]:
         several = len(pieces) > 1
         data = b"\n".join([piece.data for piece in pieces]) if several else pieces[0].data
-        passes = len(data) <= PORTION and self._redaction.passes(data)
+        passes = len(data) <= MAX_SCAN_BYTES and self._redaction.passes(data)
         for piece in pieces:
             yield from self._lines(piece, passes)
 
-    def rest(self, t: float) -> Iterator[Written | None]:
+    def flush(self, t: float) -> Iterator[Written | None]:
         """Yield the incomplete lines, which will never end."""
         for pipe in list(self._begun):
             yield from self._broken_off(pipe, t)
@@ -91,7 +91,9 @@ class Assembler:
             yield from self._broken_off((piece.session, piece.process, pipe), piece.t)
         if piece.kind == "started":
             env = fields["env"]
-            self._redaction.know(value for name, value in env.items() if has_secret_name(name))
+            self._redaction.add_secrets(
+                value for name, value in env.items() if has_secret_name(name)
+            )
             fields["env"] = sorted(env)
             fields["command"] = self._redaction.command(fields["command"])
         yield Written(
@@ -141,13 +143,13 @@ class Assembler:
             for line in data[:-1].split(b"\n"):
                 yield from self._record(piece, line)
             return
-        passes = passes or (len(data) <= PORTION and self._redaction.passes(data))
+        passes = passes or (len(data) <= MAX_SCAN_BYTES and self._redaction.passes(data))
         if passes and len(data) <= self._together:
             yield _written(piece, data)
             return
         middle = data.find(b"\n", len(data) // 2, -1) + 1 or data.rfind(b"\n", 0, -1) + 1
         if middle and (
-            passes or len(data) > PORTION or data.count(b"\n") > FEW
+            passes or len(data) > MAX_SCAN_BYTES or data.count(b"\n") > MAX_SINGLE_LINES
         ):  # most of them may still be grouped
             yield from self._whole(piece, data[:middle], passes)
             yield from self._whole(piece, data[middle:], passes)
@@ -164,7 +166,7 @@ class Assembler:
                 self._keys[pipe] = left - 1
             return True
         if begins_key(line):
-            self._keys[pipe] = LONGEST_KEY
+            self._keys[pipe] = MAX_KEY_LINES
         return False
 
     def _record(
@@ -184,7 +186,7 @@ class Assembler:
         record.cut, record.left_out, record.redacted = cut, left_out, text != data
         yield record
         self._worked += len(data)
-        if self._worked >= STEP:
+        if self._worked >= SCAN_STEP_BYTES:
             self._worked = 0
             yield None
 
@@ -204,12 +206,12 @@ def _is_data(piece: Piece) -> bool:
 
 
 def _portions(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Group neighbouring pieces up to `PORTION` bytes; a larger piece is a group of its own."""
+    """Group neighbouring pieces up to `MAX_SCAN_BYTES`; a larger piece is a group of its own."""
     portion: list[Piece] = []
     size = 0
     for piece in pieces:
         size += len(piece.data)
-        if portion and size > PORTION:
+        if portion and size > MAX_SCAN_BYTES:
             yield portion
             portion, size = [], len(piece.data)
         portion.append(piece)

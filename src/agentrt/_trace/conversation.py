@@ -10,11 +10,11 @@ from msgspec import Struct
 from .messages import PROMPT, TraceMessage, understand
 from .record import TraceRecord
 
-LATE: Final = 10.0
+LATE_AFTER_S: Final = 10.0
 """Seconds after which an answer is late, unless a person or model has to think about it."""
-REMEMBERED: Final = 10_000
+MAX_ANSWERED_REQUESTS: Final = 10_000
 """Number of answered requests remembered per process, to recognize a second answer."""
-LENGTH: Final = 400
+MAX_TEXT_CHARS: Final = 400
 """Maximum number of characters kept of a text."""
 
 Direction = Literal["received", "sent"]
@@ -81,7 +81,7 @@ class TraceConversation:
     it.
     """
 
-    def __init__(self, *, late: float = LATE) -> None:
+    def __init__(self, *, late: float = LATE_AFTER_S) -> None:
         self._late = late
         self._wires: dict[tuple[str, int], _WireState] = {}
         self._growing: TraceRow | None = None
@@ -92,7 +92,7 @@ class TraceConversation:
         growing = self._growing
         if growing is not None and _joins(growing, row):
             growing.count += 1
-            growing.detail = (growing.detail + row.detail)[:LENGTH]
+            growing.detail = (growing.detail + row.detail)[:MAX_TEXT_CHARS]
             return
         yield from self.flush()
         if row.message is not None and row.message.grows and not row.odd:
@@ -140,11 +140,11 @@ class TraceConversation:
             row.odd.append("ends in the middle of a line")
         message = row.message = understand(record.data)
         if message is None:
-            row.what, row.detail = "no message", record.text[:LENGTH]
+            row.what, row.detail = "no message", record.text[:MAX_TEXT_CHARS]
             if not row.odd:
                 row.odd.append("not a message of the protocol")
             return
-        row.what, row.detail, row.id = message.what, message.detail[:LENGTH], message.id
+        row.what, row.detail, row.id = message.what, message.detail[:MAX_TEXT_CHARS], message.id
         if direction == "received":
             wire.follow(message)
         key = (direction, _hashable(message.id))
@@ -166,7 +166,7 @@ class TraceConversation:
             row.odd.append("answered a second time" if again else "answers nothing that was asked")
             return
         wire.answered[key] = None
-        if len(wire.answered) > REMEMBERED:
+        if len(wire.answered) > MAX_ANSWERED_REQUESTS:
             del wire.answered[next(iter(wire.answered))]
         row.took = request.took = row.t - request.t
         row.what = f"{row.what} to {request.what}"

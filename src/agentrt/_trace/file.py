@@ -16,12 +16,12 @@ from contextlib import suppress
 
 from .._errors import TraceError
 
-MODE = 0o600
-TOGETHER = 512 * 1024
+FILE_MODE = 0o600
+WRITE_BYTES = 512 * 1024
 """Bytes of records that are written at a time."""
-PARTS = 256
+MAX_WRITE_PARTS = 256
 """Maximum number of parts in a write; a system accepts 1024."""
-FEW = 96 * 1024
+MAX_COPIED_BYTES = 96 * 1024
 """Maximum number of bytes that are copied into one buffer.
 
 Larger writes use the original parts, because joining them needs new memory from the system.
@@ -51,12 +51,12 @@ class TraceFile:
 
         Raises `OSError`; the amount written is then unknown.
         """
-        room = min(self._max_bytes - len(self._header()), TOGETHER)
+        room = min(self._max_bytes - len(self._header()), WRITE_BYTES)
         together: list[bytes | memoryview] = []
         size = 0
         for parts in records:
             length = sum(map(len, parts))
-            if together and (size + length > room or len(together) + len(parts) > PARTS):
+            if together and (size + length > room or len(together) + len(parts) > MAX_WRITE_PARTS):
                 self._append(together, size)
                 together, size = [], 0
             together += parts  # a larger record gets its own file
@@ -74,7 +74,7 @@ class TraceFile:
         if self._torn:
             parts, size = [b"\n", *parts], size + 1
         self._torn = True
-        if size > FEW:
+        if size > MAX_COPIED_BYTES:
             written = os.writev(self._fd, parts)
         else:
             parts = [b"".join(parts)]
@@ -93,15 +93,15 @@ class TraceFile:
 
     def _open(self) -> int:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-        fd = os.open(self.path, flags, MODE)
+        fd = os.open(self.path, flags, FILE_MODE)
         try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode):
                 raise OSError(errno.EINVAL, "it is no file")
             if found.st_uid != os.geteuid():
                 raise OSError(errno.EPERM, "it is somebody else's")
-            if stat.S_IMODE(found.st_mode) != MODE:
-                os.fchmod(fd, MODE)
+            if stat.S_IMODE(found.st_mode) != FILE_MODE:
+                os.fchmod(fd, FILE_MODE)
             if found.st_size and not _is_trace(self.path):
                 raise OSError(errno.EINVAL, "there is something in it that is no trace")
             self._torn = False

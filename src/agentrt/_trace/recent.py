@@ -8,9 +8,9 @@ from typing import Final
 from .conversation import TraceConversation, TraceRow
 from .subscription import TraceSubscription
 
-KEPT: Final = 500
+MAX_ROWS: Final = 500
 """Maximum number of rows; the oldest are dropped."""
-STEPS: Final = 8
+MAX_STEPS: Final = 8
 """Maximum number of steps, of a few milliseconds each, for one call."""
 
 
@@ -19,7 +19,7 @@ class RecentWire:
 
     def __init__(self, records: TraceSubscription) -> None:
         self._records = records
-        self._rows: deque[TraceRow] = deque(maxlen=KEPT)
+        self._rows: deque[TraceRow] = deque(maxlen=MAX_ROWS)
         self._conversation = TraceConversation()
 
     async def listen(self) -> None:
@@ -34,7 +34,7 @@ class RecentWire:
         The rows include all messages so far, unless processing them would delay other tasks: then a
         later call returns the newest.
         """
-        for record in self._records.take(STEPS):
+        for record in self._records.take(MAX_STEPS):
             self._keep(*self._conversation.feed(record))
         self._keep(*self._conversation.flush())
         return list(self._rows)

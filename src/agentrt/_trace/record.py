@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from .._errors import TraceError
 
-VERSION: Final = 3
+FORMAT_VERSION: Final = 3
 """Version of the format.
 
 Earlier versions had the lines inside of JSON: in 1 each line in its own record, in 2 the lines of
@@ -30,7 +30,7 @@ one read in one record.
 _BEGINS: Final = (b'{"t":', b"\n{")
 """Start of a record, also after an incomplete one."""
 
-READ_SIZE: Final = 1024 * 1024
+READ_BYTES: Final = 1024 * 1024
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 Kind: TypeAlias = Literal[
@@ -243,10 +243,10 @@ class TraceReader:
                     f"{self._name} is no trace: its first line does not say so (`--trace FILE`"
                     " makes one)"
                 )
-            if head.version > VERSION:
+            if head.version > FORMAT_VERSION:
                 raise TraceError(
                     f"{self._name} is a trace of format {head.version}, written by {head.by};"
-                    f" this agentrt reads up to {VERSION}"
+                    f" this agentrt reads up to {FORMAT_VERSION}"
                 )
             self._begun = True
         if head is None:
@@ -278,7 +278,7 @@ def read_part(part: Path) -> Iterator[TraceRecord]:
     """Yield the records in one of a trace's files. Raises `TraceError`."""
     reader = TraceReader(str(part))
     with opened_trace(part) as file:
-        while data := file.read(READ_SIZE):
+        while data := file.read(READ_BYTES):
             yield from reader.feed(data)
     yield from reader.end()
 

@@ -17,9 +17,9 @@ from typing import Final
 from . import secrets
 
 REDACTED: Final = secrets.REDACTED.decode()
-SHORTEST: Final = 8
+MIN_SECRET_CHARS: Final = 8
 """Minimum length of a value that is replaced everywhere: shorter ones may be words."""
-SHORTEST_GIVEN: Final = 4
+MIN_GIVEN_SECRET_CHARS: Final = 4
 """Minimum length of a value that a program specifies itself."""
 
 Rule = Callable[[str], str]
@@ -32,9 +32,9 @@ class Redaction:
     def __init__(self, values: Iterable[str] = (), more: Rule | None = None) -> None:
         self._more = more
         self._values: tuple[bytes, ...] = ()
-        self.know(values)
+        self.add_secrets(values)
 
-    def know(self, values: Iterable[str], shortest: int = SHORTEST) -> None:
+    def add_secrets(self, values: Iterable[str], shortest: int = MIN_SECRET_CHARS) -> None:
         """Add values that are secret everywhere; each line of a multi-line value counts."""
         found = {
             part
@@ -111,18 +111,18 @@ class Redaction:
 def check_rules(secrets: Iterable[str], more: Rule | None) -> list[str]:
     """Check and return the secrets specified by a program. Raises `TypeError` and `ValueError`."""
     if isinstance(secrets, str | bytes):
-        raise TypeError("secrets are several: secrets=[…], not one string")
+        raise TypeError("`secrets` must be a list: secrets=[…], not one string")
     values = list(secrets)
     for value in values:
         if not isinstance(value, str):
-            raise TypeError(f"a secret is a string, not {type(value).__name__}")
-        if len(value) < SHORTEST_GIVEN:
+            raise TypeError(f"a secret must be a string, not {type(value).__name__}")
+        if len(value) < MIN_GIVEN_SECRET_CHARS:
             raise ValueError(
-                f"a secret of less than {SHORTEST_GIVEN} characters is found everywhere: leave it"
-                " out by `redact`, where it stands"
+                f"a secret must have at least {MIN_GIVEN_SECRET_CHARS} characters, since a shorter"
+                " one also occurs in other text; remove it with a `redact` function instead"
             )
     if more is not None and not callable(more):
-        raise TypeError(f"redact is a function that takes a line, not {type(more).__name__}")
+        raise TypeError(f"`redact` must be a function that takes a line, not {type(more).__name__}")
     return values
 
 

@@ -20,11 +20,11 @@ from typing import Any, Final
 
 REDACTED: Final = b"[redacted]"
 
-WINDOW: Final = 32 * 1024
+WINDOW_BYTES: Final = 32 * 1024
 """Maximum number of bytes per search; other threads and tasks wait no longer than that."""
-JUDGED: Final = 512
+SIGN_COST_BYTES: Final = 512
 """Number of bytes that could be searched in the time for judging a sign; an upper bound."""
-_LONGEST_SIGN: Final = 512
+_MAX_SIGN_BYTES: Final = 512
 """Maximum length of a sign in bytes. Windows overlap by it."""
 
 # --- known prefixes
@@ -198,11 +198,11 @@ def has_sign(data: bytes) -> bool:
 
 
 def without_secrets(line: bytes) -> Iterator[bytes | None]:
-    """Yield the line with each secret replaced, in parts, and None after each `WINDOW` of work.
+    """Yield the line with each secret replaced, in parts, and None after each `WINDOW_BYTES`.
 
     Joining the parts that are not None gives the line.
     """
-    if not (len(line) > WINDOW or has_sign(line)):
+    if not (len(line) > WINDOW_BYTES or has_sign(line)):
         yield line
         return
     yield from _Scanner(line).parts()
@@ -223,15 +223,15 @@ class _Scanner:
         done = at = 0
         worked = 0
         while at < len(line):
-            end = min(len(line), at + WINDOW)
+            end = min(len(line), at + WINDOW_BYTES)
             place = search(line, at, end)
             if place < 0:
                 worked += end - at
                 if end == len(line):
                     break
-                at = max(at + 1, end - _LONGEST_SIGN)
+                at = max(at + 1, end - _MAX_SIGN_BYTES)
             else:
-                worked += place - at + JUDGED
+                worked += place - at + SIGN_COST_BYTES
                 sign = which(line, place)
                 span = None if sign is None else _JUDGES[str(sign.lastgroup)](self, sign)
                 if span is not None and span[0] >= done and span[1] > span[0]:
@@ -243,7 +243,7 @@ class _Scanner:
                     worked += span[1] - span[0]
                 else:
                     at = place + 1
-            if worked >= WINDOW:
+            if worked >= WINDOW_BYTES:
                 worked = 0
                 yield None
         yield line[done:]
@@ -526,7 +526,7 @@ def _backslashes(line: bytes, end: int, start: int) -> int:
         at -= len(part) - other
         if other:
             break
-        size = WINDOW
+        size = WINDOW_BYTES
     return end - at
 
 

@@ -12,10 +12,10 @@ import trio
 from .._process.inherited import has_secret_name
 from .assemble import Assembler
 from .record import TraceRecord, Written
-from .redact import SHORTEST_GIVEN, Redaction, Rule, check_rules
+from .redact import MIN_GIVEN_SECRET_CHARS, Redaction, Rule, check_rules
 from .tap import Piece, Tap
 
-WAITING: Final = 4 * 1024 * 1024
+MAX_BUFFERED_BYTES: Final = 4 * 1024 * 1024
 """Bytes that are kept for a slow reader."""
 
 
@@ -33,7 +33,7 @@ class TraceSubscription:
         own = [value for name, value in known if has_secret_name(name)]
         self._tap = tap
         redaction = Redaction(own, redact)
-        redaction.know(given, SHORTEST_GIVEN)
+        redaction.add_secrets(given, MIN_GIVEN_SECRET_CHARS)
         self._assembler = Assembler(redaction)
         self._pieces: deque[Piece] = deque()
         self._making: Iterator[Written | None] | None = None
@@ -62,7 +62,7 @@ class TraceSubscription:
 
     def put(self, piece: Piece) -> None:
         """As `Sink.put`."""
-        if self._bytes > WAITING:
+        if self._bytes > MAX_BUFFERED_BYTES:
             before = 0 if self._lost is None else (self._lost.fields or {})["count"]
             fields = {"count": before + 1}
             self._lost = Piece(piece.t, piece.session, piece.process, "lost", fields=fields)

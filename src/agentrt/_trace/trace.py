@@ -26,35 +26,33 @@ from .._process.inherited import has_secret_name
 from .._version import __version__
 from .assemble import Assembler
 from .file import TraceFile
-from .record import VERSION, Written
-from .redact import SHORTEST_GIVEN, Redaction, Rule, check_rules
+from .record import FORMAT_VERSION, Written
+from .redact import MIN_GIVEN_SECRET_CHARS, Redaction, Rule, check_rules
 from .secrets import load
 from .tap import Piece, Tap
 
-DELAY: Final = 0.1
+WRITE_DELAY_S: Final = 0.1
 """Seconds for which events are collected."""
-MANY: Final = 4 * 1024 * 1024
+WRITE_NOW_BYTES: Final = 4 * 1024 * 1024
 """Bytes of collected events that are written without further delay."""
-WAITING: Final = 32 * 1024 * 1024
+MAX_UNWRITTEN_BYTES: Final = 32 * 1024 * 1024
 """Maximum number of bytes waiting for the disk."""
-LAST: Final = 1.8
+LAST_WRITE_TIMEOUT_S: Final = 1.8
 """Seconds for the disk to write the rest at the end."""
-STOPPING: Final = 0.2
+STOP_TIMEOUT_S: Final = 0.2
 """Seconds for a thread that is still working to notice that it must stop.
 
 A thread that continues while the interpreter exits would abort the program.
 """
-SMALLEST: Final = 4096
+MIN_FILE_BYTES: Final = 4096
 """Minimum size limit of a file, in bytes."""
-PAUSE: Final = 0.0002
+THREAD_PAUSE_S: Final = 0.0002
 """Seconds for which the thread releases the interpreter.
 
 It does so after a few milliseconds of work on lines that may have a secret in them.
 """
-PART: Final = 4
-"""Maximum size of a record, as a fraction of a file, if its lines can be split into several
-records.
-"""
+RECORDS_PER_FILE: Final = 4
+"""Minimum number of records in a full file, if lines can be split into several records."""
 
 _logger = logging.getLogger("agentrt.trace")
 
@@ -84,14 +82,14 @@ class Trace:
 
     def put(self, piece: Piece) -> None:
         """As `Sink.put`."""
-        if self._bytes > WAITING:
+        if self._bytes > MAX_UNWRITTEN_BYTES:
             self._lose(1)
             return
         if not self._pieces:
             self._waiting.set()
         self._pieces.append(piece)
         self._bytes += len(piece.data)
-        if self._bytes > MANY:
+        if self._bytes > WRITE_NOW_BYTES:
             self._many.set()
 
     def end(self) -> None:
@@ -102,7 +100,7 @@ class Trace:
     async def _run(self) -> None:
         while True:
             await self._waiting.wait()
-            with trio.move_on_after(DELAY):
+            with trio.move_on_after(WRITE_DELAY_S):
                 await self._many.wait()
             await self.flush()
 
@@ -145,9 +143,9 @@ class Trace:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partial(trio.to_thread.run_sync, work, abandon_on_cancel=True))
             # Not Trio's clock: if that jumped, the file would be abandoned during a write.
-            if not await trio.to_thread.run_sync(ended.wait, LAST):
+            if not await trio.to_thread.run_sync(ended.wait, LAST_WRITE_TIMEOUT_S):
                 self._stopping = True
-                await trio.to_thread.run_sync(ended.wait, STOPPING)
+                await trio.to_thread.run_sync(ended.wait, STOP_TIMEOUT_S)
             nursery.cancel_scope.cancel()
 
     # --- run by the thread
@@ -173,11 +171,11 @@ class Trace:
         if missed:
             written.append(Written(t=time.time(), kind="lost", fields={"count": missed}))
         made = self._assembler.records(pieces)
-        for record in chain(made, self._assembler.rest(time.time()) if end else ()):
+        for record in chain(made, self._assembler.flush(time.time()) if end else ()):
             if record is None:
                 if self._stopping:
                     break
-                time.sleep(PAUSE)
+                time.sleep(THREAD_PAUSE_S)
             else:
                 written.append(record)
         try:
@@ -221,16 +219,18 @@ async def open_trace(
     check_trio("open_trace")
     given = check_rules(secrets, redact)
     if not (isinstance(max_bytes, int) and isinstance(files, int)):
-        raise TypeError("max_bytes and files are whole numbers")
-    if max_bytes < SMALLEST or files < 1:
-        raise LocalProtocolError(f"a trace needs {SMALLEST} bytes and a file at the least")
+        raise TypeError("`max_bytes` and `files` must be integers")
+    if max_bytes < MIN_FILE_BYTES or files < 1:
+        raise LocalProtocolError(
+            f"`max_bytes` must be at least {MIN_FILE_BYTES}, and `files` at least 1"
+        )
     path = os.path.abspath(file)  # noqa: ASYNC240 - reads only the working folder, not the disk
     opening = partial(TraceFile, path, max_bytes=max_bytes, files=files, header=_header)
     own = [value for name, value in os.environ.items() if has_secret_name(name)]
     opened, _ = await trio.to_thread.run_sync(lambda: (opening(), load()))
     redaction = Redaction(own, redact)
-    redaction.know(given, SHORTEST_GIVEN)
-    trace = Trace(opened, redaction, max_bytes // PART)
+    redaction.add_secrets(given, MIN_GIVEN_SECRET_CHARS)
+    trace = Trace(opened, redaction, max_bytes // RECORDS_PER_FILE)
     async with open_service_nursery() as services:
         services.start_soon(trace._run)
         try:
@@ -242,7 +242,7 @@ async def open_trace(
 
 
 def _header() -> bytes:
-    fields = {"version": VERSION, "by": f"agentrt {__version__}", "pid": os.getpid()}
+    fields = {"version": FORMAT_VERSION, "by": f"agentrt {__version__}", "pid": os.getpid()}
     return b"".join(Written(t=time.time(), kind="trace", fields=fields).encoded())
 
 

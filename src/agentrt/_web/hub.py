@@ -24,7 +24,7 @@ from .._limits import Tenant
 from .._logging import get_logger
 from .._model.log import Log
 from .._runtime.register import SessionInfo
-from .._runtime.resting import look_back
+from .._runtime.resting import load_history
 from .._runtime.runtime import Runtime
 from .._session.session import Session, host_of
 from .answers import Fields, Refused, pack
@@ -164,7 +164,7 @@ class Hub:
             hub.present = self.present
             self._tenants[tenant.name] = hub
         elif hub.runtime.tenant != tenant:
-            hub.runtime.know(tenant)
+            hub.runtime.set_tenant_limits(tenant)
             hub.folders = self._folders_of(tenant)
         return hub
 
@@ -329,7 +329,7 @@ class Hub:
             if not log.lacks(before, turns):  # no checkpoint before it is used
                 return {"session": id}
             assert self.runtime.store is not None
-            await look_back(self.runtime.store, log, before, turns, self.limits)
+            await load_history(self.runtime.store, log, before, turns, self.limits)
 
     def when_open(
         self, client: Client, id: str, then: Callable[[Session], None], fail: Fail

@@ -88,7 +88,7 @@ async def serve(
             security,
             ssl_context,
             serves_clients=runtime.role != "worker",
-            not_ready_reason=runtime.hindrance,
+            not_ready_reason=runtime.not_ready_reason,
             metrics=None if metrics is None else metrics.render,
         ) as site:
             with ExitStack() as stack:

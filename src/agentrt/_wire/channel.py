@@ -128,7 +128,7 @@ class Channel:
     def read(self, raw: Any, type: type[T], what: str) -> T:
         """Convert a message leniently, and report the fields that were left out.
 
-        Raises `ValidationError`, whose text is the path of the wrong field, if the message is
+        Raises `ValidationError` with the path of the wrong field, if the message is
         unusable.
         """
         dropped: list[str] = []

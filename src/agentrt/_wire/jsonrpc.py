@@ -70,7 +70,7 @@ class JsonRpcResponse(Struct):
 
 
 def parse(message: Any) -> JsonRpcRequest | JsonRpcNotification | JsonRpcResponse:
-    """Classify a decoded message. Raises `RemoteProtocolError` if it is none of the three.
+    """Classify a decoded message. Raises `RemoteProtocolError` if it is not one of the three.
 
     Common deviations are tolerated: a missing `jsonrpc`, `error: null` next to a result, a string
     as error. If there are a result and an error, the error counts.

@@ -21,7 +21,7 @@ def lenient(value: Any, type: type[T], dropped: list[str]) -> T:
     """Convert decoded JSON to `type` (a struct), leaving out everything that does not fit.
 
     A field that does not fit gets its default, and a list item that does not fit is skipped; the
-    paths of both are added to `dropped`. Raises `ValidationError`, whose text is the path, if a
+    paths of both are added to `dropped`. Raises `ValidationError` with the path as its text if a
     required field is missing or wrong.
     """
     try:

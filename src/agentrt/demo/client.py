@@ -57,7 +57,7 @@ async def write(turn: DemoTurn, argument: str) -> None:
         raise FileRefused("Your client does not offer to write files.")
     name, _, text = argument.partition(" ")
     if not text:
-        raise FileRefused("Say which file and what: `/write FILE TEXT`.")
+        raise FileRefused("Name a file and its text: `/write FILE TEXT`.")
     path = str(turn.session.folder.resolve(name))
     diff = {"type": "diff", "path": path, "newText": text + "\n"}
     title = f"Write {name} through the client"
@@ -75,7 +75,7 @@ async def run(turn: DemoTurn, argument: str) -> None:
     if not turn.session.offers.terminal:
         raise FileRefused("Your client does not offer terminals; `run COMMAND` runs it by myself.")
     if not argument:
-        raise FileRefused("Say what to run: `/run COMMAND`.")
+        raise FileRefused("Name a command: `/run COMMAND`.")
     await turn.say(await in_terminal(turn, argument))
 
 

@@ -23,7 +23,7 @@ async def help(turn: DemoTurn, argument: str) -> None:
 COMMANDS = {
     command.name: command
     for command in (
-        DemoCommand("help", "what I understand and can show", help),
+        DemoCommand("help", "the sentences and commands that I understand", help),
         *shows.COMMANDS,
         *client.COMMANDS,
         *faults.COMMANDS,

@@ -24,7 +24,7 @@ async def slow(turn: DemoTurn, argument: str) -> None:
     with turn.tool(f"Say nothing for {seconds:g} s", "execute") as call:
         call.update(status="in_progress")
         await trio.sleep(seconds)
-    await turn.say("That was a tool that says nothing while it runs.")
+    await turn.say("That was a tool without output while it runs.")
 
 
 async def stubborn(turn: DemoTurn, argument: str) -> None:
@@ -86,7 +86,7 @@ async def crash(turn: DemoTurn, argument: str) -> None:
 
 
 COMMANDS = (
-    DemoCommand("slow", "a tool that says nothing while it runs", slow, "seconds"),
+    DemoCommand("slow", "a tool without output while it runs", slow, "seconds"),
     DemoCommand("stubborn", "does not listen to a cancel for a while", stubborn, "seconds"),
     DemoCommand("flood", "very many updates", flood, "how many"),
     DemoCommand("error", "an error as the answer to the prompt", error, "code"),

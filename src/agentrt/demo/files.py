@@ -62,7 +62,7 @@ def read_bytes(path: Path, name: str) -> bytes:
     mode = os.fstat(fd).st_mode
     if not stat.S_ISREG(mode):
         os.close(fd)
-        folder = f"a folder; `list {name}` shows what is in it"
+        folder = f"a folder; `list {name}` shows its entries"
         raise FileRefused(
             f"`{name}` is {folder if stat.S_ISDIR(mode) else 'not an ordinary file'}."
         )

@@ -22,7 +22,7 @@ COMMAND_TIMEOUT_S = 600.0
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif"}
 
 UNDERSTOOD = """\
-- `list`, `list FOLDER`: what is in a folder
+- `list`, `list FOLDER`: the entries of a folder
 - `read FILE`, `read FILE:10-20`: show a file
 - `search TEXT`, `search TEXT in FOLDER`: find text in files, or files by name
 - `edit FILE replace OLD by NEW`: change a file, once you allow it
@@ -67,14 +67,16 @@ async def say_what_i_can(turn: DemoTurn) -> None:
 
 async def help_out(turn: DemoTurn, names: tuple[str, ...]) -> None:
     """Answer a prompt that was not understood: list related files and possible requests."""
-    await turn.think("This is none of the sentences that I understand.")
+    await turn.think("I do not understand this sentence.")
     await turn.say(
         "I have no model, so I cannot answer that in my own words."
         + (f" I can look where `{'`, `'.join(names)}` occurs, though." if names else "")
     )
     for name in names:
         await look_for(turn, name, ".")
-    await turn.say(f"\n\nWhat I understand:\n\n{UNDERSTOOD}\n`/help` lists what I can show you.")
+    await turn.say(
+        f"\n\nWhat I understand:\n\n{UNDERSTOOD}\n`/help` lists the features that I can show."
+    )
 
 
 async def list_files(turn: DemoTurn, name: str) -> None:

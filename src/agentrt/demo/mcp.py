@@ -104,7 +104,7 @@ async def connect(server: McpServerSpec, cwd: Path) -> AsyncIterator[McpClient]:
                 yield client
                 nursery.cancel_scope.cancel(reason="the call is over")
     except DemoRpcError as error:
-        raise FileRefused(f"The MCP server says: {error}") from error
+        raise FileRefused(f"The MCP server reports: {error}") from error
     except (OSError, trio.TooSlowError, msgspec.ValidationError) as error:
         raise FileRefused(f"The MCP server `{server.name}` does not work: {error}") from error
 

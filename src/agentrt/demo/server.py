@@ -284,7 +284,7 @@ class DemoAgent:
         if asked.message is not None:
             said = up_to(said, asked.message)
             if not said:
-                raise DemoRpcError(INVALID_PARAMS, "Nothing of that id was said in this session")
+                raise DemoRpcError(INVALID_PARAMS, "This session has no message with that id")
         info = StoredInfo(
             session_id=f"demo-{new_id()}", cwd=asked.cwd, title=first.title, updated_at=now()
         )

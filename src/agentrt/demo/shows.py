@@ -62,7 +62,7 @@ async def think(turn: DemoTurn, argument: str) -> None:
         return
     await turn.think("I was asked for thoughts. I have no model, so this one was **written down**.")
     await turn.pause(STEP_S)
-    await turn.think("A second thought, in a block of its own.")
+    await turn.think("A second thought, in a separate block.")
     await turn.say("Those were two thoughts; this is the answer.")
 
 

@@ -230,7 +230,9 @@ def _turns(scripted: ScriptedAgents) -> dict[str, _Turns]:
 def _compare(now: _Turns, then: _Turns, *, whole: bool) -> None:
     same = len(now) == len(then) and all(map(_ChaosTurn.equals, now, then))
     if whole and not same:
-        raise LogBroken(f"what a host may not notice has changed its turns: {now}, not {then}")
+        raise LogBroken(
+            f"a change that hosts must not notice has changed the turns: {now}, not {then}"
+        )
     for turn in now:
         if turn.said and not any(map(turn.begins, then)):
-            raise LogBroken(f"a turn has words that were not said to its prompt: {turn}")
+            raise LogBroken(f"a turn has text that does not answer its prompt: {turn}")

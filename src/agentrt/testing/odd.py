@@ -130,8 +130,7 @@ class MisbehavingAgent(ABC):
         self.end()
 
     def late_answer(self) -> None:
-        """A cancelled turn continues for a second, sends text, and ends as if it had not been
-        cancelled."""
+        """A cancelled turn continues for a second, sends text, and ends as if never cancelled."""
         self.say("hello")
         self.until(self.is_cancel)
         time.sleep(LATE_ANSWER_DELAY_S)
@@ -326,7 +325,7 @@ class MisbehavingCodexAgent(MisbehavingAgent):
 
     turn_id: int = 0
     text: str | None = None
-    """The text of the open agent message; or None."""
+    """The text of the open agent message, or None."""
 
     def take(self, message: Any) -> None:
         match message.get("method"):

@@ -24,7 +24,7 @@ from .._runtime.open import serve_session
 from .._runtime.options import SessionOptions
 from .._runtime.protocol_setup import set_up_protocol
 from .._runtime.runtime import Runtime, Source, serve_runtime
-from .._runtime.stored import Again
+from .._runtime.stored import ClaimedSession
 from .._session.host import Service, SessionHost
 from .._session.session import Session
 from .._telemetry.observation import as_one
@@ -141,7 +141,7 @@ async def _reopen_fake_session(
 ) -> AsyncIterator[Session]:
     """Reopen a stored session the way `reopen_session` does."""
     limits = limits or Limits()
-    again = Again(entry.session, *await store.claim(entry.session))
+    again = ClaimedSession(entry.session, *await store.claim(entry.session))
     agent = Agent(name=entry.agent, protocol="acp", command=(entry.agent,))
     functions, servers = split(tools)
     offer = Offer(
