@@ -294,7 +294,7 @@ async def greeted(endpoint: Endpoint) -> trio.SocketStream:
 async def test_a_line_that_is_too_long_ends_its_connection_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with endpoint_of(line=1000) as (endpoint, _), await greeted(endpoint) as other:
+    async with endpoint_of(message_bytes=1000) as (endpoint, _), await greeted(endpoint) as other:
         async with await greeted(endpoint) as stream:
             await stream.send_all(b"x" * 2000 + b"\n")
             assert await stream.receive_some() == b""
@@ -304,7 +304,8 @@ async def test_a_line_that_is_too_long_ends_its_connection_only(
 
 
 async def test_a_client_that_does_not_read_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
-    async with endpoint_of(outbox=10_000) as (endpoint, _), await greeted(endpoint) as stream:
+    limit = endpoint_of(agent_outbox_bytes=10_000)
+    async with limit as (endpoint, _), await greeted(endpoint) as stream:
         with pytest.raises(trio.BrokenResourceError):
             await stream.send_all(b'{"id":1,"method":"tools/list"}\n' * 100_000)
     assert "does not read its answers" in caplog.text
@@ -486,7 +487,7 @@ async def test_two_http_clients_may_use_the_same_ids() -> None:
 async def test_what_does_not_come_from_the_agent_is_refused(
     changed: dict[str, Any], status: int
 ) -> None:
-    async with endpoint_of(line=1000) as (endpoint, _), http_of(endpoint) as stranger:
+    async with endpoint_of(message_bytes=1000) as (endpoint, _), http_of(endpoint) as stranger:
         assert (await stranger.request("POST", **changed))[0] == status
 
 

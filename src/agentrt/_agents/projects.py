@@ -244,6 +244,13 @@ def measures(rules: ProjectRules) -> list[str]:
         found.append(f'`trust_level = "untrusted"` for each folder, in {where}')
     if rules.qwen_settings:
         found.append("a system settings file with folder trust on, and a list of trusted folders")
+    found += _refusals(rules)
+    return found or ["nothing is needed"]
+
+
+def _refusals(rules: ProjectRules) -> list[str]:
+    """Return the cases in which a mode is refused, or the agent is not started."""
+    found = []
     if rules.refused_modes:
         modes = ", ".join(f"`{mode}`" for mode in rules.refused_modes)
         found.append(f"its modes {modes} are refused")
@@ -259,7 +266,7 @@ def measures(rules: ProjectRules) -> list[str]:
         found.append(
             "not started if there are such files, and its own list trusts the folder or one above"
         )
-    return found or ["nothing is needed"]
+    return found
 
 
 def _any(names: Sequence[str]) -> str:

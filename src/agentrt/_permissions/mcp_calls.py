@@ -49,10 +49,18 @@ def called_tool(request: McpRequest) -> tuple[str, str, Any] | None:
         case {"mcp_server": {"source": str(source)}} if source not in ("sdk", "dynamic"):
             return None  # Claude Code: a server from the user's or the project's settings
     if request.tool:
-        for pattern in _NAMES:
-            if found := pattern.fullmatch(request.tool):
-                return found[1], found[2], request.input
-        return None
+        return _named(request)
+    return _approved_by_codex(request) or _titled(request)
+
+
+def _named(request: McpRequest) -> tuple[str, str, Any] | None:
+    for pattern in _NAMES:
+        if found := pattern.fullmatch(request.tool):
+            return found[1], found[2], request.input
+    return None
+
+
+def _approved_by_codex(request: McpRequest) -> tuple[str, str, Any] | None:
     match request.input, _meta(request.raw):
         case (
             {"server": str(server), "tool": str(tool), "arguments": arguments},
@@ -64,6 +72,10 @@ def called_tool(request: McpRequest) -> tuple[str, str, Any] | None:
             approves = isinstance(meta, dict) and meta.get("codex_approval_kind") == "mcp_tool_call"
             if found and found[1] == server and approves:
                 return server, found[2], meta.get("tool_params")
+    return None
+
+
+def _titled(request: McpRequest) -> tuple[str, str, Any] | None:
     if request.kind != "other" or not request.kind_holds or request.input is not None:
         return None
     for pattern in _TITLES:

@@ -218,19 +218,18 @@ class PermissionRule:
         self, command: ShellCommand, folders: Collection[str], seen: Seen, pattern: PathPattern
     ) -> Judgement:
         """Judge the words of one command, and the files that it is redirected to, as paths."""
-        reads = not (self.is_about("Edit") or self.is_about("Write"))
-        targets = [word for sign, word in command.redirects if reads or ">" in sign]
         chars = sum(len(word.text) for word in command.words)
         if not seen.budget.spend(len(command.words) * len(folders), chars):
             return Judgement(Verdict.MAY, "its command is too long")
+        reads = not (self.is_about("Edit") or self.is_about("Write"))
+        targets = [word for sign, word in command.redirects if reads or ">" in sign]
+        if not all(word.plain for word in targets):
+            return Judgement(Verdict.MAY, "only the shell knows which file it writes")
         name = os.path.basename(command.words[0].text) if command.words else ""
         words = command.words if reads or name not in READ_ONLY else []
-        if any(not word.plain for word in targets):
-            return Judgement(Verdict.MAY, "only the shell knows which file it writes")
         runs = name != "git" and not isinstance(kind_of(name.casefold()), Data)
         for word in (*words, *targets):
-            texts = _path_texts(word.text, code=runs)
-            paths = [absolute_path(text, folder) for folder in folders for text in texts]
+            paths = _absolute_paths(word.text, folders, code=runs)
             found = _may_name(seen, pattern, paths, "its command")
             if found.verdict:
                 return found
@@ -364,6 +363,12 @@ def _entered(script: ShellScript, folder: str) -> list[str]:
             if len(found) >= MAX_CD_FOLDERS:
                 break
     return list(dict.fromkeys(found))[:MAX_CD_FOLDERS]
+
+
+def _absolute_paths(text: str, folders: Iterable[str], *, code: bool) -> list[str]:
+    """Return the paths that a word of a command may name, in any of the folders."""
+    texts = _path_texts(text, code=code)
+    return [absolute_path(each, folder) for folder in folders for each in texts]
 
 
 def _path_texts(text: str, *, code: bool) -> set[str]:

@@ -39,23 +39,19 @@ READING_RULES: Final = frozenset({"Read"})
 """Names of rules for calls that only look."""
 HARMLESS_KINDS: Final = frozenset({"read", "search", "think", "switch_mode"})
 """Kinds of calls that change nothing. The agent chooses the kind."""
-HARMLESS_COMMANDS: Final = (
-    *("ls", "pwd", "cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "stat", "file", "which"),
-    *("whoami", "basename", "dirname", "realpath", "readlink", "nl", "cksum", "sha256sum", "true"),
+HARMLESS_COMMANDS: Final = frozenset(
+    """ls pwd cat head tail wc grep egrep fgrep stat file which whoami basename dirname realpath
+    readlink nl cksum sha256sum true""".split()  # noqa: SIM905
 )
 """Programs that only look, with any arguments."""
 HARMLESS_TOOLS: Final = frozenset(
-    name.casefold()
-    for name in (
-        *("Task", "Agent", "TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList"),
-        *("TaskGet", "TaskOutput", "TaskStop", "BashOutput", "KillShell", "KillBash"),
-        *("AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "ToolSearch", "Skill"),
-        *("SlashCommand", "StructuredOutput", "ListMcpResourcesTool", "SendUserMessage"),
-        *("todo_write", "todowrite", "update_plan", "exit_plan_mode", "ask_user_question"),
-        *("task", "agent", "skill", "tool_search", "update_topic", "request_permissions"),
-    )
+    """task agent todowrite todoread taskcreate taskupdate tasklist taskget taskoutput taskstop
+    bashoutput killshell killbash askuserquestion enterplanmode exitplanmode toolsearch skill
+    slashcommand structuredoutput listmcpresourcestool sendusermessage todo_write update_plan
+    exit_plan_mode ask_user_question tool_search update_topic request_permissions""".split()  # noqa: SIM905
 )
-"""Tools of agents that plan, ask and delegate: each further call of theirs is judged separately."""
+"""Tools of agents that plan, ask and delegate, in lower case: each further call of theirs is judged
+separately."""
 UNASKED_NAME: Final = re.compile(
     r"bypass|yolo|full.?auto|auto.?(?:edit|approve|accept|run)|accept.?edit|full.?access|dangerous"
     r"|skip.?permission|never.?ask|always.?(?:allow|approve)|^auto$",
@@ -158,22 +154,39 @@ class Standing:
         out.
         """
         known = set() if modes is None else {choice.id for choice in modes.modes}
-        quirks = Quirks() if self._agent is None else self._agent.quirks
         found: list[PermissionOption] = []
         for option in asked.options:
-            of_kind = f"{asked.tool_kind}:{option.id}"
-            mode = quirks.option_modes.get(of_kind) or quirks.option_modes.get(option.id)
-            if mode is None and (option.id in known or option.id in quirks.unasked_modes):
-                mode = option.id
-            if mode is not None and option.kind.startswith("allow"):
-                if self.mode_problem(mode) is not None:
+            if option.kind.startswith("allow"):
+                mode = self._mode_of(option.id, asked.tool_kind, known)
+                if mode is not None and self.mode_problem(mode) is not None:
                     continue
-                option = structs.replace(option, effect=option.effect or "mode")
-            scope = quirks.option_scopes.get(of_kind) or quirks.option_scopes.get(option.id)
-            if scope and option.kind.startswith("allow"):
-                option = structs.replace(option, name=f"{option.name} ({scope})")
+                option = self._with_consequences(option, asked.tool_kind, mode)
             found.append(option)
         return found
+
+    def _mode_of(self, option: str, tool_kind: str | None, modes: set[str]) -> str | None:
+        """Return the mode to which an option switches the agent, or None."""
+        switches = self._quirks.option_modes
+        mode = switches.get(f"{tool_kind}:{option}") or switches.get(option)
+        if mode is None and (option in modes or option in self._quirks.unasked_modes):
+            return option
+        return mode
+
+    def _with_consequences(
+        self, option: PermissionOption, tool_kind: str | None, mode: str | None
+    ) -> PermissionOption:
+        """Add to an option its effect, if it switches the mode, and its scope, if it is known."""
+        scopes = self._quirks.option_scopes
+        scope = scopes.get(f"{tool_kind}:{option.id}") or scopes.get(option.id)
+        return structs.replace(
+            option,
+            effect=option.effect if mode is None else option.effect or "mode",
+            name=f"{option.name} ({scope})" if scope else option.name,
+        )
+
+    @property
+    def _quirks(self) -> Quirks:
+        return Quirks() if self._agent is None else self._agent.quirks
 
     def _described(self) -> str:
         rules = [str(rule) for part in _parts(self._policy) for rule in getattr(part, "deny", ())]
@@ -277,10 +290,9 @@ def _by_rules(
         request = structs.replace(request, kind_holds=True)
     seen = Seen(request)
     rule, found = worst(policy.deny, seen)
-    denied = f"deny {rule}"
     if found.verdict is Verdict.YES:
-        reason = Deny(f"Denied by the rule {rule}.", rule=denied)
-        return StandingRefusal(reason, denied, certain=True)
+        reason = Deny(f"Denied by the rule {rule}.", rule=f"deny {rule}")
+        return StandingRefusal(reason, reason.rule, certain=True)
     asking, wanted = worst(policy.ask, seen)
     if ran and request.kind in ("think", "switch_mode") and seen.unknown:
         found = wanted = NOTHING
@@ -291,14 +303,20 @@ def _by_rules(
         if entry is None or names_file(policy.allow, entry):
             return None
     if found.verdict is not Verdict.NO:
-        if policy.attended or policy.otherwise not in (allow_all, deny_all):
-            return StandingRefusal(Ask(rule=denied), denied, certain=False)
-        why = f"Denied because the rule {rule} may apply: {found.why}."
-        return StandingRefusal(Deny(why, rule=denied), denied, certain=False)
+        return _possibly_denied(policy, f"{rule}", found.why)
     inner = _refusal(policy.otherwise, request, ran=ran)
     if inner is not None and policy.allow:
         return StandingRefusal(inner.decision, inner.rule, certain=False)
     return inner
+
+
+def _possibly_denied(policy: RulesPolicy, rule: str, why: str) -> StandingRefusal:
+    """Refuse a call to which a deny rule may apply: ask if anyone can answer, otherwise deny."""
+    denied = f"deny {rule}"
+    if policy.attended or policy.otherwise not in (allow_all, deny_all):
+        return StandingRefusal(Ask(rule=denied), denied, certain=False)
+    reason = f"Denied because the rule {rule} may apply: {why}."
+    return StandingRefusal(Deny(reason, rule=denied), denied, certain=False)
 
 
 def is_harmless(request: PermissionRequest) -> bool:

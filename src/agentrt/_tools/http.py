@@ -162,16 +162,7 @@ class HttpServer:
         if session and client is None:
             raise _Refused(HTTPStatus.NOT_FOUND)  # MCP: the client then starts a new session
         if client is None and _is_stateless(message):
-            if message.get("method") == LISTEN:
-                await self._stream(wire, message)
-                return
-            answer = await self._handle_alone(message)
-            if answer is None:
-                await wire.send(HTTPStatus.ACCEPTED)
-            else:
-                failed = "error" in answer and answer["error"].code == UNSUPPORTED_VERSION
-                status = HTTPStatus.BAD_REQUEST if failed else HTTPStatus.OK
-                await wire.send(status, _JSON, encode_line(answer))
+            await self._answer_stateless(wire, message)
             return
         if client is None:
             if not isinstance(message, dict) or message.get("method") != "initialize":
@@ -182,6 +173,19 @@ class HttpServer:
             await wire.send(HTTPStatus.ACCEPTED)
         else:
             await wire.send(HTTPStatus.OK, {**_JSON, SESSION: session}, encode_line(answer))
+
+    async def _answer_stateless(self, wire: _HttpConnection, message: JsonObject) -> None:
+        """Answer a request of a protocol version that has no sessions."""
+        if message.get("method") == LISTEN:
+            await self._stream(wire, message)
+            return
+        answer = await self._handle_alone(message)
+        if answer is None:
+            await wire.send(HTTPStatus.ACCEPTED)
+        else:
+            failed = "error" in answer and answer["error"].code == UNSUPPORTED_VERSION
+            status = HTTPStatus.BAD_REQUEST if failed else HTTPStatus.OK
+            await wire.send(status, _JSON, encode_line(answer))
 
     async def _handle_alone(self, message: JsonObject) -> Message | None:
         """Answer a request without a session, as from a separate client, because ids are per
@@ -195,29 +199,29 @@ class HttpServer:
 
     async def _stream(self, wire: _HttpConnection, message: JsonObject) -> None:
         """Send all notifications until the client disconnects; the answer is sent last."""
-        to_say, said = trio.open_memory_channel[Message](MAX_UNREAD_MESSAGES)
+        to_send, messages = trio.open_memory_channel[Message](MAX_UNREAD_MESSAGES)
 
-        def say(message: Message) -> None:
+        def send(message: Message) -> None:
             try:
-                to_say.send_nowait(message)
+                to_send.send_nowait(message)
             except trio.WouldBlock:
-                to_say.close()
+                to_send.close()
             except trio.ClosedResourceError:
                 pass  # it was disconnected
 
         def reply(answer: Message | None) -> None:
             if answer is not None:
-                say(answer)
-            to_say.close()
+                send(answer)
+            to_send.close()
 
-        client = self._server.connect(say)
+        client = self._server.connect(send)
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
                 client.handle(message, self._spawn, reply)
                 await wire.begin(_EVENTS)
                 nursery.start_soon(wire.wait_for_end, nursery.cancel_scope)
-                async for each in said:
-                    await wire.go_on(b"data: " + encode_line(each) + b"\n")
+                async for each in messages:
+                    await wire.send_piece(b"data: " + encode_line(each) + b"\n")
                 await wire.end()
                 nursery.cancel_scope.cancel()
         finally:
@@ -285,8 +289,8 @@ class _HttpConnection:
     async def body(self, limit: int) -> bytearray:
         """Read the body of the last request."""
         if self._http.they_are_waiting_for_100_continue:
-            go_on = h11.InformationalResponse(status_code=HTTPStatus.CONTINUE, headers=[])
-            await self._stream.send_all(self._http.send(go_on))
+            informational = h11.InformationalResponse(status_code=HTTPStatus.CONTINUE, headers=[])
+            await self._stream.send_all(self._http.send(informational))
         body = bytearray()
         while isinstance(event := await self._event(), h11.Data):
             body += event.data
@@ -312,7 +316,7 @@ class _HttpConnection:
         response = h11.Response(status_code=status, reason=status.phrase, headers=fields)
         await self._stream.send_all(self._http.send(response))
 
-    async def go_on(self, piece: bytes) -> None:
+    async def send_piece(self, piece: bytes) -> None:
         """Send a piece of the response."""
         await self._stream.send_all(self._http.send(h11.Data(data=piece)) or b"")
 

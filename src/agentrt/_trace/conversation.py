@@ -132,12 +132,7 @@ class TraceConversation:
 
     def _line(self, wire: _WireState, record: TraceRecord, row: TraceRow) -> None:
         direction: Direction = "received" if record.kind == "received" else "sent"
-        if record.raw is not None:
-            row.odd.append("not UTF-8")
-        if record.left_out:
-            row.odd.append(f"{record.left_out} bytes of it were not kept")
-        elif record.cut:
-            row.odd.append("ends in the middle of a line")
+        row.odd += _damage(record)
         message = row.message = understand(record.data)
         if message is None:
             row.what, row.detail = "no message", record.text[:MAX_TEXT_CHARS]
@@ -147,15 +142,23 @@ class TraceConversation:
         row.what, row.detail, row.id = message.what, message.detail[:MAX_TEXT_CHARS], message.id
         if direction == "received":
             wire.follow(message)
-        key = (direction, _hashable(message.id))
-        if message.kind == "request" and (direction == "sent" or message.id != PROMPT):
-            if key in wire.open and message.id != PROMPT:
-                row.odd.append("asks by an id that is still in use")
-            wire.open[key] = row
+        if message.kind == "request":
+            self._request(wire, direction, row, message)
         elif message.kind == "answer":
-            self._answer(wire, (_OTHER[direction], key[1]), row)
+            self._answer(wire, (_OTHER[direction], _hashable(message.id)), row)
         elif message.of_turn and direction == "received" and not wire.in_turn:
             row.odd.append("outside of a turn")
+
+    def _request(
+        self, wire: _WireState, direction: Direction, row: TraceRow, message: TraceMessage
+    ) -> None:
+        key = (direction, _hashable(message.id))
+        if message.id == PROMPT:
+            if direction == "received":
+                return  # a prompt that Claude repeats
+        elif key in wire.open:
+            row.odd.append("asks by an id that is still in use")
+        wire.open[key] = row
 
     def _answer(self, wire: _WireState, key: tuple[Direction, Any], row: TraceRow) -> None:
         request = wire.open.pop(key, None)
@@ -202,6 +205,16 @@ class TraceConversation:
         for row in wire.open.values():
             row.odd.append("never answered")
         wire.open.clear()
+
+
+def _damage(record: TraceRecord) -> list[str]:
+    """Return the reasons why a line is not as it was on the wire."""
+    found = ["not UTF-8"] if record.raw is not None else []
+    if record.left_out:
+        found.append(f"{record.left_out} bytes of it were not kept")
+    elif record.cut:
+        found.append("ends in the middle of a line")
+    return found
 
 
 def _joins(growing: TraceRow, row: TraceRow) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -11,11 +12,18 @@ _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 PROMPT: Final = "a prompt of Claude's"
 """Id of Claude's prompts, which have none: the next result answers all waiting ones."""
-_PATIENT: Final = (
-    *("session/prompt", "session/request_permission", "elicitation/create"),
-    *("item/commandExecution/requestApproval", "item/fileChange/requestApproval"),
-    *("item/permissions/requestApproval", "item/tool/requestUserInput", "item/tool/call"),
-    "mcpServer/elicitation/request",
+_PATIENT: Final = frozenset(
+    {
+        "session/prompt",
+        "session/request_permission",
+        "elicitation/create",
+        "item/commandExecution/requestApproval",
+        "item/fileChange/requestApproval",
+        "item/permissions/requestApproval",
+        "item/tool/requestUserInput",
+        "item/tool/call",
+        "mcpServer/elicitation/request",
+    }
 )
 """Requests that are answered by a user, a model or a tool."""
 _SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update")
@@ -144,14 +152,33 @@ def _outcome(body: dict[str, Any]) -> str:
 
 def _of_claude(body: dict[str, Any]) -> TraceMessage | None:
     kind = body["type"]
+    if not isinstance(kind, str):
+        return None
+    parse = _CLAUDE_PARSERS.get(kind)
+    parsed = None if parse is None else parse(body)
+    return parsed or TraceMessage("message", kind)
+
+
+def _control_request(body: dict[str, Any]) -> TraceMessage | None:
     match body:
-        case {"type": "control_request", "request_id": id, "request": {"subtype": subtype, **more}}:
+        case {"request_id": id, "request": {"subtype": subtype, **more}}:
             detail = str(more.get("tool_name") or more.get("mode") or more.get("model") or "")
             patient = subtype in ("can_use_tool", "elicitation")
             return TraceMessage("request", str(subtype), id=id, detail=detail, patient=patient)
-        case {"type": "control_response", "response": {"request_id": id, **more}}:
+    return None
+
+
+def _control_response(body: dict[str, Any]) -> TraceMessage | None:
+    match body:
+        case {"response": {"request_id": id, **more}}:
             return TraceMessage("answer", "answer", id=id, detail=_control_outcome(more))
-        case {"type": "user", "message": {"content": content}}:
+    return None
+
+
+def _user(body: dict[str, Any]) -> TraceMessage | None:
+    """Parse a prompt, or a message with the results of tools."""
+    match body:
+        case {"message": {"content": content}}:
             text = _text(content)
             results = isinstance(content, list) and any(
                 isinstance(part, dict) and part.get("type") == "tool_result" for part in content
@@ -159,21 +186,52 @@ def _of_claude(body: dict[str, Any]) -> TraceMessage | None:
             if results or body.get("parent_tool_use_id"):
                 return TraceMessage("message", "user", detail=text)
             return TraceMessage("request", "user", id=PROMPT, detail=text, patient=True)
-        case {"type": "result", "subtype": subtype}:
-            return TraceMessage("answer", "result", id=PROMPT, detail=str(subtype))
-        case {"type": "assistant", "message": {"content": content}}:
-            return TraceMessage("message", "assistant", detail=_text(content))
-        case {"type": "stream_event", "event": {"type": "content_block_delta", "delta": delta}}:
-            parts = delta if isinstance(delta, dict) else {}
-            words = str(parts.get("text") or parts.get("thinking") or "")
-            return TraceMessage("message", "stream_event", detail=words, grows=True)
-        case {"type": "stream_event", "event": {"type": event}}:
-            return TraceMessage("message", f"stream_event {event}")
-        case {"type": "system", "subtype": subtype}:
-            return TraceMessage("message", f"system {subtype}", detail=str(body.get("state", "")))
-        case {"type": str()}:
-            return TraceMessage("message", str(kind))
     return None
+
+
+def _result(body: dict[str, Any]) -> TraceMessage | None:
+    match body:
+        case {"subtype": subtype}:
+            return TraceMessage("answer", "result", id=PROMPT, detail=str(subtype))
+    return None
+
+
+def _assistant(body: dict[str, Any]) -> TraceMessage | None:
+    match body:
+        case {"message": {"content": content}}:
+            return TraceMessage("message", "assistant", detail=_text(content))
+    return None
+
+
+def _stream_event(body: dict[str, Any]) -> TraceMessage | None:
+    match body:
+        case {"event": {"type": "content_block_delta", "delta": delta}}:
+            parts = delta if isinstance(delta, dict) else {}
+            text = str(parts.get("text") or parts.get("thinking") or "")
+            return TraceMessage("message", "stream_event", detail=text, grows=True)
+        case {"event": {"type": event}}:
+            return TraceMessage("message", f"stream_event {event}")
+    return None
+
+
+def _system(body: dict[str, Any]) -> TraceMessage | None:
+    match body:
+        case {"subtype": subtype}:
+            state = str(body.get("state", ""))
+            return TraceMessage("message", f"system {subtype}", detail=state)
+    return None
+
+
+_CLAUDE_PARSERS: Final[dict[str, Callable[[dict[str, Any]], TraceMessage | None]]] = {
+    "control_request": _control_request,
+    "control_response": _control_response,
+    "user": _user,
+    "result": _result,
+    "assistant": _assistant,
+    "stream_event": _stream_event,
+    "system": _system,
+}
+"""Parsers by the `type` of a message; each returns None if the message has another shape."""
 
 
 def _control_outcome(response: dict[Any, Any]) -> str:
