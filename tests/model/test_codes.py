@@ -23,7 +23,7 @@ MAKERS: Final = {
     "_plain": 1,
     "retire_silent": 1,
     "_drop": 0,
-    "_say": 1,
+    "_report_notice": 1,
 }
 LEVELS: Final = {"info", "warning", "error"}
 
@@ -47,8 +47,6 @@ def used_notices() -> set[str]:
     found = set()
     for name, call in calls():
         place = MAKERS.get(name)
-        if name == "_say" and len(call.args) > 2 and constant(call.args[1]) in LEVELS:
-            place = 2  # a function, and not a method
         if place is None or len(call.args) <= place:
             continue
         if place and constant(call.args[place - 1]) not in {*LEVELS, None}:

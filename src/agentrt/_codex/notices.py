@@ -42,25 +42,25 @@ class CodexNotices:
         if message.will_retry:  # otherwise the end of the turn reports it
             error = turn_error(message.error)
             data = {"code": error.code, "details": message.error.additional_details}
-            self._add_notice("warning", "api_retry", error.message, data)
+            self._report_notice("warning", "api_retry", error.message, data)
 
     def _warning(self, message: wire.WarningNotification) -> None:
-        self._add_notice("warning", "agent_warning", message.message)
+        self._report_notice("warning", "agent_warning", message.message)
 
     def _config(self, message: wire.ConfigWarningNotification) -> None:
-        self._add_notice("info", "config_warning", message.summary, message.details)
+        self._report_notice("info", "config_warning", message.summary, message.details)
 
     def _deprecated(self, message: wire.DeprecationNoticeNotification) -> None:
-        self._add_notice("info", "deprecated", message.summary, message.details)
+        self._report_notice("info", "deprecated", message.summary, message.details)
 
     def _rerouted(self, message: wire.ModelReroutedNotification) -> None:
         text = f"{message.to_model} answers in the place of {message.from_model}"
-        self._add_notice("warning", "model_fallback", text)
+        self._report_notice("warning", "model_fallback", text)
 
     def _mcp_server(self, message: wire.McpServerStatusUpdatedNotification) -> None:
         if message.status == "failed":
             text = f"the MCP server {message.name!r} did not start: {message.error or 'no reason'}"
-            self._add_notice("warning", "mcp_failed", text)
+            self._report_notice("warning", "mcp_failed", text)
 
     def _rate_limits(self, message: wire.AccountRateLimitsUpdatedNotification) -> None:
         limits = message.rate_limits
@@ -74,8 +74,8 @@ class CodexNotices:
             if step > self._reported.get(key, 0):
                 text = f"{name} rate limit: {window.used_percent}% used"
                 level = "error" if step == RATE_LIMIT_STEPS_PERCENT[0] else "warning"
-                self._add_notice(level, "rate_limit", text, to_builtins(limits))
+                self._report_notice(level, "rate_limit", text, to_builtins(limits))
             self._reported[key] = step
 
-    def _add_notice(self, level: Any, code: str, text: str, data: Any = None) -> None:
+    def _report_notice(self, level: Any, code: str, text: str, data: Any = None) -> None:
         self._channel.notice(level, code, text, data, about=text)
