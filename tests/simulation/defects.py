@@ -22,7 +22,7 @@ from agentrt._claude.driver import ClaudeDriver
 from agentrt._codex.driver import CodexDriver
 from agentrt._codex.requests import CodexRequests
 from agentrt._codex.turn import CodexTurn, CodexTurnInput, CodexTurns
-from agentrt._journal.keeper import LogPersister
+from agentrt._journal.persister import LogPersister
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
 from agentrt._model import conversation as conversation_module

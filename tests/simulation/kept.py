@@ -19,7 +19,7 @@ import trio
 
 from agentrt._journal import schema
 from agentrt._journal.base import Flush
-from agentrt._journal.keeper import LogPersister, Persist
+from agentrt._journal.persister import LogPersister, Persist
 from agentrt._journal.store import snapshot_of
 from agentrt._journal.writer import Batch, WriterJob, gathered
 from agentrt._model import events as e

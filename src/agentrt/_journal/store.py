@@ -48,10 +48,10 @@ from .base import (
     StoreStatistics,
     StoreStatus,
 )
-from .keeper import LogPersister, Persist, PersistedSession, was_prompted
 from .libraries import Library
 from .membership import Membership
 from .opening import backend_of, commands_of, leases_of, listener_of, reader_of
+from .persister import LogPersister, Persist, PersistedSession, was_prompted
 from .port import Port
 from .wakeups import Wakeups, open_wakeups
 from .writer import Batch, StoreWriter, WriterJob

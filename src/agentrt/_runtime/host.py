@@ -16,7 +16,7 @@ import trio
 
 from .._errors import LocalProtocolError
 from .._journal.base import StoreEntry
-from .._journal.keeper import first_prompt
+from .._journal.persister import first_prompt
 from .._logging import get_logger
 from .._model.content import JsonObject
 from .._model.log import Log

@@ -47,7 +47,7 @@ from .options import ReopenOptions, SessionOptions
 
 if TYPE_CHECKING:
     from .._agents import Agent
-    from .._journal.keeper import Persist
+    from .._journal.persister import Persist
     from .._journal.store import Store
     from .._telemetry.observation import Telemetries, Telemetry
     from .._tools.extensions import Extension

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from .._errors import LimitExceeded, SessionClosed
 from .._journal.base import StoreEntry, quota_reached
-from .._journal.keeper import was_prompted
+from .._journal.persister import was_prompted
 from .._limits import Tenant
 from .._model.events import Phase
 from .._session.rate_limit import TenantRateLimit

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from .._agents import Agent
 from .._journal.base import About, SessionClaim, Stored, plain
-from .._journal.keeper import Persist
+from .._journal.persister import Persist
 from .._journal.store import Store
 from .._limits import Limits
 from .._model.checkpoint import Checkpoints

@@ -41,7 +41,7 @@ from .turn_tasks import TurnTasks
 from .waiters import Waiters
 
 if TYPE_CHECKING:
-    from .._journal.keeper import LogPersister, Persist
+    from .._journal.persister import LogPersister, Persist
 
 Service: TypeAlias = Callable[[ServiceRequested], Awaitable[Any]]
 """Answers one kind of request; an exception becomes an error answer."""

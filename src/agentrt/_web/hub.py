@@ -32,10 +32,10 @@ from .client import AnswerRoom, Client, Done, Fail
 from .feed import BYTE_COST_S, FRAME_COST_S, MAX_PACE_S, PACE_RATIO, Feed
 from .files import FileFinder
 from .folders import Folders
+from .live_traces import LiveTraces
 from .refusal import CloseCode
 from .security import Role
 from .viewer import Viewer
-from .wires import LiveTraces
 
 logger = get_logger("server")
 
@@ -101,7 +101,7 @@ class Hub:
         self.runtime = runtime
         self.folders = folders or Folders()
         self.files = FileFinder()
-        self.wires = LiveTraces(runtime)
+        self.live_traces = LiveTraces(runtime)
         self.limits = runtime.limits
         self.viewers: dict[Viewer, Client | None] = {}
         """All viewers, each with its client once that is known."""
@@ -181,7 +181,7 @@ class Hub:
             stop()
         # Commands that were received earlier may still run, and drop sessions without viewers.
         self._listening = dict.fromkeys(self._listening, lambda: None)
-        self.wires.close()
+        self.live_traces.close()
         self._scope.cancel()
 
     def is_open(self, id: str) -> bool:

@@ -179,7 +179,7 @@ class NativeViewer(Viewer):
                 else:
                     self.reply(ack(id, self._hub.page(before, limit)))
             case c.ShowWire(session=session):
-                self.reply(ack(id, self._hub.wires.latest_rows(self._hub.session(session))))
+                self.reply(ack(id, self._hub.live_traces.latest_rows(self._hub.session(session))))
             case _:
                 return False
         return True
