@@ -39,7 +39,7 @@ async def main() -> None:
             accepted = trio.socket.from_stdlib_socket(listener.accept()[0])
             meter = Meter(1 << 20, Bucket(1e6, 1e6))
             stream = trio.SocketStream(accepted)
-            wire = Wire(stream, meter=meter, refused=print, patience=10.0)
+            wire = Wire(stream, meter=meter, refused=print, write_timeout_s=10.0)
             nursery.start_soon(wire.pump)
             connection = Socket(wire, HANDSHAKE, 1 << 20)
             await connection.accept(nursery, [])

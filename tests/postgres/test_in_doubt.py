@@ -120,7 +120,7 @@ def test_a_server_that_does_not_answer_is_given_up(
 ) -> None:
     place = backend.create("one", "e", ABOUT)
     pid = backend_pid(backend)
-    monkeypatch.setattr(PostgresConnection, "patience", 0.3)
+    monkeypatch.setattr(PostgresConnection, "reply_timeout_s", 0.3)
     os.kill(pid, signal.SIGSTOP)
     try:
         with pytest.raises(psycopg.OperationalError, match="has not answered"):
@@ -162,7 +162,7 @@ def test_a_second_writer_is_refused_by_the_name_of_the_first(
         second.open()
     assert error.value.pid == os.getpid()
     backend.close()
-    second.open(patience=20)
+    second.open(timeout_s=20)
     second.close()
 
 
@@ -189,7 +189,7 @@ def usurped(backend: PostgresBackend, address: Address, postgres: Server, *ids: 
     pid = backend_pid(backend)
     other = PostgresBackend(address)
     terminate(postgres, pid)
-    other.open(patience=20)
+    other.open(timeout_s=20)
     return other, [other.claim(id) for id in ids]
 
 

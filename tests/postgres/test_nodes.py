@@ -132,7 +132,7 @@ def test_who_wants_a_store_for_itself_and_who_shares_it_exclude_each_other(url: 
     alone = PostgresBackend(server_of(url))
     with member(url, "a"), pytest.raises(StoreInUse):
         alone.open()
-    alone.open(patience=PATIENCE)
+    alone.open(timeout_s=PATIENCE)
     shared = PostgresBackend(server_of(url), "here")
     with pytest.raises(StoreInUse):
         shared.open()

@@ -72,7 +72,7 @@ async def test_a_session_that_another_process_took_over_ends_and_the_others_go_o
 
     def take_over() -> None:
         terminate(postgres, url)
-        other.open(patience=PATIENCE)
+        other.open(timeout_s=PATIENCE)
         assert other.claim("one") is not None
         other.close()
 

@@ -70,7 +70,7 @@ async def test_an_acp_client_lists_loads_and_prompts_a_stored_session(path: Path
 async def test_an_acp_client_is_listed_all_sessions_a_page_at_a_time(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentrt._web.acp.SESSIONS_PER_PAGE", 2)
+    monkeypatch.setattr("agentrt._web.acp.LISTED_SESSIONS", 2)
     monkeypatch.setattr("agentrt._web.hub.STORED", 1)
     ids = [await left(path, f"n{number}") for number in range(5)]
     async with stored_stage(path, echo) as stage:

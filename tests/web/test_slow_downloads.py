@@ -13,7 +13,7 @@ from sockets import Echoes, get, header, site
 from agentrt import Limits
 from agentrt._web.connections import Connections
 from agentrt._web.handler import ConnectionHandler
-from agentrt._web.http import PIECE, load_page
+from agentrt._web.http import RESPONSE_PIECE_BYTES, load_page
 from agentrt._web.security import Security
 from agentrt._web.site import Site
 
@@ -98,7 +98,7 @@ async def test_a_client_that_reads_slowly_gets_the_whole_file(
     async with client, trio.open_nursery() as nursery:
         nursery.start_soon(served.handle, server)
         await client.send_all(served.request(LARGEST))
-        while data := await client.receive_some(PIECE // 2):
+        while data := await client.receive_some(RESPONSE_PIECE_BYTES // 2):
             received += data
             await trio.sleep(dice.random() * served.limits.ws_write_timeout_s / 5)
     assert body(received) == FILES[LARGEST].body
@@ -123,7 +123,7 @@ async def test_connections_without_a_token_do_not_cut_a_download_short() -> None
     async with client, trio.open_nursery() as nursery:
         nursery.start_soon(served.handle, server)
         await client.send_all(served.request(LARGEST))
-        first = await client.receive_some(PIECE)
+        first = await client.receive_some(RESPONSE_PIECE_BYTES)
         for _ in range(3):
             _, silent = trio.testing.memory_stream_pair()
             nursery.start_soon(served.handle, silent)

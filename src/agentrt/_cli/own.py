@@ -186,7 +186,7 @@ def _send_home(file: Path, homes: dict[str, Path]) -> None:
 
 def _moved(source: SqliteBackend, session: str, home: Path) -> bool:
     try:
-        with writing(home, patience=PATIENCE if home == home_file() else 0) as target:
+        with writing(home, timeout_s=PATIENCE if home == home_file() else 0) as target:
             packed = source.pack(session)
             if packed is not None:
                 target.put(packed)

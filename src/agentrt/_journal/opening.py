@@ -59,13 +59,13 @@ def backend_of(
     )
 
 
-def leases_of(address: StoreAddress, patience: float | None = None) -> PostgresLeases:
+def leases_of(address: StoreAddress, reply_timeout_s: float | None = None) -> PostgresLeases:
     """Return the leases of the processes that share the store. Raises `StoreError`."""
     if not isinstance(address, PostgresAddress):
         raise StoreError(f"{address} is a file, which one process writes: several share PostgreSQL")
     with _psycopg():
         from .postgres.leases import PostgresLeases
-    return PostgresLeases(address, patience)
+    return PostgresLeases(address, reply_timeout_s)
 
 
 def commands_of(address: PostgresAddress) -> PostgresCommands:

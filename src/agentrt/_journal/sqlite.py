@@ -173,9 +173,9 @@ class SqliteBackend:
                 f"{self.path} is being written by this process, under another name", os.getpid()
             )
 
-    def take_lock(self, patience: float = 0) -> None:
-        """Take the lock within `patience` seconds. Raises `StoreInUse`."""
-        deadline = time.monotonic() + patience
+    def take_lock(self, timeout_s: float = 0) -> None:
+        """Take the lock within `timeout_s` seconds. Raises `StoreInUse`."""
+        deadline = time.monotonic() + timeout_s
         while self._lock is None:
             try:
                 self._take_lock()
@@ -727,14 +727,14 @@ class SqliteBackend:
 
 
 @contextlib.contextmanager
-def writing(path: str | os.PathLike[str], *, patience: float = 0) -> Iterator[SqliteBackend]:
-    """Open a file for changes in the block. `patience`: seconds to wait for another process that
+def writing(path: str | os.PathLike[str], *, timeout_s: float = 0) -> Iterator[SqliteBackend]:
+    """Open a file for changes in the block. `timeout_s`: seconds to wait for another process that
     writes it. Raises `StoreError`."""
     backend = SqliteBackend(path)
     try:
         with store_errors(backend.path):
             backend.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            backend.take_lock(patience)
+            backend.take_lock(timeout_s)
             backend.open()
             yield backend
             backend.finish()

@@ -661,7 +661,7 @@ async def open_address(
     sessions, quotas = OpenSessions(limits), dict[str, int | None]()
     membership = port = None
     if process is not None and isinstance(address, PostgresAddress):
-        leases = leases_of(address, patience=limits.store_lease_s / 4)
+        leases = leases_of(address, reply_timeout_s=limits.store_lease_s / 4)
         membership = Membership(leases, process, limits.store_lease_s, sessions.end_all)
         port = Port(commands_of(address), partial(listener_of, address), membership)
     backend = backend_of(address, library, limits, membership=membership, tenant_quotas=quotas)

@@ -30,7 +30,7 @@ from .._wire.lenient import lenient
 from . import commands as c
 from .acpeditor import Editor
 from .acpmessages import (
-    ACP_VERSION,
+    SERVED_ACP_VERSION,
     AcpAuthenticateParams,
     AcpCancelRequestParams,
     AcpExistingSessionParams,
@@ -63,19 +63,19 @@ from .refusal import CloseCode
 from .routing import is_elsewhere
 from .security import Role
 
-UNKNOWN_SESSION: Final = -32002
+UNKNOWN_SESSION_CODE: Final = -32002
 """The JSON-RPC error code for a session that does not exist."""
 
-CODES: Final = {
+JSONRPC_CODES: Final = {
     "bad_request": rpc.INVALID_PARAMS,
     "forbidden": rpc.INVALID_REQUEST,
-    "unknown_session": UNKNOWN_SESSION,
+    "unknown_session": UNKNOWN_SESSION_CODE,
     "unknown_command": rpc.METHOD_NOT_FOUND,
     "unsupported": rpc.INVALID_PARAMS,
 }
 """Refusal codes as JSON-RPC error codes; all others are internal errors."""
 
-SESSIONS_PER_PAGE: Final = 200
+LISTED_SESSIONS: Final = 200
 """Sessions on a page of `session/list`: the newest are on the first page."""
 
 STOP_REASONS: Final = {
@@ -192,7 +192,7 @@ class AcpViewer(ForeignViewer):
         everything = {"image": True, "audio": True, "embeddedContext": True}
         self._answer(
             id,
-            protocolVersion=ACP_VERSION,
+            protocolVersion=SERVED_ACP_VERSION,
             agentInfo={"name": "agentrt", "title": "agentrt", "version": __version__},
             authMethods=[LOGIN],
             agentCapabilities={
@@ -374,8 +374,8 @@ class AcpViewer(ForeignViewer):
                     why = f"unknown cursor {params.cursor!r}: list again without a cursor"
                     raise Refused("bad_request", why)
                 [end] = places
-            page = shown[max(0, end - SESSIONS_PER_PAGE) : end]
-            more = {"nextCursor": page[0].session} if end > SESSIONS_PER_PAGE else {}
+            page = shown[max(0, end - LISTED_SESSIONS) : end]
+            more = {"nextCursor": page[0].session} if end > LISTED_SESSIONS else {}
             self._answer(id, sessions=[_listed(info) for info in page], **more)
 
         elsewhere = self._hub.elsewhere
@@ -612,7 +612,7 @@ class AcpViewer(ForeignViewer):
         self.reply(failed(id, code, message, data))
 
     def _fail(self, id: rpc.Id, error: Refused) -> None:
-        code = CODES.get(error.code, rpc.INTERNAL_ERROR)
+        code = JSONRPC_CODES.get(error.code, rpc.INTERNAL_ERROR)
         self._refuse(id, code, error.message, {"code": error.code, "data": error.data})
 
 

@@ -16,7 +16,7 @@ from .._wire import jsonrpc as rpc
 from .answers import Refused, pack
 from .commands import Name
 
-ACP_VERSION: Final = 1
+SERVED_ACP_VERSION: Final = 1
 """The version of ACP."""
 
 

@@ -16,7 +16,15 @@ from .._nesting import bare_errors
 from .connection import Gone, ViewerConnection
 from .connections import Connections
 from .frames import Bucket, largest
-from .http import PIECE, BadRequest, HttpRequest, HttpResponse, check_target, read_form, response
+from .http import (
+    RESPONSE_PIECE_BYTES,
+    BadRequest,
+    HttpRequest,
+    HttpResponse,
+    check_target,
+    read_form,
+    response,
+)
 from .hub import Dialect
 from .refusal import CloseCode, ConnectionRefusal
 from .security import Role
@@ -36,13 +44,13 @@ class Outbox:
 
     A server may shield its sending (Hypercorn does), so a send to a client that does not read
     cannot be cancelled. Each send therefore runs as a task in `sender`, the nursery of the whole
-    request, and the connection waits at most `patience` seconds for each `CHUNK_BYTES` of it.
+    request, and the connection waits at most `write_timeout_s` for each `CHUNK_BYTES` of it.
     """
 
-    def __init__(self, send: Send, sender: trio.Nursery, patience: float) -> None:
+    def __init__(self, send: Send, sender: trio.Nursery, write_timeout_s: float) -> None:
         self._send = send
         self._sender = sender
-        self._patience = patience
+        self._write_timeout_s = write_timeout_s
         self._waiting: deque[AsgiMessage] = deque()
         self._sending = False
         self._lost = False
@@ -83,7 +91,7 @@ class Outbox:
                 message = self._waiting.popleft()
                 self._sender.start_soon(self._send_one, message, sent)
                 chunks = 1 + len(message.get("text", "")) // CHUNK_BYTES
-                with trio.fail_after(chunks * self._patience):
+                with trio.fail_after(chunks * self._write_timeout_s):
                     await sent.wait()
                 if self._lost:
                     raise trio.BrokenResourceError("the client is gone")
@@ -271,8 +279,8 @@ def _messages(answer: HttpResponse) -> Iterator[AsgiMessage]:
     ]
     yield {"type": "http.response.start", "status": answer.status, "headers": headers}
     size = len(answer.body)
-    for start in range(0, max(size, 1), PIECE):
-        end = start + PIECE
+    for start in range(0, max(size, 1), RESPONSE_PIECE_BYTES):
+        end = start + RESPONSE_PIECE_BYTES
         yield {
             "type": "http.response.body",
             "body": answer.body[start:end],

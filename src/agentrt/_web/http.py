@@ -42,7 +42,7 @@ TOO_MUCH: Final = "a request here has no body"
 MAX_HEAD_BYTES: Final = 16 * 1024
 """Maximum bytes of a request's head; browsers send 1 to 2 KiB."""
 
-PIECE: Final = 16 * 1024
+RESPONSE_PIECE_BYTES: Final = 16 * 1024
 """Bytes of a response that a client must accept within the write deadline."""
 
 
@@ -296,9 +296,9 @@ async def send_response(stream: trio.abc.Stream, answer: HttpResponse, limits: L
     is gone. Cancelling it leaves part of the response sent.
     """
     data = memoryview(answer.encode())
-    for start in range(0, len(data), PIECE):
+    for start in range(0, len(data), RESPONSE_PIECE_BYTES):
         with trio.fail_after(limits.ws_write_timeout_s):
-            await stream.send_all(data[start : start + PIECE])
+            await stream.send_all(data[start : start + RESPONSE_PIECE_BYTES])
     if isinstance(stream, trio.SocketStream):
         await stream.send_eof()
         with trio.move_on_after(limits.ws_close_timeout_s):

@@ -31,7 +31,7 @@ class AcpRelay(StdioPeer):
     def __init__(self, socket: WebSocketConnection, defaults: Meta, limits: Limits) -> None:
         self._socket = socket
         self._limit = limits.client_message_bytes
-        self._patience = limits.ws_close_timeout_s
+        self._close_timeout_s = limits.ws_close_timeout_s
         given = asdict(defaults).items()
         self._defaults: JsonObject = {name: value for name, value in given if value is not None}
         self._open: dict[rpc.Id, None] = {}
@@ -138,7 +138,7 @@ class AcpRelay(StdioPeer):
     async def end_of_input(self) -> None:
         """Close the connection. The client's requests continue on the server."""
         self._leaving = True
-        with trio.move_on_after(self._patience):
+        with trio.move_on_after(self._close_timeout_s):
             await self._socket.aclose()
 
 

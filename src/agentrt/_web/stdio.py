@@ -21,7 +21,7 @@ from .acpmessages import Meta
 from .hub import Hub
 from .refusal import CloseCode, ConnectionRefusal
 
-READ_BYTES: Final = 64 * 1024
+STDIN_READ_BYTES: Final = 64 * 1024
 """Maximum bytes of one read."""
 
 
@@ -147,6 +147,6 @@ async def _read(peer: StdioPeer, source: trio.abc.ReceiveStream, limit: int) -> 
 
 async def _receive(source: trio.abc.ReceiveStream) -> bytes:
     try:
-        return bytes(await source.receive_some(READ_BYTES))
+        return bytes(await source.receive_some(STDIN_READ_BYTES))
     except (OSError, trio.BrokenResourceError):  # for example, a terminal that is gone
         return b""

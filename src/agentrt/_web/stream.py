@@ -34,7 +34,7 @@ class Wire(trio.abc.Stream):
     - `meter`: sees the client's data first. If it raises `ConnectionRefusal`, `refused` is
       called and trio-websocket gets no more data. The rest is read and discarded, so that it does
       not reset the connection and destroy the last messages.
-    - `patience`: seconds within which the client must take each chunk.
+    - `write_timeout_s`: seconds within which the client must take each chunk.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Wire(trio.abc.Stream):
         *,
         meter: Meter,
         refused: Callable[[ConnectionRefusal], None],
-        patience: float,
+        write_timeout_s: float,
     ) -> None:
         self._stream = stream
         self._rest = rest
         self._meter = meter
         self._refused = refused
-        self._patience = patience
+        self._write_timeout_s = write_timeout_s
         self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
         self._closed = False
         self._waiting: deque[memoryview] = deque()
@@ -111,7 +111,7 @@ class Wire(trio.abc.Stream):
             self._more = trio.Event()
             self._writing = True
             while self._waiting:
-                with trio.fail_after(self._patience):
+                with trio.fail_after(self._write_timeout_s):
                     await self._stream.send_all(self._chunk())
             self._writing = False
             self._empty.set()

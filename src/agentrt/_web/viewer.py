@@ -21,7 +21,7 @@ from .feed import Feed
 from .refusal import CloseCode, ConnectionRefusal
 from .security import Role
 
-NAME_CHARS: Final = 100
+CLIENT_NAME_CHARS: Final = 100
 """Maximum characters of a client's own name."""
 
 
@@ -68,7 +68,7 @@ class Viewer(ABC):
     @property
     def via(self) -> str:
         """The origin of its client's answers, for the log."""
-        name = cut(self.client_name, NAME_CHARS)
+        name = cut(self.client_name, CLIENT_NAME_CHARS)
         return f"{self.protocol} ({name})" if name else self.protocol
 
     def connect(self, outlet: Outlet) -> None:  # noqa: B027 - most make each frame when asked

@@ -72,7 +72,7 @@ class WebSocket(ViewerConnection):
             rest,
             meter=Meter(size, Bucket(rate, 2 * rate)),
             refused=self.refuse,
-            patience=limits.ws_write_timeout_s,
+            write_timeout_s=limits.ws_write_timeout_s,
         )
         self._socket = Socket(self._wire, handshake, size)
         super().__init__(self._wire, dialect, limits)

@@ -113,10 +113,10 @@ class PostgresBackend:
 
     # --- the connection
 
-    def open(self, patience: float = 0) -> None:
-        """Connect, and take the lock. `patience`: seconds to wait for another process that writes
+    def open(self, timeout_s: float = 0) -> None:
+        """Connect, and take the lock. `timeout_s`: seconds to wait for another process that writes
         the store."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout_s
         while True:
             try:
                 self._connected()
@@ -518,7 +518,7 @@ class PostgresBackend:
             if (hour + 1) * _HOUR_S < self._now(connection) - max(events, 60.0):
                 self._drop(connection, hour)
         change(
-            f"DELETE FROM {schema.KEPT} f WHERE NOT EXISTS"
+            f"DELETE FROM {schema.KEPT_PARTITION} f WHERE NOT EXISTS"
             " (SELECT 1 FROM session WHERE num=f.session AND f.last>head_seq)"
         )
 

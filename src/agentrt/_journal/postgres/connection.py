@@ -41,14 +41,17 @@ class PostgresConnection(Psycopg[tuple[Any, ...]]):
     """Each statement is its own transaction, except in a `transaction` block. A statement that is
     not answered in time breaks the connection: its outcome must be queried later."""
 
-    patience = REPLY_TIMEOUT_S
+    reply_timeout_s = REPLY_TIMEOUT_S
     _repeated: dict[bytes, bytes]
     """The names of the prepared statements."""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        """Wait for the server. After `timeout` seconds, by default `patience`, the connection is
-        closed, and `OperationalError` is raised."""
-        limit = self.patience if timeout is None else timeout
+        """Wait for the server.
+
+        After `timeout` seconds, by default `reply_timeout_s`, the connection is closed, and
+        `OperationalError` is raised.
+        """
+        limit = self.reply_timeout_s if timeout is None else timeout
         try:
             return super().wait(gen, interval, limit)
         except errors._WaitTimeout:
@@ -90,11 +93,11 @@ class PostgresConnection(Psycopg[tuple[Any, ...]]):
     def unhurried(self) -> Iterator[None]:
         """Extend the time limits for long operations in the block."""
         self.rows("SELECT set_config('statement_timeout', '0', false)")
-        self.patience = LONG_REPLY_TIMEOUT_S
+        self.reply_timeout_s = LONG_REPLY_TIMEOUT_S
         try:
             yield
         finally:
-            del self.patience
+            del self.reply_timeout_s
             if not self.closed:
                 self.rows("SELECT set_config('statement_timeout', %s, false)", [_timeout()])
 

@@ -19,10 +19,10 @@ class PostgresLeases:
     """The `Leases` in PostgreSQL. Used from one thread at a time. Its methods raise
     `StoreError`."""
 
-    def __init__(self, server: PostgresAddress, patience: float | None = None) -> None:
-        """`patience`: seconds that the database may take to answer."""
+    def __init__(self, server: PostgresAddress, reply_timeout_s: float | None = None) -> None:
+        """`reply_timeout_s`: seconds that the database may take to answer."""
         self._server = server
-        self._patience = patience
+        self._reply_timeout_s = reply_timeout_s
         self._connection: PostgresConnection | None = None
 
     def join(self, process: Process, length: float) -> int:
@@ -134,6 +134,6 @@ class PostgresLeases:
         except BaseException:
             connection.close()
             raise
-        if self._patience is not None:
-            connection.patience = self._patience
+        if self._reply_timeout_s is not None:
+            connection.reply_timeout_s = self._reply_timeout_s
         return connection

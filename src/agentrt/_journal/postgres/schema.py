@@ -93,7 +93,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     ),
 )
 
-KEPT: Final = "frame_left"
+KEPT_PARTITION: Final = "frame_left"
 """The partition for the few frames that no head replaces when the partition of their hour is
 dropped."""
 
