@@ -140,7 +140,7 @@ def test_more_structure_than_anybody_needs_is_refused_and_not_kept() -> None:
     for _ in range(MAX_STRUCTURE_BYTES // 40960 + 1):
         long.feed(b"0," * 20480)
     assert not long._rest
-    with pytest.raises(RemoteProtocolError, match="no text"):
+    with pytest.raises(RemoteProtocolError, match="not text"):
         long.value()
 
 
