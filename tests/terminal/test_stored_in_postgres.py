@@ -192,9 +192,15 @@ def test_what_cannot_be_shared_is_said(program: Program) -> None:
     assert "--node" in program.run("serve", "--role", "worker", status=2).stderr
     assert "PostgreSQL" in program.run("nodes", status=2).stderr
     shared = ("--store", "postgresql://", "--node")
-    assert "node is ''" in program.run("serve", *shared, "", status=2).stderr
-    assert "node is 'a\\nb'" in program.run("serve", *shared, "a\nb", status=2).stderr
-    assert "home is ''" in program.run("serve", *shared, "n1", "--home", "", status=2).stderr
+    assert (
+        "node must have 1 to 200 printable characters, got ''"
+        in program.run("serve", *shared, "", status=2).stderr
+    )
+    assert "got 'a\\nb'" in program.run("serve", *shared, "a\nb", status=2).stderr
+    assert (
+        "home must have 1 to 200 printable characters, got ''"
+        in program.run("serve", *shared, "n1", "--home", "", status=2).stderr
+    )
     gateway = (*shared, "n1", "--role", "gateway")
     for opens in (("--agent", "demo"), ("--resume", "x")):
         assert "a gateway runs none" in program.run("serve", *gateway, *opens, status=2).stderr
