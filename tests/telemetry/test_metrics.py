@@ -239,7 +239,7 @@ async def test_metrics_without_a_token_of_their_own_are_refused(meter: Meter) ->
         async with agentrt.open_runtime() as runtime:
             await agentrt.web.serve(runtime, metrics=meter.metrics)
     for wrong in ({"token": TOKEN}, {"viewer_token": TOKEN}):
-        with pytest.raises(ValueError, match="another one"):
+        with pytest.raises(ValueError, match="metrics_token must differ"):
             agentrt.web.Security(metrics_token=TOKEN, **wrong)
     with pytest.raises(ValueError, match="at least 16"):
         agentrt.web.Security(metrics_token="short")
