@@ -164,14 +164,14 @@ def test_a_variable_that_is_no_setting_is_reported(place: Place) -> None:
         OTHER_AGENTRT_AGNET="x",
     )
     assert config.warnings == (
-        "the variable AGENTRT_AGNET is no setting and is ignored; did you mean AGENTRT_AGENT?",
-        "the variable AGENTRT_TIMEOUT is no setting and is ignored",
+        "the variable AGENTRT_AGNET is not a setting and is ignored; did you mean AGENTRT_AGENT?",
+        "the variable AGENTRT_TIMEOUT is not a setting and is ignored",
     )
 
 
 def test_a_file_can_be_named_in_the_environment_and_must_then_be_there(place: Place) -> None:
     other = place.project / "other.toml"
-    with pytest.raises(ConfigError, match=r"other\.toml: there is no such file"):
+    with pytest.raises(ConfigError, match=r"other\.toml: file not found"):
         place.load(AGENTRT_CONFIG=str(other))
     other.write_text('agent = "qwen"')
     assert place.load('agent = "gemini"', AGENTRT_CONFIG=str(other)).agent == "qwen"
@@ -189,10 +189,10 @@ def test_without_a_folder_for_settings_they_are_in_the_home_folder(place: Place)
     [
         ("agent = ", "Invalid value"),
         ("agent = 1", "agent: Expected `str | null`, got `int`"),
-        ("agnet = 'x'", "agnet is no setting; there are: agent, agents, limits,"),
+        ("agnet = 'x'", "agnet is not a setting; settings: agent, agents, limits,"),
         (
             "[limits]\nhrad = 1",
-            "limits.hrad is no setting; there are: startup_timeout_s, turn_timeout_s,",
+            "limits.hrad is not a setting; settings: startup_timeout_s, turn_timeout_s,",
         ),
         (
             "[limits]\nturn_timeout_s = 'x'",
@@ -205,14 +205,14 @@ def test_without_a_folder_for_settings_they_are_in_the_home_folder(place: Place)
         ("[agents.mine]\ncommand = ''", "agents.mine.command is empty"),
         ("[agents.mine]\ncommand = []", "agents.mine.command is empty"),
         ('[agents.mine]\ncommand = "it\'s"', "agents.mine.command: No closing quotation"),
-        ("[agents.mine]\ncmd = 'x'", "agents.mine.cmd is no setting; there are: command,"),
+        ("[agents.mine]\ncmd = 'x'", "agents.mine.cmd is not a setting; settings: command,"),
         (
             "[agents.mine]\ncommand = 'x'\nquirks = {cancel = 1}",
-            "agents.mine.quirks.cancel is no setting; there are: startup_timeout_s,",
+            "agents.mine.quirks.cancel is not a setting; settings: startup_timeout_s,",
         ),
         (
             "[agents.claude]\nclaude = {modelname = 'x'}",
-            "agents.claude.claude.modelname is no setting; there are: permission_mode,",
+            "agents.claude.claude.modelname is not a setting; settings: permission_mode,",
         ),
         ("[agents.mine]\ncommand = 'x'\nenv = {A = 1}", "agents.mine.env[...]: Expected `str`"),
     ],
@@ -227,13 +227,13 @@ def test_an_error_names_the_file_the_setting_and_what_is_allowed(
 
 
 def test_an_error_in_the_environment_or_on_the_command_line_names_it(place: Place) -> None:
-    with pytest.raises(ConfigError, match=r"the environment: limits\.hrad is no setting"):
+    with pytest.raises(ConfigError, match=r"the environment: limits\.hrad is not a setting"):
         place.load(AGENTRT_LIMITS_HRAD="1")
     with pytest.raises(ConfigError, match=r"environment: limits\.turn_timeout_s: Expected `float"):
         place.load(AGENTRT_LIMITS_TURN_TIMEOUT_S="soon")
     with pytest.raises(ConfigError, match=r"the environment: permissions\.mode: Invalid"):
         place.load(AGENTRT_PERMISSIONS="yes")
-    with pytest.raises(ConfigError, match=r"the command line: serve\.prot is no setting"):
+    with pytest.raises(ConfigError, match=r"the command line: serve\.prot is not a setting"):
         place.load(flags={"serve": {"prot": 1}})
 
 
@@ -362,10 +362,13 @@ def test_or_in_a_variable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('[serve.tenants.a]\ntokn = "x"\n', r"tokn is no setting; there are: token, viewer_token"),
+        (
+            '[serve.tenants.a]\ntokn = "x"\n',
+            r"tokn is not a setting; settings: token, viewer_token",
+        ),
         ('[serve.tenants.a]\ntoken = "x"\nsessions = -1\n', r"sessions: Expected `int` >= 0"),
         ('[serve.tenants."a b"]\ntoken = "x"\n', r"'a b' is no name of a tenant"),
-        ("[serve.tenants.a]\nsessions = 1\n", r"it has no `token`, so nobody could come in"),
+        ("[serve.tenants.a]\nsessions = 1\n", r"`token` is missing, so no client could connect"),
     ],
 )
 def test_what_is_wrong_with_a_tenant_is_said(tmp_path: Path, text: str, why: str) -> None:

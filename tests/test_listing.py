@@ -165,9 +165,9 @@ def test_what_becomes_a_link_while_it_is_listed_is_not_followed(tmp_path: Path) 
 
 def test_a_listing_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, {f"{name}/{number}": "" for name in "abc" for number in range(20)})
-    monkeypatch.setattr(_listing, "FILES", 25)
+    monkeypatch.setattr(_listing, "MAX_FILES", 25)
     assert len(list(walk(tmp_path))) == 25
-    monkeypatch.setattr(_listing, "ENTRIES", 10)
+    monkeypatch.setattr(_listing, "MAX_ENTRIES", 10)
     assert len(list(walk(tmp_path))) < 10
 
 

@@ -70,9 +70,9 @@ LogFormat: TypeAlias = Literal["text", "json"]
 USER_FILE = "agentrt/config.toml"
 PROJECT_FILE = ".agentrt.toml"
 PREFIX = "AGENTRT_"
-LARGEST = 64 * 1024
+CONFIG_FILE_BYTES = 64 * 1024
 """Maximum size of a configuration file in bytes; a project file may come from anyone."""
-DOTS = 200
+DOTS_PER_LINE = 200
 """Maximum number of dots in a line: parsing dotted keys takes time quadratic in their length."""
 _STRICTER = (("mode", "deny"), ("on_violation", "cancel"))
 """Permission settings that only make checks stricter."""
@@ -86,7 +86,7 @@ class ConfigError(AgentrtError):
     """An unknown setting or a wrong value; the message names the place and the allowed values."""
 
 
-class Permissions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PermissionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Decisions about permission requests from agents."""
 
     mode: PermissionMode | None = None
@@ -121,7 +121,7 @@ class TenantTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         )
 
 
-class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the web server."""
 
     host: str = "127.0.0.1"
@@ -161,7 +161,7 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The tenants of the server, by name. As an environment variable: the same in JSON."""
 
 
-class Terminal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TerminalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the terminal interface."""
 
     color: ColorChoice = "auto"
@@ -172,7 +172,7 @@ class Terminal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """File for stored conversations, `postgresql://…`, or `off`. None: the user's default file."""
 
 
-class Tracing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TraceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Recording of wire messages in a file."""
 
     file: str | None = None
@@ -185,7 +185,7 @@ class Tracing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Regular expressions; matches are removed, in addition to apparent secrets."""
 
 
-class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Logging to standard error."""
 
     level: LogLevel | None = None
@@ -202,11 +202,11 @@ class Config(Struct, frozen=True, kw_only=True):
     """Agents from the configuration files; they win over built-in agents of the same name."""
     limits: JsonObject = {}
     """The fields of `Limits` that are set. The others keep the agent's values."""
-    permissions: Permissions = Permissions()
-    serve: Serve = Serve()
-    terminal: Terminal = Terminal()
-    trace: Tracing = Tracing()
-    log: Logging = Logging()
+    permissions: PermissionSettings = PermissionSettings()
+    serve: ServeSettings = ServeSettings()
+    terminal: TerminalSettings = TerminalSettings()
+    trace: TraceSettings = TraceSettings()
+    log: LogSettings = LogSettings()
     trusted: tuple[str, ...] = ()
     """Folders whose own files agentrt and the agents act on.
 
@@ -292,11 +292,11 @@ def load_config(
         agent=merged.agent,
         agents={name: _agent(name, entry) for name, entry in merged.agents.items()},
         limits=merged.limits,
-        permissions=msgspec.convert(merged.permissions, Permissions),
-        serve=msgspec.convert(merged.serve, Serve),
-        terminal=msgspec.convert(merged.terminal, Terminal),
-        trace=msgspec.convert(merged.trace, Tracing),
-        log=msgspec.convert(merged.log, Logging),
+        permissions=msgspec.convert(merged.permissions, PermissionSettings),
+        serve=msgspec.convert(merged.serve, ServeSettings),
+        terminal=msgspec.convert(merged.terminal, TerminalSettings),
+        trace=msgspec.convert(merged.trace, TraceSettings),
+        log=msgspec.convert(merged.log, LogSettings),
         trusted=tuple(sorted(map(str, trusted))),
         files=tuple(str(path) for path in (user_path, project_path) if path and _is_file(path)),
         origins=_origins([*places, _VARIABLES, _FLAGS], layers),
@@ -329,19 +329,19 @@ def _is_file(path: Path) -> bool:
 def _read(path: Path, *, missing_ok: bool = True) -> _File:
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(CONFIG_FILE_BYTES + 1)
     except FileNotFoundError:
         if missing_ok:
             return _File()
-        raise ConfigError(f"{path}: there is no such file") from None
+        raise ConfigError(f"{path}: file not found") from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    if len(data) > LARGEST:
-        raise ConfigError(f"{path}: it has more than {LARGEST} bytes")
+    if len(data) > CONFIG_FILE_BYTES:
+        raise ConfigError(f"{path}: it has more than {CONFIG_FILE_BYTES} bytes")
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ConfigError(f"{path}: the file is UTF-16; save it as UTF-8")
     try:
-        if any(line.count(b".") > DOTS for line in data.splitlines()):
+        if any(line.count(b".") > DOTS_PER_LINE for line in data.splitlines()):
             raise RecursionError
         return _checked(str(path), msgspec.toml.decode(data.removeprefix(codecs.BOM_UTF8)))
     except RecursionError:
@@ -393,12 +393,12 @@ def _from_environment(env: Mapping[str, str]) -> _File:
     if mode := env.get(PREFIX + "PERMISSIONS"):
         file.permissions = {"mode": mode}
     file.limits = _variables(env, Limits, "limits")
-    file.serve = _variables(env, Serve, "serve")
-    file.terminal = _variables(env, Terminal, "terminal")
-    file.trace = _variables(env, Tracing, "trace")
+    file.serve = _variables(env, ServeSettings, "serve")
+    file.terminal = _variables(env, TerminalSettings, "terminal")
+    file.trace = _variables(env, TraceSettings, "trace")
     if name := env.get(PREFIX + "TRACE"):
         file.trace["file"] = name
-    file.log = _variables(env, Logging, "log")
+    file.log = _variables(env, LogSettings, "log")
     return _check_tables(file, _VARIABLES)
 
 
@@ -416,16 +416,16 @@ def _unknown_variables(env: Mapping[str, str]) -> list[str]:
         if name.startswith(PREFIX) and name not in known and not name.startswith((*tables, *_OURS)):
             near = get_close_matches(name, known, 1, 0.8)
             meant = f"; did you mean {near[0]}?" if near else ""
-            warnings.append(f"the variable {name} is no setting and is ignored{meant}")
+            warnings.append(f"the variable {name} is not a setting and is ignored{meant}")
     return warnings
 
 
 _SETTINGS: dict[str, type[Struct]] = {
     "limits": Limits,
-    "serve": Serve,
-    "terminal": Terminal,
-    "trace": Tracing,
-    "log": Logging,
+    "serve": ServeSettings,
+    "terminal": TerminalSettings,
+    "trace": TraceSettings,
+    "log": LogSettings,
 }
 """The tables that can also be set by environment variables."""
 _OURS = tuple(f"{PREFIX}{name}" for name in ("GUARD", "MCP_", "TEST_", "FULL", "BUILD_"))
@@ -465,14 +465,14 @@ def _checked(source: str, settings: JsonObject) -> _File:
 def _check_tables(file: _File, source: str) -> _File:
     file.limits = _without_none(file.limits)
     _convert(file.limits, Limits, source, "limits")
-    permissions = _convert(file.permissions, Permissions, source, "permissions")
+    permissions = _convert(file.permissions, PermissionSettings, source, "permissions")
     for name, texts in (("allow", permissions.allow), ("deny", permissions.deny)):
         _check_rules(texts, f"{source}: permissions.{name}", denies=name == "deny")
-    for tenant, table in _convert(file.serve, Serve, source, "serve").tenants.items():
+    for tenant, table in _convert(file.serve, ServeSettings, source, "serve").tenants.items():
         _check_tenant(tenant, table, f"{source}: serve.tenants")
-    _convert(file.terminal, Terminal, source, "terminal")
-    _convert(file.log, Logging, source, "log")
-    for pattern in _convert(file.trace, Tracing, source, "trace").redact:
+    _convert(file.terminal, TerminalSettings, source, "terminal")
+    _convert(file.log, LogSettings, source, "log")
+    for pattern in _convert(file.trace, TraceSettings, source, "trace").redact:
         try:
             re.compile(pattern)
         except re.error as error:
@@ -495,7 +495,7 @@ def _check_tenant(name: str, table: TenantTable, place: str) -> None:
     except ValueError as error:
         raise ConfigError(f"{place}: {error}") from None
     if not table.token and not table.viewer_token:
-        raise ConfigError(f"{place}.{name}: it has no `token`, so nobody could come in")
+        raise ConfigError(f"{place}.{name}: `token` is missing, so no client could connect")
 
 
 def _check_rules(texts: Sequence[str], place: str, *, denies: bool) -> None:
@@ -541,7 +541,7 @@ def _explained(message: str, type: type[Struct], table: str) -> str:
     if unknown := _UNKNOWN.fullmatch(what):
         struct = _TABLES.get(path, type)
         names = ", ".join(field.name for field in structs.fields(struct))
-        return f"{'.'.join(filter(None, (place, unknown[1])))} is no setting; there are: {names}"
+        return f"{'.'.join(filter(None, (place, unknown[1])))} is not a setting; settings: {names}"
     return f"{place}: {what}"
 
 

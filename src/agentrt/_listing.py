@@ -16,25 +16,25 @@ from functools import cache
 from heapq import nsmallest
 from typing import Final
 
-FILES: Final = 20_000
+MAX_FILES: Final = 20_000
 """Maximum number of listed files: enough for a large checkout, and a bound for a home folder."""
 
-ENTRIES: Final = 200_000
+MAX_ENTRIES: Final = 200_000
 """Maximum number of entries examined, including ignored ones."""
 
-DEEPEST: Final = 64
+MAX_DEPTH: Final = 64
 """Maximum folder depth; each level costs a file descriptor."""
 
-RULES: Final = 5_000
+MAX_IGNORE_RULES: Final = 5_000
 """Maximum number of ignore rules that apply to a file; the outermost are dropped first."""
 
 FUZZY_CHARS: Final = 64
 """Maximum length for matching characters one by one; longer words must occur as a whole."""
 
-_RULES_SIZE: Final = 64 * 1024
+_IGNORE_FILE_BYTES: Final = 64 * 1024
 """Maximum size of a `.gitignore` in bytes."""
 
-_RULES_IN: Final = (".gitignore", ".ignore")
+_IGNORE_FILES: Final = (".gitignore", ".ignore")
 
 _NEVER: Final = frozenset(
     (".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox", ".nox")
@@ -44,7 +44,7 @@ _NEVER: Final = frozenset(
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-class Rule:
+class IgnoreRule:
     """A line of a `.gitignore` in `folder`, which is given by its parts from the top."""
 
     def __init__(self, folder: Sequence[str], line: str) -> None:
@@ -120,17 +120,17 @@ def _for_fnmatch(token: re.Match[str]) -> str:
     return f"[!{text}]" if token["not"] else f"[{text}]"
 
 
-def rules_of(text: str, folder: Sequence[str] = ()) -> list[Rule]:
+def rules_of(text: str, folder: Sequence[str] = ()) -> list[IgnoreRule]:
     """Parse the rules of a `.gitignore` in that folder, in file order."""
     rules = []
     for line in text.splitlines():
         line = re.sub(r"(?<![\\ ]) +$|(?<=\\ ) +$", "", line)
         if line.strip("/!") and not line.startswith("#"):
-            rules.append(Rule(folder, line))
+            rules.append(IgnoreRule(folder, line))
     return rules
 
 
-def is_ignored(path: Sequence[str], rules: Sequence[Rule], *, is_folder: bool) -> bool:
+def is_ignored(path: Sequence[str], rules: Sequence[IgnoreRule], *, is_folder: bool) -> bool:
     """Return True if the last rule that covers the path ignores it."""
     found = (rule.ignores for rule in reversed(rules) if rule.covers(path, is_folder=is_folder))
     return next(found, False)
@@ -146,12 +146,12 @@ def walk(top: str | os.PathLike[str], alive: Callable[[], None] = lambda: None) 
     start = os.path.abspath(top)
     above = _checkout(start)
     inside = os.path.relpath(start, above[0]).split("/") if above else []
-    rules: list[Rule] = []
+    rules: list[IgnoreRule] = []
     for depth, folder in enumerate(above):
         rules += _rules_at(folder, None, inside[:depth])
     if any(is_ignored(inside[:end], rules, is_folder=True) for end in range(1, len(inside) + 1)):
         rules = []  # the user works in an ignored folder
-    yield from _Walk(alive).below(start, None, inside, rules, len(inside))
+    yield from _FolderWalk(alive).below(start, None, inside, rules, len(inside))
 
 
 def likeliest(paths: Iterable[str], words: str, most: int) -> list[str]:
@@ -210,25 +210,25 @@ def _checkout(folder: str) -> list[str]:
     return found
 
 
-class _Walk:
+class _FolderWalk:
     def __init__(self, alive: Callable[[], None]) -> None:
         self._alive = alive
-        self._files = FILES
-        self._entries = ENTRIES
+        self._files = MAX_FILES
+        self._entries = MAX_ENTRIES
 
     def below(
-        self, name: str, fd: int | None, path: list[str], rules: list[Rule], top: int
+        self, name: str, fd: int | None, path: list[str], rules: list[IgnoreRule], top: int
     ) -> Iterator[str]:
         """Yield the files below a folder, which is opened relative to `fd`."""
         self._alive()
-        if len(path) - top > DEEPEST:
+        if len(path) - top > MAX_DEPTH:
             return
         try:
             own = os.open(name, _OPEN | os.O_DIRECTORY, dir_fd=fd)
         except OSError:
             return
         try:
-            rules = [*rules, *_rules_at(None, own, path)][-RULES:]
+            rules = [*rules, *_rules_at(None, own, path)][-MAX_IGNORE_RULES:]
             folders = []
             for entry, is_folder in self._entries_of(own):
                 self._alive()
@@ -264,15 +264,15 @@ class _Walk:
         return sorted(found)
 
 
-def _rules_at(folder: str | None, fd: int | None, path: Sequence[str]) -> list[Rule]:
+def _rules_at(folder: str | None, fd: int | None, path: Sequence[str]) -> list[IgnoreRule]:
     """Read the rules in a folder that is open as `fd`, or has this name."""
     rules = []
-    for name in _RULES_IN:
+    for name in _IGNORE_FILES:
         try:
             own = os.open(os.path.join(folder or "", name), _OPEN, dir_fd=fd)
         except OSError:
             continue
         with open(own, "rb") as file:
             if stat.S_ISREG(os.fstat(own).st_mode):
-                rules += rules_of(file.read(_RULES_SIZE).decode(errors="replace"), path)
+                rules += rules_of(file.read(_IGNORE_FILE_BYTES).decode(errors="replace"), path)
     return rules

@@ -24,8 +24,15 @@ FIELDS: Final = ("session", "agent", "turn", "seq")
 """Attributes of a log record that identify its session, as far as they are known."""
 
 _NAMES: Final = (
-    *("session", "process", "process.stderr", "tools", "terminals", "store"),
-    *("server", "trace", "telemetry"),
+    "session",
+    "process",
+    "process.stderr",
+    "tools",
+    "terminals",
+    "store",
+    "server",
+    "trace",
+    "telemetry",
 )
 """Names of the loggers below `agentrt`."""
 

@@ -25,7 +25,7 @@ FENCE = re.compile(
     r"(?<=<!-- screen: )([\w-]+)( -->\n```\{code-block\} text\n)(.*?)(?=```\n)", re.DOTALL
 )
 READY = "● ready"
-ASLEEP = "● asleep"  # no agent runs until the next prompt
+ASLEEP = "● paused"  # no agent runs until the next prompt
 STARTS = {
     "answer": "❯ Why",
     "question": "❯ Repair",
@@ -91,7 +91,7 @@ def _work(it: Tmux, screens: dict[str, str]) -> None:
     screens["answer"] = it.until("^ 2 run the tests$", READY)
 
     it.enter("Repair it, please. [[repair]]")
-    screens["question"] = it.until("The agent asks", "│ .    total = 0", r"^y/.*\?$")
+    screens["question"] = it.until(r"Allow this\?", "│ .    total = 0", r"^y/.*\?$")
     it.enter("y")
     screens["edited"] = it.until("Repaired: total starts at zero now.", READY)
 

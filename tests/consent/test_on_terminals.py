@@ -14,8 +14,7 @@ import trio
 from trio.testing import MockClock
 from wcwidth import wcwidth
 
-from agentrt._cli.repl.asking import INERT, Asker
-from agentrt._cli.repl.pages import BAR
+from agentrt._cli.repl.asking import BAR, READING_TIME_S, Asker
 from agentrt._cli.repl.view import View
 from agentrt._model.events import ItemOpened, PermissionOpened
 from agentrt._model.reveal import reveal
@@ -112,7 +111,7 @@ async def _answered(request: Request, size: tuple[int, int]) -> None:
     asker = Asker(cast("Session", session), view, terminal)
     session.pending_permissions[request.opened.request] = request.opened
     asker.take(request.opened)
-    await trio.sleep(INERT)
+    await trio.sleep(READING_TIME_S)
     pages = 0
     while terminal.prompt == "Enter/d? ":
         asker.answer("1")  # the first option allows, if anything does

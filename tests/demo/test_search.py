@@ -69,7 +69,7 @@ def test_the_number_of_hits_and_files_is_bounded(
     (tmp_path / "b.txt").write_text("needle\n")
     found = search(tmp_path, "needle", alive)
     assert (len(found.hits), found.complete) == (module.MAX_HITS, False)
-    monkeypatch.setattr(module, "FILES", 1)
+    monkeypatch.setattr(module, "MAX_FILES", 1)
     assert search(tmp_path, "nothing", alive).complete is False
 
 

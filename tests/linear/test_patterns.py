@@ -42,7 +42,7 @@ FULL: Final = Effort((300, 600), ENDS, None)
 MADE: Final = {
     Unreadable("agentrt._agents.find", "agent.installed_as or ''"): "of the catalogue; for a path",
     Unreadable("agentrt._config", "pattern"): "the operator's own `trace.redact`",
-    Unreadable("agentrt._cli.commands.trace", "pattern"): "the operator's own `trace.redact`",
+    Unreadable("agentrt._cli.tracing", "pattern"): "the operator's own `trace.redact`",
     Unreadable(
         "agentrt._listing", "translate(_TOKEN.sub(_for_fnmatch, part))"
     ): "fnmatch's, which are linear; tested below",

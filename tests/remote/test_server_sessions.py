@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._cli.server_sessions import find_session, newest_sessions
-from agentrt._cli.setup import UsageError
+from agentrt._cli.exit_status import UsageError
+from agentrt._cli.servers import find_session, newest_sessions
 from agentrt._errors import SessionNotFound
 from agentrt.store import open_store
 
@@ -18,7 +18,7 @@ from .cutting import stage
 @pytest.fixture
 def pages_of_two(monkeypatch: Any) -> None:
     monkeypatch.setattr("agentrt._web.hub.STORED", 1)
-    monkeypatch.setattr("agentrt._cli.server_sessions.PAGE", 2)
+    monkeypatch.setattr("agentrt._cli.servers.PAGE_SESSIONS", 2)
 
 
 async def stored_sessions(path: Path) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 
 import agentrt
 from agentrt._cli.setup import agents_environment
-from agentrt._config import Config, Serve, load_config
+from agentrt._config import Config, ServeSettings, load_config
 from agentrt._process.inherited import inherited
 from hostile.kit import SHORT, bad_agent
 
@@ -207,7 +207,9 @@ def test_an_agent_of_a_server_gets_nothing_that_the_server_needs(
     for name, value in (OF_A_WORKER | FOR_AGENTS).items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("PGADMIN")
-    environment = agents_environment(Config(serve=Serve(store="postgresql://")), server=True)
+    environment = agents_environment(
+        Config(serve=ServeSettings(store="postgresql://")), server=True
+    )
     assert environment.keys() & OF_A_WORKER.keys() == set()
     kept = FOR_AGENTS.keys() - {"PGADMIN"}
     assert {name: environment[name] for name in kept} == {n: FOR_AGENTS[n] for n in kept}

@@ -17,7 +17,7 @@ import pyte
 from program import COMMAND, FAST_DEMO, PATIENCE, SIZE, Program, T, Terminal, on_terminal
 
 READY = r"● ready"
-ASLEEP = r"● asleep"
+ASLEEP = r"● paused"
 """The line below the prompt while nothing runs."""
 
 ENTER = "\r"

@@ -26,7 +26,7 @@ def test_a_question_shows_what_would_be_done_and_is_answered_by_a_letter(
     program: Program,
 ) -> None:
     with asked(program, "edit notes.txt replace second by 2nd") as terminal:
-        assert "The agent asks: │ Edit notes.txt\n" in terminal.shown
+        assert "Allow this? │ Edit notes.txt\n" in terminal.shown
         assert "  │ -second line\n  │ +2nd line\n" in terminal.shown
         assert "  y  allow once   │ “Allow”\n" in terminal.shown
         terminal.line("y")
@@ -37,15 +37,15 @@ def test_a_question_shows_what_would_be_done_and_is_answered_by_a_letter(
 
 def test_nothing_is_allowed_before_all_of_it_was_shown(program: Program) -> None:
     with program.terminal(*odd("shows"), "-p", "go") as terminal:
-        shown = terminal.expect(r"The agent asks.*Enter/d\? ", regex=True)[0]
+        shown = terminal.expect(r"Allow this\?.*Enter/d\? ", regex=True)[0]
         assert "  │ command: line 0\n  │     line 1\n" in shown
         assert "  │     line 15\n  … 21 more …\n  │     line 37\n" in shown
         assert "  │ -a\n  │ +b\n  │ text: why␛ not\n" in shown  # the end of it
-        assert "  Enter  shows more (29 rows left)\n  d  shows all of it\n  n  rejects\n" in shown
+        assert "  Enter  show more (29 rows left)\n  d  show all\n  n  reject\n" in shown
         time.sleep(INERT)
         for answer in ("y", "2", "yes"):
             terminal.line(answer)
-            terminal.expect("Nothing is allowed yet: not all of it has been shown.")
+            terminal.expect("Not yet: read all of it first.")
             terminal.expect("Enter/d? ")
         terminal.line("")
         assert "line 39" in terminal.expect(r"line 16\n.*Enter/d\? ", regex=True)[0]
@@ -82,7 +82,7 @@ def test_anything_else_is_asked_again(program: Program) -> None:
     with asked(program, "create new.txt with text") as terminal:
         for line in ("", "yess", "y y", "ok", "7", "-1"):
             terminal.line(line)
-            terminal.expect("Not an answer, so nothing is allowed yet. Type y/a/n/x and Enter.")
+            terminal.expect("Please answer y, a, n or x.")
             terminal.expect("y/a/n/x? ")
         terminal.line("x")
         terminal.expect("✗ Create new.txt: denied")
@@ -133,7 +133,7 @@ def test_an_interrupt_in_a_slow_tool_cancels_the_turn(program: Program) -> None:
 def test_nobody_is_asked_what_a_rule_allows(program: Program) -> None:
     with program.terminal(*FAST_DEMO, "-p", "run date", "--allow", "Bash(date)") as terminal:
         assert terminal.ended() == 0
-    assert "The agent asks" not in terminal.shown
+    assert "Allow this?" not in terminal.shown
     assert "→ Run date" in terminal.shown
 
 
@@ -150,7 +150,7 @@ def test_a_form_is_filled_field_by_field_even_where_all_is_allowed(program: Prog
         terminal.expect("│ Place: ")
         time.sleep(INERT)
         terminal.line("")
-        terminal.expect("It is needed.")
+        terminal.expect("An answer is required.")
         terminal.line("Rome")
         terminal.expect("│ Days (a number; Enter for 3): ")
         terminal.line("99")
@@ -160,7 +160,7 @@ def test_a_form_is_filled_field_by_field_even_where_all_is_allowed(program: Prog
         terminal.line("2")
         terminal.expect("│ With rain (y or n; Enter for y): ")
         terminal.line("n")
-        terminal.expect("│ Shown (numbers, with commas between; Enter to leave it out): ")
+        terminal.expect("│ Shown (numbers separated by commas; Enter to skip): ")
         terminal.line("1, 3")
         told = terminal.expect("```json\n(.*?)```", regex=True)[1]
         assert terminal.ended() == 0
@@ -206,7 +206,7 @@ def test_an_agent_has_no_power_over_the_terminal_or_the_question(program: Progra
     assert not set("\x1b\x9b\x07\u202e\u200b") & set(shown)
     assert "\r" not in shown.replace("\r\n", "\n")
     # what the options do is told in our words; what the agent says stands behind a bar
-    lines = terminal.shown[terminal.shown.index("The agent asks") :].splitlines()
+    lines = terminal.shown[terminal.shown.index("Allow this?") :].splitlines()
     assert any(line.startswith("  y  allow once   │ “Reject␛[2Jwiped") for line in lines)
     assert any(line.startswith("  n  reject   │ “Allow”") for line in lines)
     assert any("  │ command: rm -rf /␛[2Jwiped" in line for line in lines)

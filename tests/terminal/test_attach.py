@@ -15,14 +15,14 @@ from test_repl import PROMPT, talking
 from test_serve import Served, serving
 from tmux import MISSING, has_tmux, in_tmux
 
+from agentrt._cli.exit_status import UsageError
 from agentrt._cli.servers import find_server
-from agentrt._cli.setup import UsageError
 
 
 @contextmanager
 def attached(program: Program, *arguments: str) -> Iterator[Terminal]:
     with program.terminal("attach", *arguments) as it:
-        it.expect("it goes on when you leave")
+        it.expect("the session keeps running when you leave")
         yield it
 
 
@@ -45,7 +45,7 @@ def test_a_prompt_is_answered_and_its_prompt_stands_there_once(program: Program)
         it.expect(PROMPT)
         assert it.shown.count("read notes.txt") == 1
         it.ctrl("d")
-        it.expect("To return: agentrt attach http://127.0.0.1:")
+        it.expect("Reattach: agentrt attach http://127.0.0.1:")
         assert it.ended() == 0
 
 
@@ -112,7 +112,7 @@ def test_a_killed_server_s_conversation_goes_on_with_the_next_one(program: Progr
             it.expect("second line")
             it.expect(PROMPT)
             it.line("/session")
-            it.expect("agentrt attach --session takes it")
+            it.expect("for agentrt attach --session")
     assert it.shown.count("first line") == 1
     assert it.shown.count("connected again") == 1
 
@@ -145,7 +145,7 @@ def test_a_session_that_the_next_server_does_not_have_is_said_to_be_gone(program
         with serving(program, "--store", "off"):
             it.expect("the server does not have this session any more")
             it.line("/new")
-            it.expect("it goes on when you leave")
+            it.expect("the session keeps running when you leave")
             it.expect(PROMPT)
             it.line("read notes.txt")
             it.expect("second line")
@@ -168,7 +168,7 @@ def test_one_of_several_sessions_is_chosen(program: Program) -> None:
             two.line("/session")
             id = two.expect(r"session  (\S+)", regex=True)[1]
         with attached(program) as three:
-            three.expect("/resume and what stands in front chooses one.")
+            three.expect("/resume and a name from the first column chooses one.")
         with attached(program, "--session", id[:6]) as four:
             four.expect("> read notes.txt")
 
@@ -187,14 +187,14 @@ def test_the_conversation_of_agentrt_serve_option_is_found(program: Program) -> 
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("/share", "a link is the server's to give"),
-        ("/permissions allow-all", "the server decides"),
+        ("/share", "only the server can create a link"),
+        ("/permissions allow-all", "the server's --permissions and rules decide"),
         ("/agent nobody", "the server has no agent 'nobody'"),
         ("/fork", "nothing was said in the session that could be forked"),
         ("/resume nothing", "the server has no session 'nothing'"),
         ("/debug", "http://127.0.0.1:"),
-        ("/debug wire", "The server listens from now on"),
-        ("/debug wires", "/debug wire [N] what goes over the wire"),
+        ("/debug wire", "The server records protocol messages"),
+        ("/debug wires", "/debug wire [N] the last protocol messages"),
     ],
 )
 def test_what_is_the_server_s_is_said_to_be(program: Program, command: str, words: str) -> None:
@@ -216,7 +216,7 @@ def test_the_settings_the_queue_and_the_export_work_as_ever(program: Program) ->
         it.line("/queue")
         it.expect("1  read notes.txt")
         it.line("/queue drop 1")
-        it.expect("No prompt is waiting.")
+        it.expect("No queued prompts.")
         it.ctrl("c")
         it.expect("— cancelled")
         it.line("/export talk.md")
@@ -230,7 +230,7 @@ def test_the_settings_the_queue_and_the_export_work_as_ever(program: Program) ->
         (["ftp://here"], "is not a server URL"),
         (["here:a"], "'here:a' is not a server URL"),
         (["--session", "x", "--agent", "demo"], "are for a new session"),
-        (["--session", ""], "--session takes an id"),
+        (["--session", ""], "--session requires an id"),
         ([""], "the server's URL is empty"),
     ],
 )
@@ -271,9 +271,9 @@ def test_the_screen_says_that_there_is_no_connection_and_goes_on(
     with serving(program) as served:
         served.link()
         with in_tmux(tmp_path, command, cwd=program.folder, env=env) as tmux:
-            tmux.until("● ready", "it goes on when you leave")
+            tmux.until("● ready", "the session keeps running when you leave")
             tmux.enter("run echo from the screen")
-            tmux.until(r"^y/a/n/x\?", "waits for you")
+            tmux.until(r"^y/a/n/x\?", "needs your answer")
             with attached(program) as other:
                 other.expect("y/a/n/x? ")
                 time.sleep(INERT)
@@ -287,7 +287,7 @@ def test_the_screen_says_that_there_is_no_connection_and_goes_on(
                 tmux.until("^  second line$", "● ready", gone="reconnecting …")
                 assert tmux.everything.count("❯ read notes.txt") == 1
                 tmux.key("C-d")
-                tmux.until("To return: agentrt attach", "^exit status 0$")
+                tmux.until("Reattach: agentrt attach", "^exit status 0$")
 
 
 @pytest.mark.slow
@@ -301,7 +301,7 @@ def test_a_prompt_that_the_server_has_not_confirmed_is_printed_on_leaving(
         served.link()
         command = [*COMMAND, "attach", *FAST_DEMO]
         with in_tmux(tmp_path, command, cwd=program.folder, env=env) as tmux:
-            tmux.until("● ready", "it goes on when you leave")
+            tmux.until("● ready", "the session keeps running when you leave")
             kill(served)
             tmux.until("● offline", "reconnecting …")
             tmux.enter("a prompt worth keeping")
@@ -319,7 +319,7 @@ def test_a_conversation_of_a_server_is_forked(program: Program) -> None:
             it.line(prompt)
         it.expect(PROMPT)
         it.line("/fork 1")
-        it.expect("it goes on when you leave")
+        it.expect("the session keeps running when you leave")
         it.expect("> read notes.txt")
         it.expect(PROMPT)
         it.line("hello again")
@@ -333,7 +333,7 @@ def test_what_the_server_hears_of_the_wire_is_shown(program: Program) -> None:
     with with_session(program) as (_, it):
         it.expect(PROMPT)
         it.line("/debug wire")
-        it.expect("The server listens from now on")
+        it.expect("The server records protocol messages")
         it.line("read notes.txt")
         it.expect("second line")
         it.expect(PROMPT)

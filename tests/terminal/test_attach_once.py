@@ -51,7 +51,7 @@ def waits(it: Terminal, prompt: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         it.line("/queue")
-        if it.expect(rf"No prompt is waiting|{re.escape(there)}", regex=True)[0] == there:
+        if it.expect(rf"No queued prompts|{re.escape(there)}", regex=True)[0] == there:
             return
         time.sleep(0.1)
     raise AssertionError(f"{prompt!r} does not wait:\n{it.shown}")
@@ -85,7 +85,7 @@ def test_an_agent_that_is_named_gets_a_session_of_its_own(program: Program) -> N
     second = asked(program, "list the files", *FAST_DEMO)
     assert first["session"] != second["session"]
     done = once(program, "list the files")
-    assert f"in session {second['session'][:8]}, the newest that is open" in done.stderr
+    assert f"in session {second['session'][:8]}, the newest open one" in done.stderr
 
 
 @pytest.mark.usefixtures("served")
@@ -132,7 +132,7 @@ def test_what_nobody_can_send_is_said_in_the_format_that_was_asked_for(program: 
         agent = asked(program, "go", "--agent", "nobody", status=4)
         assert agent["agent"] == "nobody"
         assert (
-            "--allow is for the server"
+            "--allow is set on the server"
             in program.run("--allow", "Read", "attach", "-p", "go", status=2).stderr
         )
 
@@ -185,7 +185,7 @@ def test_a_signal_takes_a_waiting_prompt_back_and_leaves_the_turn_of_another(
             out, _ = process.communicate(timeout=PATIENCE)
         assert (out, process.returncode) == (b"", 143)
         it.line("/queue")
-        it.expect("No prompt is waiting.")
+        it.expect("No queued prompts.")
         it.ctrl("c")
         it.expect("— cancelled")
 
@@ -215,7 +215,7 @@ def test_a_question_is_asked_where_there_is_a_terminal(program: Program) -> None
 def test_a_question_waits_for_others_where_there_is_no_terminal(program: Program) -> None:
     with sent(program, "run echo asked", session=True) as process:
         said = b""
-        while b"waits for an answer of somebody" not in said:  # its session is there by then
+        while b"waiting for another client" not in said:  # its session is there by then
             said += read_some(process.stderr)
         with attached(program) as it:
             it.expect("y/a/n/x? ")

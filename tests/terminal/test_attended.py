@@ -11,7 +11,7 @@ from agentrt._cli.repl.export import exported
 from agentrt._cli.repl.slash_commands import COMMANDS as OURS
 from agentrt._cli.repl.view import View
 from agentrt._cli.screen.drawing import Drawing
-from agentrt._cli.screen.page import Page
+from agentrt._cli.screen.page import ScrollingText
 from agentrt._cli.screen.status import status_line
 from agentrt._cli.screen.style import Painter
 from agentrt._cli.setup import Setup
@@ -52,8 +52,8 @@ def test_a_turn_has_no_hard_limit_unless_one_was_set() -> None:
     )
 
 
-def page(width: int) -> Page:
-    return Page(Painter(colour=False), lambda: width)
+def page(width: int) -> ScrollingText:
+    return ScrollingText(Painter(colour=False), lambda: width)
 
 
 def status(view: View, width: int, **said: str) -> str:
@@ -107,10 +107,10 @@ COMMANDS = [Command("review"), Command("plugin:check")]
 @pytest.mark.parametrize(
     ("line", "theirs", "said"),
     [
-        ("/hlep", [], "there is no command /hlep; did you mean /help?"),
+        ("/hlep", [], "unknown command /hlep; did you mean /help?"),
         ("/QIUT now", [], "did you mean /quit?"),
         ("/reviewx the change", COMMANDS, "did you mean /review?"),
-        ("/xyzzy", COMMANDS, "there is no command /xyzzy (//xyzzy sends it"),
+        ("/xyzzy", COMMANDS, "unknown command /xyzzy (//xyzzy sends it"),
         ("/xyzzy", [], None),  # the agent does not say what it has
         ("/review it", COMMANDS, None),
         ("/plugin:check", COMMANDS, None),
@@ -141,7 +141,7 @@ def test_our_words_break_at_spaces() -> None:
 
 
 def test_a_line_keeps_its_looks_where_it_is_broken() -> None:
-    written = Page(Painter(colour=True), lambda: 20)
+    written = ScrollingText(Painter(colour=True), lambda: 20)
     written.line(("bold", "agentrt: "), ("dim", "this is more than one line"))
     first, second, *_ = written.take().split("\n")
     assert first == "\x1b[1magentrt: \x1b[0m\x1b[2mthis is\x1b[0m"

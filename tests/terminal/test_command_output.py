@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._cli.command_output import COLUMNS, ROWS, laid_out
+from agentrt._cli.command_output import MAX_COLUMN, REACHABLE_ROWS, laid_out
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from agentrt._cli.command_output import COLUMNS, ROWS, laid_out
         ("cut \x1b[38;5", "cut "),
         ("cut \x1b", "cut "),
         ("a\x1b[5Cb", "a     b"),
-        ("x\x1b[2147483647Gy", "x" + " " * (COLUMNS - 1) + "y"),
+        ("x\x1b[2147483647Gy", "x" + " " * (MAX_COLUMN - 1) + "y"),
         ("a\nb\x1b[2147483647Ac", "ac\nb"),
     ],
 )
@@ -37,10 +37,10 @@ def test_sequences_are_applied_or_dropped_and_nothing_of_them_is_left(
 
 
 def test_a_cursor_cannot_return_further_than_a_screen() -> None:
-    lines = [str(number) for number in range(2 * ROWS)]
+    lines = [str(number) for number in range(2 * REACHABLE_ROWS)]
     shown = laid_out("\n".join(lines) + "\r\x1b[2147483647Atop").split("\n")
-    assert shown[-ROWS - 1] == "top"
-    assert shown[: -ROWS - 1] == lines[: -ROWS - 1]
+    assert shown[-REACHABLE_ROWS - 1] == "top"
+    assert shown[: -REACHABLE_ROWS - 1] == lines[: -REACHABLE_ROWS - 1]
 
 
 STEPS = st.one_of(
@@ -52,7 +52,7 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, max_size=40))
 def test_what_is_left_is_what_a_terminal_shows(steps: list[str]) -> None:
-    screen = pyte.Screen(400, ROWS)  # nothing wraps or scrolls
+    screen = pyte.Screen(400, REACHABLE_ROWS)  # nothing wraps or scrolls
     pyte.Stream(screen).feed("".join(steps))
     shown = [line.rstrip() for line in screen.display]
     left = [line.rstrip() for line in laid_out("".join(steps)).split("\n")]

@@ -8,11 +8,11 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from agentrt._cli.screen.completion import Words
+from agentrt._cli.screen.completion import PromptCompleter
 
 
 def offered(folder: Path, text: str) -> list[str]:
-    found = Words(str(folder)).get_completions(Document(text), CompleteEvent())
+    found = PromptCompleter(str(folder)).get_completions(Document(text), CompleteEvent())
     return [completion.text for completion in found]
 
 

@@ -83,7 +83,7 @@ def test_a_wrong_setting_is_reported_with_its_place(program: Program) -> None:
     file = with_settings(program)
     file.write_text("[limits]\nhrad = 1\n")
     done = program.run("config", status=2)
-    assert f"{file}: limits.hrad is no setting" in done.stderr
+    assert f"{file}: limits.hrad is not a setting" in done.stderr
 
 
 # --- completion

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._cli.repl.forms import Field, Unfit, fields_of
+from agentrt._cli.repl.forms import FormField, InvalidValue, fields_of
 
 CHOICE = {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g"}]}
 MANY = {"type": "array", "items": {"enum": ["a", "b", "c"]}}
@@ -29,13 +29,13 @@ MANY = {"type": "array", "items": {"enum": ["a", "b", "c"]}}
     ],
 )
 def test_what_is_typed_becomes_a_value(schema: dict[str, Any], typed: str, value: Any) -> None:
-    assert Field("f", schema, required=True).read(typed) == value
+    assert FormField("f", schema, required=True).read(typed) == value
 
 
 @pytest.mark.parametrize(
     ("schema", "typed", "why"),
     [
-        ({}, "", "It is needed."),
+        ({}, "", "An answer is required."),
         ({"minLength": 2}, "a", "At least 2 characters."),
         ({"maxLength": 2}, "abc", "At most 2 characters."),
         ({"type": "integer"}, "1.5", "Type a number."),
@@ -48,13 +48,13 @@ def test_what_is_typed_becomes_a_value(schema: dict[str, Any], typed: str, value
     ],
 )
 def test_what_does_not_fit_is_refused(schema: dict[str, Any], typed: str, why: str) -> None:
-    with pytest.raises(Unfit) as told:
-        Field("f", schema, required=True).read(typed)
+    with pytest.raises(InvalidValue) as told:
+        FormField("f", schema, required=True).read(typed)
     assert str(told.value) == why
 
 
 def test_what_is_not_needed_may_be_left_out() -> None:
-    assert Field("f", {"type": "integer"}, required=False).read("") is None
+    assert FormField("f", {"type": "integer"}, required=False).read("") is None
 
 
 def test_a_form_that_needs_what_cannot_be_typed_is_none() -> None:
@@ -65,6 +65,6 @@ def test_a_form_that_needs_what_cannot_be_typed_is_none() -> None:
 
 
 def test_a_field_s_words_have_no_power() -> None:
-    field = Field("f", {"title": "T\x1b[2J", "description": "a\x9bb", "enum": ["\x07"]}, True)
+    field = FormField("f", {"title": "T\x1b[2J", "description": "a\x9bb", "enum": ["\x07"]}, True)
     assert field.lines() == ["a⟨U+009B⟩b", "1  ␇"]
     assert field.prompt == "T␛[2J (a number): "

@@ -97,7 +97,7 @@ def test_a_conversation_says_how_to_go_on_with_it_and_shows_what_was_said(
         read(it, 1)
         it.expect(PROMPT)
         it.ctrl("d")
-        id = it.expect(r"To go on with it: agentrt --resume (\S+)", regex=True)[1]
+        id = it.expect(r"Resume: agentrt --resume (\S+)", regex=True)[1]
         assert it.ended() == 0
     with program.terminal("--resume", id) as it:
         it.expect("> read notes.txt:1\n")
@@ -137,7 +137,7 @@ def test_a_question_that_was_open_at_a_kill_is_asked_again_below_what_was_said(
     with program.terminal("--continue") as it:
         it.expect("> run echo yes > made.txt\n")
         it.expect("— the program that ran the agent ended during this turn\n")
-        it.expect("The agent asks: ")
+        it.expect("Allow this? ")
         it.expect("y/n? ")
         time.sleep(INERT)
         it.line("y")
@@ -166,16 +166,16 @@ def test_an_answer_is_read_while_the_disk_stalls_and_one_warning_says_so(
             it.expect("it is over")
             it.expect("ended with status 0")
             it.expect(PROMPT)
-            warning = "cannot be written: database is locked; what is said now is stored when"
+            warning = "cannot be written: database is locked; new messages are stored when"
             if warning not in it.shown:
                 it.expect(warning)
             it.line("hello")
             it.expect("agentrt: the store cannot be written: database is locked")
-        it.expect("the store can be written again, and has all that was said")
+        it.expect("the store works again, and nothing was lost")
         it.line("read notes.txt:1")
         it.expect("first line")
         leave(it)
-        assert it.shown.count("what is said now") == 1
+        assert it.shown.count("new messages are stored") == 1
         assert "Traceback" not in it.shown
     assert [one["turns"] for one in listed(program)] == [2]
 

@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("prompt_toolkit", reason='pip install "agentrt[repl]"')
 
 from agentrt._cli.repl.view import View
-from agentrt._cli.screen.drawing import TAIL, Drawing
-from agentrt._cli.screen.frame import last_lines
-from agentrt._cli.screen.page import Page
+from agentrt._cli.screen.drawing import UNFINISHED_LINES, Drawing
+from agentrt._cli.screen.page import ScrollingText
+from agentrt._cli.screen.status import last_lines
 from agentrt._cli.screen.style import Painter
 
 WIDTH = 40
@@ -32,17 +32,17 @@ def plain_lines(text: str) -> list[str]:
 
 @pytest.mark.parametrize("answer", ANSWERS)
 async def test_the_last_frame_looks_as_what_is_printed_then(answer: str) -> None:
-    page = Page(Painter(colour=True), lambda: WIDTH)
+    page = ScrollingText(Painter(colour=True), lambda: WIDTH)
     drawing = Drawing(page)
-    drawing.said("item", answer)
+    drawing.answer_text("item", answer)
     already = plain_lines(page.take())
     frame = "".join(text for _, text in drawing.live(View(drawing), 0.0, 60))
-    drawing.said_all("item")
+    drawing.answer_complete("item")
     printed = [line for line in plain_lines(page.take()) if line.strip()]
     if frame:
         live = [line.rstrip() for line in frame.splitlines() if line.strip()]
         assert [line.rstrip() for line in printed][-len(live) :] == live
-        assert len(live) == min(len(printed), TAIL)
+        assert len(live) == min(len(printed), UNFINISHED_LINES)
     else:
         assert already, "it was finished before"
 

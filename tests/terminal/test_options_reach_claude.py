@@ -76,7 +76,7 @@ def test_what_an_agent_has_no_option_for_is_wrong_usage(
     program: Program, said: tuple[str, str]
 ) -> None:
     stderr = program.demo("hello", *said, status=2).stderr
-    assert f"demo speaks ACP, which has nothing for {said[0]}" in stderr
+    assert f"demo has no equivalent of {said[0]}" in stderr
 
 
 def test_the_last_message_goes_to_a_file_too(program: Program) -> None:

@@ -89,7 +89,7 @@ def test_a_folder_that_is_not_there_is_an_error(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["doctor", "--project", "nowhere"]) == 2
-    assert "there is no folder 'nowhere'" in capsys.readouterr().err
+    assert "the folder 'nowhere' does not exist" in capsys.readouterr().err
 
 
 # --- one prompt
@@ -128,4 +128,4 @@ def test_who_attaches_to_a_server_cannot_trust_for_it(
     project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["acp", "--attach", "--trusted"]) == 2
-    assert "--trusted is for the server" in capfd.readouterr().err
+    assert "--trusted is set on the server" in capfd.readouterr().err

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from agentrt._cli.repl.asking import INERT, Asker
-from agentrt._cli.repl.pages import BAR, Pages
+from agentrt._cli.repl.asking import BAR, READING_TIME_S, Asker, Pages
 from agentrt._cli.repl.view import View
 from agentrt._model.content import Diff, JsonObject
 from agentrt._model.events import Item, ItemOpened, PermissionOpened, PermissionOption, ToolCall
@@ -97,7 +96,7 @@ class Asked:
         self.asker.take(request)
 
     async def readable(self) -> Asked:
-        await trio.sleep(INERT)
+        await trio.sleep(READING_TIME_S)
         return self
 
     def type(self, line: str) -> list[str]:
@@ -128,7 +127,7 @@ async def test_the_end_of_a_long_command_is_seen_at_once(autojump_clock: MockClo
 @pytest.mark.parametrize("answer", ["y", "Y", "yes", "1", "a", "always", "2", "ok", "whatever"])
 async def test_what_was_not_shown_is_not_allowed(answer: str, autojump_clock: MockClock) -> None:
     asked = await Asked(COMMAND, size=(40, 20)).readable()
-    assert asked.type(answer) == ["Nothing is allowed yet: not all of it has been shown."]
+    assert asked.type(answer) == ["Not yet: read all of it first."]
     assert asked.given == []
     assert asked.paper.prompt == "Enter/d? "
     while asked.paper.prompt == "Enter/d? ":
@@ -150,7 +149,7 @@ async def test_what_was_not_shown_can_be_rejected(answer: str, autojump_clock: M
 async def test_a_rejection_with_a_reason_needs_no_reading(autojump_clock: MockClock) -> None:
     asked = await Asked(COMMAND, size=(40, 20)).readable()
     asked.type("r")
-    assert asked.paper.prompt == "what should it know? "
+    assert asked.paper.prompt == "reason: "
     asked.type("d")
     assert asked.given == [("no", "d")]
 
@@ -233,7 +232,7 @@ async def test_no_row_of_the_agent_s_can_look_like_one_of_ours(autojump_clock: M
     tool = ToolCall(input={"command": evil * 3})
     asked = await Asked(tool, title=evil * 2, size=(40, 60)).readable()
     ours = [line for line in asked.paper.lines if not line.startswith(BAR)]
-    assert ours == ["The agent asks:"]
+    assert ours == ["Allow this?"]
     assert all(len(line) <= 40 for line in asked.paper.lines)
 
 
@@ -255,7 +254,7 @@ async def test_all_of_a_field_is_shown_before_it_takes_a_value(autojump_clock: M
     fields = {"a": {"description": text}, "b": {"oneOf": labels}}
     form = {"properties": fields, "required": ["a", "b"]}
     asked = await Asked(form=form, options=[], size=(80, 24)).readable()
-    assert asked.type("d x") == ["Nothing is allowed yet: not all of it has been shown."]
+    assert asked.type("d x") == ["Not yet: read all of it first."]
     while asked.paper.prompt == "Enter/d? ":
         asked.type("")
     assert "line 30" in asked.shown
@@ -271,7 +270,7 @@ async def test_a_yes_that_may_mean_two_things_is_asked_again(autojump_clock: Moc
     options = [OPTIONS[0], PermissionOption("also", "Allow too", "allow_once"), OPTIONS[2]]
     asked = await Asked(options=options).readable()
     assert asked.asker.expects("yes")
-    assert "Not an answer" in asked.type("yes")[0]
+    assert "Please answer " in asked.type("yes")[0]
     asked.type("2")
     assert asked.given == ["also"]
 

@@ -20,7 +20,7 @@ PROMPT = "\x1b[1m> \x1b[0m"
 def talking(program: Program, *arguments: str, **options: object) -> Iterator[Terminal]:
     """A conversation with the demo agent that has begun."""
     with program.terminal(*(arguments or FAST_DEMO), **options) as terminal:
-        terminal.expect("/help for commands · Ctrl-C stops the agent · Ctrl-D leaves\n")
+        terminal.expect("/help · Ctrl-C stop · Ctrl-D quit · @ files\n")
         terminal.expect(PROMPT)
         yield terminal
 
@@ -29,10 +29,10 @@ def talking(program: Program, *arguments: str, **options: object) -> Iterator[Te
 def test_what_goes_over_the_wire_is_shown_once_it_is_listened_to(program: Program) -> None:
     with talking(program) as it:
         it.line("/debug wire")
-        it.expect("Listening from now on; /debug wire shows what was heard.\n")
+        it.expect("Recording protocol messages from now on; /debug wire shows them.\n")
         it.expect(PROMPT)
         it.line("/debug wire")
-        it.expect("Nothing has gone over the wire since.\n")
+        it.expect("No protocol messages since then.\n")
         it.line("list the files")
         it.expect("`notes.txt`")
         it.expect(PROMPT)
@@ -47,7 +47,7 @@ def test_what_goes_over_the_wire_is_shown_once_it_is_listened_to(program: Progra
         it.line("/debug wire 1")
         it.expect(PROMPT)
         it.line("/debug wires")
-        it.expect("/debug wire [N] what goes over the wire")
+        it.expect("/debug wire [N] the last protocol messages")
 
 
 @pytest.mark.door("repl", "prompt", "stream", "permission", "cancel")
@@ -86,7 +86,7 @@ def test_a_conversation(program: Program) -> None:
         it.expect(PROMPT)
 
         it.ctrl("c")
-        it.expect("(Ctrl-C again leaves)")
+        it.expect("(Ctrl-C again quits)")
         it.expect(PROMPT)
         it.ctrl("d")
         assert it.ended() == 0
@@ -96,7 +96,7 @@ def test_an_empty_answer_does_not_look_hung(program: Program) -> None:
     with talking(program, *fake_claude("says_nothing")) as it:
         for _ in range(2):
             it.line("hello?")
-            it.expect("(the agent has nothing to say)")
+            it.expect("(no answer)")
             it.expect(PROMPT)
         it.ctrl("d")
         assert it.ended() == 0
@@ -121,9 +121,9 @@ def test_what_is_typed_ahead_waits_for_its_turn(program: Program) -> None:
         it.line("/slow 1")
         it.expect("→ Say nothing")
         it.line("read notes.txt:1")
-        it.expect("(waits for its turn, see /queue: read notes.txt:1)")
+        it.expect("(queued, see /queue: read notes.txt:1)")
         it.line("read notes.txt:2")
-        it.expect("(waits for its turn, see /queue: read notes.txt:2)")
+        it.expect("(queued, see /queue: read notes.txt:2)")
         it.line("/queue drop 1")
         it.expect("1  read notes.txt:2\n")
         it.expect("\n> read notes.txt:2\n")
@@ -154,7 +154,7 @@ def test_a_stop_holds_back_what_was_typed_ahead_until_enter(program: Program) ->
         it.line("/slow 600")
         it.expect("→ Say nothing")
         it.line("read notes.txt:2")
-        it.expect("waits for its turn")
+        it.expect("(queued, see /queue")
         it.ctrl("c")
         it.expect("(stopping; Ctrl-C again ends the agent; 1 queued, Enter resumes)")
         it.expect("— cancelled\n")
@@ -175,7 +175,7 @@ def test_a_prompt_after_a_stop_goes_first_and_the_others_wait_for_enter(
         it.line("/slow 600")
         it.expect("→ Say nothing")
         it.line("read notes.txt:2")
-        it.expect("waits for its turn")
+        it.expect("(queued, see /queue")
         it.ctrl("c")
         it.expect("— cancelled\n")
         it.expect(PROMPT)
@@ -208,7 +208,7 @@ def test_a_line_typed_ahead_of_a_question_is_a_prompt_and_no_answer(program: Pro
 def test_ctrl_c_twice_leaves(program: Program) -> None:
     with talking(program) as it:
         it.ctrl("c")
-        it.expect("(Ctrl-C again leaves)")
+        it.expect("(Ctrl-C again quits)")
         it.ctrl("c")
         assert it.ended() == 130
     assert "Traceback" not in it.shown
@@ -221,7 +221,7 @@ def test_ctrl_c_while_it_is_being_stopped_ends_the_agent_and_stays(program: Prog
         it.ctrl("c")
         it.expect("(stopping; Ctrl-C again ends the agent)")
         it.ctrl("c")
-        it.expect("(ending the agent; Ctrl-D leaves)")
+        it.expect("(ending the agent; Ctrl-D quits)")
         it.expect("— cancelled\n")
         it.expect(PROMPT)
         it.line("read notes.txt:2")
@@ -270,7 +270,7 @@ def test_commands_show_and_change_the_session(program: Program) -> None:
         it.line("/agent geminy")
         it.expect("no agent is called 'geminy'; did you mean 'gemini'")
         it.line("/queue")
-        it.expect("No prompt is waiting.")
+        it.expect("No queued prompts.")
         it.line("//help")
         it.expect("I am agentrt's built-in demo agent.")
         it.expect(PROMPT)
@@ -367,7 +367,7 @@ def test_what_an_agent_does_by_itself_appears_above_a_new_prompt(program: Progra
         it.expect("second line")
         it.ctrl("d")
         assert it.ended() == 0
-    assert "· the agent goes on by itself" in it.shown
+    assert "· the agent continues by itself" in it.shown
 
 
 def test_output_that_is_no_terminal_has_no_escapes(program: Program) -> None:
@@ -382,11 +382,11 @@ def test_output_that_is_no_terminal_has_no_escapes(program: Program) -> None:
 def test_a_conversation_is_forked_and_the_first_one_stays(program: Program) -> None:
     with talking(program, *odd("forks")) as it:
         it.line("/fork")
-        it.expect("nothing was said yet that could be forked")
+        it.expect("there are no messages to fork yet")
         it.line("hello")
-        it.expect("(the agent has nothing to say)")
+        it.expect("(no answer)")
         it.line("/fork")
-        it.expect("/help for commands")
+        it.expect("/help · Ctrl-C stop")
         it.expect("> hello")  # what was said, though this agent repeats nothing
         it.expect(PROMPT)
         it.line("/session")
@@ -414,7 +414,7 @@ def test_where_a_fork_ends_is_chosen_among_the_prompts(program: Program) -> None
         it.line("/fork 3")
         it.expect("the number of last turns to leave out: 0 to 2")
         it.line("/fork 1")
-        it.expect("/help for commands")
+        it.expect("/help · Ctrl-C stop")
         it.expect(PROMPT)
         it.line("hello again")
         it.expect(PROMPT)

@@ -13,15 +13,15 @@ from program import Program
     [
         ("Bash(rm:*)", "ls; rm -rf build", "does not allow it", "denies it"),
         ("Bash(git status:*)", "git status 2>&1", "allows it", "denies it"),
-        ("Bash(rm:*)", "sh clean.sh", "does not allow it", "may be about it: asks"),
+        ("Bash(rm:*)", "sh clean.sh", "does not allow it", "might match: asks"),
         (
             "Bash(rm:*)",
             "python clean.py",
             "does not allow it",
-            "may be about it, unless an --allow rule",
+            "might match, unless an --allow rule",
         ),
         ("Edit(src/**)", "Edit(src/a.py)", "allows it", "denies it"),
-        ("Edit(src/**)", "Edit(src/../a.py)", "does not allow it", "is not about it"),
+        ("Edit(src/**)", "Edit(src/../a.py)", "does not allow it", "does not match"),
         ("Edit(src/**)", "Write(src/a.py)", "allows it", "denies it"),
         ("Fetch(*.example.org)", "Fetch(https://a.example.org/x)", "allows it", "denies it"),
         ("mcp__app__*", '{"tool": "mcp__app__deploy", "input": {}}', "allows it", "denies it"),
@@ -30,7 +30,7 @@ from program import Program
 def test_a_rule_is_explained(
     program: Program, rule: str, call: str, allows: str, denies: str
 ) -> None:
-    status = 1 if denies == "is not about it" else 0
+    status = 1 if denies == "does not match" else 0
     lines = program.run("rules", "check", rule, call, status=status).stdout.splitlines()
     assert lines[0] == f"--allow {rule!r} {allows}"
     assert lines[1].startswith(f"--deny  {rule!r} {denies}")
@@ -87,4 +87,4 @@ def test_the_doctor_names_rules_that_never_apply(program: Program) -> None:
 def test_rules_that_would_not_hold_in_a_mode_are_refused(program: Program) -> None:
     with_gemini(program)
     flags = ("--agent", "gemini", "--mode", "yolo", "--deny", "Bash(rm:*)")
-    assert "asks nobody in its mode yolo" in program.run(*flags, "-p", "x", status=2).stderr
+    assert "never asks in its mode yolo" in program.run(*flags, "-p", "x", status=2).stderr

@@ -56,7 +56,7 @@ def test_the_screen_of_a_short_conversation(program: Program) -> None:
         text = it.until("^  second line$", READY)
         assert re.sub("(?<=demo 0.1.0 · ).*", "FOLDER", text) == (
             "agentrt 0.1.0 · demo 0.1.0 · FOLDER\n"
-            "/help for keys and commands · Ctrl-C stops the agent · Ctrl-D leaves\n"
+            "/help · Ctrl-C stop · Ctrl-D quit · @ files · ! shell\n"
             "\n"
             "❯ read notes.txt:2\n"
             "\n"
@@ -149,7 +149,7 @@ def test_ctrl_c_while_it_is_being_stopped_ends_the_agent_and_stays(program: Prog
         it.until("^— cancelled$", "the agent is being ended, as a user asked")
         it.ctrl("c")  # a finger that was too fast changes nothing
         assert psutil.wait_procs(agents, timeout=PATIENCE)[1] == []
-        it.until("asleep|ready", gone="again leaves")
+        it.until("paused|ready", gone="again leaves")
         it.enter("read notes.txt:2")
         it.until("the agent was started again", "^  second line$", READY)
         leave(it)
@@ -158,7 +158,7 @@ def test_ctrl_c_while_it_is_being_stopped_ends_the_agent_and_stays(program: Prog
 def test_the_word_about_leaving_goes_with_its_time(program: Program) -> None:
     with talking(program) as it:
         it.ctrl("c")
-        it.until("ctrl-c again leaves")
+        it.until("ctrl-c again quits")
         it.type("x")
         it.until("^❯ x$", gone="again leaves")
         it.ctrl("c")
@@ -171,7 +171,7 @@ def test_ctrl_c_clears_the_draft_and_twice_leaves(program: Program) -> None:
         it.type("something")
         it.until("❯ something")
         it.ctrl("c")
-        it.until("^❯$", "ctrl-c again leaves")
+        it.until("^❯$", "ctrl-c again quits")
         it.ctrl("c")
         left(it, 130)
 
@@ -207,7 +207,7 @@ def test_ctrl_d_while_the_agent_works_leaves_behind_its_turn(program: Program) -
         it.enter("/slow 1")
         it.until("Say nothing")
         it.ctrl("d")
-        it.until("leaves when this is done")
+        it.until("quits when this is done")
         left(it)
     assert "That was a tool without output while it runs." in it.everything
 
@@ -285,7 +285,7 @@ def test_a_signal_ends_it_and_leaves_the_terminal_as_it_was(
         if number == signal.SIGINT:  # as Ctrl-C: the turn first
             it.until("^— cancelled$", READY)
             it.process.send_signal(number)
-            it.until("ctrl-c again leaves")
+            it.until("ctrl-c again quits")
             it.process.send_signal(number)
         left(it, 128 + number)
     assert psutil.wait_procs(agents, timeout=10)[1] == []

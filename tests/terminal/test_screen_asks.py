@@ -26,9 +26,9 @@ def test_the_screen_of_a_question(program: Program) -> None:
     with talking(program) as it:
         it.enter("edit a.py replace two = 2 by two = 3")
         text = it.until(ASKS)
-        shown = text[text.index("The agent asks") :].replace(str(program.folder), "FOLDER")
-        assert re.sub(r". Edit a.py( \d+ s)? · waits for you", "CARD", shown).startswith(
-            "The agent asks: │ Edit a.py\n"
+        shown = text[text.index("Allow this?") :].replace(str(program.folder), "FOLDER")
+        assert re.sub(r". Edit a.py( \d+ s)? · needs your answer", "CARD", shown).startswith(
+            "Allow this? │ Edit a.py\n"
             "  │ change of FOLDER/a.py\n"
             "  │ @@ -1,2 +1,2 @@\n"
             "  │  one = 1\n"
@@ -42,7 +42,7 @@ def test_the_screen_of_a_question(program: Program) -> None:
             "  a  allow always\n"
             "  n  reject\n"
             "  x  reject always\n"
-            "  r  reject, and say why\n"
+            "  r  reject, with a reason\n"
             "y/a/n/x?\n"
         )
         assert "ctrl-d rejects · ctrl-c stops the agent" in text
@@ -57,12 +57,12 @@ def test_what_is_being_typed_when_a_question_comes_is_no_answer_and_is_not_lost(
 ) -> None:
     with talking(program, "--agent", "demo") as it:
         it.type("create new.txt with text\rabc def ghi jkl y")
-        it.until("The agent asks", "^❯ abc def ghi jkl y$")
+        it.until(r"Allow this\?", "^❯ abc def ghi jkl y$")
         assert "a question: please read it" in it.text  # nobody is asked yet
         it.type("\r")  # still a prompt: it waits for its turn
         it.until("^⏎ abc def ghi jkl y$", ASKS)
         it.type("mno y\r")  # no answer, exactly
-        it.until("“mno y” is no answer", "^❯ mno y$", ASKS)
+        it.until("“mno y” is not an answer", "^❯ mno y$", ASKS)
         assert not (program.folder / "new.txt").exists()
         it.enter("n")
         it.until("⊘ edit · Create new.txt  denied")
@@ -84,10 +84,10 @@ def test_only_an_answer_allows(program: Program) -> None:
         it.until(ASKS)
         for text in ("y y", "allow it"):
             it.enter(text)
-            it.until(f"“{text}” is no answer", ASKS)
+            it.until(f"“{text}” is not an answer", ASKS)
         for text in ("ok", "9"):
             it.enter(text)
-            it.until("^Not an answer, so nothing is allowed yet", ASKS, gone=f"❯.*{text}$")
+            it.until("^Please answer ", ASKS, gone=f"❯.*{text}$")
         it.type("\r")
         it.until(ASKS)
         assert not (program.folder / "new.txt").exists()
@@ -129,7 +129,7 @@ def test_an_answer_can_be_remembered_by_the_agent(program: Program) -> None:
         it.enter("create two.txt with 2")
         it.until("I created two.txt", READY)
         leave(it)
-    assert it.everything.count("The agent asks") == 1
+    assert it.everything.count("Allow this?") == 1
 
 
 @pytest.mark.slow
@@ -138,7 +138,7 @@ def test_a_rejection_can_have_a_reason(program: Program) -> None:
         it.enter("go")
         it.until(r"^y/.*\?")
         it.enter("r")
-        it.until(r"^what should it know\?")
+        it.until(r"^reason:")
         it.enter("use the other file")
         it.until("^  → reject once$", "⊘ execute · rm -rf build  denied", READY)
         it.enter("/export told.json")
@@ -174,9 +174,9 @@ def test_ctrl_c_at_a_question_stops_the_turn(program: Program) -> None:
 def test_details_can_be_seen_in_full(program: Program) -> None:
     with talking(program, *odd("shows")) as it:
         it.enter("go")
-        it.until(r"^Enter/d\?", "  Enter  shows more", "  d  shows all of it", "  │ -a")
+        it.until(r"^Enter/d\?", "  Enter  show more", "  d  show all", "  │ -a")
         it.enter("y")
-        it.until("not all of it has been shown", r"^Enter/d\?", "^❯?$")
+        it.until("Not yet: read all of it first", r"^Enter/d\?", "^❯?$")
         it.enter("d")
         it.until_told("line 39")
         it.until(r"^y/2/3/n\?")
@@ -207,7 +207,7 @@ def test_a_form_is_filled_field_by_field(program: Program) -> None:
         it.enter("/form")
         it.until("^│ Place:")
         it.type("\r")
-        it.until("^It is needed.$", "^│ Place:")
+        it.until("^An answer is required.$", "^│ Place:")
         it.enter("Rome")
         it.until(r"^│ Days \(a number; Enter for 3\):")
         it.enter("99")
@@ -217,7 +217,7 @@ def test_a_form_is_filled_field_by_field(program: Program) -> None:
         it.enter("2")
         it.until(r"^│ With rain \(y or n; Enter for y\):")
         it.enter("n")
-        it.until(r"^│ Shown \(numbers, with commas between; Enter to leave it out\):")
+        it.until(r"^│ Shown \(numbers separated by commas; Enter to skip\):")
         it.enter("1, 3")
         it.until(READY)
         assert '"place": "Rome"' in it.everything
@@ -233,4 +233,4 @@ def test_rules_can_be_made_in_the_conversation(program: Program, rule: str) -> N
         it.enter("run echo hi there")
         it.until("ended with status 0", READY)
         leave(it)
-    assert "The agent asks" not in it.everything
+    assert "Allow this?" not in it.everything

@@ -76,7 +76,7 @@ def test_tool_cards_show_kind_title_status_time_and_output(program: Program) -> 
 def test_a_card_is_finished_when_the_agent_dies(program: Program) -> None:
     with talking(program) as it:
         it.enter("/crash mid")
-        it.until("^— the agent's process ended", "asleep.*the next prompt starts it")
+        it.until("^— the agent's process ended", "paused.*the next message restarts it")
         assert "working" not in it.text
         it.enter("list the files")
         it.until("the agent was started again", "notes.txt", READY)
@@ -102,7 +102,7 @@ def test_background_work_is_shown_and_what_it_says_appears_by_itself(program: Pr
         it.until("^❯ read no$")
         it.enter("tes.txt")
         it.until("second line", READY)
-        assert "· the agent goes on by itself" in it.everything
+        assert "· the agent continues by itself" in it.everything
         leave(it)
 
 
@@ -184,7 +184,7 @@ def test_files_are_completed(program: Program) -> None:
 def test_a_mode_is_chosen_from_a_menu_or_by_shift_tab(program: Program) -> None:
     with talking(program) as it:
         it.enter("/mode")
-        it.until("^❯ /mode ask$", r"^  ask +.*\(now\)$", "^  plan ")
+        it.until("^❯ /mode ask$", r"^  ask +.*\(current\)$", "^  plan ")
         it.type(DOWN)
         it.until("^❯ /mode (?!ask).+$")
         chosen = re.findall(r"❯ /mode (\S+)", it.text)[-1]
@@ -285,7 +285,7 @@ def test_the_rest_of_the_commands(program: Program) -> None:
         it.enter("/tasks")
         it.until("^The agent has no background work.$")
         it.enter("/queue")
-        it.until("^No prompt is waiting.$")
+        it.until("^No queued prompts.$")
         it.enter("/debug")
         it.until_told(r"^process  \d+, alive; version 0.1.0$")
         it.enter("/export it.md")
@@ -293,11 +293,11 @@ def test_the_rest_of_the_commands(program: Program) -> None:
         it.enter("/export it.md")
         it.until("^agentrt: .*it.md exists")
         it.enter("/permissions deny")
-        it.until("^deny: what no rule allows is denied$")
+        it.until("^deny: other requests are denied$")
         it.enter("/permissions allow (")
         it.until("^agentrt: ")
         it.enter("/nonsense")
-        it.until("no command")
+        it.until("unknown command")
         leave(it)
     assert "second line" in (program.folder / "it.md").read_text()
 
@@ -310,7 +310,7 @@ def test_an_earlier_conversation_is_gone_on_with(program: Program) -> None:
         leave(it)
     with talking(program) as it:
         it.enter("/sessions")
-        it.until("^  1  .*read notes.txt:2.* · demo · ", "/resume N goes on with one")
+        it.until("^  1  .*read notes.txt:2.* · demo · ", "/resume N resumes one")
         it.enter("/resume")
         it.until("^❯ /resume 1$", "^  1  .*read notes.txt:2")
         it.type(ENTER)

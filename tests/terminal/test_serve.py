@@ -114,7 +114,7 @@ def test_viewers_get_a_link_of_their_own(program: Program) -> None:
     with serving(program, "--viewer-token", "a-token-for-those-who-look-on") as served:
         served.link()
         line = served.line()
-        assert line.startswith("agentrt: to look on only: http://")
+        assert line.startswith("agentrt: view only: http://")
         assert get(line.rpartition(" ")[2]).status == 303
 
 
@@ -232,7 +232,7 @@ def test_what_is_for_a_conversation_of_ones_own_is_not_taken_in_silence(
 ) -> None:
     for command in ("serve", "agents"):
         done = program.run(*said, command, status=2)
-        assert f"{said[0]} has no meaning for `agentrt {command}`" in done.stderr
+        assert f"{said[0]} does not apply to `agentrt {command}`" in done.stderr
 
 
 def test_a_token_that_others_can_read_is_warned_of(program: Program) -> None:
@@ -242,7 +242,7 @@ def test_a_token_that_others_can_read_is_warned_of(program: Program) -> None:
     program.env["AGENTRT_CONFIG"] = str(config)
     wrong = ("serve", "--role", "gateway", "--token", "y" * 20)  # ends at once
     told = program.run(*wrong, status=2).stderr
-    assert "can read --token on the command line: use AGENTRT_SERVE_TOKEN" in told
+    assert "can read --token on the command line; set AGENTRT_SERVE_TOKEN" in told
     assert f"can read the tokens in {config}" in told
     config.chmod(0o640)
     told = program.run("serve", "--role", "gateway", status=2).stderr

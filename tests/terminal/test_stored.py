@@ -179,7 +179,7 @@ def test_the_doctor_names_the_files_and_what_writes_them(program: Program, file:
     file.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
     assert f"✗ {file} is damaged: " in program.run("doctor", status=1).stdout
     file.unlink()
-    assert "terminal.db, where there are none yet" in program.run("doctor").stdout
+    assert "terminal.db, which has none yet" in program.run("doctor").stdout
 
 
 def test_a_damaged_file_is_named_and_mended(program: Program, file: Path) -> None:

@@ -219,12 +219,12 @@ def test_a_database_that_is_away_is_waited_for(
         assert server.process.stderr is not None
         assert b"cannot be used" in server.process.stderr.readline()
         said = server.process.stderr.readline()
-        assert re.match(rb"agentrt: waiting for the database, at most \d+ s", said)
+        assert re.match(rb"agentrt: waiting up to \d+ s for the database", said)
         status, text = ready(port)
         assert (status, text) == (503, "waiting for the database\n")
         assert ready(port, "/healthz") == (200, "ok\n")
         (sockets / name).symlink_to(postgres.folder / name)
-        assert server.process.stderr.readline() == b"agentrt: the database is there\n"
+        assert server.process.stderr.readline() == b"agentrt: connected to the database\n"
         assert "/?t=" in server.link()
         assert ready(port) == (200, "ready\n")
 
@@ -234,7 +234,7 @@ def test_and_for_no_longer_than_is_said(program: Program, tmp_path: Path) -> Non
     program.env["AGENTRT_LIMITS_STORE_START_TIMEOUT_S"] = "1"
     url = f"postgresql://postgres@/postgres?host={tmp_path}"
     done = program.run("serve", "--store", url, status=2)
-    assert "at the most (limits.store_start_timeout_s)" in done.stderr
+    assert "s for the database (limits.store_start_timeout_s)" in done.stderr
     assert done.stderr.count("cannot be used") == 2
 
 

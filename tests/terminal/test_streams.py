@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from agentrt._cli.lines import LineReader
-from agentrt._cli.output import ROOM, open_output
+from agentrt._cli.console import LineReader
+from agentrt._cli.output import BUFFER_BYTES, open_output
 
 
 async def read_lines(reader: LineReader) -> list[str]:
@@ -67,14 +67,14 @@ async def test_a_writer_waits_for_room_when_nobody_reads() -> None:
     reading, writing = os.pipe()
     with trio.fail_after(5):
         async with open_output(writing) as out:
-            out.write("x" * (ROOM + 100_000))
+            out.write("x" * (BUFFER_BYTES + 100_000))
             assert out.full
             with trio.move_on_after(0.05) as waited:
                 await out.room()
             assert waited.cancelled_caught
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(out.room)
-                rest = ROOM + 100_000
+                rest = BUFFER_BYTES + 100_000
                 while rest:
                     rest -= len(await trio.to_thread.run_sync(os.read, reading, 65536))
             assert not out.full
@@ -82,7 +82,7 @@ async def test_a_writer_waits_for_room_when_nobody_reads() -> None:
     os.close(writing)
 
 
-@pytest.mark.parametrize("size", [1, 10 * ROOM])
+@pytest.mark.parametrize("size", [1, 10 * BUFFER_BYTES])
 async def test_a_reader_that_goes_away_is_reported_once_and_then_nothing_is_kept(size: int) -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._cli.repl.diffs import LARGE, changes, show_diff
+from agentrt._cli.repl.diffs import COMPARED_LINES, changes, show_diff
 from agentrt._cli.text import escaped, one_line, plain, safe, without_controls
 from agentrt._model.content import Diff
 
@@ -116,6 +116,6 @@ def test_no_difference_is_lost_in_the_ends_of_lines(old: str, new: str, shown: l
 
 
 def test_a_large_change_is_shown_at_once() -> None:
-    lines = [str(n) for n in range(LARGE)]
+    lines = [str(n) for n in range(COMPARED_LINES)]
     old, new = "\n".join(lines), "\n".join([*lines[:50], "new", *lines[51:]])
     assert changes(Diff(path="/a", old_text=old, new_text=new)) == ["@@ line 51 @@", "-50", "+new"]

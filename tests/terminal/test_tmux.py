@@ -77,7 +77,7 @@ def test_a_small_window_shows_the_prompt_and_what_is_asked(
 ) -> None:
     with window(program, tmp_path, size=(20, 5)) as tmux:
         tmux.enter("create a.txt with x")
-        tmux.until(r"^Enter/d\?", "waits for you")
+        tmux.until(r"^Enter/d\?", "needs your answer")
         for _ in range(20):
             if re.search(r"^y/a/n/x\?", tmux.screen, re.MULTILINE):
                 break

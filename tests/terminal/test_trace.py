@@ -13,8 +13,9 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._cli.commands.trace import Filter, command_trace, replay_trace, show_trace
+from agentrt._cli.commands.trace import TraceFilter, replay_trace, show_trace
 from agentrt._cli.main import main
+from agentrt._cli.tracing import command_trace
 from agentrt._config import ConfigError, load_config
 from agentrt._trace.record import read_trace
 from agentrt._trace.tap import Piece
@@ -35,7 +36,7 @@ def put(trace: agentrt.tracing.Trace, *sessions: str) -> None:
 async def shown(
     file: Path, capsys: pytest.CaptureFixture[str], **filter: object
 ) -> tuple[int, list[str]]:
-    status = await show_trace(str(file), Filter(**filter), late=10, follow=False)  # type: ignore[arg-type]
+    status = await show_trace(str(file), TraceFilter(**filter), late=10, follow=False)  # type: ignore[arg-type]
     return status, capsys.readouterr().out.splitlines()
 
 
@@ -79,7 +80,7 @@ async def test_a_trace_is_followed_into_its_next_file(
         await trace.flush()
 
         async def follow() -> None:
-            await show_trace(str(file), Filter(), late=10, follow=True)
+            await show_trace(str(file), TraceFilter(), late=10, follow=True)
 
         nursery.start_soon(follow)
         out = ""
@@ -104,7 +105,7 @@ async def test_files_that_were_full_between_two_looks_are_followed_too(
         agentrt.tracing.open_trace(file, max_bytes=4096, files=20) as trace,
         trio.open_nursery() as nursery,
     ):
-        nursery.start_soon(partial(show_trace, str(file), Filter(), late=10, follow=True))
+        nursery.start_soon(partial(show_trace, str(file), TraceFilter(), late=10, follow=True))
         out = ""
         with trio.fail_after(20):
             while "trace  agentrt" not in out:
@@ -122,7 +123,7 @@ async def test_files_that_were_full_between_two_looks_are_followed_too(
 
 
 async def test_what_is_no_trace_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert await show_trace(str(tmp_path / "no"), Filter(), late=10, follow=False) == 2
+    assert await show_trace(str(tmp_path / "no"), TraceFilter(), late=10, follow=False) == 2
     assert "No such file" in capsys.readouterr().err
 
 
@@ -137,7 +138,7 @@ async def test_a_session_that_is_not_in_it_is_said(
         partial(show_trace, late=10, follow=False),
         partial(replay_trace, speed=1e9),
     ):
-        assert await show(str(tmp_path / "t"), Filter(session="three")) == 2
+        assert await show(str(tmp_path / "t"), TraceFilter(session="three")) == 2
         told = capsys.readouterr()
         assert "no session begins with 'three'; there are: one, two" in told.err
         assert told.out == ""
@@ -190,8 +191,8 @@ def test_a_trace_that_cannot_be_written_is_said(tmp_path: Path, command: list[st
     [
         (["agents"], "`agentrt agents`, which runs no agent"),
         (["replay", "t"], "`agentrt replay`, which runs no agent"),
-        (["attach"], "for the server to say"),
-        (["acp", "--attach"], "for the server to say"),
+        (["attach"], "is set on the server"),
+        (["acp", "--attach"], "is set on the server"),
     ],
 )
 def test_a_command_that_has_nothing_to_trace_does_not_take_one_in_silence(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from agentrt import __version__
 from agentrt._cli.arguments import make_parser
 from agentrt._cli.main import main
 from agentrt._cli.setup import choose_agent
+from agentrt._cli.subcommands import SESSION_OPTIONS, SUBCOMMANDS
 from agentrt._config import Config
 
 
@@ -83,10 +85,13 @@ def test_the_examples_of_the_help_work(program: Program) -> None:
         (["-p", "x", "--timeout", "soon"], "'soon' is neither a number of seconds nor `none`"),
         (["-p", "x", "--timeout", "-1"], "neither a number of seconds"),
         (["-p", "x", "--agent", "demo", "--command", "x"], "exclude each other"),
-        (["-p", "x", "--protocol", "acp"], "there is no --command"),
+        (["-p", "x", "--protocol", "acp"], "--protocol is the protocol of --command"),
         (["-p", "x", "--command", "it's"], "cannot be read: No closing quotation"),
         (["-p", "x", "--command", ""], "--command: an agent's command is empty"),
-        (["-p", "x", "--cwd", "/no/such/folder"], "--cwd: there is no folder '/no/such/folder'"),
+        (
+            ["-p", "x", "--cwd", "/no/such/folder"],
+            "--cwd: the folder '/no/such/folder' does not exist",
+        ),
         (["-p", "x", "--agent", "demo", "--allow", "Bash(("], "no permission rule: 'Bash(('"),
         (
             ["-p", "x", "--agent", "demo", "--deny", "Edit(../x)"],
@@ -108,6 +113,18 @@ def test_wrong_usage_is_2_and_reported_in_a_line(
     assert out == ""
     assert err.startswith("agentrt: ")
     assert message in err
+
+
+def test_every_subcommand_of_the_parser_is_in_the_table() -> None:
+    subcommands: set[str] = set()
+    for action in make_parser()._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            subcommands |= set(action.choices)
+    assert subcommands == {name for name in SUBCOMMANDS if name is not None} | {"record"}
+    for subcommand in SUBCOMMANDS.values():
+        module = importlib.import_module(f"agentrt._cli.commands.{subcommand.module}")
+        assert callable(module.prepare)
+        assert subcommand.accepts <= set(SESSION_OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +218,7 @@ def test_a_wrong_setting_is_wrong_usage_and_its_file_is_named(program: Program) 
     file.write_text("[limits]\nhrad = 3\n")
     program.env["AGENTRT_CONFIG"] = str(file)
     done = program.demo("hello", status=2)
-    assert done.stderr.startswith(f"agentrt: {file}: limits.hrad is no setting; there are: ")
+    assert done.stderr.startswith(f"agentrt: {file}: limits.hrad is not a setting; settings: ")
 
 
 def test_what_is_ignored_of_a_stranger_s_settings_is_reported(program: Program) -> None:

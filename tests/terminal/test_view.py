@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agentrt._cli.repl.view import KEPT, PIECES, Call, View
+from agentrt._cli.repl.view import KEPT_LINES, KEPT_PIECES, CallView, View
 from agentrt._cli.screen.cards import full, has_more, printed
 from agentrt._cli.screen.drawing import Drawing
-from agentrt._cli.screen.page import Page
+from agentrt._cli.screen.page import ScrollingText
 from agentrt._cli.screen.style import Painter
 from agentrt._model.content import ResourceLink, Text, ToolText
 from agentrt._model.events import (
@@ -60,7 +60,7 @@ def seen(*events: Event) -> tuple[View, Record]:
 
 
 def drawn(view: View, width: int = 80) -> str:
-    page = Page(Painter(colour=False), lambda: width)
+    page = ScrollingText(Painter(colour=False), lambda: width)
     return "".join(text for _, text in Drawing(page).live(view, 0.0, 24))
 
 
@@ -87,9 +87,9 @@ async def test_the_plan_of_a_turn_that_was_broken_off_is_not_drawn(outcome: Outc
 
 async def test_a_turn_without_an_answer_says_so() -> None:
     _, record = seen(*turn())
-    assert record.of("remark") == [("info", "(the agent has nothing to say)")]
+    assert record.of("remark") == [("info", "(no answer)")]
     _, record = seen(*turn(ItemOpened(Item(id="i", type="text", content=[Text(" \n")]))))
-    assert record.of("remark") == [("info", "(the agent has nothing to say)")]
+    assert record.of("remark") == [("info", "(no answer)")]
     _, record = seen(*turn(ItemOpened(Item(id="i", type="text")), TextDelta("i", "x")))
     assert record.of("remark") == []
     _, record = seen(*turn(outcome="cancelled"))
@@ -118,7 +118,7 @@ async def test_background_work_is_reported_when_it_changes() -> None:
     assert view.tasks == {}
 
 
-def call(*, content: str | None = None, streamed: list[str] = []) -> Call:  # noqa: B006
+def call(*, content: str | None = None, streamed: list[str] = []) -> CallView:  # noqa: B006
     tool = ToolCall(
         kind="execute", title="run", content=[ToolText(Text(content))] if content else []
     )
@@ -141,11 +141,11 @@ async def test_lines_of_output_that_are_left_out_are_counted() -> None:
     assert "line 19999" in card.splitlines()[-1]
     assert has_more(ended)
     assert "… 18,000 lines before these; /export FILE" in full(ended, paint)
-    assert full(ended, paint).count("\n") == 2 + KEPT
+    assert full(ended, paint).count("\n") == 2 + KEPT_LINES
 
 
 async def test_output_that_streamed_is_counted_though_it_is_forgotten() -> None:
-    lines = [f"line {n}\n" for n in range(2 * PIECES + 10)]
+    lines = [f"line {n}\n" for n in range(2 * KEPT_PIECES + 10)]
     left_out, kept = call(streamed=lines).output()
     assert left_out + len(kept) == len(lines)
     assert kept[-1] == f"line {len(lines) - 1}"

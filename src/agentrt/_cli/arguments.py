@@ -11,7 +11,7 @@ from .._version import __version__
 from . import manual
 
 SHELLS = ("bash", "zsh", "fish")
-LISTED = 50
+LISTED_SESSIONS_DEFAULT = 50
 """The number of sessions that a list shows."""
 
 
@@ -107,7 +107,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_session(parser)
     _add_store(parser)
     parser.add_argument(
-        *("-c", "--continue"),
+        "-c",
+        "--continue",
         action="store_true",
         default=None,
         dest="continue_",
@@ -144,13 +145,22 @@ def make_parser() -> argparse.ArgumentParser:
     replay = command("replay", manual.REPLAY, manual.REPLAY_MORE)
     replay.add_argument("file", metavar="FILE", help="the trace")
     add = replay.add_argument
-    add("--speed", type=_speed, metavar="N", default=1.0, help="times as fast (1)")
+    add(
+        "--speed", type=_speed, metavar="N", default=1.0, help="play it N times as fast (default 1)"
+    )
     add("--session", metavar="ID", default="", help="an id prefix")
-    add("--page", action="store_true", default=False, help="in the page, once a browser has come")
-    add("--port", type=int, metavar="N", default=0, help="of the page (any free one)")
+    add(
+        "--page",
+        action="store_true",
+        default=False,
+        help="on the page, when the first browser has connected",
+    )
+    add(
+        "--port", type=int, metavar="N", default=0, help="port of the page (default: any free port)"
+    )
     _fill_conformance(command("conformance", manual.CONFORMANCE, manual.CONFORMANCE_MORE))
     config = command("config", manual.CONFIG, manual.CONFIG_MORE)
-    config.add_argument("--cwd", metavar="DIR", help="the folder whose settings are meant")
+    config.add_argument("--cwd", metavar="DIR", help="show the settings for this folder")
     _add_json(config)
     completion = command("completion", manual.COMPLETION, manual.COMPLETION_MORE)
     completion.add_argument("shell", choices=SHELLS, help="the shell")
@@ -161,7 +171,8 @@ def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
     add = parser.add_argument_group("the agent").add_argument
     if several:
         add(
-            *("--agent", "-a"),
+            "--agent",
+            "-a",
             metavar="NAME",
             action="append",
             dest="agents",
@@ -206,7 +217,8 @@ def _add_prompt(parser: argparse.ArgumentParser) -> None:
 
 def _add_one_prompt(add: Callable[..., argparse.Action]) -> None:
     add(
-        *("-p", "--prompt"),
+        "-p",
+        "--prompt",
         metavar="TEXT",
         help="the prompt; standard input is appended to it (`-`: standard input alone)",
     )
@@ -360,7 +372,12 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="address under which people reach it, such as https://agents.example",
     )
-    add("--allow-host", metavar="NAME[:PORT]", action="append", help="a host name of the server")
+    add(
+        "--allow-host",
+        metavar="NAME[:PORT]",
+        action="append",
+        help="host name under which clients reach the server",
+    )
     add("--allow-origin", metavar="URL", action="append", help="an origin whose pages may connect")
     add(
         "--root",
@@ -466,7 +483,7 @@ def _fill_conformance(conformance: argparse.ArgumentParser) -> None:
         "words",
         metavar="AGENT_OR_COMMAND",
         nargs="+",
-        help="a name of `agentrt agents`, or how to start any other: behind --",
+        help="an agent that `agentrt agents` lists, or after -- the command of any other agent",
     )
     add(
         "--protocol",
@@ -489,14 +506,14 @@ def _fill_conformance(conformance: argparse.ArgumentParser) -> None:
         dest="report",
         help="text: a table (default); json: one object at the end",
     )
-    add = conformance.add_argument_group("what the model is asked for").add_argument
-    add("--text", metavar="PROMPT", default=None, help="a short answer")
-    add("--long", metavar="PROMPT", default=None, help="a turn of ten seconds or more")
+    add = conformance.add_argument_group("prompts for the model").add_argument
+    add("--text", metavar="PROMPT", default=None, help="prompt for a short answer")
+    add("--long", metavar="PROMPT", default=None, help="prompt for a turn of ten seconds or more")
     add(
         "--permission",
         metavar="PROMPT",
         default=None,
-        help="to run `touch agentrt-checked.txt`, about which it has to ask",
+        help="prompt to run `touch agentrt-checked.txt`, for which it must ask permission",
     )
 
 
@@ -523,14 +540,17 @@ def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
     for parser in (sessions, listing, search):
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
-            "--limit", type=_count, metavar="N", help=f"show at most N (default {LISTED})"
+            "--limit",
+            type=_count,
+            metavar="N",
+            help=f"show at most N (default {LISTED_SESSIONS_DEFAULT})",
         )
     for parser in (sessions, listing):
         parser.add_argument("--all", action="store_true", help="sessions of all directories")
     _add_agent(sessions, several=True)
     _add_store(sessions)
     sessions.add_argument("--cwd", metavar="DIR", help="sessions of this directory")
-    sessions.set_defaults(verb="list", all=False, json=False, limit=LISTED)
+    sessions.set_defaults(verb="list", all=False, json=False, limit=LISTED_SESSIONS_DEFAULT)
     show = verb("show", "print a session")
     export = verb("export", "export a session as Markdown, or as JSON with all details")
     export.add_argument("--format", choices=("markdown", "json"), default="markdown")

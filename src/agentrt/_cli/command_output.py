@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-ROWS: Final = 50
+REACHABLE_ROWS: Final = 50
 """Rows above the last one that the cursor can return to."""
-COLUMNS: Final = 1000
+MAX_COLUMN: Final = 1000
 """The largest column that the cursor can be moved to."""
 
 _MOVES: Final = re.compile(r"[\x08\x0d\x1b\x9b]")
@@ -31,9 +31,9 @@ _TOKEN: Final = re.compile(
 def laid_out(output: str) -> str:
     """Return the text of a command's output after applying its control sequences.
 
-    Cursor movements within the last `ROWS` rows, erasing, carriage returns and backspaces are
-    applied; colours and everything else are dropped. Other control characters stay, and the caller
-    makes them visible.
+    Cursor movements within the last `REACHABLE_ROWS` rows, erasing, carriage returns and backspaces
+    are applied; colours and everything else are dropped. Other control characters stay, and the
+    caller makes them visible.
     """
     output = output.replace("\r\n", "\n")
     if not _MOVES.search(output):
@@ -87,7 +87,7 @@ class _Canvas:
         elif final in "CDG":
             column = {"C": self._column, "D": self._column, "G": -1}[final]
             column += -max(1, number) if final == "D" else max(1, number)
-            self._column = min(max(0, column), max(COLUMNS, len(self._rows[self._row])))
+            self._column = min(max(0, column), max(MAX_COLUMN, len(self._rows[self._row])))
         elif final == "K":
             self._erase_line(number)
         elif final == "J":
@@ -96,7 +96,7 @@ class _Canvas:
     def _move_rows(self, final: str, number: int) -> None:
         last = len(self._rows) - 1
         row = self._row + (-number if final in "AF" else number)
-        self._row = min(max(0, last - ROWS, row), last)
+        self._row = min(max(0, last - REACHABLE_ROWS, row), last)
         if final in "EF":
             self._column = 0
 
@@ -106,7 +106,7 @@ class _Canvas:
             row.clear()
         elif what == 0:
             del row[self._column :]
-        elif self._column <= COLUMNS:
+        elif self._column <= MAX_COLUMN:
             width = min(self._column + 1, len(row))
             row[:width] = " " * width
 
@@ -115,5 +115,5 @@ class _Canvas:
             del self._rows[self._row + 1 :]
             self._erase_line(0)
         elif what in (2, 3):
-            for row in self._rows[-ROWS:]:
+            for row in self._rows[-REACHABLE_ROWS:]:
                 row.clear()

@@ -1,12 +1,16 @@
-"""The console: standard output for the answer, standard error for everything else."""
+"""The standard streams: the answer on standard output, everything else on standard error, and lines
+from standard input."""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
+
+import trio
 
 from .._config import ColorChoice
 from .._errors import AgentrtError, AgentStartError
@@ -15,10 +19,10 @@ from .command_output import laid_out
 from .output import Output, encoding_of, open_output
 from .text import plain
 
-TAIL: Final = 12
+STDERR_LINES: Final = 12
 """Lines of an agent's standard error that are quoted."""
 
-PARTING: Final = 1.0
+LAST_OUTPUT_S: Final = 1.0
 """Seconds that a reader of the output still has when the program must exit."""
 
 
@@ -62,7 +66,7 @@ class Console:
 
 def quoted(stderr: str) -> list[str]:
     """Return the end of an agent's standard error, marked as its output."""
-    return [f"  │ {line}" for line in plain(laid_out(stderr)).strip().splitlines()[-TAIL:]]
+    return [f"  │ {line}" for line in plain(laid_out(stderr)).strip().splitlines()[-STDERR_LINES:]]
 
 
 def stderr_of(data: object) -> str:
@@ -104,3 +108,57 @@ def open_terminal() -> Iterator[int | None]:
         yield fd
     finally:
         os.close(fd)
+
+
+class LineReader:
+    """Reads the lines of a descriptor.
+
+    The event loop waits for a terminal or a pipe. Ctrl-C is left to the signals.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._buffer = bytearray()
+        self._regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        self._waits = not self._regular
+
+    async def readline(self) -> str | None:
+        """Return the next line without its newline, or None at the end of the input.
+
+        On a terminal more input may follow the end (Ctrl-D). Cancelling this loses nothing.
+        """
+        while (cut := self._buffer.find(b"\n")) < 0:
+            data = await self._read()
+            if not data:
+                cut = len(self._buffer)
+                break
+            self._buffer += data
+        else:
+            return self._take(cut)
+        return self._take(cut) if cut else None
+
+    async def read_all(self) -> bytes:
+        """Read up to the end of the input."""
+        while data := await self._read():
+            self._buffer += data
+        everything = bytes(self._buffer)
+        self._buffer.clear()
+        return everything
+
+    def _take(self, cut: int) -> str:
+        line = bytes(self._buffer[:cut]).decode(errors="replace")
+        del self._buffer[: cut + 1]
+        return line.removesuffix("\r")
+
+    async def _read(self) -> bytes:
+        if self._regular:
+            return await trio.to_thread.run_sync(os.read, self._fd, 65536)
+        if self._waits:
+            try:
+                await trio.lowlevel.wait_readable(self._fd)
+            except PermissionError:  # the null device is always readable, and cannot be waited for
+                self._waits = False
+        try:
+            return os.read(self._fd, 65536)
+        except OSError:  # a terminal that disappeared
+            return b""

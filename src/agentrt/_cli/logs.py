@@ -13,7 +13,9 @@ from .._logging import FIELDS
 from .text import escaped, one_line, plain
 
 _ORDINARY: Final = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
-    *("message", "taskName", "asctime")
+    "message",
+    "taskName",
+    "asctime",
 }
 
 

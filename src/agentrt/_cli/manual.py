@@ -207,8 +207,8 @@ examples:
   agentrt conformance codex --only turn --only cancel-text
   agentrt conformance -- node dist/agent.js --acp
 
-A check that needs an action of the model reports `not provoked` if there was none; that is not a
-pass. With a real model, a run costs some prompts.
+A check that needs an action of the model is inconclusive if there was none; that is not a pass.
+With a real model, a run costs some prompts.
 
 exit status:
   0  the agent meets every demand (a must) of the specification
@@ -231,7 +231,7 @@ files (later ones win):
 environment (the command line wins over it):
   AGENTRT_AGENT                   the agent
   AGENTRT_PERMISSIONS             ask, deny or allow-all
-  AGENTRT_LIMITS_TURN_TIMEOUT_S, …          limits, by their names
+  AGENTRT_LIMITS_TURN_TIMEOUT_S, …  limits, by their names
   AGENTRT_SERVE_PORT, …           the server's settings
   AGENTRT_TRACE                   record protocol messages to this file, as --trace
   AGENTRT_LOG_LEVEL, …_FORMAT     logging to standard error, as --log-level, --log-format

@@ -18,7 +18,7 @@ from .._config import ColorChoice
 from .._nesting import bare_errors
 from .text import safe, without_controls, wrapped
 
-ROOM: Final = 1024 * 1024
+BUFFER_BYTES: Final = 1024 * 1024
 """Bytes in the buffer above which `room` waits; then the log merges the unread events for us."""
 
 
@@ -85,7 +85,7 @@ class Output:
     @property
     def full(self) -> bool:
         """True if the buffer is so large that the caller should wait."""
-        return self._size > ROOM
+        return self._size > BUFFER_BYTES
 
     async def room(self) -> None:
         """Wait until it is not full any more. Cancelling this changes nothing."""

@@ -1,6 +1,6 @@
-"""The running servers of this user.
+"""The running servers of this user, and the sessions of a server.
 
-Each writes its URL and its token to a file that only this user can read, so that the user's
+Each server writes its URL and its token to a file that only this user can read, so that the user's
 programs can connect.
 """
 
@@ -10,18 +10,24 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, convert
 
-from .._errors import AgentrtError
+from .._errors import AgentrtError, SessionNotFound
+from .._runtime.register import SessionInfo
+from .._web import commands as c
 from .._web.address import ServerAddress, address
-from .own import warn
-from .setup import UsageError
+from .exit_status import UsageError
+from .printing import print_warning
 from .state import state_folder
 from .text import one_line
 
-TOKEN = "AGENTRT_SERVE_TOKEN"
+if TYPE_CHECKING:
+    from .._remote.line import ServerLine
+
+TOKEN_VARIABLE = "AGENTRT_SERVE_TOKEN"
 """The environment variable for a token."""
 
 
@@ -29,7 +35,7 @@ class ServerNotFound(AgentrtError):
     """No known server matches the request."""
 
 
-class Server(Struct, frozen=True):
+class RunningServer(Struct, frozen=True):
     """A running server. `url` is the one for other programs of this machine."""
 
     url: str
@@ -38,7 +44,7 @@ class Server(Struct, frozen=True):
     cwd: str = ""
 
 
-_decode = msgspec.json.Decoder(Server).decode
+_decode = msgspec.json.Decoder(RunningServer).decode
 
 
 def servers_folder() -> Path:
@@ -53,14 +59,14 @@ def announced(url: str, token: str) -> Iterator[None]:
     If the file cannot be written, a warning is printed, and clients need the URL and the token.
     """
     path = servers_folder() / f"{os.getpid()}-{address(url).place.rpartition(':')[2]}.json"
-    server = Server(url, token, os.getpid(), os.getcwd())
+    server = RunningServer(url, token, os.getpid(), os.getcwd())
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.unlink(missing_ok=True)  # left by a process with the same id
         with open(path, "xb", opener=_private) as file:
             file.write(msgspec.json.encode(server))
     except OSError as error:
-        warn(f"`--attach` finds this server by its URL and token only: {error}")
+        print_warning(f"clients need the URL and the token of this server: {error}")
     try:
         yield
     finally:
@@ -71,7 +77,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def running() -> list[Server]:
+def running() -> list[RunningServer]:
     """Return the running servers of this user."""
     found = []
     for path in sorted(servers_folder().glob("*.json")):
@@ -92,8 +98,8 @@ def find_server(url: str | None, *, insecure: bool = False) -> tuple[ServerAddre
     unencrypted over a network. Raises `UsageError` or `ServerNotFound`.
     """
     if url == "":  # for example an unset variable, not a request for any server
-        raise UsageError("the server's URL is empty: leave it out for the one of yours that runs")
-    given = os.environ.get(TOKEN)
+        raise UsageError("the server's URL is empty; leave it out to use your running server")
+    given = os.environ.get(TOKEN_VARIABLE)
     known = {address(server.url): server for server in running()}
     if url is not None:
         try:
@@ -105,7 +111,7 @@ def find_server(url: str | None, *, insecure: bool = False) -> tuple[ServerAddre
         if token is None:
             raise ServerNotFound(
                 f"no known server at {one_line(str(wanted))}; if it is someone else's, put its"
-                f" token into the variable {TOKEN}"
+                f" token into the variable {TOKEN_VARIABLE}"
             )
         if not (wanted.is_private or insecure):
             raise UsageError(
@@ -123,3 +129,46 @@ def find_server(url: str | None, *, insecure: bool = False) -> tuple[ServerAddre
         case several:
             urls = ", ".join(str(wanted) for wanted, _ in several)
             raise UsageError(f"you have several running servers; give the URL of one ({urls})")
+
+
+PAGE_SESSIONS: Final = 1000
+"""Stored sessions per request when all are searched."""
+
+
+async def newest_sessions(line: ServerLine) -> list[SessionInfo]:
+    """Return the sessions that the server lists by default.
+
+    Open ones come first, each group newest first. Raises `AgentrtError`.
+    """
+    return (await _page(line, c.ListSessions(id="")))[0]
+
+
+async def find_session(line: ServerLine, prefix: str) -> SessionInfo:
+    """Return the one session with this id or id prefix.
+
+    Raises `SessionNotFound`, `UsageError` if several sessions match, or the server's error.
+    """
+    sessions, more = await _page(line, c.ListSessions(id=""))
+    matching = {each.session: each for each in sessions if each.session.startswith(prefix)}
+    # The first list may have gaps among its old sessions: start after the newest stored one.
+    before = next((each.session for each in sessions if each.phase == "stored"), None)
+    while more and before is not None and prefix not in matching:
+        sessions, more = await _page(
+            line, c.ListSessions(id="", before=before, limit=PAGE_SESSIONS)
+        )
+        matching |= {each.session: each for each in sessions if each.session.startswith(prefix)}
+        before = sessions[-1].session if sessions else None
+    match [matching[prefix]] if prefix in matching else [*matching.values()]:
+        case [one]:
+            return one
+        case []:
+            raise SessionNotFound(f"the server has no session {one_line(prefix)!r}")
+        case several:
+            names = ", ".join(each.session for each in several[:5])
+            raise UsageError(f"several sessions begin with {one_line(prefix)!r}: {names}")
+
+
+async def _page(line: ServerLine, command: c.ListSessions) -> tuple[list[SessionInfo], bool]:
+    """Return a page of sessions, newest first, and True if there are older ones."""
+    answer = await line.ask(command)
+    return convert(answer.get("sessions"), list[SessionInfo])[::-1], answer.get("more") is True

@@ -14,17 +14,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from .._agents import BUILT_IN, Agent, acp, claude, find_agents, resolve_agent
-from .._config import Config, ConfigError, PermissionMode
+from .._config import Config, PermissionMode
 from .._errors import (
     AgentNotFound,
-    AgentrtError,
-    FolderNotTrusted,
-    LocalProtocolError,
     SessionNotFound,
-    StoreDamaged,
-    StoreError,
-    StoreUnavailable,
-    TraceError,
 )
 from .._journal.address import is_server
 from .._limits import Limits
@@ -44,8 +37,8 @@ from .._permissions.policies import (
 from .._process.inherited import without_own
 from .._runtime.open import open_session, reopen_session
 from .._session.session import Session
-from .bound import TIMED_OUT, TimedOut
-from .kept import Kept, Own
+from .exit_status import UsageError
+from .stores import OwnStore, StoredRef
 from .text import one_line
 
 _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|node|bun|deno|ruby|perl|sh|bash|uvx|npx")
@@ -54,26 +47,6 @@ NO_AGENT = (
     "no agent is installed; `agentrt agents` lists agents and how to install them"
     " (`--agent demo` tries agentrt without one)"
 )
-DAMAGED = 3
-"""The exit status for a corrupt store."""
-
-
-class UsageError(AgentrtError):
-    """The command line is invalid."""
-
-
-def exit_code(error: AgentrtError) -> int:
-    """Return the exit status for an error that prevented a turn."""
-    refused = UsageError | ConfigError | LocalProtocolError | TraceError | FolderNotTrusted
-    if isinstance(error, refused):
-        return 2
-    if isinstance(error, StoreDamaged):
-        return DAMAGED
-    if isinstance(error, StoreError):
-        return 1 if isinstance(error, StoreUnavailable) else 2
-    if isinstance(error, TimedOut):
-        return TIMED_OUT
-    return 4 if isinstance(error, AgentNotFound | SessionNotFound) else 1
 
 
 class Setup(Struct, frozen=True, kw_only=True):
@@ -88,7 +61,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     """True if a copy of that session continues and the session itself stays unchanged."""
     fork_at: ForkPoint | None = None
     """The point at which the copy ends, if it is not the end."""
-    kept: Kept | None = None
+    stored_ref: StoredRef | None = None
     """A stored session to resume."""
     moved: bool = False
     """True if that session continues in `cwd` instead of in its own directory."""
@@ -133,24 +106,22 @@ class Setup(Struct, frozen=True, kw_only=True):
 
         Raises `UsageError` if no deny rule could hold.
         """
-        said = self.config.permissions
-        if not (said.allow or said.deny):
+        permissions = self.config.permissions
+        if not (permissions.allow or permissions.deny):
             return []  # without rules, skip the slow import
         from .._permissions.reach import unreachable_rules
 
         # Claude Code asks before each call, whatever its mode is.
         unasked = () if self.agent.protocol == "claude" else self.agent.quirks.unasked_modes
-        if said.deny and (self.mode in unasked or "*" in unasked):
-            how = f"in its mode {self.mode} " if self.mode in unasked else ""
-            raise UsageError(
-                f"{self.agent.name} asks nobody {how}so that no --deny rule would hold"
-            )
+        if permissions.deny and (self.mode in unasked or "*" in unasked):
+            how = f" in its mode {self.mode}" if self.mode in unasked else ""
+            raise UsageError(f"{self.agent.name} never asks{how}, so --deny would have no effect")
         doubts = []
-        if said.deny and self.agent.quirks.unasked:
-            doubts = [f"{self.agent.name} asks nobody when it {self.agent.quirks.unasked}"]
+        if permissions.deny and self.agent.quirks.unasked:
+            doubts = [f"{self.agent.name} never asks when it {self.agent.quirks.unasked}"]
         return doubts + [
             f"the rule {rule} never applies: {why}"
-            for rule, why in unreachable_rules(said.allow, said.deny, self.agent)
+            for rule, why in unreachable_rules(permissions.allow, permissions.deny, self.agent)
         ]
 
     @property
@@ -178,7 +149,7 @@ class Setup(Struct, frozen=True, kw_only=True):
         limits: Limits,
         replay: bool,
         on_stderr: Callable[[bytes], None] | None = None,
-        own: Own | None = None,
+        own: OwnStore | None = None,
     ) -> AbstractAsyncContextManager[Session]:
         """Open the session.
 
@@ -188,12 +159,16 @@ class Setup(Struct, frozen=True, kw_only=True):
         if a stored session cannot be resumed without its store.
         """
         resume = self.resume
-        if self.kept is not None:
+        if self.stored_ref is not None:
             if own is not None:
-                return self._reopen(own, self.kept, policy, limits, on_stderr)
-            resume = self.kept.entry.agent_session  # the only way to resume it without a store
+                return self._reopen(own, self.stored_ref, policy, limits, on_stderr)
+            resume = (
+                self.stored_ref.entry.agent_session
+            )  # the only way to resume it without a store
             if resume is None:
-                raise SessionNotFound(f"{self.agent.name} itself keeps nothing of that session")
+                raise SessionNotFound(
+                    f"{self.agent.name} has not stored that session itself, and the store is off"
+                )
         opening = self._opening(
             open_session,
             self.agent,
@@ -216,16 +191,16 @@ class Setup(Struct, frozen=True, kw_only=True):
     @asynccontextmanager
     async def _reopen(
         self,
-        own: Own,
-        kept: Kept,
+        own: OwnStore,
+        ref: StoredRef,
         policy: Policy,
         limits: Limits,
         on_stderr: Callable[[bytes], None] | None,
     ) -> AsyncIterator[Session]:
-        await own.fetch(kept)
+        await own.fetch(ref)
         async with self._opening(
             reopen_session,
-            kept.entry.session,
+            ref.entry.session,
             own.store,
             agent=self.agent,
             cwd=self.cwd if self.moved else None,
@@ -250,17 +225,22 @@ class Setup(Struct, frozen=True, kw_only=True):
         """Open the session with a trace, if one is configured."""
         if self.config.trace.file is None:
             return open(*arguments, **settings)
-        from .commands.trace import traced
+        from .tracing import traced
 
         return traced(self.config, partial(open, *arguments, **settings))
 
-    def going_on(self, kept: Kept, agent: Agent) -> Setup:
+    def resuming(self, ref: StoredRef, agent: Agent) -> Setup:
         """Return a setup that resumes a stored session of this agent.
 
         It uses the session's directory, model, mode and options.
         """
         return structs.replace(
-            self.changed(agent), kept=kept, cwd=kept.entry.cwd, model=None, mode=None, options={}
+            self.changed(agent),
+            stored_ref=ref,
+            cwd=ref.entry.cwd,
+            model=None,
+            mode=None,
+            options={},
         )
 
     def changed(self, agent: Agent) -> Setup:
@@ -274,7 +254,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             resume=None,
             fork=False,
             fork_at=None,
-            kept=None,
+            stored_ref=None,
             moved=False,
             note="",
         )
@@ -387,18 +367,18 @@ def _name_of(command: Sequence[str]) -> str:
     return program
 
 
-def read_schema(said: str | None) -> JsonObject | None:
+def read_schema(given: str | None) -> JsonObject | None:
     """Return a JSON schema from the command line: the schema itself, or the name of a file.
 
-    Returns None if `said` is None. Raises `UsageError`.
+    Returns None if `given` is None. Raises `UsageError`.
     """
-    if said is None:
+    if given is None:
         return None
-    text, where = said, "--json-schema"
-    if not said.lstrip().startswith("{"):
-        where = f"--json-schema {said}"
+    text, where = given, "--json-schema"
+    if not given.lstrip().startswith("{"):
+        where = f"--json-schema {given}"
         try:
-            text = Path(said).read_text(encoding="utf-8-sig")
+            text = Path(given).read_text(encoding="utf-8-sig")
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UsageError(

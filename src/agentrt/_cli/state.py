@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from .._home import home_folder
+from .._model.events import Event, TurnEnded, TurnStarted
 from .._session.agent_sessions import AgentSession
+from .attachments import text_of
+from .session_view import SessionView
+from .text import one_line
 
-MOST: Final = 200
+REMEMBERED_SESSIONS: Final = 200
 """Sessions of a directory that are remembered."""
 
 _decode = msgspec.json.Decoder(AgentSession).decode
@@ -67,12 +72,41 @@ def remember(stored: AgentSession, cwd: str) -> None:
         path = private_file("sessions", cwd)
         with open(path, "ab") as file:
             file.write(msgspec.json.encode(stored) + b"\n")
-            long = file.tell() > MOST * 400
+            long = file.tell() > REMEMBERED_SESSIONS * 400
         if long:
-            kept = remembered(cwd)[:MOST]
+            kept = remembered(cwd)[:REMEMBERED_SESSIONS]
             new = path.with_suffix(".new")
             new.touch(0o600)
             new.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in kept[::-1]))
             new.replace(path)
     except OSError:
         pass
+
+
+SESSION_TITLE_CHARS: Final = 60
+
+
+class SessionRecorder:
+    """Records the session after its first turn."""
+
+    def __init__(self, session: SessionView, agent: str, cwd: str) -> None:
+        self._session = session
+        self._agent = agent
+        self._cwd = cwd
+        self._title = ""
+
+    def take(self, event: Event) -> None:
+        """Handle an event of the session."""
+        if isinstance(event, TurnStarted) and event.prompt is not None and not self._title:
+            self._title = one_line(text_of(event.prompt), SESSION_TITLE_CHARS)
+        elif isinstance(event, TurnEnded) and self._title:
+            session = self._session
+            if session.agent_session is not None and session.capabilities.get("resume"):
+                stored = AgentSession(
+                    agent=self._agent,
+                    id=session.agent_session,
+                    title=one_line(session.title or self._title, SESSION_TITLE_CHARS),
+                    cwd=self._cwd,
+                    updated=time.time(),
+                )
+                remember(stored, self._cwd)

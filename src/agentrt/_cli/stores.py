@@ -1,26 +1,50 @@
 """The stores with the user's sessions.
 
 `agentrt serve` writes one, and interactive sessions in terminals write others; commands that list
-or find sessions read all of them. Reading needs no lock, so it works while another process writes.
+sessions read all of them.
+
+Only one process at a time writes a file, while several terminals and a server may be open. So each
+terminal has its own file while it is open (`OwnStore`). When the user leaves, the sessions move to
+the file that all terminals share, or back to the file that they came from. A session to resume is
+first taken from there. So only a server locks a file for long, and each session is in one place
+only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
+import trio
+from msgspec import Struct
+
 from .._config import Config
-from .._errors import SessionNotFound, StoreError
+from .._errors import SessionNotFound, StoreError, StoreInUse, StoreUnavailable
 from .._journal.address import PostgresAddress, StoreAddress, is_server, server_of
-from .._journal.base import Outdated, SessionQuery
+from .._journal.base import Outdated, SessionQuery, StoreEntry
 from .._journal.base import Stored as Loaded
 from .._journal.opening import ReportingReader, reader_of, writing
+from .._journal.sqlite import SqliteBackend
+from .._journal.sqlite import writing as writing_file
+from .._journal.store import Store, open_address, open_store
 from .._session.agent_sessions import AgentSession
-from .kept import Kept
-from .setup import UsageError
+from .exit_status import UsageError
+from .printing import print_warning
+from .session_view import SessionView
 from .state import state_folder
-from .text import one_line
+from .text import one_line, plain
+
+
+class StoredRef(Struct, frozen=True, kw_only=True):
+    """A stored session and the address of its store."""
+
+    file: StoreAddress
+    entry: StoreEntry
+    snippet: str = ""
+
 
 T = TypeVar("T")
 
@@ -28,14 +52,14 @@ OFF: Final = "off"
 """The value of `--store` for no store."""
 
 
-SHORT: Final = 8
+ID_CHARS: Final = 8
 """Characters of an id that are shown; a prefix is enough for every command that takes an id."""
 
 
-class Past(AgentSession, kw_only=True):
-    """An earlier session. `kept` is its stored form, if it is stored."""
+class EarlierSession(AgentSession, kw_only=True):
+    """An earlier session, and a reference to it if agentrt has stored it."""
 
-    kept: Kept | None = None
+    stored_ref: StoredRef | None = None
 
 
 def server_file() -> Path:
@@ -43,15 +67,15 @@ def server_file() -> Path:
     return state_folder() / "journal.db"
 
 
-def store_files(said: str | None, config: Config) -> list[StoreAddress]:
+def store_files(given: str | None, config: Config) -> list[StoreAddress]:
     """Return the existing stores.
 
-    `said`: the store that `--store` names, or `off`.
+    `given`: the store that `--store` names, or `off`.
     """
-    if said is not None:
-        one = named_store(said)
+    if given is not None:
+        one = parse_store(given)
         return [] if one is None else [one]
-    named = [named_store(config.serve.store or "sqlite"), named_store(config.terminal.store or OFF)]
+    named = [parse_store(config.serve.store or "sqlite"), parse_store(config.terminal.store or OFF)]
     named += sorted(state_folder().glob("terminal*.db"))
     return [
         each
@@ -60,21 +84,21 @@ def store_files(said: str | None, config: Config) -> list[StoreAddress]:
     ]
 
 
-def named_store(said: str) -> StoreAddress | None:
+def parse_store(given: str) -> StoreAddress | None:
     """Return the store that `--store` names; None for no store.
 
     Raises `UsageError`.
     """
-    if said in (OFF, "memory"):
+    if given in (OFF, "memory"):
         return None
-    if is_server(said):
+    if is_server(given):
         try:
-            return server_of(said)
+            return server_of(given)
         except ValueError as error:
             raise UsageError(f"--store: {error}") from None
-    path = server_file() if said == "sqlite" else Path(said.removeprefix("sqlite:"))
+    path = server_file() if given == "sqlite" else Path(given.removeprefix("sqlite:"))
     if not path.name:
-        raise UsageError(f"--store takes a file, a URL of PostgreSQL or `off`, not {said!r}")
+        raise UsageError(f"--store takes a file, a URL of PostgreSQL or `off`, not {given!r}")
     if path.is_dir():
         raise UsageError(f"--store takes a file, and {path} is a folder")
     return path
@@ -113,28 +137,28 @@ def read_all(
 
 def listed(
     files: Iterable[StoreAddress], *, cwd: str | None, limit: int | None
-) -> tuple[list[Kept], list[StoreError]]:
+) -> tuple[list[StoredRef], list[StoreError]]:
     """Return the latest sessions of a directory, and the errors of unreadable stores.
 
     `cwd`: None for all directories. `limit`: None for all sessions.
     """
     query = SessionQuery(limit=limit, cwd=cwd)
     found, errors = read_all(files, lambda reader: reader.sessions(query))
-    return _latest((Kept(file=file, entry=entry) for file, entry in found), limit), errors
+    return _latest((StoredRef(file=file, entry=entry) for file, entry in found), limit), errors
 
 
 def searched(
     files: Iterable[StoreAddress], words: str, *, limit: int
-) -> tuple[list[Kept], list[StoreError]]:
+) -> tuple[list[StoredRef], list[StoreError]]:
     """Return the latest sessions that contain all the words, and the errors of unreadable
     stores.
     """
     found, errors = read_all(files, lambda reader: reader.search(words, limit))
-    hits = (Kept(file=file, entry=hit.entry, snippet=hit.snippet) for file, hit in found)
+    hits = (StoredRef(file=file, entry=hit.entry, snippet=hit.snippet) for file, hit in found)
     return _latest(hits, limit), errors
 
 
-def latest(files: Iterable[StoreAddress], cwd: str, agent: str | None = None) -> Kept:
+def latest(files: Iterable[StoreAddress], cwd: str, agent: str | None = None) -> StoredRef:
     """Return the latest session of a directory, or of one agent in it.
 
     Raises `SessionNotFound` or `StoreError`.
@@ -143,24 +167,24 @@ def latest(files: Iterable[StoreAddress], cwd: str, agent: str | None = None) ->
     found, errors = read_all(files, lambda reader: reader.sessions(query))
     if not found and errors:
         raise errors[0]
-    for kept in _latest((Kept(file=file, entry=entry) for file, entry in found), 1):
-        return kept
-    raise SessionNotFound(f"no session is stored of {cwd}")
+    for ref in _latest((StoredRef(file=file, entry=entry) for file, entry in found), 1):
+        return ref
+    raise SessionNotFound(f"no stored session for {cwd}")
 
 
-def find(files: Iterable[StoreAddress], prefix: str, agent: str | None = None) -> Kept:
+def find(files: Iterable[StoreAddress], prefix: str, agent: str | None = None) -> StoredRef:
     """Return the one session with this id prefix, or else with this prefix of the agent's own id.
 
     `agent` restricts the search to one agent. Raises `SessionNotFound`, `UsageError` if several
     sessions match, or `StoreError`.
     """
     found, errors = read_all(files if prefix else (), lambda reader: reader.find(prefix))
-    kept = _latest((Kept(file=file, entry=entry) for file, entry in found), len(found))
-    kept = [each for each in kept if agent in (None, each.entry.agent)]
-    if any(each.entry.session.startswith(prefix) for each in kept):
-        kept = [each for each in kept if each.entry.session.startswith(prefix)]
-    exact = [each for each in kept if prefix in (each.entry.session, each.entry.agent_session)]
-    match exact[:1] or kept:
+    refs = _latest((StoredRef(file=file, entry=entry) for file, entry in found), len(found))
+    refs = [each for each in refs if agent in (None, each.entry.agent)]
+    if any(each.entry.session.startswith(prefix) for each in refs):
+        refs = [each for each in refs if each.entry.session.startswith(prefix)]
+    exact = [each for each in refs if prefix in (each.entry.session, each.entry.agent_session)]
+    match exact[:1] or refs:
         case [one]:
             return one
         case []:
@@ -172,22 +196,204 @@ def find(files: Iterable[StoreAddress], prefix: str, agent: str | None = None) -
             raise UsageError(f"several sessions begin with {one_line(prefix)!r}: {names}")
 
 
-def load(kept: Kept) -> Loaded:
+def load(ref: StoredRef) -> Loaded:
     """Load everything that is stored of a session.
 
     Raises `AgentrtError`.
     """
-    stored = read(kept.file, lambda reader: reader.load(kept.entry.session))
+    stored = read(ref.file, lambda reader: reader.load(ref.entry.session))
     if stored is None:
-        raise SessionNotFound(f"no session {kept.entry.session!r} is stored any more")
+        raise SessionNotFound(f"no session {ref.entry.session!r} is stored now")
     return stored
 
 
-def _latest(found: Iterable[Kept], limit: int | None) -> list[Kept]:
+def _latest(found: Iterable[StoredRef], limit: int | None) -> list[StoredRef]:
     """Sort sessions by age, newest first; of a session in several files, only the newest counts."""
-    newest: dict[str, Kept] = {}
+    newest: dict[str, StoredRef] = {}
     for each in found:
         known = newest.get(each.entry.session)
         if known is None or known.entry.updated < each.entry.updated:
             newest[each.entry.session] = each
     return sorted(newest.values(), key=lambda each: each.entry.updated, reverse=True)[:limit]
+
+
+MAX_TERMINALS: Final = 32
+"""The maximum number of open terminals; sessions in further ones are not stored."""
+SHARED_FILE_WAIT_S: Final = 3.0
+"""Seconds to wait while other terminals move their sessions to the shared file."""
+
+
+def home_file() -> Path:
+    """Return the file that has the sessions of all terminals after they are left."""
+    return state_folder() / "terminal.db"
+
+
+class OwnStore:
+    """The store of this process, in which its sessions are stored."""
+
+    def __init__(self, store: Store, file: StoreAddress, *, shared: bool) -> None:
+        """Wrap an open store.
+
+        `file`: its address. `shared`: sessions of other files can be taken into it, and move back
+        at the end.
+        """
+        self.store = store
+        self.file = file
+        self.homes: dict[str, Path] = {}
+        """The files that sessions were taken from."""
+        self.last: str | None = None
+        """The session of the latest turn."""
+        self.shared = shared
+        self._report: Callable[[str], None] = print_warning
+        self._failing = False
+        store.listen(self._changed)
+
+    @contextmanager
+    def reporting(self, report: Callable[[str], None]) -> Iterator[None]:
+        """Report changes of the store's state with `report` while the block runs.
+
+        Otherwise they are warnings on standard error.
+        """
+        self._report = report
+        try:
+            yield
+        finally:
+            self._report = print_warning
+
+    def ref_of(self, session: SessionView, cwd: str) -> StoredRef | None:
+        """Return a reference for resuming a session of this process; None if it has no turns."""
+        if not session.snapshot().turns:
+            return None
+        name = session.agent.name
+        entry = StoreEntry(session=session.id, agent=name, cwd=cwd, created=0, updated=0)
+        return StoredRef(file=self.file, entry=entry)
+
+    @property
+    def hint(self) -> str:
+        """The command that resumes the last session; empty if there is none."""
+        if self.last is None:
+            return ""
+        store = "" if self.shared else f" --store {shlex.quote(plain(str(self.file)))}"
+        return f"Resume: agentrt --resume {self.last[:ID_CHARS]}{store}"
+
+    def _changed(self) -> None:
+        """Report when the store starts to fail, and when it works again."""
+        status = self.store.status
+        if status.state == "failing" and not self._failing:
+            self._failing = True
+            self._report(f"{status.message}; new messages are stored when it works again")
+        elif status.state == "ok" and self._failing:
+            self._failing = False
+            self._report("the store works again, and nothing was lost")
+
+    async def fetch(self, ref: StoredRef) -> None:
+        """Move a stored session into this store, to resume it.
+
+        Raises `AgentrtError`, for example if another process has it open.
+        """
+        file = ref.file
+        if file == self.file or not self.shared:
+            return
+        session = ref.entry.session
+        if not isinstance(file, Path):
+            raise UsageError(f"the session is in {file}; resume it with --store {file}")
+
+        def take() -> None:
+            with writing_file(file) as source:
+                packed = source.pack(session)
+                if packed is None:
+                    raise SessionNotFound(f"no session {session!r} is stored now")
+                trio.from_thread.run(self.store.put, packed)
+                source.delete(session)
+
+        try:
+            await trio.to_thread.run_sync(take)
+        except StoreInUse as error:
+            who = f"process {error.pid}" if error.pid is not None else "another process"
+            raise UsageError(
+                f"the session is in {file}, which {who} has open; use it there, or end that process"
+            ) from error
+        self.homes[session] = file
+
+
+@asynccontextmanager
+async def open_own_store(given: str | None) -> AsyncIterator[OwnStore | None]:
+    """Open the store of this process, or the one that `--store` names; yields None without one.
+
+    Raises `StoreError` if a named store cannot be opened. If the default one cannot be opened, a
+    warning is printed.
+    """
+    named = None if given is None else parse_store(given)
+    if given is not None and named is None:
+        yield None
+        return
+    done = False
+    own: OwnStore | None = None
+    try:
+        async with AsyncExitStack() as stack:
+            store: Store | None
+            if named is not None:
+                store = await stack.enter_async_context(open_address(named, show_only_stored=False))
+            else:
+                store = await _opened(stack)
+            if store is not None:
+                own = OwnStore(store, named or Path(store.path), shared=named is None)
+            yield own
+            done = True
+    except StoreUnavailable as error:
+        if not done:
+            raise
+        print_warning(f"the end of this conversation is not stored: {error}")
+    finally:
+        if own is not None and isinstance(own.file, Path) and own.shared:
+            with trio.CancelScope(
+                shield=True
+            ):  # a thread, which gives up after `SHARED_FILE_WAIT_S`
+                await trio.to_thread.run_sync(_send_home, own.file, own.homes)
+
+
+async def _opened(stack: AsyncExitStack) -> Store | None:
+    for number in range(1, MAX_TERMINALS + 1):
+        try:
+            file = state_folder() / f"terminal-{number}.db"
+            return await stack.enter_async_context(open_store(file, show_only_stored=False))
+        except StoreInUse:
+            continue
+        except StoreError as error:
+            print_warning(f"this conversation is not stored: {error}")
+            return None
+    print_warning("this conversation is not stored: too many terminals are open")
+    return None
+
+
+def _send_home(file: Path, homes: dict[str, Path]) -> None:
+    """Move the sessions of this terminal's file to their own files, or to the shared one.
+
+    If both are in use, the sessions stay: lists find them here, and the next owner of this file
+    moves them.
+    """
+    try:
+        with writing_file(file) as source:
+            for session in source.sessions():
+                for home in dict.fromkeys((homes.get(session, home_file()), home_file())):
+                    if _moved(source, session, home):
+                        break
+            source.database.execute("PRAGMA incremental_vacuum")
+    except StoreInUse:
+        pass  # another terminal has opened this file
+    except StoreError as error:
+        print_warning(str(error))
+
+
+def _moved(source: SqliteBackend, session: str, home: Path) -> bool:
+    try:
+        with writing_file(
+            home, timeout_s=SHARED_FILE_WAIT_S if home == home_file() else 0
+        ) as target:
+            packed = source.pack(session)
+            if packed is not None:
+                target.put(packed)
+    except StoreError:
+        return False
+    source.delete(session)
+    return True

@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from .._listing import FILES, likeliest, walk
+from .._listing import MAX_FILES, likeliest, walk
 
 MAX_OFFERED_FILES: Final = 50
 """Maximum files in one answer."""
@@ -65,4 +65,4 @@ def _list(folder: str) -> tuple[list[str], bool]:
         files.extend(path for path in walk(folder, alive) if path.isprintable())
     except _Late:
         return files, False
-    return files, len(files) < FILES
+    return files, len(files) < MAX_FILES

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from .._listing import FILES, walk
+from .._listing import MAX_FILES, walk
 from .files import MAX_FILE_BYTES
 
 MAX_HITS = 100
@@ -50,7 +50,7 @@ def search(folder: Path, text: str, alive: Callable[[], None]) -> SearchMatches:
         if in_name.search(path.name):
             found.hits.append(SearchHit(path, 0, ""))
         found.hits += _hits(path, in_line, MAX_HITS - len(found.hits))
-    found.complete &= found.files < FILES
+    found.complete &= found.files < MAX_FILES
     return found
 
 

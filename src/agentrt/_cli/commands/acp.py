@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import trio
 from msgspec import structs
 
+from ..._config import Config
 from ..._errors import AgentrtError, SessionNotFound
 from ..._journal.address import PostgresAddress
 from ..._limits import Limits
@@ -24,15 +28,33 @@ from ..._web.dial import Unreachable, dial
 from ..._web.hub import Hub
 from ..._web.relay import AcpRelay
 from ..._web.stdio import OwnSessions, StdioPeer, serve_streams
-from ..kept import Kept
-from ..own import OwnStore, open_own
-from ..server_sessions import find_session
+from ..exit_status import UsageError
+from ..options import Work, make_setup, refuse_server_options, session_of_server
+from ..printing import print_error
+from ..serve_settings import pages_config
+from ..servers import find_server, find_session
 from ..setup import Setup, agents_environment
 from ..signals import BROKEN_PIPE
-from ..stores import find, listed, store_files
-from .serve import pages_config
-from .sessions import failed
-from .trace import command_trace
+from ..stores import OwnStore, StoredRef, find, listed, open_own_store, store_files
+from ..tracing import command_trace
+
+
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand. Raises `UsageError`, `ServerNotFound` or
+    `AgentNotFound`.
+    """
+    if options.resume is not None:
+        raise UsageError("--resume does not apply to `agentrt acp`; editors load sessions")
+    attach: str | Literal[True] | None = getattr(options, "attach", None)
+    if attach is None:
+        if getattr(options, "session", None) is not None:
+            raise UsageError("--session requires --attach; without it, editors load sessions")
+        return partial(serve_editor, make_setup(options, config))
+    refuse_server_options(options)
+    session = session_of_server(options)
+    server, token = find_server(None if attach is True else attach, insecure=options.insecure)
+    defaults = Meta(agent=options.agent, model=options.model, mode=options.mode, session=session)
+    return partial(attach_editor, server, token, defaults)
 
 
 async def serve_editor(setup: Setup) -> int:
@@ -46,7 +68,7 @@ async def serve_editor(setup: Setup) -> int:
         async with (
             bare_errors(),
             _streams() as (source, sink),
-            open_own(setup.config.terminal.store) as own,
+            open_own_store(setup.config.terminal.store) as own,
             command_trace(config) as trace,
             open_runtime(
                 config=config,
@@ -64,7 +86,7 @@ async def serve_editor(setup: Setup) -> int:
             finally:
                 hub.close()
     except AgentrtError as error:
-        return failed(error)
+        return print_error(error)
 
 
 async def attach_editor(server: ServerAddress, token: str, defaults: Meta) -> int:
@@ -84,7 +106,7 @@ async def attach_editor(server: ServerAddress, token: str, defaults: Meta) -> in
         ):
             return await _talk(AcpRelay(socket, defaults, limits), source, sink, limits)
     except AgentrtError as error:
-        return failed(error)
+        return print_error(error)
 
 
 async def _session_named(server: ServerAddress, token: str, prefix: str, limits: Limits) -> str:
@@ -114,7 +136,7 @@ async def _talk(
         why = await serve_streams(peer, source, sink, limits=limits)
     except trio.BrokenResourceError:
         return BROKEN_PIPE
-    return failed(AgentrtError(why)) if why else 0
+    return print_error(AgentrtError(why)) if why else 0
 
 
 @asynccontextmanager
@@ -139,10 +161,10 @@ class _OtherStores:
         return store_files(self._setup.store, self._setup.config)
 
     async def sessions(self, cwd: str | None) -> Fields:
-        def look() -> list[Kept]:
+        def read() -> list[StoredRef]:
             return listed(self._files(), cwd=cwd, limit=None)[0]
 
-        kept = await trio.to_thread.run_sync(look)
+        refs = await trio.to_thread.run_sync(read)
         return {
             "sessions": [
                 SessionInfo(
@@ -155,19 +177,19 @@ class _OtherStores:
                     prompt=each.entry.prompt,
                     updated=each.entry.updated,
                 )
-                for each in reversed(kept)
+                for each in reversed(refs)
             ]
         }
 
     async def fetch(self, session: str) -> Fields:
-        def look() -> Kept:
+        def read() -> StoredRef:
             return find(self._files(), session)
 
         try:
-            kept = await trio.to_thread.run_sync(look)
+            ref = await trio.to_thread.run_sync(read)
         except SessionNotFound:
             return {}  # the caller reports it
-        if kept.entry.session == session:
-            await self._own.fetch(kept)
-            self._runtime.add_stored(kept.entry)
+        if ref.entry.session == session:
+            await self._own.fetch(ref)
+            self._runtime.add_stored(ref.entry)
         return {}

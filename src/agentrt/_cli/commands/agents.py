@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
+from functools import partial
 
 import msgspec
 import trio
@@ -10,10 +11,16 @@ import trio
 from ..._agents import FoundAgent, agent_version, find_agents
 from ..._config import Config
 from ..._nesting import bare_errors
-from ..text import one_line
+from ..options import Work
+from ..printing import print_table
 
-AT_ONCE = 4
+PARALLEL_PROGRAMS = 4
 """Programs asked for their version at the same time; the Node ones take a second of CPU each."""
+
+
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand."""
+    return partial(list_agents, config, as_json=options.json)
 
 
 async def list_agents(config: Config, *, as_json: bool) -> int:
@@ -36,16 +43,16 @@ async def list_agents(config: Config, *, as_json: bool) -> int:
     if missing:
         print()
         print_table(
-            ("NOT INSTALLED", "HOW TO GET IT"),
+            ("NOT INSTALLED", "INSTALL"),
             [(each.agent.name, each.agent.install or each.agent.docs) for each in missing],
         )
-    print("\nTo talk to one: agentrt --agent NAME. What works here: agentrt doctor")
+    print("\nUse one: agentrt --agent NAME · Check them: agentrt doctor")
     return 0
 
 
 async def _versions(found: list[FoundAgent]) -> dict[str, str | None]:
     versions: dict[str, str | None] = {}
-    limit = trio.CapacityLimiter(AT_ONCE)
+    limit = trio.CapacityLimiter(PARALLEL_PROGRAMS)
 
     async def ask(each: FoundAgent) -> None:
         async with limit:
@@ -72,12 +79,3 @@ def _as_object(found: FoundAgent, version: str | None) -> dict[str, object]:
         "docs": agent.docs,
         "note": agent.note,
     }
-
-
-def print_table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
-    """Print columns as wide as their widest cell; the last one may have any width."""
-    cells = [head, *(tuple(one_line(str(cell), 1000) for cell in row) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(line.rstrip() + "\n")

@@ -6,369 +6,77 @@ decides about agents, permissions and storage.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Final
+from functools import partial
 
 import trio
-from msgspec import Struct, convert, structs
+from msgspec import structs
 
-from ..._agents import Agent
-from ..._config import Config, Permissions
-from ..._errors import AgentNotFound, AgentrtError
+from ..._config import Config, PermissionSettings
+from ..._errors import AgentrtError
 from ..._limits import Limits
-from ..._model.state import Snapshot
 from ..._nesting import bare_errors
-from ..._permissions.policies import Policy
 from ..._remote.line import ServerLine, Where
-from ..._remote.session import RemoteSession
-from ..._runtime.register import SessionInfo
-from ..._trace.conversation import TraceRow
-from ..._web import commands as c
-from ..console import PARTING
-from ..held import HeldSession
+from ..console import LAST_OUTPUT_S
+from ..exit_status import UsageError
+from ..options import Work, refuse_server_options, session_of_server
 from ..output import encoding_of, open_output
-from ..repl.attaching import text_of
-from ..repl.conversation import Command, Repl
-from ..repl.inspecting import DEBUG, ROWS
-from ..repl.line_mode import show
-from ..repl.place import Opened, Place
-from ..repl.slash_commands import COMMANDS
-from ..server_sessions import find_session, newest_sessions
-from ..setup import DEMO, Setup, UsageError
-from ..stores import SHORT
-from ..text import one_line
-from .sessions import failed
-from .trace import row_text
-
-AGAIN: Final = 10.0
-"""Seconds between two requests for protocol messages; a server records them for thirty after each.
-"""
-SHOWN: Final = 20
-"""The number of sessions that are offered."""
-_LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
-_PHASES: Final = {"running": "working", "waiting": "waits for an answer", "dead": "asleep"}
+from ..printing import print_error
+from ..repl.server_source import RequestedSession, ServerSource
+from ..servers import find_server
+from ..stores import ID_CHARS
+from ..subcommands import SESSION_OPTIONS
+from .interactive import show
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
-    """The requested session: an id prefix, or the settings of a new session."""
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand. Raises `UsageError` or `ServerNotFound`."""
+    if options.resume is not None:
+        raise UsageError("--resume does not apply to `agentrt attach`; use --session ID")
+    once = options.prompt is not None or not os.isatty(0)
+    refuse_server_options(options, ours=("timeout", "cancel_grace") if once else ())
+    session = session_of_server(options)
+    for name in () if once else ("output_format", "last_message", "fail_on_denied"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"{SESSION_OPTIONS[name]} is for a single prompt; use -p TEXT")
+    wanted = RequestedSession(
+        session=session,
+        agent=options.agent,
+        model=options.model,
+        mode=options.mode,
+        cwd=options.cwd,
+    )
+    where = partial(find_server, options.url, insecure=options.insecure)
+    where()  # report wrong usage before anything starts
+    if once:
+        from .attach_once import attach_once
+        from .one_shot import PromptOptions
 
-    session: str | None = None
-    agent: str | None = None
-    model: str | None = None
-    mode: str | None = None
-    cwd: str = "."
-
-    @property
-    def new(self) -> bool:
-        return (self.agent, self.model, self.mode) != (None, None, None)
+        return partial(attach_once, where, wanted, config, PromptOptions.of(options, config))
+    return partial(attach, where, wanted, config)
 
 
-async def attach(where: Where, wanted: Wanted, config: Config) -> int:
+async def attach(where: Where, wanted: RequestedSession, config: Config) -> int:
     """Run a conversation in a server's session until the user leaves; returns the exit status."""
     # The server decides: do not suggest that a rule of this terminal holds.
-    config = structs.replace(config, permissions=Permissions())
+    config = structs.replace(config, permissions=PermissionSettings())
     try:
         async with bare_errors(), trio.open_nursery() as nursery:
             line = ServerLine(where, Limits())
             await nursery.start(line.run)
-            place = ServerPlace(line, wanted, config)
-            setup, pick = await place.first()
-            status = await show(setup, place, place.commands, pick=pick)
+            source = ServerSource(line, wanted, config)
+            setup, pick = await source.first()
+            status = await show(setup, source, source.commands, pick=pick)
             nursery.cancel_scope.cancel(reason="left")
     except AgentrtError as error:
-        return failed(error)
-    if place.last is not None and os.isatty(1):
-        with trio.move_on_after(PARTING):  # the terminal may be gone or blocked
+        return print_error(error)
+    if source.last is not None and os.isatty(1):
+        with trio.move_on_after(LAST_OUTPUT_S):  # the terminal may be gone or blocked
             async with open_output(1, encoding=encoding_of(sys.stdout)) as out:
-                for text in place.unconfirmed:
+                for text in source.unconfirmed:
                     out.write(f"Not confirmed by the server, so perhaps not sent: {text}\n")
-                again = f"agentrt attach {line.server} --session {place.last[:SHORT]}"
-                out.write(f"Detached; the session keeps running. To return: {again}\n")
+                again = f"agentrt attach {line.server} --session {source.last[:ID_CHARS]}"
+                out.write(f"Detached; the session keeps running. Reattach: {again}\n")
     return status
-
-
-class ServerPlace(Place):
-    """The sessions of a server."""
-
-    lasting = True
-
-    def __init__(
-        self, line: ServerLine, wanted: Wanted, config: Config, *, interactive: bool = True
-    ) -> None:
-        """Create it for a connected line.
-
-        `interactive`: a person uses this terminal, so the demo agent may be used if the server has
-        no other.
-        """
-        self.line = line
-        self._interactive = interactive
-        self.last: str | None = None
-        """The session that was open last."""
-        self.unconfirmed: list[str] = []
-        """Prompts that the server had not confirmed when their session was left."""
-        self._wanted = wanted
-        self._config = config
-        self._offered: list[SessionInfo] = []
-        self._heard: set[str] = set()  # sessions whose messages the server records for us
-        self._folder = self._own_folder()
-        here = (
-            Command("agent", "list the server's agents, or start a session", self._agent, "[NAME]"),
-            Command("new", "start a new session with the same agent", self._new),
-            Command("session", "show the session id, for --session", self._session),
-            Command("sessions", "list the server's sessions", self._sessions),
-            Command("resume", "switch to another session", self._resume, "[N | ID]"),
-            Command("permissions", "show who decides", self._permissions),
-            Command(
-                name="debug",
-                description="show internals, or the last N protocol messages",
-                run=self._debug,
-                hint="[wire [N]]",
-            ),
-            Command("share", "print a link for a browser", self._share),
-        )
-        self.commands = COMMANDS | {command.name: command for command in here}
-
-    def _own_folder(self) -> str:
-        """Return the directory of new sessions: the user's own if the server is on this machine."""
-        place = self.line.server.place if self.line.server is not None else ""
-        local = place.rpartition(":")[0] in _LOCAL
-        return os.path.abspath(self._wanted.cwd) if local else self._wanted.cwd
-
-    @property
-    def trouble(self) -> str:
-        return self.line.trouble
-
-    def opening(self, setup: Setup) -> str:
-        return f"attaching to {self.line.server} …"
-
-    # --- choosing a session
-
-    async def first(self) -> tuple[Setup, bool]:
-        """Return the session to open, and True if there are others to choose from.
-
-        Raises `AgentrtError`.
-        """
-        wanted = self._wanted
-        if wanted.session is not None:
-            return self._setup(await find_session(self.line, wanted.session)), False
-        sessions = await newest_sessions(self.line)
-        live = [each for each in sessions if each.phase not in ("stored", "closed")]
-        if live and not wanted.new:
-            return self._setup(live[0]), len(live) > 1
-        agents = self.line.ready.agents if self.line.ready is not None else []
-        names = [agent.name for agent in agents if agent.available]
-        if wanted.agent is not None and wanted.agent not in {agent.name for agent in agents}:
-            raise AgentNotFound(self._no_agent(wanted.agent))
-        usual = next((name for name in names if name != DEMO), DEMO if self._interactive else None)
-        chosen = wanted.agent or usual
-        if chosen is None:
-            raise AgentNotFound(
-                "the server has no session and no agent but the demo; install one there"
-                " (`agentrt agents` lists them), or choose the demo with `--agent demo`"
-            )
-        new = self._new_setup(chosen)
-        return structs.replace(new, model=wanted.model, mode=wanted.mode), False
-
-    def _setup(self, info: SessionInfo) -> Setup:
-        cwd = info.cwd if os.path.isdir(info.cwd) else "."  # if the server is on this machine
-        return structs.replace(self._new_setup(info.agent), cwd=cwd, resume=info.session)
-
-    def _new_setup(self, agent: str) -> Setup:
-        ready, note = self.line.ready, f"on {self.line.server}; it goes on when you leave"
-        if ready is not None and ready.role != "controller":
-            note = f"on {self.line.server}; with this token you only look on"
-        known = Agent(name=agent, command=("agentrt", "attach"))  # it runs on the server
-        return Setup(agent=known, config=self._config, note=note)
-
-    @asynccontextmanager
-    async def open(
-        self,
-        setup: Setup,
-        policy: Policy,
-        *,
-        on_stderr: Callable[[bytes], None],
-        report: Callable[[str], None],
-        refresh: Callable[[], None],
-    ) -> AsyncIterator[Opened]:
-        async with self.open_session(setup, prompt_answered=refresh) as session:
-            yield session, session, session.snapshot()
-
-    @asynccontextmanager
-    async def open_session(
-        self, setup: Setup, *, prompt_answered: Callable[[], None] | None = None
-    ) -> AsyncIterator[RemoteSession]:
-        """Open the requested session, or a new one, with its current state and further events."""
-        id = setup.resume
-        if id is None:
-            new = c.NewSession(
-                id="",
-                agent=setup.agent.name,
-                cwd=self._folder,
-                model=setup.model,
-                mode=setup.mode,
-            )
-            id = str((await self.line.ask(new)).get("session"))
-        session = RemoteSession(self.line, id, prompt_answered=prompt_answered)
-        self.line.follow(id, session)
-        try:
-            await session.begun()
-            self.last = id
-            yield session
-        finally:
-            self.unconfirmed += [text_of(content) for content in session.unconfirmed]
-            session.close()
-
-    def going_on(self, session: HeldSession, setup: Setup) -> Setup:
-        return structs.replace(setup, resume=session.id)
-
-    async def fork(self, session: HeldSession, setup: Setup, at: str | None = None) -> Setup:
-        answer = await self.line.ask(c.ForkSession(id="", session=session.id, at=at))
-        return structs.replace(setup, resume=str(answer.get("session")))
-
-    async def whole(self, session: HeldSession) -> Snapshot:
-        return (
-            await session.full_snapshot()
-            if isinstance(session, RemoteSession)
-            else session.snapshot()
-        )
-
-    # --- commands
-
-    async def _agent(self, repl: Repl, argument: str) -> None:
-        agents = self.line.ready.agents if self.line.ready is not None else []
-        names = [agent.name for agent in agents if agent.available]
-        if not argument:
-            rows = [(agent.name, one_line(agent.title)) for agent in agents if agent.available]
-            repl.choose("/agent", rows, repl.setup.agent.name)
-        elif argument in names:
-            await self._begin(repl, argument)
-        else:
-            raise UsageError(self._no_agent(argument))
-
-    def _no_agent(self, name: str) -> str:
-        agents = self.line.ready.agents if self.line.ready is not None else []
-        names = ", ".join(agent.name for agent in agents if agent.available)
-        return f"the server has no agent {one_line(name)!r}; it has: {names}"
-
-    async def _new(self, repl: Repl, argument: str) -> None:
-        await self._begin(repl, repl.setup.agent.name)
-
-    async def _begin(self, repl: Repl, agent: str) -> None:
-        here = repl.session.id if repl.session is not None else None
-        for info in await newest_sessions(self.line):
-            if info.session == here:
-                self._folder = info.cwd
-        repl.leave(next=self._new_setup(agent))
-
-    async def _sessions(self, repl: Repl, argument: str) -> None:
-        for name, words in await self._offer(repl):
-            repl.say(f"{name:>3}  {words}")
-        repl.say("/resume N goes on with one." if self._offered else "There is no other session.")
-
-    async def _resume(self, repl: Repl, argument: str) -> None:
-        if not argument:
-            rows = await self._offer(repl)
-            if rows:
-                repl.choose("/resume", rows)
-            else:
-                repl.say("There is no other session.")
-            return
-        number = argument.partition(" ")[0]
-        if number.isdecimal() and 0 < int(number) <= len(self._offered):
-            found = self._offered[int(number) - 1]
-        else:
-            found = await find_session(self.line, argument)
-        repl.leave(next=self._setup(found))
-
-    async def _offer(self, repl: Repl) -> list[tuple[str, str]]:
-        here = repl.session.id if repl.session is not None else None
-        others = [each for each in await newest_sessions(self.line) if each.session != here]
-        self._offered = others[:SHOWN]
-        return [(str(number), _described(each)) for number, each in enumerate(self._offered, 1)]
-
-    async def _session(self, repl: Repl, argument: str) -> None:
-        session = repl.session
-        if session is not None:
-            name = f"{session.agent.name} {session.agent.version or ''}"
-            repl.say(f"agent    {one_line(name)}")
-            repl.say(f"session  {session.id} (agentrt attach --session takes it)")
-            repl.say(f"server   {self.line.server}")
-
-    async def _permissions(self, repl: Repl, argument: str) -> None:
-        raise UsageError(
-            "the server decides, by its own --permissions and rules; what they leave open is asked"
-            " here, and of everybody else in the session"
-        )
-
-    async def _share(self, repl: Repl, argument: str) -> None:
-        raise UsageError(
-            "a link is the server's to give: it prints one (`agentrt serve`), or /share does in the"
-            " conversation that it is of"
-        )
-
-    async def _debug(self, repl: Repl, argument: str) -> None:
-        word, _, number = argument.partition(" ")
-        if word == "wire" and (not number or number.isdecimal()):
-            await self._wire(repl, int(number or ROWS))
-            return
-        if argument:
-            raise UsageError(DEBUG)
-        repl.say(f"server   {self.line.server}, {self.line.trouble or 'connected'}")
-        if (session := repl.session) is not None:
-            snapshot = session.snapshot()
-            agent = session.agent
-            state = "alive" if agent.alive else "not running"
-            repl.say(f"agent    {one_line(agent.name)}, {agent.protocol}; {state}")
-            repl.say(f"session  {session.id}")
-            repl.say(f"log      {snapshot.seq} events; {len(snapshot.items)} items are known here")
-            repl.say(f"phase    {snapshot.state.phase}")
-
-    async def _wire(self, repl: Repl, most: int) -> None:
-        """Show protocol messages between the server and the agent.
-
-        The server starts recording at the first request.
-        """
-        session = repl.session
-        if session is None:
-            return
-        rows = await self._rows(session.id)
-        if session.id not in self._heard:
-            self._heard.add(session.id)
-            repl.beside.start_soon(self._keep_listening, session.id)
-            repl.say("The server listens from now on; /debug wire shows what was heard.")
-            return
-        for row in rows[-most:] if most else []:
-            repl.say(row_text(row))
-        if not rows:
-            repl.say("Nothing has gone over the wire since.")
-
-    async def _rows(self, session: str) -> list[TraceRow]:
-        """Return the latest protocol messages.
-
-        Raises the server's error if it refuses.
-        """
-        answer = await self.line.ask(c.ShowWire(id="", session=session))
-        about = {"session": session, "process": 0}
-        return convert([{**about, **row} for row in answer["rows"]], list[TraceRow])
-
-    async def _keep_listening(self, session: str) -> None:
-        """Repeat the request, because the server stops recording without it.
-
-        Runs as long as the session is open here.
-        """
-        try:
-            while True:
-                await trio.sleep(AGAIN)
-                await self._rows(session)
-        except AgentrtError:  # the session does not exist any more
-            await trio.lowlevel.checkpoint()
-        finally:
-            self._heard.discard(session)
-
-
-def _described(info: SessionInfo) -> str:
-    title = one_line(info.title or info.prompt, 60) or "(no title)"
-    return f"{title} · {one_line(info.agent)} · {_PHASES.get(info.phase, info.phase)}"

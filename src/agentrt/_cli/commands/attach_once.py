@@ -14,7 +14,7 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from ..._config import Config, Permissions
+from ..._config import Config, PermissionSettings
 from ..._limits import Limits
 from ..._model.content import Text
 from ..._model.events import ErrorInfo, Event, PermissionOpened, TurnEnded, TurnStarted
@@ -22,27 +22,29 @@ from ..._model.result import TurnResult
 from ..._nesting import bare_errors
 from ..._remote.line import ServerLine, Where
 from ..._remote.session import RemoteSession, SentPrompt
-from ..bound import Bound
-from ..console import PARTING, Console, open_terminal
+from ..console import LAST_OUTPUT_S, Console, open_terminal
+from ..exit_status import CommandTimeout
 from ..repl.asking import Asker
+from ..repl.server_source import RequestedSession, ServerSource
 from ..repl.view import View
 from ..setup import Setup
-from ..stores import SHORT
+from ..stores import ID_CHARS
 from ..text import one_line
-from .attach import ServerPlace, Wanted
-from .formats import Format, StreamFormat
-from .one_shot import Asked, Ending, OnePrompt, run_once
+from .formats import OutputFormat, StreamFormat
+from .one_shot import EarlyEnd, OnePrompt, PromptOptions, run_once
 
-SLACK: Final = 5.0
+CANCEL_SLACK_S: Final = 5.0
 """Seconds that the end of a cancelled turn may arrive after the agent's grace period."""
 
 
-async def attach_once(where: Where, wanted: Wanted, config: Config, asked: Asked) -> int:
+async def attach_once(
+    where: Where, wanted: RequestedSession, config: Config, asked: PromptOptions
+) -> int:
     """Send one prompt to a session of a server.
 
     Returns the exit status, which has the same meaning as for `agentrt -p`.
     """
-    config = structs.replace(config, permissions=Permissions())
+    config = structs.replace(config, permissions=PermissionSettings())
     return await run_once(asked, partial(_AttachedPrompt, where, wanted, config))
 
 
@@ -50,12 +52,12 @@ class _AttachedPrompt(OnePrompt):
     def __init__(
         self,
         where: Where,
-        wanted: Wanted,
+        wanted: RequestedSession,
         config: Config,
-        asked: Asked,
+        asked: PromptOptions,
         console: Console,
-        ending: Ending,
-        bound: Bound,
+        ending: EarlyEnd,
+        bound: CommandTimeout,
     ) -> None:
         super().__init__(asked, console, ending, bound)
         self._where = where
@@ -72,16 +74,16 @@ class _AttachedPrompt(OnePrompt):
             with self.bound.over("the connection to the server") as start:
                 line = ServerLine(self._where, self._config.bound(Limits()))
                 await nursery.start(line.run)
-                place = ServerPlace(line, self._wanted, self._config, interactive=False)
-                setup, several = await place.first()
+                source = ServerSource(line, self._wanted, self._config, interactive=False)
+                setup, several = await source.first()
                 self._setup = setup
-                opening = place.open_session(setup)
+                opening = source.open_session(setup)
                 async with opening as session:
                     start.deadline = math.inf
                     if several:
                         self.console.report(
-                            f"in session {session.id[:SHORT]}, the newest that is open"
-                            " (--session names another one)"
+                            f"in session {session.id[:ID_CHARS]}, the newest open one"
+                            " (use --session for a different one)"
                         )
                     result = await self._converse(session, prompt)
             nursery.cancel_scope.cancel(reason="done")
@@ -98,19 +100,19 @@ class _AttachedPrompt(OnePrompt):
                 terminal = 0 if os.isatty(0) else stack.enter_context(open_terminal())
             async with bare_errors(), trio.open_nursery() as nursery:
                 nursery.start_soon(work.stop_in, self.bound.left)
-                why = "the server did not say in time how the turn ended"
+                why = "the server did not report the end of the turn in time"
                 result = TurnResult(turn="", outcome="cancelled", error=ErrorInfo("not_told", why))
                 with work.patience:
                     result = await self._watch(session, sent, answer, terminal)
                 nursery.cancel_scope.cancel(reason="it is over")
         if work.timed_out and result.outcome == "cancelled":
-            why = f"it took more than the {self.bound.seconds:g} s of --timeout, and was cancelled"
+            why = f"the turn took over {self.bound.seconds:g} s (--timeout) and was cancelled"
             result = structs.replace(result, outcome="timed_out", error=ErrorInfo("timed_out", why))
         self.end(answer, result)
         return result
 
     async def _watch(
-        self, session: RemoteSession, sent: SentPrompt, answer: Format, terminal: int | None
+        self, session: RemoteSession, sent: SentPrompt, answer: OutputFormat, terminal: int | None
     ) -> TurnResult:
         """Write the events of the prompt; returns its result.
 
@@ -122,18 +124,14 @@ class _AttachedPrompt(OnePrompt):
         async with bare_errors(), trio.open_nursery() as nursery:
             if asker is not None and terminal is not None:
                 nursery.start_soon(asker.serve, terminal)
-            began: float | None = None
+            started_at: float | None = None
             end: TurnEnded | None = None
             async for event in session:
                 self.seq = session.seq
                 if isinstance(event, TurnStarted) and event.turn == sent.id:
-                    began = trio.current_time()
-                if began is not None or isinstance(answer, StreamFormat):
-                    answer.take(event, session.seq)
-                    if self.console.out.full:
-                        await self.console.out.room()
-                if began is not None:
-                    self.last.take(event, session.seq)
+                    started_at = trio.current_time()
+                await self._write(event, answer, of_turn=started_at is not None)
+                if started_at is not None:
                     view.take(event)
                     self._questions(event, asker)
                 if isinstance(event, TurnEnded) and event.turn == sent.id:
@@ -141,10 +139,13 @@ class _AttachedPrompt(OnePrompt):
                 if end is not None or sent.failure is not None:
                     break
             nursery.cancel_scope.cancel(reason="it is over")
-        if end is None:
-            if sent.failure is not None and not sent.stopped:
-                raise sent.failure
-            return TurnResult(turn="", outcome="cancelled", by="user")
+        if end is not None:
+            return self._result(end, started_at)
+        if sent.failure is not None and not sent.stopped:
+            raise sent.failure
+        return TurnResult(turn="", outcome="cancelled", by="user")
+
+    def _result(self, end: TurnEnded, started_at: float | None) -> TurnResult:
         return TurnResult(
             turn=end.turn,
             outcome=end.outcome,
@@ -153,23 +154,32 @@ class _AttachedPrompt(OnePrompt):
             usage=end.usage,
             error=end.error,
             structured_output=end.structured_output,
-            duration=trio.current_time() - began if began is not None else 0.0,
+            duration=trio.current_time() - started_at if started_at is not None else 0.0,
             denials=tuple(self.rejected.denials),
         )
 
+    async def _write(self, event: Event, answer: OutputFormat, *, of_turn: bool) -> None:
+        """Write an event in the requested format; only `stream-json` has those of other turns."""
+        if of_turn or isinstance(answer, StreamFormat):
+            answer.take(event, self.seq)
+            if self.console.out.full:
+                await self.console.out.room()
+        if of_turn:
+            self.last.take(event, self.seq)
+
     def _questions(self, event: Event, asker: Asker | None) -> None:
         """Ask the questions here if there is a terminal; otherwise other clients have to answer."""
-        if said := self.rejected.take(event):
-            self.console.report(said)
+        if text := self.rejected.take(event):
+            self.console.report(text)
         if asker is not None:
             asker.take(event)
         elif isinstance(event, PermissionOpened):
             title = one_line(event.title)
-            self.console.report(f"waits for an answer of somebody in the session: {title}")
+            self.console.report(f"waiting for another client of the session to answer: {title}")
 
 
 class _Sent:
-    """A prompt that was sent to a server, as `Working`."""
+    """A prompt that was sent to a server, as a `RunningPrompt`."""
 
     def __init__(self, session: RemoteSession, sent: SentPrompt, grace: float) -> None:
         self.timed_out = False
@@ -187,12 +197,12 @@ class _Sent:
 
     def cancel(self) -> bool:
         self._session.stop(self._sent)
-        self._wait(self._grace + SLACK)
+        self._wait(self._grace + CANCEL_SLACK_S)
         return True
 
     def give_up(self, code: int) -> None:
         self._session.stop(self._sent)
-        self._wait(PARTING)
+        self._wait(LAST_OUTPUT_S)
 
     async def leave(self) -> None:
         self.patience.cancel(reason="nothing is waited for any more")

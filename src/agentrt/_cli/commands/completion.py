@@ -4,6 +4,13 @@ shell.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..._config import Config
+    from ..options import Work
+
 import argparse
 import sys
 from typing import Any
@@ -12,6 +19,11 @@ from ..._errors import AgentrtError
 
 PROGRAM = "agentrt"
 MISSING = 'agentrt: completion needs argcomplete: pip install "agentrt[repl]"'
+
+
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand."""
+    return partial(print_script, options.shell)
 
 
 async def print_script(shell: str) -> int:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, structs
 
 from ..._agents import BUILT_IN, Agent
-from ..._config import Config, Serve, TenantTable
+from ..._config import Config, ServeSettings, TenantTable
 from ..._journal.address import is_server, server_of
 from ..._limits import Limits
+from ..options import Work
 from ..text import escaped, one_line
 
 SECRET: Final = "(set)"
 """Replaces a token or the value of a variable, because listings are easily passed on."""
 DEFAULT: Final = "default"
+
+
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand."""
+    return partial(show_config, config, as_json=options.json)
 
 
 async def show_config(config: Config, *, as_json: bool) -> int:
@@ -48,7 +56,7 @@ def _toml(config: Config, tables: dict[str, Any], agents: dict[str, Any]) -> Ite
     for file in config.files:
         yield f"# read: {one_line(file, 1000)}"
     if not config.files:
-        yield "# no configuration file (`agentrt config --help` says where one may be)"
+        yield "# no configuration file (`agentrt config --help` shows where to put one)"
     for warning in config.warnings:
         yield f"# {one_line(warning, 1000)}"
     yield ""
@@ -81,7 +89,7 @@ def _value(value: Any) -> str:
     return escaped(msgspec.json.encode("none" if value is None else value).decode())
 
 
-def _served(serve: Serve) -> dict[str, Any]:
+def _served(serve: ServeSettings) -> dict[str, Any]:
     """Return the server's settings, without tokens."""
     shown = _stored(_hidden(_given(serve), "token", "viewer_token", "metrics_token"))
     if shown["tenants"]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import shutil
 from collections import Counter
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from ..._agents import Agent
+from ..._agents.find import is_known
 from ..._claude.command import build_command
 from ..._claude.options import ClaudeOptions, effective
 from ..._config import Config
@@ -25,24 +29,27 @@ from ..._process.pipes import Transport
 from ..._process.process import open_process
 from ..._runtime.offer import environment
 from ..._trace.tap import ProcessTap
-from ..setup import DEMO, UsageError, agents_environment
+from ..exit_status import UsageError
+from ..options import Work
+from ..printing import print_error
+from ..setup import DEMO, agents_environment, choose_agent
 from ..text import one_line
-from .sessions import failed
-from .trace import command_trace
+from ..tracing import command_trace
 
-TIMEOUT: Final = 60.0
-MARKS: Final[dict[Verdict, str]] = {
-    "passes": "✓",
-    "fails": "✗",
-    "own way": "~",
-    "not offered": "-",
-    "not provoked": "?",
+CHECK_TIMEOUT_S: Final = 60.0
+_LABELS: Final[dict[Verdict, tuple[str, str]]] = {
+    "passes": ("✓", "passed"),
+    "fails": ("✗", "failed"),
+    "own way": ("~", "different"),
+    "not offered": ("-", "unsupported"),
+    "not provoked": ("?", "inconclusive"),
 }
+"""The mark and the word for each verdict; `--output-format json` has the verdict itself."""
 OF_THE_DEMO: Final = ConformancePrompts(text="hello", long="/slow 20")
 """Prompts for the demo agent, which has no model and only knows its own sentences."""
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class ConformanceRequest(Struct, frozen=True, kw_only=True):
     """The checks to run, and their settings."""
 
     config: Config
@@ -53,7 +60,22 @@ class Request(Struct, frozen=True, kw_only=True):
     as_json: bool
 
 
-def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> Request:
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand. Raises `UsageError` or `AgentNotFound`."""
+    if options.command is not None or options.agent is not None:
+        raise UsageError("`agentrt conformance` takes the agent itself, without --agent, --command")
+    words: list[str] = options.words
+    text = words[0] if len(words) == 1 else shlex.join(words)
+    is_command = len(words) > 1 or any(each in text for each in " /")
+    is_command = is_command or (not is_known(text, config) and shutil.which(text) is not None)
+    if options.protocol is not None and not is_command:
+        raise UsageError(f"--protocol is the protocol of a command; that of {text} is known")
+    name, command = (None, text) if is_command else (text, None)
+    agent, _ = choose_agent(config, name, command, options.protocol)
+    return partial(check_agent, agent, make_request(options, agent, config))
+
+
+def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> ConformanceRequest:
     """Create a request from the command line.
 
     Raises `UsageError`.
@@ -62,9 +84,9 @@ def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> R
     known = [check.name for check in CHECKS[agent.protocol]]
     if strange := [name for name in only if name not in known]:
         raise UsageError(
-            f"--only: there is no check {strange[0]!r} of {agent.protocol}: {', '.join(known)}"
+            f"--only: {strange[0]!r} is not a check of {agent.protocol}; checks: {', '.join(known)}"
         )
-    said = {name: getattr(options, name) for name in ("text", "long", "permission")}
+    given = {name: getattr(options, name) for name in ("text", "long", "permission")}
     timeout: float | None = options.timeout
     folder: str | None = getattr(options, "traces", None)
     traces = None if folder is None else Path(folder)
@@ -73,20 +95,20 @@ def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> R
             traces.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"--traces {folder}: {error.strerror}") from error
-    return Request(
+    return ConformanceRequest(
         config=config,
         prompts=structs.replace(
             OF_THE_DEMO if agent.name == DEMO else ConformancePrompts(),
-            **{name: text for name, text in said.items() if text is not None},
+            **{name: text for name, text in given.items() if text is not None},
         ),
-        timeout=TIMEOUT if timeout is None else timeout,
+        timeout=CHECK_TIMEOUT_S if timeout is None else timeout,
         only=only,
         traces=traces,
         as_json=options.report == "json",
     )
 
 
-async def check_agent(agent: Agent, request: Request) -> int:
+async def check_agent(agent: Agent, request: ConformanceRequest) -> int:
     """Run the checks and print their results.
 
     Returns the exit status, which is 1 if a mandatory requirement is not met.
@@ -112,7 +134,7 @@ async def check_agent(agent: Agent, request: Request) -> int:
             )
             report = await run.run()
     except AgentrtError as error:
-        return failed(error)
+        return print_error(error)
     if request.as_json:
         print(msgspec.json.format(msgspec.json.encode(_object(report))).decode())
     else:
@@ -150,9 +172,10 @@ def _start(
 def _row(finding: ConformanceFinding) -> list[str]:
     """Return one finding as lines."""
     level = "" if finding.level == "open" else f" ({finding.level})"
-    verdict = "" if finding.verdict == "passes" else f"{finding.verdict}: "
+    mark, word = _LABELS[finding.verdict]
+    verdict = "" if finding.verdict == "passes" else f"{word}: "
     rows = [
-        f"{MARKS[finding.verdict]} {finding.check:25} {finding.title}{level}",
+        f"{mark} {finding.check:25} {finding.title}{level}",
         f"    {verdict}{one_line(finding.words, 300)}",
     ]
     if finding.verdict == "fails":
@@ -164,14 +187,14 @@ def _row(finding: ConformanceFinding) -> list[str]:
 
 def _counts(report: Conformance) -> dict[Verdict, int]:
     count = Counter(finding.verdict for finding in report.findings)
-    return {verdict: count[verdict] for verdict in MARKS}
+    return {verdict: count[verdict] for verdict in _LABELS}
 
 
 def _summary(report: Conformance) -> str:
-    counts = ", ".join(f"{number} {verdict}" for verdict, number in _counts(report).items())
+    counts = ", ".join(f"{n} {_LABELS[verdict][1]}" for verdict, n in _counts(report).items())
     broken = sum(finding.broken for finding in report.findings)
     who = one_line(" ".join((report.name or report.agent, report.version)).strip())
-    musts = f"; {broken} of what fails the specification demands" if broken else ""
+    musts = f"; {broken} of the failures break a demand of the specification" if broken else ""
     return f"{who}: {len(report.findings)} checks: {counts}{musts}"
 
 

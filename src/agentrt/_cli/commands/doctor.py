@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import tempfile
 import time
+from functools import partial
 
 import msgspec
 import trio
 from msgspec import Struct, structs
 
 from ..._agents import Agent, find_agents
-from ..._config import Config
+from ..._config import Config, load_config
 from ..._errors import AgentrtError, AgentStartError, StoreError
 from ..._journal.address import StoreAddress
 from ..._journal.reader import SqliteReport
@@ -19,19 +22,20 @@ from ..._model.content import JsonObject
 from ..._model.events import Notice
 from ..._nesting import bare_errors
 from ..._permissions.policies import deny_all
-from ..bound import TIMED_OUT, Bound, TimedOut
 from ..console import quoted
-from ..own import home_file
-from ..setup import Setup, UsageError
-from ..stores import read
+from ..exit_status import TIMED_OUT, CommandTimeout, TimedOut, UsageError
+from ..options import Work, chosen_agents, flags, timeout_s
+from ..printing import as_size, count_of_sessions
+from ..setup import Setup
+from ..stores import home_file, read, store_files
 from ..text import one_line, plain
-from .stored import sessions, size
+from .doctor_project import examine_project
 
-AT_ONCE = 2
+PARALLEL_AGENTS = 2
 """Agents started at the same time: more would only wait for each other."""
 
 
-class Finding(Struct, kw_only=True):
+class AgentFinding(Struct, kw_only=True):
     """The result of the check of one agent."""
 
     name: str
@@ -57,6 +61,26 @@ class Finding(Struct, kw_only=True):
     docs: str = ""
 
 
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand. Raises `UsageError` or `AgentNotFound`."""
+    chosen = chosen_agents(options, config)
+    agents = chosen or installed(config)
+    if options.project is not None:
+        folder = options.project
+        if not os.path.isdir(folder):
+            raise UsageError(f"--project: the folder {folder!r} does not exist")
+        config = load_config(folder, flags=flags(options))
+        return partial(examine_project, agents, config, folder, as_json=options.json)
+    return partial(
+        examine,
+        agents,
+        config,
+        as_json=options.json,
+        timeout=timeout_s(options),
+        stores=None if chosen else store_files(options.store, config),
+    )
+
+
 async def examine(
     agents: list[Agent],
     config: Config,
@@ -71,9 +95,9 @@ async def examine(
     output; None to skip them. Returns the exit status: 3 if the time was too short, 1 if an agent
     or a store does not work.
     """
-    bound = Bound(timeout)
-    findings: dict[str, Finding] = {}
-    limit = trio.CapacityLimiter(AT_ONCE)
+    bound = CommandTimeout(timeout)
+    findings: dict[str, AgentFinding] = {}
+    limit = trio.CapacityLimiter(PARALLEL_AGENTS)
     shown = 0
 
     def show() -> None:
@@ -97,7 +121,7 @@ async def examine(
         print(msgspec.json.format(msgspec.json.encode(found)).decode())
     elif len(found) > 1:
         print(f"\n{sum(each.ok for each in found)} of {len(found)} agents work.", end=" ")
-        print("To get others: agentrt agents")
+        print("Install others: agentrt agents")
     sound = True
     if stores is not None and not as_json:
         sound = await trio.to_thread.run_sync(_show_stores, stores)
@@ -108,9 +132,9 @@ async def examine(
 
 def _show_stores(files: list[StoreAddress]) -> bool:
     """Print the state of the stores; returns False if one of them cannot be used."""
-    print("\nSessions are kept in")
+    print("\nSessions are stored in")
     if not files:
-        print(f"  {plain(str(home_file()))}, where there are none yet")
+        print(f"  {plain(str(home_file()))}, which has none yet")
     sound = True
     for file in files:
         try:
@@ -119,7 +143,9 @@ def _show_stores(files: list[StoreAddress]) -> bool:
             sound = False
             print(f"✗ {plain(str(error))}")
         else:
-            print(f"✓ {plain(found.path)}: {sessions(found.sessions)}, {size(found.size)}")
+            print(
+                f"✓ {plain(found.path)}: {count_of_sessions(found.sessions)}, {as_size(found.size)}"
+            )
             if isinstance(found, SqliteReport):
                 print(f"    SQLite        {found.version} ({found.library}), mode {found.mode}")
             else:
@@ -133,8 +159,8 @@ def installed(config: Config) -> list[Agent]:
     return [each.agent for each in find_agents(config) if each.available]
 
 
-async def _examine(agent: Agent, config: Config, bound: Bound) -> Finding:
-    finding = Finding(
+async def _examine(agent: Agent, config: Config, bound: CommandTimeout) -> AgentFinding:
+    finding = AgentFinding(
         name=agent.name,
         protocol=agent.protocol,
         program=agent.command[0],
@@ -153,7 +179,7 @@ async def _examine(agent: Agent, config: Config, bound: Bound) -> Finding:
         setup = structs.replace(setup, cwd=folder, config=trusting)
         try:
             with bound.over("examining it"):
-                await _look(setup, bound.applied(setup.limits), finding, began)
+                await _start_agent(setup, bound.applied(setup.limits), finding, began)
         except AgentrtError as error:
             finding.ok = False
             finding.seconds = finding.seconds or round(time.monotonic() - began, 2)
@@ -164,7 +190,7 @@ async def _examine(agent: Agent, config: Config, bound: Bound) -> Finding:
     return finding
 
 
-async def _look(setup: Setup, limits: Limits, finding: Finding, began: float) -> None:
+async def _start_agent(setup: Setup, limits: Limits, finding: AgentFinding, began: float) -> None:
     async with setup.open(deny_all, limits=limits, replay=False) as session:
         events = session.subscribe(after=0)
         finding.seconds = round(time.monotonic() - began, 2)
@@ -183,20 +209,26 @@ async def _look(setup: Setup, limits: Limits, finding: Finding, began: float) ->
     finding.ok = not no_login
 
 
-def _report(finding: Finding) -> list[str]:
+def _report(finding: AgentFinding) -> list[str]:
     """Return the report on one agent as lines."""
-    if not finding.ok:
-        lines = [f"✗ {finding.name}: {one_line(finding.error or '', 1000)} ({finding.seconds} s)"]
-        lines.append(f"    program       {finding.program}")
-        for what, words in (("note", finding.note), ("see", finding.docs)):
-            if words:
-                lines.append(f"    {what:13} {words}")
-        return [*lines, *(f"  {line}" for line in quoted(finding.stderr))]
+    return _success(finding) if finding.ok else _failure(finding)
+
+
+def _failure(finding: AgentFinding) -> list[str]:
+    lines = [f"✗ {finding.name}: {one_line(finding.error or '', 1000)} ({finding.seconds} s)"]
+    lines.append(f"    program       {finding.program}")
+    for what, words in (("note", finding.note), ("see", finding.docs)):
+        if words:
+            lines.append(f"    {what:13} {words}")
+    return [*lines, *(f"  {line}" for line in quoted(finding.stderr))]
+
+
+def _success(finding: AgentFinding) -> list[str]:
     version = one_line(finding.version or "of unknown version")
     lines = [f"✓ {finding.name} {version}: ready after {finding.seconds} s"]
     lines.append(f"    program       {finding.program} ({finding.protocol})")
     can = [name for name, value in finding.capabilities.items() if value is True]
-    lines.append(f"    can           {', '.join(map(one_line, can)) or 'what it did not say'}")
+    lines.append(f"    can           {', '.join(map(one_line, can)) or 'not reported'}")
     for what, now, all_ in (
         ("mode", finding.mode, finding.modes),
         ("model", finding.model, finding.models),

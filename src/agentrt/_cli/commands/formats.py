@@ -11,11 +11,10 @@ from ..._errors import AgentNotFound, AgentrtError, AgentStartError, SessionNotF
 from ..._model.content import plain_text
 from ..._model.events import ErrorInfo, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded
 from ..._model.result import TurnResult
-from ..bound import TimedOut
-from ..held import HeldSession
+from ..exit_status import TimedOut, UsageError
 from ..output import Output
 from ..servers import ServerNotFound
-from ..setup import UsageError
+from ..session_view import SessionView
 from ..text import escaped
 
 FormatName: TypeAlias = Literal["text", "json", "stream-json"]
@@ -23,7 +22,7 @@ FormatName: TypeAlias = Literal["text", "json", "stream-json"]
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Format(Protocol):
+class OutputFormat(Protocol):
     """An output format for the events of one prompt."""
 
     def take(self, event: Event, seq: int) -> None:
@@ -35,7 +34,7 @@ class Format(Protocol):
         ...
 
 
-class Answer:
+class AnswerText:
     """The answer as one text: its items, separated by an empty line."""
 
     def __init__(self) -> None:
@@ -70,7 +69,7 @@ class TextFormat:
 
     def __init__(self, out: Output) -> None:
         self._out = out
-        self._answer = Answer()
+        self._answer = AnswerText()
 
     def take(self, event: Event, seq: int) -> None:
         self._out.say(self._answer.take(event))
@@ -87,11 +86,11 @@ class JsonFormat:
     own one.
     """
 
-    def __init__(self, out: Output, session: HeldSession, id: str | None = None) -> None:
+    def __init__(self, out: Output, session: SessionView, id: str | None = None) -> None:
         self._out = out
         self._session = session
         self._id = id
-        self._answer = Answer()
+        self._answer = AnswerText()
         self._parts: list[str] = []
 
     def take(self, event: Event, seq: int) -> None:
@@ -201,7 +200,7 @@ class LastMessage:
             self._parts = [_encode(result.structured_output).decode()]
 
 
-class Nothing:
+class NoFormat:
     """Writes nothing, because the transcript shows the answer together with everything else."""
 
     def take(self, event: Event, seq: int) -> None:

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import trio
 
+from ..._config import Config
 from ..._errors import StoreError
 from ..._journal.address import PostgresAddress
 from ..._journal.base import NodeEntry
 from ..._journal.opening import leases_of
+from ..exit_status import UsageError
+from ..options import Work, server_store
+from ..printing import print_table
 from ..text import one_line, plain
-from .agents import print_table
 
 if TYPE_CHECKING:
     from ..._journal.postgres.leases import PostgresLeases
 
 T = TypeVar("T")
+
+
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand. Raises `UsageError`."""
+    store = server_store(options.store or config.serve.store)
+    if not isinstance(store, PostgresAddress):
+        raise UsageError("servers share a store in PostgreSQL; use --store postgresql://…")
+    if options.verb == "drain":
+        return partial(drain, store, options.name)
+    return partial(show_list, store, as_json=options.json)
 
 
 async def show_list(store: PostgresAddress, *, as_json: bool) -> int:
@@ -38,7 +53,7 @@ async def show_list(store: PostgresAddress, *, as_json: bool) -> int:
             [_row(each) for each in nodes],
         )
     else:
-        print("Nobody shares this store now.")
+        print("No server uses this store now.")
     return 0
 
 
@@ -52,7 +67,7 @@ async def drain(store: PostgresAddress, name: str) -> int:
         if found is not None:
             print(f"agentrt: no server {plain(name)!r} shares this store now", file=sys.stderr)
         return 2 if found is None else 4
-    print(f"{name} takes no more sessions, and leaves when what it has begun is over.")
+    print(f"{name} takes no new sessions, and exits when its turns have ended.")
     return 0
 
 

@@ -6,6 +6,7 @@ agent immediately, a third one this process.
 
 from __future__ import annotations
 
+import argparse
 import codecs
 import errno
 import math
@@ -20,7 +21,7 @@ from typing import Final, NamedTuple, Protocol, TextIO
 import trio
 from msgspec import structs
 
-from ..._config import ColorChoice
+from ..._config import ColorChoice, Config
 from ..._errors import AgentrtError
 from ..._model.events import ErrorInfo, Outcome, TurnEnded
 from ..._model.result import TurnResult
@@ -28,22 +29,32 @@ from ..._nesting import bare_errors
 from ..._runtime.drain import wait_for_rest
 from ..._session.session import Session, host_of
 from ..._session.subscription import Subscription
-from ..bound import Bound, TimedOut
-from ..console import PARTING, Console, open_console, open_terminal, stderr_of
-from ..held import HeldSession
-from ..lines import LineReader
-from ..own import open_own
+from ..console import LAST_OUTPUT_S, Console, LineReader, open_console, open_terminal, stderr_of
+from ..exit_status import (
+    DENIED,
+    FAILED,
+    CommandTimeout,
+    Rejections,
+    TimedOut,
+    UsageError,
+    decisive,
+    exit_code,
+    exit_status,
+)
+from ..options import timeout_s
 from ..repl.asking import Asker
-from ..repl.transcript import Transcript
+from ..repl.transcript import LineTranscript
 from ..repl.view import View, how_it_ended
-from ..setup import Setup, UsageError, exit_code
+from ..session_view import SessionView
+from ..setup import Setup
 from ..signals import BROKEN_PIPE, ending_signals, let_the_next_one_kill
+from ..stores import open_own_store
 from .formats import (
-    Format,
     FormatName,
     JsonFormat,
     LastMessage,
-    Nothing,
+    NoFormat,
+    OutputFormat,
     StreamFormat,
     TextFormat,
     ValueFormat,
@@ -51,13 +62,12 @@ from .formats import (
     failure,
     shown,
 )
-from .verdict import DENIED, FAILED, Rejections, decisive, exit_status
 
-PATIENCE: Final = 3.0
+STDIN_SILENCE_S: Final = 3.0
 """Seconds of silence before a message reports that standard input is being read."""
 
 
-class Working(Protocol):
+class RunningPrompt(Protocol):
     """Running work that can be ended."""
 
     def cancel(self) -> bool:
@@ -76,7 +86,7 @@ class Working(Protocol):
         ...
 
 
-class Ending:
+class EarlyEnd:
     """An early end of the command, and its exit status."""
 
     def __init__(self) -> None:
@@ -84,7 +94,7 @@ class Ending:
         self.scope = trio.CancelScope()
         """Cancel scope around all the work."""
         self.console: Console | None = None
-        self.work: Working | None = None
+        self.work: RunningPrompt | None = None
         """The running work, once it can be cancelled separately."""
         self.trouble = ""
 
@@ -118,10 +128,10 @@ class Ending:
         let_the_next_one_kill()
         if work is not None:
             await work.leave()
-        everything.deadline = trio.current_time() + PARTING
+        everything.deadline = trio.current_time() + LAST_OUTPUT_S
 
 
-class Asked(NamedTuple):
+class PromptOptions(NamedTuple):
     """One prompt, and the format of its answer.
 
     `prompt` is the prompt in the arguments, `last_message` a file to which the agent's last message
@@ -136,18 +146,33 @@ class Asked(NamedTuple):
     fail_on_denied: bool = False
     """True if a rejected permission request means exit status 5 for any outcome of the turn."""
 
+    @classmethod
+    def of(cls, options: argparse.Namespace, config: Config) -> PromptOptions:
+        """Return the prompt of a command line."""
+        return cls(
+            prompt=options.prompt,
+            format=options.output_format or "text",
+            last_message=options.last_message,
+            timeout=timeout_s(options),
+            color=config.terminal.color,
+            fail_on_denied=bool(options.fail_on_denied),
+        )
 
-async def one_shot(setup: Setup, asked: Asked) -> int:
+
+async def one_shot(setup: Setup, asked: PromptOptions) -> int:
     """Run one prompt in a new session; returns the exit status."""
     return await run_once(asked, partial(_OneShot, setup))
 
 
-async def run_once(asked: Asked, make: Callable[[Asked, Console, Ending, Bound], OnePrompt]) -> int:
+async def run_once(
+    asked: PromptOptions,
+    make: Callable[[PromptOptions, Console, EarlyEnd, CommandTimeout], OnePrompt],
+) -> int:
     """Run one prompt, from the arguments or standard input; returns the exit status.
 
     `make` creates the object that runs it.
     """
-    ending, bound = Ending(), Bound(asked.timeout)
+    ending, bound = EarlyEnd(), CommandTimeout(asked.timeout)
     status = FAILED
     with trio.open_signal_receiver(*ending_signals()) as signals:
         async with bare_errors(), trio.open_nursery() as nursery:
@@ -197,7 +222,7 @@ async def _whole_prompt(text: str | None, console: Console) -> str:
 
 async def _piped(console: Console) -> str:
     async def explain() -> None:
-        await trio.sleep(PATIENCE)
+        await trio.sleep(STDIN_SILENCE_S)
         console.report("reading the prompt from standard input (use </dev/null if there is none)")
 
     async with bare_errors(), trio.open_nursery() as nursery:
@@ -224,7 +249,9 @@ def _text_of(data: bytes) -> str:
 class OnePrompt(ABC):
     """One prompt, from opening the session to the exit status."""
 
-    def __init__(self, asked: Asked, console: Console, ending: Ending, bound: Bound) -> None:
+    def __init__(
+        self, asked: PromptOptions, console: Console, ending: EarlyEnd, bound: CommandTimeout
+    ) -> None:
         self.console = console
         self.ending = ending
         self.bound = bound
@@ -256,7 +283,7 @@ class OnePrompt(ABC):
             line = failure(self.format, error, agent=self.agent, outcome=outcome, seq=self.seq + 1)
             self.console.out.data(shown(self.console.out, line))
 
-    def make_format(self, session: HeldSession, id: str | None = None) -> Format:
+    def make_format(self, session: SessionView, id: str | None = None) -> OutputFormat:
         """Create the format of the answer.
 
         `id`: the session id to write, if it is not the agent's own.
@@ -266,18 +293,18 @@ class OnePrompt(ABC):
             return JsonFormat(console.out, session, id)
         if self.format == "stream-json":
             return StreamFormat(console.out)
-        return Nothing() if console.shared else TextFormat(console.out)
+        return NoFormat() if console.shared else TextFormat(console.out)
 
-    def make_lines(self, answer: Format) -> Transcript:
+    def make_lines(self, answer: OutputFormat) -> LineTranscript:
         """Create the transcript for the user on standard error."""
-        return Transcript(
+        return LineTranscript(
             self.console.err,
-            answer=isinstance(answer, Nothing),
+            answer=isinstance(answer, NoFormat),
             progress=self.console.err.is_terminal,
             all_of_it="--output-format stream-json has them all",
         )
 
-    def end(self, answer: Format, result: TurnResult) -> None:
+    def end(self, answer: OutputFormat, result: TurnResult) -> None:
         """Write the end of the answer; all events have arrived."""
         self._reported = True
         for each in (answer, self.last):
@@ -305,7 +332,12 @@ class _OneShot(OnePrompt):
     """One prompt in its own session, which ends with it."""
 
     def __init__(
-        self, setup: Setup, asked: Asked, console: Console, ending: Ending, bound: Bound
+        self,
+        setup: Setup,
+        asked: PromptOptions,
+        console: Console,
+        ending: EarlyEnd,
+        bound: CommandTimeout,
     ) -> None:
         super().__init__(asked, console, ending, bound)
         self._setup = setup
@@ -338,7 +370,7 @@ class _OneShot(OnePrompt):
                 attended=terminal is not None,
                 chosen=setup.config.permissions.mode == "deny",
             )
-            async with open_own(setup.config.terminal.store) as own:
+            async with open_own_store(setup.config.terminal.store) as own:
                 with self.bound.over("the start of the agent") as start:
                     opening = setup.open(policy, limits=limits, replay=False, own=own)
                     async with opening as session:
@@ -388,7 +420,7 @@ class _OneShot(OnePrompt):
         message = f"the command took longer than {seconds:g} s (--timeout)"
         return structs.replace(result, error=structs.replace(error, message=message))
 
-    async def _write(self, events: Subscription, answer: Format) -> None:
+    async def _write(self, events: Subscription, answer: OutputFormat) -> None:
         """Write standard output, as fast as its reader takes it."""
         async for event in events:
             self.seq = events.seq
@@ -409,18 +441,18 @@ class _OneShot(OnePrompt):
                 asker.take(event)
                 if isinstance(event, TurnEnded):
                     self._ends.append(event)
-                if said := self.rejected.take(event):
-                    self.console.report(said)
+                if text := self.rejected.take(event):
+                    self.console.report(text)
             nursery.cancel_scope.cancel(reason="all is shown")
 
-    def make_format(self, session: HeldSession, id: str | None = None) -> Format:
+    def make_format(self, session: SessionView, id: str | None = None) -> OutputFormat:
         if self.format == "text" and "json_schema" in self._setup.options:
             return ValueFormat(self.console.out)
         return super().make_format(session, id)
 
 
 class _Session:
-    """A session of this process, as `Working`."""
+    """A session of this process, as `RunningPrompt`."""
 
     def __init__(self, session: Session, everything: trio.CancelScope) -> None:
         self.rest = trio.CancelScope()

@@ -1,7 +1,8 @@
-"""`agentrt replay --page`: a recorded session on the page, at its original pace."""
+"""`agentrt replay`: a recorded session at its original pace, as text or on the page."""
 
 from __future__ import annotations
 
+import argparse
 import math
 import secrets
 import sys
@@ -9,6 +10,7 @@ from functools import partial
 
 import trio
 
+from ..._config import Config
 from ..._errors import TraceError
 from ..._limits import Limits
 from ..._nesting import bare_errors
@@ -18,10 +20,20 @@ from ..._web.security import Security
 from ..._web.server import serve
 from ..._web.site import Site
 from ...testing.replay import Replay, ReplayMismatch, replay
+from ..options import Work
 from ..text import plain
+from .trace import TraceFilter, replay_trace
 
 PATIENT = Limits(turn_timeout_s=None)
 """A turn may take as long as the original one, at any speed."""
+
+
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand."""
+    file, session, speed = options.file, options.session, options.speed
+    if options.page:
+        return partial(replay_on_page, file, session=session, speed=speed, port=options.port)
+    return partial(replay_trace, file, TraceFilter(session=session), speed=speed)
 
 
 async def replay_on_page(file: str, *, session: str, speed: float, port: int) -> int:

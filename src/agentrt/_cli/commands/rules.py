@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from ..._agents import Agent
+from ..._agents import Agent, find_agents
+from ..._config import Config
 from ..._model.content import JsonObject
 from ..._permissions.policies import PermissionRequest
 from ..._permissions.programs import Verdict
@@ -17,22 +19,29 @@ from ..._permissions.reach import unreachable
 from ..._permissions.rules import PermissionRule
 from ..._permissions.seen import Seen
 from ..._permissions.words import CLASSES
-from ..setup import UsageError
+from ..exit_status import UsageError
+from ..options import Work
 
 _CALL: Final = re.compile(
     r"(Edit|Write|Read|Fetch|mcp__[\w.-]+|[A-Za-z_]\w*)(?:\((.*)\))?", re.DOTALL
 )
 _WORDS: Final = {
     Verdict.YES: "denies it",
-    Verdict.MAY: "may be about it: asks, or denies it where nobody can be asked",
-    Verdict.HIDDEN: "may be about it, unless an --allow rule names the command",
-    Verdict.NO: "is not about it",
+    Verdict.MAY: "might match: asks, or denies if nobody can be asked",
+    Verdict.HIDDEN: "might match, unless an --allow rule names the command",
+    Verdict.NO: "does not match",
 }
+
+
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand. Raises `UsageError` for an invalid rule."""
+    agents = {each.agent.name: each.agent for each in find_agents(config)}
+    return check_rule(options.rule, options.call, agents, cwd=options.cwd, as_json=options.json)
 
 
 def check_rule(
     rule: str, call: str, agents: Mapping[str, Agent], *, cwd: str, as_json: bool
-) -> Callable[[], Awaitable[int]]:
+) -> Work:
     """Return a function that prints the effect of a rule on a call, as an allow and as a deny rule.
 
     Its exit status is 1 if the rule neither allows nor denies the call. Raises `UsageError` for an

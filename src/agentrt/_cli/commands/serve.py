@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import math
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -11,11 +13,10 @@ from functools import partial
 from typing import Final
 
 import trio
-from msgspec import structs
 
-from ..._config import Config
+from ..._config import Config, ServeSettings
 from ..._errors import AgentrtError, StoreError
-from ..._journal.address import StoreAddress
+from ..._journal.address import PostgresAddress, StoreAddress
 from ..._journal.membership import Membership
 from ..._journal.opening import is_away, reach
 from ..._journal.store import Store, open_address, process_of
@@ -28,54 +29,46 @@ from ..._web.security import Security
 from ..._web.server import serve
 from ..._web.site import Site
 from ..._web.waiting import not_ready
+from ..exit_status import UsageError, exit_code
+from ..options import Work, make_setup, server_store
+from ..serve_settings import make_security, pages_config
 from ..servers import announced
-from ..setup import Setup, UsageError, agents_environment, exit_code
-from ..stores import named_store
+from ..setup import Setup, agents_environment
 from ..text import plain
-from .trace import command_trace
+from ..tracing import command_trace
 
-AGAIN: Final = 1.0
+RETRY_S: Final = 1.0
 """Seconds between two attempts to reach the database."""
 
 
-def make_security(setup: Setup) -> Security:
-    """Return the access rules of the settings.
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand. Raises `UsageError` or `AgentNotFound`."""
+    server_store(config.serve.store)  # report wrong usage before anything starts
+    start = options.agent is not None or options.command is not None
+    _check_node(config.serve, opens=start or options.resume is not None)
+    setup = make_setup(options, config, demo=True)
+    return partial(serve_pages, setup, make_security(setup), start=start)
 
-    Raises `UsageError`.
+
+def _check_node(settings: ServeSettings, *, opens: bool) -> None:
+    """Check the settings of a server that shares its store.
+
+    `opens`: a session is opened at startup. Raises `UsageError`.
     """
-    said = setup.config.serve
-    tables = [(each, each.tenant(name)) for name, each in said.tenants.items()]
-    tenants = [(token, tenant) for each, tenant in tables for token in _each(each.token)]
-    viewers = [(token, tenant) for each, tenant in tables for token in _each(each.viewer_token)]
-    given = [token for token, _ in (*tenants, *viewers)]
-    if len(set(given)) < len(given):
-        raise UsageError("two tenants have the same token (serve.tenants)")
-    try:
-        return Security(
-            token=said.token,
-            viewer_token=said.viewer_token,
-            metrics_token=said.metrics_token,
-            tenants=dict(tenants),
-            tenant_viewers=dict(viewers),
-            url=said.url,
-            allow_hosts=said.allow_host,
-            allow_origins=said.allow_origin,
+    alone = settings.node is None
+    if settings.home is not None and alone:
+        raise UsageError("--home is for servers that share a store; use it with --node NAME")
+    if settings.role != "both" and alone:
+        raise UsageError("--role is for servers that share a store; use it with --node NAME")
+    if not alone and not isinstance(server_store(settings.store), PostgresAddress):
+        raise UsageError(
+            "--node is for servers that share a store in PostgreSQL; use it with --store"
+            " postgresql://…"
         )
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-
-
-def _each(tokens: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (tokens,) if isinstance(tokens, str) else tokens
-
-
-def pages_config(setup: Setup) -> Config:
-    """Return the settings for sessions of pages.
-
-    An agent that was given by its command is available to them.
-    """
-    agents = {**setup.config.agents, setup.agent.name: setup.agent}
-    return structs.replace(setup.attended.config, agents=agents)
+    if opens and settings.role == "gateway":
+        raise UsageError(
+            "a gateway runs no sessions; leave out --agent, --command and --resume, which open one"
+        )
 
 
 async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
@@ -83,10 +76,10 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
 
     `start`: open a session with the agent immediately.
     """
-    said, mode = setup.config.serve, setup.config.permissions.mode or "ask"
+    settings, mode = setup.config.serve, setup.config.permissions.mode or "ask"
     config = pages_config(setup)
     policy = setup.policy(mode, attended=True)
-    metrics = None if said.metrics_token is None else Metrics(agents=config.agents)
+    metrics = None if settings.metrics_token is None else Metrics(agents=config.agents)
     try:
         async with (
             bare_errors(),
@@ -108,42 +101,55 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 partial(
                     serve,
                     runtime,
-                    said.host,
-                    said.port,
+                    settings.host,
+                    settings.port,
                     agent=setup.agent.name,
                     cwd=None if setup.cwd == "." else setup.cwd,
-                    roots=said.root,
+                    roots=settings.root,
                     security=security,
                     metrics=metrics,
                 )
             )
             if store is not None and store.membership is not None:
                 nursery.start_soon(drain, runtime, store.membership, nursery.cancel_scope)
-            # Before the first client connects: it must find this session instead of opening
-            # another.
-            agent, cwd, model = setup.agent, setup.cwd, setup.model
-            if setup.resume is not None and runtime.stored(setup.resume) is not None:
-                await runtime.reopen(setup.resume, cwd=None if cwd == "." else cwd)
-            elif setup.resume is not None:
-                await runtime.load(agent, setup.resume, cwd=cwd, model=model, mode=setup.mode)
-            elif start:
-                await runtime.create(agent, cwd=cwd, model=model, mode=setup.mode)
-            if site.serves_clients and said.node is not None and said.url is not None:
-                # A balancer may send a link to another gateway, which does not know its ticket.
-                print(f"agentrt: a gateway of {site.url}; sign in with its token", flush=True)
-            elif site.serves_clients:
+            if start or setup.resume is not None:
+                # Before the first client connects: it must find this session instead of opening
+                # another.
+                await _open_first_session(runtime, setup)
+            if _prints_links(site, settings):
                 stack.enter_context(announced(site.direct_url, security.token))
-                viewers, life_s = said.viewer_token is not None, runtime.limits.link_lifetime_s
+                viewers, life_s = settings.viewer_token is not None, runtime.limits.link_lifetime_s
                 nursery.start_soon(_print_links, site, viewers, life_s)
-            else:
-                print(f"agentrt: a worker for gateways; {site.direct_url}readyz", flush=True)
     except AgentrtError as error:
         return _failed(str(error), exit_code(error))
     except ValueError as error:  # not an address to listen on
         return _failed(str(error), 2)
     except OSError as error:
-        return _failed(f"cannot serve on {said.host} port {said.port}: {error}", 1)
+        return _failed(f"cannot serve on {settings.host} port {settings.port}: {error}", 1)
     return 0
+
+
+def _prints_links(site: Site, settings: ServeSettings) -> bool:
+    """Return True if the server prints links to its page; otherwise print its role."""
+    if not site.serves_clients:
+        print(f"agentrt: a worker for gateways; {site.direct_url}readyz", flush=True)
+        return False
+    if settings.node is not None and settings.url is not None:
+        # A balancer may send a link to another gateway, which does not know its ticket.
+        print(f"agentrt: a gateway of {site.url}; sign in with its token", flush=True)
+        return False
+    return True
+
+
+async def _open_first_session(runtime: Runtime, setup: Setup) -> None:
+    """Open the session of the command line, or resume the one of `--resume`."""
+    agent, cwd, model, mode = setup.agent, setup.cwd, setup.model, setup.mode
+    if setup.resume is None:
+        await runtime.create(agent, cwd=cwd, model=model, mode=mode)
+    elif runtime.stored(setup.resume) is not None:
+        await runtime.reopen(setup.resume, cwd=None if cwd == "." else cwd)
+    else:
+        await runtime.load(agent, setup.resume, cwd=cwd, model=model, mode=mode)
 
 
 @asynccontextmanager
@@ -153,12 +159,14 @@ async def _open_store(config: Config, security: Security) -> AsyncIterator[Store
     If the database cannot be reached, it waits up to `limits.store_start_timeout_s`. Raises
     `StoreError`.
     """
-    path = store_path(config.serve.store)
+    path = server_store(config.serve.store)
     if path is None:
         yield None
         return
-    said, limits = config.serve, config.bound(Limits())
-    process = None if said.node is None else process_of(said.node, said.home, said.role)
+    settings, limits = config.serve, config.bound(Limits())
+    process = (
+        None if settings.node is None else process_of(settings.node, settings.home, settings.role)
+    )
     deadline = trio.current_time() + limits.store_start_timeout_s
     async with AsyncExitStack() as stack:
         while True:
@@ -181,26 +189,24 @@ async def _wait_for(
 
     Raises the last `StoreError` at the deadline.
     """
-    said, limits = config.serve, config.bound(Limits())
+    settings, limits = config.serve, config.bound(Limits())
     left = max(0.0, deadline - trio.current_time())
-    words = (
-        f"agentrt: waiting for the database, at most {left:.0f} s (limits.store_start_timeout_s)"
-    )
+    words = f"agentrt: waiting up to {left:.0f} s for the database (limits.store_start_timeout_s)"
     print(words, file=sys.stderr, flush=True)
     async with AsyncExitStack() as stack:
-        if said.port:  # otherwise the port is not known yet
+        if settings.port:  # otherwise the port is not known yet
             why = "waiting for the database"
-            waits = not_ready(said.host, said.port, security, limits, why)
+            waits = not_ready(settings.host, settings.port, security, limits, why)
             await stack.enter_async_context(waits)
         while True:
-            await trio.sleep(AGAIN)
+            await trio.sleep(RETRY_S)
             try:
                 await trio.to_thread.run_sync(reach, path)
                 break
             except StoreError as error:
                 if not is_away(error) or trio.current_time() >= deadline:
                     raise
-    print("agentrt: the database is there", file=sys.stderr, flush=True)
+    print("agentrt: connected to the database", file=sys.stderr, flush=True)
 
 
 async def drain(runtime: Runtime, membership: Membership, scope: trio.CancelScope) -> None:
@@ -221,7 +227,8 @@ async def drain(runtime: Runtime, membership: Membership, scope: trio.CancelScop
             nursery.start_soon(obey, signals)
             await membership.drained.wait()
             print(
-                "agentrt: taking no more sessions; leaving when what was begun is over", flush=True
+                "agentrt: taking no new sessions; exiting when the running turns have ended",
+                flush=True,
             )
             await runtime.drain()
             scope.cancel(reason="drained")
@@ -236,18 +243,10 @@ async def _open_tracing(config: Config) -> AsyncIterator[OpenTelemetry | None]:
     if not config.serve.otel:
         yield None
         return
-    from .telemetry import open_tracing
+    from .serve import open_tracing
 
     async with open_tracing() as tracing:
         yield tracing
-
-
-def store_path(said: str | None) -> StoreAddress | None:
-    """Return the store of a server; None if it stores no sessions.
-
-    Raises `UsageError`.
-    """
-    return named_store(said or "sqlite")
 
 
 async def _print_links(site: Site, viewers: bool, life_s: float | None) -> None:
@@ -255,16 +254,61 @@ async def _print_links(site: Site, viewers: bool, life_s: float | None) -> None:
     while True:
         print(f"{words} {site.link()}", flush=True)
         if viewers:
-            print(f"agentrt: to look on only: {site.link('viewer')}", flush=True)
+            print(f"agentrt: view only: {site.link('viewer')}", flush=True)
         # Without a terminal, an expired link is not replaced: the log would fill up.
         wait_s = life_s if life_s is not None and sys.stdout.isatty() else math.inf
         with trio.move_on_after(wait_s) as expired:
             await site.link_used()
         words = "agentrt: for another browser:"
         if expired.cancelled_caught:
-            words = "agentrt: that link has expired, here is a new one:"
+            words = "agentrt: that link has expired; new link:"
 
 
 def _failed(message: str, status: int) -> int:
     print(f"agentrt: {plain(message)}", file=sys.stderr)
     return status
+
+
+CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""OpenTelemetry's own variable for recording contents."""
+
+_LAST_SPANS_S: Final = 5.0
+"""Seconds for sending the last spans."""
+
+
+@asynccontextmanager
+async def open_tracing() -> AsyncIterator[OpenTelemetry]:
+    """Open the tracing of a server.
+
+    Spans go to the SDK that the process was started with (`opentelemetry-instrument`) or, without
+    one, over OTLP. Leaving the block sends the remaining spans, in bounded time.
+
+    Raises `UsageError` if a package is not installed.
+    """
+    settings = os.environ.get(CONTENT, "").lower()
+    content = settings in ("true", "span_only", "span_and_event")
+    spans = OpenTelemetry(content=content)
+    from opentelemetry import trace
+
+    if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        yield spans
+        return
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--otel: {error.name} is missing, which sends the spans:"
+            " pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http,"
+            " or start the server with opentelemetry-instrument"
+        ) from error
+    named = Resource({SERVICE_NAME: "agentrt"}).merge(OTELResourceDetector().detect())
+    provider = TracerProvider(resource=named)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    try:
+        yield OpenTelemetry(tracer_provider=provider, content=content)
+    finally:
+        with trio.move_on_after(_LAST_SPANS_S, shield=True):
+            await trio.to_thread.run_sync(provider.shutdown, abandon_on_cancel=True)

@@ -1,167 +1,224 @@
-"""`agentrt sessions`: earlier sessions in the agents' own storage."""
+"""`agentrt sessions`: the sessions that agentrt has stored; `agent_sessions.py` has those that the
+agents have stored themselves.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from datetime import datetime
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
 
 import msgspec
 import trio
 
-from ..._agents import Agent, find_agents
 from ..._config import Config
-from ..._errors import AgentrtError, RequestError, SessionNotFound, TraceError
-from ..._nesting import bare_errors
-from ..._permissions.policies import deny_all
-from ..._runtime.agent_sessions import delete_session, list_sessions
-from ..._session.agent_sessions import AgentSession
-from ..._trace.trace import Trace
-from ..._wire.jsonrpc import METHOD_NOT_FOUND
+from ..._errors import AgentrtError, SessionNotFound, StoreError
+from ..._journal.address import PostgresAddress, StoreAddress
+from ..._journal.base import StoreEntry
+from ..._journal.opening import writing
+from ..._journal.repair import Repaired, repair
+from ..._journal.sqlite import writing as writing_file
+from ..._journal.store import snapshot_of
+from ..exit_status import UsageError, exit_code
+from ..options import Work, chosen_agents
+from ..printing import as_date, as_size, count_of_sessions, print_document, print_error, print_table
 from ..repl.export import ExportFormat, exported
-from ..setup import Setup, agents_environment, exit_code
+from ..stores import ID_CHARS, OFF, StoredRef, find, listed, load, read_all, searched, store_files
 from ..text import escaped, one_line, plain
-from .agents import print_table
-from .trace import command_trace
-
-AT_ONCE = 2
-"""Agents asked at the same time: more would only wait for each other."""
+from . import agent_sessions
 
 
-# --- the commands
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand. Raises `UsageError` or `AgentNotFound`."""
+    agents = chosen_agents(options, config)
+    files = [] if agents else store_files(options.store, config)
+    match options.verb:
+        case "list" if agents or options.store == OFF:
+            cwd = None if options.all else options.cwd
+            return partial(agent_sessions.show_list, agents, config, cwd, as_json=options.json)
+        case "list":
+            cwd = None if options.all else os.path.abspath(options.cwd)
+            return partial(show_list, files, cwd, options.limit, as_json=options.json)
+        case "search":
+            words = " ".join(options.words)
+            return partial(search, files, words, options.limit, as_json=options.json)
+        case "repair":
+            return partial(mend, files)
+        case "vacuum":
+            return partial(vacuum, files)
+        case "delete":
+            id = options.session
+            otherwise = partial(agent_sessions.delete, agents, config, options.cwd, id)
+            return partial(delete, files, id, otherwise)
+        case _:  # "show" and "export"
+            id = options.session
+            format: ExportFormat = getattr(options, "format", "markdown")
+            otherwise = partial(agent_sessions.export, agents, config, options.cwd, id, format)
+            return partial(export, files, id, format, otherwise)
 
 
-async def show_list(agents: list[Agent], config: Config, cwd: str | None, *, as_json: bool) -> int:
-    """Print the sessions of these agents, or of all that have a list; returns the exit status.
-
-    The status is not 0 if one of the given agents cannot list its sessions.
+class ListedSession(StoreEntry, frozen=True, kw_only=True, omit_defaults=True):
+    """An entry of a list for programs. `store` is the file, `snippet` the text around a search
+    hit.
     """
-    try:
-        found, failures = await _ask_all(agents, config, cwd)
-    except TraceError as why:
-        return failed(why)
-    if as_json:
-        print(escaped(msgspec.json.format(msgspec.json.encode(found)).decode()))
-    elif found:
-        print_table(
-            ("UPDATED", "AGENT", "SESSION", "TITLE") + (("FOLDER",) if cwd is None else ()),
-            [
-                (when(s.updated), s.agent, one_line(s.id), one_line(s.title, 60) or "-")
-                + ((one_line(s.cwd or "?"),) if cwd is None else ())
-                for s in found
-            ],
-        )
-        print("\nTo go on with one: agentrt --agent AGENT --resume SESSION")
-    for name, error in failures.items():
-        able = not isinstance(error, RequestError) or error.code != METHOD_NOT_FOUND
-        if agents or able:
-            print(f"agentrt: {name}: {_short(error)}", file=sys.stderr)
-    if not found and not as_json:
-        where = "" if cwd is None else " in this folder (--all: in any)"
-        print(f"agentrt: no session is stored{where}", file=sys.stderr)
-    return exit_code(next(iter(failures.values()))) if agents and failures else 0
+
+    store: str
+    snippet: str = ""
+
+
+async def show_list(
+    files: list[StoreAddress], cwd: str | None, limit: int, *, as_json: bool
+) -> int:
+    """Print the latest sessions of a directory, or of all; returns the exit status."""
+    found, errors = await trio.to_thread.run_sync(partial(listed, files, cwd=cwd, limit=limit))
+    where = "" if cwd is None else " in this folder (--all: in any; --agent NAME: by an agent)"
+    return _print(
+        found, errors, f"no session is stored{where}", folders=cwd is None, as_json=as_json
+    )
+
+
+async def search(files: list[StoreAddress], words: str, limit: int, *, as_json: bool) -> int:
+    """Print the latest sessions that contain all the words; returns the exit status."""
+    found, errors = await trio.to_thread.run_sync(partial(searched, files, words, limit=limit))
+    return _print(found, errors, "nothing was found", folders=True, as_json=as_json)
 
 
 async def export(
-    agents: list[Agent], config: Config, cwd: str, id: str, format: ExportFormat
+    files: list[StoreAddress],
+    id: str,
+    format: ExportFormat,
+    otherwise: Callable[[], Awaitable[int]],
 ) -> int:
     """Print one session; returns the exit status.
 
-    Its agent loads it and gets no prompt.
+    `otherwise` is called if no such session is stored.
     """
     try:
-        agent = await _agent_of(agents, config, cwd, id)
-        setup = Setup(agent=agent, config=config, cwd=cwd, resume=id)
-        async with setup.open(deny_all, limits=setup.limits, replay=True) as session:
-            text = exported(session.snapshot(), format)
-            await session.aclose()
+        ref = await trio.to_thread.run_sync(find, files, id)
+        stored = await trio.to_thread.run_sync(load, ref)
+        text = exported(snapshot_of(ref.entry.session, stored), format)
+    except SessionNotFound:
+        return await otherwise()
     except AgentrtError as error:
-        return failed(error)
+        return print_error(error)
     print_document(text, format)
     return 0
 
 
-async def delete(agents: list[Agent], config: Config, cwd: str, id: str) -> int:
-    """Have the agent delete a session; returns the exit status."""
+async def delete(
+    files: list[StoreAddress], id: str, otherwise: Callable[[], Awaitable[int]]
+) -> int:
+    """Delete one session; returns the exit status.
+
+    `otherwise` is called if no such session is stored.
+    """
+
+    def work() -> StoredRef:
+        ref = find(files, id)
+        session = ref.entry.session
+        for file, entry in read_all(files, lambda reader: reader.find(session))[0]:
+            if entry.session == session:
+                with writing(file) as backend:
+                    backend.delete(session)
+        return ref
+
     try:
-        agent = await _agent_of(agents, config, cwd, id)
-        limits = Setup(agent=agent, config=config).limits
-        env = agents_environment(config)
-        async with command_trace(config) as trace:
-            await delete_session(agent, id, env=env, limits=limits, trace=trace)
+        ref = await trio.to_thread.run_sync(work)
+    except SessionNotFound:
+        return await otherwise()
     except AgentrtError as error:
-        return failed(error)
-    print(f"deleted {one_line(id)} of {agent.name}")
+        return print_error(error)
+    print(f"deleted {one_line(ref.entry.session)}")
+    if ref.entry.agent_session is not None:
+        own = one_line(ref.entry.agent_session)
+        print(f"({one_line(ref.entry.agent)} may have stored it, too, as {own})")
     return 0
 
 
-# --- the agents
+async def vacuum(files: list[StoreAddress]) -> int:
+    """Release unused space in files; returns the exit status."""
+
+    def work(file: Path) -> tuple[int, int]:
+        before = file.stat().st_size
+        with writing_file(file) as backend:
+            backend.vacuum()
+        return before, file.stat().st_size
+
+    status = 0
+    for file in files:
+        try:
+            if isinstance(file, PostgresAddress):
+                raise UsageError(f"{file}: PostgreSQL does this by itself (autovacuum)")
+            if not file.is_file():
+                raise StoreError(f"the store {file} does not exist")
+            before, after = await trio.to_thread.run_sync(work, file)
+        except AgentrtError as error:
+            status = print_error(error)
+        else:
+            print(f"{plain(str(file))}: {as_size(before)} before, {as_size(after)} now")
+    return status
 
 
-async def _agent_of(agents: list[Agent], config: Config, cwd: str, id: str) -> Agent:
-    """Return the agent of a session: the given one, or the one that lists the session.
-
-    Raises `SessionNotFound`.
-    """
-    if len(agents) == 1:
-        return agents[0]
-    found, _ = await _ask_all(agents, config, None)
-    names = {each.agent for each in found if each.id == id}
-    for each in find_agents(config):
-        if each.agent.name in names:
-            return each.agent
-    raise SessionNotFound(
-        f"no agent lists a session {id!r} (`agentrt sessions --all` shows all; an agent that keeps"
-        " no list must be named: --agent NAME)"
-    )
-
-
-async def _ask_all(
-    agents: list[Agent], config: Config, cwd: str | None
-) -> tuple[list[AgentSession], dict[str, AgentrtError]]:
-    """Return the sessions of all agents, newest first, and the errors of agents that cannot list
-    them.
-    """
-    found: list[AgentSession] = []
-    failures: dict[str, AgentrtError] = {}
-    limit = trio.CapacityLimiter(AT_ONCE)
-
-    async def ask(agent: Agent, trace: Trace | None) -> None:
-        async with limit:
-            try:
-                limits = Setup(agent=agent, config=config).limits
-                env = agents_environment(config)
-                found.extend(
-                    await list_sessions(agent, cwd=cwd, env=env, limits=limits, trace=trace)
+async def mend(files: list[StoreAddress]) -> int:
+    """Set damaged files aside and copy their readable part to new ones; returns the exit status."""
+    status = 0
+    for file in files:
+        try:
+            if isinstance(file, PostgresAddress):
+                raise UsageError(
+                    f"{file}: `repair` is for files; PostgreSQL's own is a restored backup"
                 )
-            except AgentrtError as error:
-                failures[agent.name] = error
-
-    async with bare_errors(), command_trace(config) as trace, trio.open_nursery() as nursery:
-        for agent in agents or [each.agent for each in find_agents(config) if each.available]:
-            nursery.start_soon(ask, agent, trace)
-    return sorted(found, key=lambda each: each.updated or 0, reverse=True), failures
-
-
-def print_document(text: str, format: ExportFormat) -> None:
-    """Print a document, without control characters on a terminal."""
-    if os.isatty(1):
-        text = escaped(text) if format == "json" else plain(text)
-    sys.stdout.write(text)
+            done = await trio.to_thread.run_sync(repair, file)
+        except AgentrtError as error:
+            status = print_error(error)
+        else:
+            print(f"{plain(str(file))}: {_words(done)}")
+            if done.aside is not None and not done.sessions:
+                status = 1
+    return status
 
 
-def when(seconds: float | None) -> str:
-    """Return a point in time as text."""
-    if seconds is None:
-        return "?"
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+def _words(done: Repaired) -> str:
+    if done.aside is None:
+        return "not damaged"
+    words = f"{count_of_sessions(done.sessions)} saved"
+    if done.parts:
+        words += f", something is missing in {done.parts} of them"
+    if done.lost:
+        words += f", {done.lost} lost"
+    return f"{words}; the damaged file is {plain(str(done.aside))}"
 
 
-def _short(error: AgentrtError) -> str:
-    return plain(str(error).partition("\n---")[0])
+def _print(
+    found: list[StoredRef], errors: list[StoreError], none: str, *, folders: bool, as_json: bool
+) -> int:
+    if as_json:
+        entries = [
+            ListedSession(
+                **msgspec.structs.asdict(each.entry), store=str(each.file), snippet=each.snippet
+            )
+            for each in found
+        ]
+        print(escaped(msgspec.json.format(msgspec.json.encode(entries)).decode()))
+    elif found:
+        head = ("UPDATED", "AGENT", "SESSION", "TITLE") + (("FOLDER",) if folders else ())
+        print_table(head, [_row(each, folders=folders) for each in found])
+        for each in found:
+            if each.snippet:
+                print(f"\n{one_line(each.entry.session[:ID_CHARS])}  {one_line(each.snippet, 300)}")
+        print("\nResume one: agentrt --resume SESSION")
+    elif not errors:
+        print(f"agentrt: {none}", file=sys.stderr)
+    for error in errors:
+        print_error(error)
+    return exit_code(errors[0]) if errors else 0
 
 
-def failed(error: AgentrtError) -> int:
-    """Report an error; returns the exit status."""
-    print(f"agentrt: {_short(error)}", file=sys.stderr)
-    return exit_code(error)
+def _row(ref: StoredRef, *, folders: bool) -> tuple[str, ...]:
+    entry = ref.entry
+    title = one_line(entry.title or entry.prompt, 60) or "-"
+    row = (as_date(entry.updated), entry.agent, entry.session[:ID_CHARS], title)
+    return (*row, entry.cwd) if folders else row

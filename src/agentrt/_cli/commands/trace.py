@@ -1,13 +1,12 @@
-"""`agentrt trace show`, and the trace that a command writes while it runs."""
+"""`agentrt trace show`: a trace as a conversation."""
 
 from __future__ import annotations
 
+import argparse
 import os
-import re
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -16,7 +15,6 @@ from msgspec import Struct
 
 from ..._config import Config
 from ..._errors import TraceError
-from ..._session.session import Session
 from ..._trace.conversation import TraceConversation, TraceRow
 from ..._trace.record import (
     TraceReader,
@@ -25,20 +23,17 @@ from ..._trace.record import (
     parts,
     read_trace,
 )
-from ..._trace.redact import REDACTED
-from ..._trace.trace import Trace, open_trace
-from ..text import one_line, plain
+from ..options import Work
+from ..text import plain
+from ..tracing import row_text
 
-LOOK: Final = 0.2
+FOLLOW_INTERVAL_S: Final = 0.2
 """Seconds between two checks of a followed file."""
-WIDTH: Final = 160
-"""Characters of a text that are shown."""
-SETTLED: Final = 0.5
+PAUSE_S: Final = 0.5
 """Seconds of a pause after which a text continues in a new row."""
-_ARROWS: Final = {"sent": "→", "received": "←", "stderr": "!"}
 
 
-class Filter(Struct, frozen=True, kw_only=True):
+class TraceFilter(Struct, frozen=True, kw_only=True):
     """The part of a trace that is shown."""
 
     session: str = ""
@@ -57,7 +52,15 @@ class Filter(Struct, frozen=True, kw_only=True):
         return not self.text or any(self.text in line for line in row.lines)
 
 
-async def show_trace(file: str, filter: Filter, *, late: float, follow: bool) -> int:
+def prepare(options: argparse.Namespace, config: Config) -> Work:
+    """Return the work of the subcommand."""
+    filter = TraceFilter(
+        session=options.session, odd=options.odd, text=options.grep, whole=options.whole
+    )
+    return partial(show_trace, options.file, filter, late=options.late, follow=options.follow)
+
+
+async def show_trace(file: str, filter: TraceFilter, *, late: float, follow: bool) -> int:
     """Print a trace as a conversation; returns the exit status.
 
     `follow`: keep printing new records, without end.
@@ -79,7 +82,7 @@ async def _follow(file: str, printer: _Printer, conversation: TraceConversation)
             printer.show(row, followed=True)
 
 
-async def _show(file: str, filter: Filter, conversation: TraceConversation) -> None:
+async def _show(file: str, filter: TraceFilter, conversation: TraceConversation) -> None:
     printer = _Printer(filter)
 
     def read() -> list[TraceRow]:
@@ -99,7 +102,7 @@ async def _show(file: str, filter: Filter, conversation: TraceConversation) -> N
     )
 
 
-def _known(file: str, filter: Filter, sessions: Iterable[str]) -> list[str]:
+def _known(file: str, filter: TraceFilter, sessions: Iterable[str]) -> list[str]:
     """Return the sessions of a trace.
 
     Raises `TraceError` if none of them matches the filter.
@@ -111,7 +114,7 @@ def _known(file: str, filter: Filter, sessions: Iterable[str]) -> list[str]:
     return known
 
 
-async def replay_trace(file: str, filter: Filter, *, speed: float) -> int:
+async def replay_trace(file: str, filter: TraceFilter, *, speed: float) -> int:
     """Print a trace at its original pace, `speed` times as fast; returns the exit status."""
     printer, conversation, before = _Printer(filter), TraceConversation(), None
     try:
@@ -121,7 +124,7 @@ async def replay_trace(file: str, filter: Filter, *, speed: float) -> int:
             taken = not filter.session or record.session.startswith(filter.session)
             if record.session and taken:
                 if before is not None and record.t > before:
-                    for row in conversation.flush() if record.t - before > SETTLED else ():
+                    for row in conversation.flush() if record.t - before > PAUSE_S else ():
                         printer.show(row, followed=True)
                     await trio.sleep((record.t - before) / speed)
                 before = record.t
@@ -136,7 +139,7 @@ async def replay_trace(file: str, filter: Filter, *, speed: float) -> int:
 
 
 class _Printer:
-    def __init__(self, filter: Filter) -> None:
+    def __init__(self, filter: TraceFilter) -> None:
         self._filter = filter
         self._of = ("", 0)
 
@@ -152,29 +155,6 @@ class _Printer:
                 print(f"      {plain(line)}", flush=followed)
 
 
-def row_text(row: TraceRow) -> str:
-    """Return a row as a line of text."""
-    at = f"{time.strftime('%H:%M:%S', time.localtime(row.t))}.{int(row.t % 1 * 1000):03}"
-    words = [at, _ARROWS.get(row.kind, "·")]
-    message = row.message
-    if message is not None and isinstance(row.id, int) and message.kind != "message":
-        words.append(f"#{row.id}")
-    if row.kind != "stderr":
-        words.append(one_line(row.what))
-    if row.count > 1:
-        words.append(f"×{row.count}")
-    if row.detail:
-        words.append(f" {one_line(row.detail, WIDTH)}")
-    if row.took is not None:
-        how = f" ⇒ {one_line(row.answer, 60)} after" if row.answer else " after"
-        words.append(f"{how} {_seconds(row.took)}")
-    return " ".join(words) + "".join(f"   ⚠ {plain(odd)}" for odd in row.odd)
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
 async def _followed(path: Path) -> AsyncIterator[TraceRecord | None]:
     """Yield records as they are written, including those of rotated files; None if there is no new
     one.
@@ -187,7 +167,7 @@ async def _followed(path: Path) -> AsyncIterator[TraceRecord | None]:
                 for record in reader.feed(await trio.to_thread.run_sync(file.read)):
                     yield record
                 yield None
-                await trio.sleep(LOOK)
+                await trio.sleep(FOLLOW_INTERVAL_S)
                 if _is_another(path, file):
                     files += await trio.to_thread.run_sync(_opened, path, file)
             for record in reader.feed(await trio.to_thread.run_sync(file.read)):
@@ -236,41 +216,3 @@ def _is_another(path: Path, file: BinaryIO) -> bool:
         return _identity(path) != _identity(file)
     except FileNotFoundError:
         return False
-
-
-# --- writing a trace
-
-
-@asynccontextmanager
-async def command_trace(config: Config) -> AsyncIterator[Trace | None]:
-    """Open the trace that the settings request; yields None without one.
-
-    Raises `TraceError`.
-    """
-    said = config.trace
-    if said.file is None:
-        yield None
-        return
-    patterns = [re.compile(pattern) for pattern in said.redact]
-
-    def redact(line: str) -> str:
-        for pattern in patterns:
-            line = pattern.sub(REDACTED, line)
-        return line
-
-    async with open_trace(
-        said.file,
-        max_bytes=said.max_bytes,
-        files=said.files,
-        redact=redact if patterns else None,
-    ) as trace:
-        yield trace
-
-
-@asynccontextmanager
-async def traced(
-    config: Config, opening: Callable[..., AbstractAsyncContextManager[Session]]
-) -> AsyncIterator[Session]:
-    """Open a session that is recorded in that trace."""
-    async with command_trace(config) as trace, opening(trace=trace) as session:
-        yield session

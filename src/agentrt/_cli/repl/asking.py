@@ -19,20 +19,64 @@ import trio
 from ..._errors import LocalProtocolError
 from ..._model.events import Event, ItemUpdated, PermissionClosed, PermissionOpened
 from ..._session.origin import answering
-from ..held import HeldSession
-from ..lines import LineReader
+from ..console import LineReader
+from ..session_view import SessionView
 from ..text import broken, one_line
-from .pages import BAR, Pages
-from .questions import Choice, Question, make_question, reject
+from .questions import OpenQuestion, PermissionQuestion, make_question, reject
 from .view import View
 
-INERT: Final = 0.5
+BAR = "  │ "
+"""Precedes each row with text from the agent, so that none can look like one of agentrt's."""
+
+
+class Pages:
+    """Some lines, in rows of `width` columns.
+
+    They are shown immediately if they have at most `room` rows; otherwise both ends are shown in
+    `page` rows, and then everything, `page` rows at a time.
+    """
+
+    def __init__(self, lines: Sequence[str], *, width: int, room: int, page: int) -> None:
+        columns = max(8, width - len(BAR) - 1)
+        self._rows = [BAR + row for line in lines for row in broken(line, columns)]
+        self._page = max(2, page)
+        self._seen = len(self._rows) if len(self._rows) <= max(1, room) else 0
+
+    @property
+    def left(self) -> int:
+        """The number of rows that have not been shown yet."""
+        return len(self._rows) - self._seen
+
+    def first(self) -> list[str]:
+        """Return the rows to show first."""
+        if not self.left:
+            return self._rows
+        end = self._page // 3
+        self._seen = min(self._page - end, len(self._rows))
+        if not self.left:
+            return self._rows
+        tail = self._rows[max(self._seen, len(self._rows) - end) :] if end else []
+        hidden = len(self._rows) - self._seen - len(tail)
+        return [*self._rows[: self._seen], f"  … {hidden} more …", *tail] if hidden else self.rest()
+
+    def more(self) -> list[str]:
+        """Return the next page."""
+        start, self._seen = self._seen, min(self._seen + self._page, len(self._rows))
+        return self._rows[start : self._seen]
+
+    def rest(self) -> list[str]:
+        """Return all rows."""
+        self._seen = len(self._rows)
+        return self._rows
+
+
+READING_TIME_S: Final = 0.5
 """Seconds after which a person can have read the question."""
-AROUND: Final = 6
+FRAME_ROWS: Final = 6
 """Rows that a terminal needs for the frame around the text of a question."""
 
 
-class Shows(Protocol):
+class QuestionScreen(Protocol):
     """The place where questions are shown."""
 
     @property
@@ -68,14 +112,14 @@ class Asker:
     """
 
     def __init__(
-        self, session: HeldSession, view: View, shows: Shows, *, can_ask: bool = True
+        self, session: SessionView, view: View, shows: QuestionScreen, *, can_ask: bool = True
     ) -> None:
         self._session = session
         self._view = view
         self._shows = shows
         self._can_ask = can_ask
         self._waiting: deque[PermissionOpened] = deque()
-        self._current: tuple[PermissionOpened, Question] | None = None
+        self._current: tuple[PermissionOpened, OpenQuestion] | None = None
         self._pages = Pages([], width=80, room=1, page=1)
         self._subject: list[str] = []
         """The lines of the question, as they were shown last."""
@@ -106,7 +150,7 @@ class Asker:
                 self._shows.line(
                     f"Answered by {one_line(origin)}."
                     if event.by == "user" and origin
-                    else "The question is over."
+                    else "The request was withdrawn."
                 )
                 self._over()
         elif isinstance(event, ItemUpdated):
@@ -128,7 +172,7 @@ class Asker:
         if self._current is None:
             return False
         request, question = self._current
-        early = trio.current_time() - self._shown_at < INERT
+        early = trio.current_time() - self._shown_at < READING_TIME_S
         if line is None:
             self._shows.line("Rejected.")
             reject(self._session, request)
@@ -142,13 +186,13 @@ class Asker:
             return True
         else:
             try:
-                said = question.take(line)
+                problem = question.take(line)
             except LocalProtocolError as error:  # it was decided in the meantime
                 self._shows.line(one_line(str(error)))
-                said = None
-            if said is not None:
-                if said:
-                    self._ask([said], again=True)
+                problem = None
+            if problem is not None:
+                if problem:
+                    self._ask([problem], again=True)
                 else:
                     self._show(question)
                 return True
@@ -230,7 +274,7 @@ class Asker:
         for row in broken(theirs, max(8, columns - len(BAR) - 1)) if theirs else []:
             self._shows.line(BAR + row)
 
-    def _show(self, question: Question) -> None:
+    def _show(self, question: OpenQuestion) -> None:
         """Show the current question, as far as it fits the screen."""
         self._subject = question.subject(self._shows.size[0])
         self._pages = self._paged(self._subject)
@@ -239,22 +283,22 @@ class Asker:
     def _paged(self, lines: list[str]) -> Pages:
         assert self._current is not None
         columns, rows = self._shows.size
-        room = rows - AROUND - len(self._current[1].offered(columns))
-        return Pages(lines, width=columns, room=room, page=rows - AROUND)
+        room = rows - FRAME_ROWS - len(self._current[1].offered(columns))
+        return Pages(lines, width=columns, room=room, page=rows - FRAME_ROWS)
 
-    def _more(self, question: Question, line: str) -> list[str] | None:
+    def _more(self, question: OpenQuestion, line: str) -> list[str] | None:
         """Return the lines to show for a request to see more, or for an early answer; None for
         others.
         """
         line, left = line.strip(), self._pages.left
         if question.declines(line):
             return None
-        if line == "d" and (left or isinstance(question, Choice)):
+        if line == "d" and (left or isinstance(question, PermissionQuestion)):
             self._pages = self._paged(question.subject(self._shows.size[0]))
             return self._pages.rest()
         if left and not line:
             return self._pages.more()
-        return ["Nothing is allowed yet: not all of it has been shown."] if left else None
+        return ["Not yet: read all of it first."] if left else None
 
     def _ask(self, lines: list[str], *, again: bool = False) -> None:
         """Show some lines, then the question.
@@ -266,9 +310,9 @@ class Asker:
         for line in lines:
             self._shows.line(line)
         if left := self._pages.left:
-            offered = [f"  Enter  shows more ({left} rows left)", "  d  shows all of it"]
+            offered = [f"  Enter  show more ({left} rows left)", "  d  show all"]
             if question.declines("n"):
-                offered.append("  n  rejects")
+                offered.append("  n  reject")
             self._shows.ask("Enter/d? ", offered, again=again)
         else:
             offered = question.offered(self._shows.size[0])

@@ -37,23 +37,24 @@ from ..._nesting import bare_errors
 from ..._permissions.policies import Policy, ask
 from ..._permissions.standing import ChangingPolicy
 from ..._trace.recent import RecentWire
-from ..console import PARTING
-from ..held import HeldSession, Submitted
-from ..setup import Setup, exit_code
+from ..attachments import prompt_of, text_of
+from ..console import LAST_OUTPUT_S
+from ..exit_status import exit_code
+from ..session_view import SessionView, SubmittedPrompt
+from ..setup import Setup
 from ..signals import INTERRUPTED, let_the_next_one_kill
-from ..stores import Past
+from ..state import SessionRecorder
+from ..stores import EarlierSession
 from ..text import one_line
-from .asking import Asker, Shows
-from .attaching import prompt_of, text_of
-from .note import Note
-from .place import Place
+from .asking import Asker, QuestionScreen
+from .sources import SessionSource
 from .view import Display, View, how_it_ended
 
-TWICE: Final = 2.0
+DOUBLE_PRESS_S: Final = 2.0
 """Seconds within which a second Ctrl-C means to leave."""
-STDERR: Final = 8192
+STDERR_BYTES: Final = 8192
 """Bytes of the agent's standard error that are kept."""
-HISTORY: Final = 20
+SHOWN_ITEMS: Final = 20
 """Items of a resumed conversation that are shown."""
 
 _OPEN: Final = (
@@ -71,7 +72,7 @@ Interrupt: TypeAlias = Literal["leaving", "ending", "stopping", "idle"]
 """The effect of a Ctrl-C."""
 
 
-class Command(Struct, frozen=True):
+class SlashCommand(Struct, frozen=True):
     """A slash command.
 
     `run` receives the text that follows the name. If it raises `AgentrtError`, the error is shown.
@@ -100,7 +101,7 @@ def what_is_meant(ours: Collection[str], view: View, line: str) -> str | None:
     if not near and not theirs:
         return None
     meant = f"; did you mean /{one_line(near[0])}?" if near else ""
-    return f"there is no command /{name}{meant} (//{name} sends it to the agent as it stands)"
+    return f"unknown command /{name}{meant} (//{name} sends it to the agent unchanged)"
 
 
 def _over(now: Snapshot) -> SessionState:
@@ -123,20 +124,20 @@ class Repl(ABC):
     keys: Sequence[tuple[str, str]]
     """The keys that have an effect, each with its description, for `/help`."""
 
-    def __init__(self, commands: Mapping[str, Command], place: Place) -> None:
-        """Create it for the sessions of `place`."""
-        self.place = place
+    def __init__(self, commands: Mapping[str, SlashCommand], source: SessionSource) -> None:
+        """Create it for the sessions of `source`."""
+        self.source = source
         self.commands = commands
         self.setup: Setup
-        self.session: HeldSession | None = None
+        self.session: SessionView | None = None
         self.view: View
         """View of the open session, or of the last one."""
         self.asker: Asker | None = None
         self.early: list[str] = []
         """Lines that were typed before there was a session."""
-        self.offered: list[Past] = []
+        self.offered: list[EarlierSession] = []
         """The earlier sessions that were listed last."""
-        self.beside: trio.Nursery
+        self.session_nursery: trio.Nursery
         """Nursery for tasks that live as long as the session."""
         self.wire: RecentWire | None = None
         """Recent protocol messages of the session; None until they are first requested."""
@@ -145,7 +146,7 @@ class Repl(ABC):
         """The current rules; they can change during a session."""
         self.left = trio.Event()
         """Set when the open session must be left."""
-        self._at_once: Submitted | None = None
+        self._at_once: SubmittedPrompt | None = None
         self._before: Snapshot | None = None
         self._status = 0
         self._next: Setup | None = None
@@ -164,14 +165,14 @@ class Repl(ABC):
         """Show an error, with the end of the agent's standard error."""
 
     @abstractmethod
-    def began(self, setup: Setup) -> tuple[Display, Shows]:
+    def began(self, setup: Setup) -> tuple[Display, QuestionScreen]:
         """Prepare the display for an agent that is being started.
 
         Returns where the session and where its questions are shown.
         """
 
     @abstractmethod
-    def opened(self, session: HeldSession, nursery: trio.Nursery) -> None:
+    def opened(self, session: SessionView, nursery: trio.Nursery) -> None:
         """Show that the session is open.
 
         `nursery` is for tasks that live as long as the session.
@@ -198,7 +199,7 @@ class Repl(ABC):
         for name, description in rows:
             mark = "*" if name == current else " "
             self.say(f"{mark} {name.ljust(width)}  {description}".rstrip())
-        self.say(f"{command} and what stands in front chooses one.")
+        self.say(f"{command} and a name from the first column chooses one.")
 
     # --- one session after the other
 
@@ -217,7 +218,7 @@ class Repl(ABC):
             else:
                 before = structs.replace(setup, resume=None, note="")
                 if self.session is not None:
-                    before = self.place.going_on(self.session, setup)
+                    before = self.source.resuming(self.session, setup)
             if self._next is None:
                 return self._status
             setup, self._next = self._next, None
@@ -236,7 +237,7 @@ class Repl(ABC):
         self.view = View(display)
         try:
             with trio.CancelScope() as self._opening:
-                opening = self.place.open(
+                opening = self.source.open(
                     setup,
                     self._policy,
                     on_stderr=self._keep_stderr,
@@ -252,13 +253,13 @@ class Repl(ABC):
                         if not isinstance(event, _OPEN):
                             self.view.take(event)  # needed by the greeting: modes, models, commands
                     async with bare_errors(), trio.open_nursery() as nursery:
-                        self.beside = nursery
+                        self.session_nursery = nursery
                         self.opened(session, nursery)
                         for event in missed:
                             if isinstance(event, _OPEN):
                                 self.view.take(event)
                                 asker.take(event)
-                        note = Note(session, setup.agent.name, setup.cwd)
+                        note = SessionRecorder(session, setup.agent.name, setup.cwd)
                         nursery.start_soon(self._show, events, asker, note)
                         early, self.early = self.early, []
                         for line in early:
@@ -266,7 +267,7 @@ class Repl(ABC):
                         self.refresh()  # a stored session has no events of its own at first
                         await self.left.wait()
                         await session.aclose()
-                        with trio.move_on_after(PARTING):
+                        with trio.move_on_after(LAST_OUTPUT_S):
                             await self._shown.wait()
                         nursery.cancel_scope.cancel(reason="left")
         finally:
@@ -295,12 +296,14 @@ class Repl(ABC):
                 shown.append(ended[item.id])
         return shown
 
-    async def _show(self, events: AsyncIterator[Event], asker: Asker, note: Note) -> None:
-        own = self.place.own
+    async def _show(
+        self, events: AsyncIterator[Event], asker: Asker, note: SessionRecorder
+    ) -> None:
+        own = self.source.own
         async for event in events:
             self.view.take(event)
             asker.take(event)
-            if own is None and not self.place.lasting:
+            if own is None and not self.source.lasting:
                 note.take(event)
             if isinstance(event, TurnEnded):
                 self._at_once = None
@@ -321,7 +324,7 @@ class Repl(ABC):
 
     def _keep_stderr(self, data: bytes) -> None:
         self._stderr += data
-        del self._stderr[:-STDERR]
+        del self._stderr[:-STDERR_BYTES]
 
     def permit(self, setup: Setup) -> None:
         """Continue with the rules of another setup.
@@ -419,7 +422,7 @@ class Repl(ABC):
         else:
             self.submit(line)
 
-    async def _obey_command(self, command: Command, argument: str) -> None:
+    async def _obey_command(self, command: SlashCommand, argument: str) -> None:
         try:
             await command.run(self, argument)
         except AgentrtError as error:
@@ -458,7 +461,7 @@ class Repl(ABC):
         nothing runs, this Ctrl-C only discards the text.
         """
         session, now = self.session, trio.current_time()
-        again = now - self._interrupted_at < TWICE
+        again = now - self._interrupted_at < DOUBLE_PRESS_S
         self._interrupted_at = float("-inf")
         if session is None or self.left.is_set():
             self.leave(INTERRUPTED)

@@ -9,13 +9,13 @@ from typing import Final
 from ..._model.content import Diff
 from ..._model.reveal import reveal
 
-LARGE: Final = 2000
+COMPARED_LINES: Final = 2000
 """Lines above which a line-by-line comparison could take seconds."""
 
 
 NO_NEWLINE: Final = "  ⟨no newline at the end⟩"
 """Follows a last line without a newline, if the last line of the other version has one."""
-SMALL: Final = 40
+UNCHANGED_LINES: Final = 40
 """Lines up to which a question also shows the unchanged ones."""
 
 
@@ -32,7 +32,7 @@ def _compared(old_text: str | None, new_text: str, *, around: int) -> list[str]:
     if old and new and old_text is not None and old_text[-1:] != new_text[-1:]:
         for lines, text in ((old, old_text), (new, new_text)):
             lines[-1] += "" if text.endswith("\n") else NO_NEWLINE
-    if len(old) + len(new) <= LARGE:
+    if len(old) + len(new) <= COMPARED_LINES:
         return list(difflib.unified_diff(old, new, lineterm="", n=around))[2:]
     start = _common(old, new)
     end = _common(old[start:][::-1], new[start:][::-1])
@@ -44,8 +44,8 @@ def show_diff(path: str, new: str, old: str | None) -> list[str]:
     """Return a change for a person who decides on it: its file and lines, with all characters
     visible.
     """
-    small = len(_split(new)) + len(_split(old or "")) <= SMALL
-    lines = _compared(old, new, around=SMALL if small else 2)
+    small = len(_split(new)) + len(_split(old or "")) <= UNCHANGED_LINES
+    lines = _compared(old, new, around=UNCHANGED_LINES if small else 2)
     if not lines and new:
         lines = ["  (nothing changes)", *(f" {line}" for line in _split(new))]
     what = "new file" if old is None else "change of"

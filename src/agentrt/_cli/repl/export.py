@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from ..._model.content import Diff, ToolText, plain_text
 from ..._model.events import Item, ToolCall
 from ..._model.state import Snapshot, TurnRecord
+from ..attachments import text_of
 from ..text import one_line, without_controls
-from .attaching import text_of
 from .diffs import changes
 from .view import how_it_ended
 
@@ -28,6 +28,9 @@ def exported(snapshot: Snapshot, format: ExportFormat) -> str:
     if format == "json":
         return msgspec.json.format(msgspec.json.encode(snapshot)).decode() + "\n"
     return "\n\n".join(_sections(snapshot)) + "\n"
+
+
+_SPEAKERS: Final = {"user": "You", "text": "Agent"}
 
 
 def _sections(snapshot: Snapshot) -> Iterator[str]:
@@ -43,16 +46,20 @@ def _sections(snapshot: Snapshot) -> Iterator[str]:
         if item.type == "tool" and item.tool is not None:
             yield from _call(item, item.tool)
             continue
-        text = item.text or (text_of if item.type == "user" else plain_text)(item.content)
-        said = without_controls(text).strip("\n")
-        if not said:
+        text = _text_of(item)
+        if not text:
             continue
-        now = "You" if item.type == "user" else "Agent" if item.type == "text" else speaker
+        now = _SPEAKERS.get(item.type, speaker)
         if now != speaker:
             speaker = now
             yield f"## {now}"
-        yield _quoted(said if item.type in ("user", "text") else f"*{item.type}:* {said}")
+        yield _quoted(text if item.type in _SPEAKERS else f"*{item.type}:* {text}")
     yield from _end(turns.get(last or ""))
+
+
+def _text_of(item: Item) -> str:
+    text = item.text or (text_of if item.type == "user" else plain_text)(item.content)
+    return without_controls(text).strip("\n")
 
 
 def _end(turn: TurnRecord | None) -> Iterator[str]:

@@ -10,15 +10,15 @@ from ..text import revealed_line
 
 _YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
-SHORT: Final = 40
+TITLE_CHARS: Final = 40
 """Characters of a field's title and default that the prompt shows."""
 
 
-class Unfit(ValueError):
+class InvalidValue(ValueError):
     """The typed text is not a valid value of the field."""
 
 
-class Field:
+class FormField:
     """One field of a form: a property of its JSON schema."""
 
     def __init__(self, name: str, schema: Any, required: bool) -> None:
@@ -46,15 +46,15 @@ class Field:
         """
         lines = (
             [revealed_line(self._title)]
-            if revealed_line(self._title, SHORT) != revealed_line(self._title)
+            if revealed_line(self._title, TITLE_CHARS) != revealed_line(self._title)
             else []
         )
         lines += reveal(str(self._schema.get("description") or "")).expandtabs(4).splitlines()
         lines += [
             f"{n}  {revealed_line(label)}" for n, (_, _, label) in enumerate(self._choices, 1)
         ]
-        if len(default := revealed_line(str(self.default or ""))) > SHORT:
-            lines.append(f"Enter is for: {default}")
+        if len(default := revealed_line(str(self.default or ""))) > TITLE_CHARS:
+            lines.append(f"Default (Enter): {default}")
         return lines
 
     @property
@@ -62,29 +62,29 @@ class Field:
         """The text before the cursor."""
         hints = []
         if self.type == "array":
-            hints.append("numbers, with commas between")
+            hints.append("numbers separated by commas")
         elif self.type == "boolean":
             hints.append("y or n")
         elif self._choices or self.type in ("integer", "number"):
             hints.append("a number")
         if self.default is not None:
             default = self.default if not isinstance(self.default, bool) else "ny"[self.default]
-            hints.append(f"Enter for {revealed_line(str(default), SHORT)}")
+            hints.append(f"Enter for {revealed_line(str(default), TITLE_CHARS)}")
         elif not self.required:
-            hints.append("Enter to leave it out")
-        title = revealed_line(self._title, SHORT)
+            hints.append("Enter to skip")
+        title = revealed_line(self._title, TITLE_CHARS)
         return f"{title} ({'; '.join(hints)}): " if hints else f"{title}: "
 
     def read(self, line: str) -> Any:
         """Return the value of a typed line; None leaves the field out.
 
-        Raises `Unfit`.
+        Raises `InvalidValue`.
         """
         line = line.strip()
         if not line:
             if self.default is not None or not self.required:
                 return self.default
-            raise Unfit("It is needed.")
+            raise InvalidValue("An answer is required.")
         if self.type == "array":
             return [self._chosen(part.strip()) for part in line.split(",")]
         if self._choices:
@@ -100,19 +100,21 @@ class Field:
                     value: float = int(line)
                 case _:
                     value = float(line)
-        except Unfit:
+        except InvalidValue:
             raise
         except (KeyError, ValueError):
-            raise Unfit("Type y or n." if self.type == "boolean" else "Type a number.") from None
+            raise InvalidValue(
+                "Type y or n." if self.type == "boolean" else "Type a number."
+            ) from None
         self._within(value, "minimum", "maximum", "")
         return value
 
     def _within(self, value: float, low: str, high: str, unit: str) -> None:
         least, most = self._schema.get(low), self._schema.get(high)
         if isinstance(least, int | float) and value < least:
-            raise Unfit(f"At least {least}{unit}.")
+            raise InvalidValue(f"At least {least}{unit}.")
         if isinstance(most, int | float) and value > most:
-            raise Unfit(f"At most {most}{unit}.")
+            raise InvalidValue(f"At most {most}{unit}.")
 
     def _chosen(self, text: str) -> Any:
         if text.isdecimal() and 1 <= int(text) <= len(self._choices):
@@ -120,10 +122,10 @@ class Field:
         for value, name, _ in self._choices:
             if text.casefold() in (str(value).casefold(), name.casefold()):
                 return value
-        raise Unfit(f"Type a number from 1 to {len(self._choices)}.")
+        raise InvalidValue(f"Type a number from 1 to {len(self._choices)}.")
 
 
-def fields_of(form: JsonObject) -> list[Field] | None:
+def fields_of(form: JsonObject) -> list[FormField] | None:
     """Return the fields of a form that can be typed in a line.
 
     Returns None if a required field cannot be typed.
@@ -133,7 +135,7 @@ def fields_of(form: JsonObject) -> list[Field] | None:
     needed = required if isinstance(required, list) else []
     if not isinstance(properties, dict):
         return []
-    fields = [Field(str(name), each, name in needed) for name, each in properties.items()]
+    fields = [FormField(str(name), each, name in needed) for name, each in properties.items()]
     if any(field.required and not field.known for field in fields):
         return None
     return [field for field in fields if field.known]

@@ -11,17 +11,17 @@ import trio
 from ..._model.events import TERMINAL
 from ..._session.session import Session
 from ..._trace.recent import RecentWire
-from ..commands.trace import row_text
 from ..console import quoted
-from ..setup import UsageError
+from ..exit_status import UsageError
 from ..text import as_json, one_line, plain
+from ..tracing import row_text
 from .conversation import Repl
 from .export import exported
 
-ROWS: Final = 30
+WIRE_ROWS: Final = 30
 """The default number of protocol messages."""
-DEBUG: Final = "/debug says what is behind it, /debug wire [N] what goes over the wire"
-NAME: Final = 40
+DEBUG: Final = "/debug shows internals, /debug wire [N] the last protocol messages"
+FILE_NAME_CHARS: Final = 40
 """Characters of a title that are used in a file's name."""
 
 
@@ -51,16 +51,16 @@ async def export(repl: Repl, argument: str) -> None:
     session = repl.session
     if session is None:
         return
-    snapshot = await repl.place.whole(session)
+    snapshot = await repl.source.full_snapshot(session)
     title = re.sub(r"[^A-Za-z0-9]+", "-", snapshot.title or "conversation").strip("-").lower()
-    name = argument or f"{title[:NAME] or 'conversation'}.md"
+    name = argument or f"{title[:FILE_NAME_CHARS] or 'conversation'}.md"
     text = exported(snapshot, "json" if name.endswith(".json") else "markdown")
     path = trio.Path(repl.setup.cwd) / await trio.Path(name).expanduser()
     try:
         async with await path.open("x", encoding="utf-8", errors="replace") as file:
             await file.write(text)
     except FileExistsError:
-        raise UsageError(f"{path} exists; say /export OTHER-NAME") from None
+        raise UsageError(f"{path} exists; use /export OTHER-NAME") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     repl.say(f"written: {one_line(str(path), 1000)}")
@@ -79,21 +79,21 @@ def _wire(repl: Repl, most: int) -> None:
         repl.wire = RecentWire(session.trace())
         file = repl.setup.config.trace.file
         before = f" (all of it: agentrt trace show {one_line(str(file), 1000)})" if file else ""
-        repl.say(f"Listening from now on; /debug wire shows what was heard{before}.")
-        repl.beside.start_soon(repl.wire.listen)
+        repl.say(f"Recording protocol messages from now on; /debug wire shows them{before}.")
+        repl.session_nursery.start_soon(repl.wire.listen)
         return
     rows = repl.wire.rows()[-most:] if most else []
     for row in rows:
         repl.say(row_text(row))
     if not rows:
-        repl.say("Nothing has gone over the wire since.")
+        repl.say("No protocol messages since then.")
 
 
 async def debug(repl: Repl, argument: str) -> None:
     """Run `/debug [wire [N]]`: show the agent's process and the session, or protocol messages."""
     word, _, number = argument.partition(" ")
     if word == "wire" and (not number or number.isdecimal()):
-        _wire(repl, int(number or ROWS))
+        _wire(repl, int(number or WIRE_ROWS))
         return
     if argument:
         raise UsageError(DEBUG)
@@ -108,7 +108,7 @@ async def debug(repl: Repl, argument: str) -> None:
     repl.say(
         f"process  {agent.pid or '-'}, {state}; version {one_line(agent.version or 'unknown')}"
     )
-    repl.say(f"session  {one_line(session.agent_session or '-')} (agentrt --resume takes it)")
+    repl.say(f"session  {one_line(session.agent_session or '-')} (for agentrt --resume)")
     repl.say(
         f"log      {snapshot.seq} events, {len(snapshot.items)} items, {len(snapshot.turns)} turns"
     )

@@ -7,113 +7,38 @@ them.
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import signal
-import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..._errors import AgentrtError
 from ..._model.content import plain_text
 from ..._model.events import Item, TurnEnded, TurnStarted
 from ..._model.state import TurnRecord
 from ..._nesting import bare_errors
 from ..._version import __version__
-from ..commands.sessions import failed
-from ..console import PARTING, Console, open_console, quoted
-from ..held import HeldSession
-from ..lines import LineReader
-from ..output import encoding_of, open_output, wants_colour
-from ..own import OwnStore, open_own
+from ..attachments import text_of
+from ..console import Console, LineReader, open_console, quoted
+from ..session_view import SessionView
 from ..setup import Setup
 from ..signals import ending_signals
 from ..text import folded, one_line, safe
-from .asking import Shows
-from .attaching import text_of
-from .conversation import HISTORY, Command, Repl
-from .past import pick_session
-from .place import Here, Place
-from .slash_commands import COMMANDS
-from .transcript import Transcript
+from .asking import QuestionScreen
+from .conversation import SHOWN_ITEMS, Repl, SlashCommand
+from .sources import SessionSource
+from .transcript import LineTranscript
 from .view import Display, how_it_ended, how_it_failed, tool_title
 
 if TYPE_CHECKING:
-    from .sharing import Share
+    pass
 
 PROMPT: Final = "> "
 MORE: Final = "… "
 
 
-async def converse(setup: Setup, *, pick: bool = False, serve: bool = False) -> int:
-    """Run an interactive session until the user leaves; returns the exit status.
-
-    `pick` offers the earlier sessions before an agent is started, `serve` lets browsers in. On a
-    capable terminal, and with the libraries of the extra `repl`, the prompt stays at the bottom
-    (`screen/`).
-    """
-    try:
-        async with (
-            bare_errors(),
-            open_own(setup.config.terminal.store) as own,
-            _open_share(setup, own, serve=serve) as share,
-        ):
-            chosen = await pick_session(setup, own) if pick else setup
-            if chosen is None:
-                return 0
-            status = await show(chosen, Here(own, share), COMMANDS)
-    except AgentrtError as error:
-        return failed(error)
-    if own is not None and own.hint and os.isatty(1):
-        with trio.move_on_after(PARTING):  # the terminal may be gone or blocked
-            async with open_output(1, encoding=encoding_of(sys.stdout)) as out:
-                out.write(f"{own.hint}\n")
-    return status
-
-
-async def show(
-    setup: Setup, place: Place, commands: Mapping[str, Command], *, pick: bool = False
-) -> int:
-    """Run a conversation in `place` until the user leaves; returns the exit status.
-
-    It uses the full screen interface if the terminal and the installed libraries allow it.
-    """
-    terminal = setup.config.terminal
-    if not terminal.plain and _has_screen():
-        from ..screen.repl import converse as converse_on_screen
-
-        colour = wants_colour(1, terminal.color)
-        return await converse_on_screen(setup, place, commands, colour=colour, pick=pick)
-    return await converse_in_lines(setup, place, commands, pick=pick)
-
-
-@asynccontextmanager
-async def _open_share(
-    setup: Setup, own: OwnStore | None, *, serve: bool
-) -> AsyncIterator[Share | None]:
-    if not serve:
-        yield None
-        return
-    from .sharing import open_share
-
-    async with open_share(setup, own) as share:
-        yield share
-
-
-def _has_screen() -> bool:
-    if not (os.isatty(0) and os.isatty(1)) or os.environ.get("TERM", "dumb") == "dumb":
-        return False
-    try:
-        return all(importlib.util.find_spec(name) for name in ("prompt_toolkit", "rich"))
-    except ModuleNotFoundError:
-        return False
-
-
 async def converse_in_lines(
-    setup: Setup, place: Place, commands: Mapping[str, Command], *, pick: bool = False
+    setup: Setup, source: SessionSource, commands: Mapping[str, SlashCommand], *, pick: bool = False
 ) -> int:
     """Run a conversation line by line; returns the exit status."""
     status = 128 + signal.SIGHUP  # the status if the terminal disappears
@@ -125,7 +50,7 @@ async def converse_in_lines(
                 scope.cancel(reason=str(error))
 
             async with open_console(gone, setup.config.terminal.color) as console:
-                repl = LineRepl(console, place, commands)
+                repl = LineRepl(console, source, commands)
                 repl.early += ["/resume"] * pick
                 nursery.start_soon(repl.obey, signals)
                 status = await repl.run(setup)
@@ -142,8 +67,10 @@ class LineRepl(Repl):
         ("Ctrl-D", "leave"),
     )
 
-    def __init__(self, console: Console, place: Place, commands: Mapping[str, Command]) -> None:
-        super().__init__(commands, place)
+    def __init__(
+        self, console: Console, source: SessionSource, commands: Mapping[str, SlashCommand]
+    ) -> None:
+        super().__init__(commands, source)
         self.console = console
         self._reader = LineReader(0)
         self._lines = _Lines(self)
@@ -158,19 +85,19 @@ class LineRepl(Repl):
     def report(self, text: str, stderr: str = "") -> None:
         self.console.report(text, stderr)
 
-    def began(self, setup: Setup) -> tuple[Display, Shows]:
+    def began(self, setup: Setup) -> tuple[Display, QuestionScreen]:
         self._lines = _Lines(self)
-        self.say(f"agentrt {__version__} · {self.place.opening(setup)}")
+        self.say(f"agentrt {__version__} · {self.source.opening(setup)}")
         return self._lines, self._lines
 
-    def opened(self, session: HeldSession, nursery: trio.Nursery) -> None:
+    def opened(self, session: SessionView, nursery: trio.Nursery) -> None:
         self._greet(session)
         nursery.start_soon(self._read, nursery)
 
     def closed(self) -> None:
         self.console.end()
 
-    def _greet(self, session: HeldSession) -> None:
+    def _greet(self, session: SessionView) -> None:
         agent, modes = session.agent, session.modes
         parts = [f"{one_line(agent.name)} {one_line(agent.version or '')}".strip()]
         if modes is not None and modes.mode is not None:
@@ -182,14 +109,14 @@ class LineRepl(Repl):
         self.say(" · ".join(parts))
         if self.setup.note:
             self.console.report(self.setup.note)
-        self.say("/help for commands · Ctrl-C stops the agent · Ctrl-D leaves")
+        self.say("/help · Ctrl-C stop · Ctrl-D quit · @ files")
         self._show_history(self.earlier)
 
     def _show_history(self, earlier: list[Item | TurnRecord]) -> None:
         """Show the end of a resumed conversation."""
-        if len(earlier) > HISTORY:
-            self.say(f"… {len(earlier) - HISTORY} more")
-        for each in earlier[-HISTORY:]:
+        if len(earlier) > SHOWN_ITEMS:
+            self.say(f"… {len(earlier) - SHOWN_ITEMS} more")
+        for each in earlier[-SHOWN_ITEMS:]:
             if isinstance(each, TurnRecord):
                 self.say(f"— {one_line(how_it_ended(each) or '', 1000)}")
             elif each.type == "user":
@@ -220,7 +147,7 @@ class LineRepl(Repl):
 
     def submit(self, text: str) -> None:
         if self.busy:
-            self.say(f"(waits for its turn, see /queue: {one_line(text, 60)})")
+            self.say(f"(queued, see /queue: {one_line(text, 60)})")
         super().submit(text)
 
     async def _read(self, nursery: trio.Nursery) -> None:
@@ -230,12 +157,12 @@ class LineRepl(Repl):
         while True:
             line = await self._reader.readline()
             if line is None:
-                if not self.place.lasting and asker.answer(None):
+                if not self.source.lasting and asker.answer(None):
                     continue
-                if not self.busy or self.place.lasting:  # other clients can answer there
+                if not self.busy or self.source.lasting:  # other clients can answer there
                     self.leave()
                     return
-                self.say("(leaving when this is done; Ctrl-C stops it)")
+                self.say("(quitting when this is done; Ctrl-C stops it)")
                 self._leave_when_done = True
                 asker.stop_asking()
                 return
@@ -258,15 +185,15 @@ class LineRepl(Repl):
                 paused = f"; {waiting} queued, Enter resumes" if waiting else ""
                 self.say(f"(stopping; Ctrl-C again ends the agent{paused})")
             case "ending":
-                self.say("(ending the agent; Ctrl-D leaves)")
+                self.say("(ending the agent; Ctrl-D quits)")
             case "idle":
-                self.say("(Ctrl-C again leaves)")
+                self.say("(Ctrl-C again quits)")
                 self.refresh()
             case "leaving":
                 pass
 
 
-class _Lines(Transcript):
+class _Lines(LineTranscript):
     """A transcript between the typed lines."""
 
     def __init__(self, repl: LineRepl) -> None:

@@ -14,10 +14,10 @@ from ..._model.events import Item, PermissionOpened, PermissionOption
 from ..._model.request_parts import TITLE_CHARS, RequestPart, form_parts, request_parts
 from ..._model.reveal import reveal
 from ..._permissions.policies import Deny, choose_option
-from ..held import HeldSession
+from ..session_view import SessionView
 from ..text import revealed_line
 from .diffs import show_diff
-from .forms import Field, Unfit, fields_of
+from .forms import FormField, InvalidValue, fields_of
 
 _KINDS: Final = {
     "allow_once": ("y", "allow once", "yes"),
@@ -34,7 +34,7 @@ _WORDS: Final = frozenset(
 """Words that are only typed as an answer."""
 
 
-class Question(Protocol):
+class OpenQuestion(Protocol):
     """One question of the agent."""
 
     title: str
@@ -78,21 +78,21 @@ class Question(Protocol):
 
 
 def make_question(
-    session: HeldSession, request: PermissionOpened, item: Item | None
-) -> Question | None:
+    session: SessionView, request: PermissionOpened, item: Item | None
+) -> OpenQuestion | None:
     """Create the question of a request; returns None if it cannot be answered in a line.
 
     `item`: the tool call that it is about.
     """
     if request.url is not None:
-        return Visit(session, request)
+        return VisitQuestion(session, request)
     if request.form is not None:
         fields = fields_of(request.form)
-        return Form(session, request, fields) if fields else None
-    return Choice(session, request, item) if request.options else None
+        return FormQuestion(session, request, fields) if fields else None
+    return PermissionQuestion(session, request, item) if request.options else None
 
 
-def reject(session: HeldSession, request: PermissionOpened) -> None:
+def reject(session: SessionView, request: PermissionOpened) -> None:
     """Reject a request in the way that it offers; does nothing if it is not open any more."""
     option = choose_option(request.options, Deny())
     try:
@@ -110,10 +110,10 @@ def could_be_an_answer(text: str) -> bool:
     return word.isdecimal() or any(each.startswith(word) for each in _WORDS)
 
 
-class Choice:
+class PermissionQuestion:
     """A permission request, answered by the letter or number of an option, or by yes or no."""
 
-    def __init__(self, session: HeldSession, request: PermissionOpened, item: Item | None) -> None:
+    def __init__(self, session: SessionView, request: PermissionOpened, item: Item | None) -> None:
         self._session = session
         self._request = request
         self._item = item
@@ -123,7 +123,8 @@ class Choice:
         self._keys: list[str] = []
         self._answers: dict[str, str] = {}
         """The valid answers, each with the id of its option."""
-        self.title = f"The agent asks: │ {revealed_line(request.title, TITLE_CHARS)}"
+        heading = "Allow this?" if request.item is not None else "The agent asks:"
+        self.title = f"{heading} │ {revealed_line(request.title, TITLE_CHARS)}"
         plain_kinds = [option.kind for option in request.options if not option.effect]
         for number, option in enumerate(request.options, 1):
             key, _, word = _KINDS.get(option.kind, ("", "", ""))
@@ -143,11 +144,11 @@ class Choice:
             name = _short_name(option, width)
             called = "" if name.casefold() == words else f"   │ “{name}”"
             rows.append(f"  {key}  {words}{called}")
-        return [*rows, "  r  reject, and say why"] if self._rejects is not None else rows
+        return [*rows, "  r  reject, with a reason"] if self._rejects is not None else rows
 
     @property
     def prompt(self) -> str:
-        return "what should it know? " if self._why else f"{'/'.join(self._keys)}? "
+        return "reason: " if self._why else f"{'/'.join(self._keys)}? "
 
     def subject(self, width: int) -> list[str]:
         if self._why:
@@ -182,18 +183,25 @@ class Choice:
             return ""
         option = self._answers.get(word)
         if option is None:
-            return f"Not an answer, so nothing is allowed yet. Type {self.prompt[:-2]} and Enter."
+            return f"Please answer {_listed(self._keys)}."
         self._session.answer(self._request.request, option)
         return None
 
 
-_NAME: Final = 60
+_NAME_CHARS: Final = 60
 """Characters of an option's name that are shown next to its letter."""
 
 
 def _short_name(option: PermissionOption, width: int) -> str:
     """Return the name of an option, shortened to fit next to its letter in `width` columns."""
-    return revealed_line(option.name, max(12, min(_NAME, width - len(_words(option.kind)) - 14)))
+    return revealed_line(
+        option.name, max(12, min(_NAME_CHARS, width - len(_words(option.kind)) - 14))
+    )
+
+
+def _listed(keys: list[str]) -> str:
+    """Return the keys as a list in words, such as `y, a or n`."""
+    return " or ".join(filter(None, (", ".join(keys[:-1]), keys[-1])))
 
 
 def _words(kind: str) -> str:
@@ -219,12 +227,12 @@ def _lines(part: RequestPart) -> list[str]:
     return [f"{reveal(part.label)}: {first}".rstrip(" "), *(f"    {line}" for line in rest)]
 
 
-class Visit:
+class VisitQuestion:
     """A page that the user should visit."""
 
     prompt = "y/n? "
 
-    def __init__(self, session: HeldSession, request: PermissionOpened) -> None:
+    def __init__(self, session: SessionView, request: PermissionOpened) -> None:
         self._session = session
         self._request = request
         self.title = (
@@ -232,7 +240,7 @@ class Visit:
         )
 
     def offered(self, width: int) -> list[str]:
-        return ["  y  I have been there", "  n  I will not"]
+        return ["  y  done", "  n  decline"]
 
     def subject(self, width: int) -> list[str]:
         return [line for part in request_parts(self._request, None) for line in _lines(part)]
@@ -251,15 +259,15 @@ class Visit:
         elif line.strip().casefold() in ("y", "yes", "1"):
             self._session.submit_form(self._request.request, {})
         else:
-            return "Type y or n and Enter."
+            return "Please answer y or n."
         return None
 
 
-class Form:
+class FormQuestion:
     """A form, one field after the other; it is sent after the last one."""
 
     def __init__(
-        self, session: HeldSession, request: PermissionOpened, fields: list[Field]
+        self, session: SessionView, request: PermissionOpened, fields: list[FormField]
     ) -> None:
         self._session = session
         self._request = request
@@ -267,7 +275,7 @@ class Form:
         self._values: JsonObject = {}
         self._began = False
         title = revealed_line(request.title, TITLE_CHARS)
-        self.title = f"The agent asks: │ {title}\n  (Ctrl-D answers nothing)"
+        self.title = f"The agent asks: │ {title}\n  (Ctrl-D skips)"
 
     def offered(self, width: int) -> list[str]:
         return []
@@ -295,7 +303,7 @@ class Form:
         field = self._left[0]
         try:
             value = field.read(line)
-        except Unfit as error:
+        except InvalidValue as error:
             return str(error)
         if value is not None:
             self._values[field.name] = value

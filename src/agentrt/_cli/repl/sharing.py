@@ -16,12 +16,13 @@ from ..._runtime.runtime import Runtime, open_runtime
 from ..._session.session import Session
 from ..._web.server import serve
 from ..._web.site import Site
-from ..commands.serve import make_security, pages_config
-from ..own import OwnStore
+from ..exit_status import UsageError
+from ..serve_settings import make_security, pages_config
 from ..servers import announced
-from ..setup import Setup, UsageError, agents_environment
+from ..setup import Setup, agents_environment
+from ..stores import OwnStore
 
-QUIET = 2
+QR_MARGIN_MODULES = 2
 """Modules of light around a QR code."""
 
 
@@ -52,7 +53,7 @@ async def open_share(setup: Setup, own: OwnStore | None) -> AsyncIterator[Share]
 
     Raises `AgentrtError`.
     """
-    said, security = setup.config.serve, make_security(setup)
+    settings, security = setup.config.serve, make_security(setup)
     policy = setup.policy(setup.config.permissions.mode or "ask", attended=True)
     async with (
         bare_errors(),
@@ -67,11 +68,11 @@ async def open_share(setup: Setup, own: OwnStore | None) -> AsyncIterator[Share]
         started = partial(
             serve,
             runtime,
-            said.host,
-            said.port,
+            settings.host,
+            settings.port,
             agent=setup.agent.name,
             cwd=setup.cwd,
-            roots=said.root,
+            roots=settings.root,
             security=security,
         )
         try:
@@ -79,7 +80,7 @@ async def open_share(setup: Setup, own: OwnStore | None) -> AsyncIterator[Share]
         except ValueError as error:  # not an address to listen on
             raise UsageError(str(error)) from error
         except OSError as error:
-            where = f"{said.host} port {said.port}"
+            where = f"{settings.host} port {settings.port}"
             raise AgentrtError(f"cannot serve on {where}: {error}") from error
         with announced(site.url, security.token):
             yield Share(runtime, site)
@@ -107,7 +108,7 @@ def qr_code(link: str) -> list[str]:
         import segno
     except ModuleNotFoundError:
         return []
-    rows = [list(row) for row in segno.make(link, error="l").matrix_iter(border=QUIET)]
+    rows = [list(row) for row in segno.make(link, error="l").matrix_iter(border=QR_MARGIN_MODULES)]
     rows += [[0] * len(rows[0])] * (len(rows) % 2)
     marks = {(0, 0): "█", (0, 1): "▀", (1, 0): "▄", (1, 1): " "}
     pairs = zip(rows[::2], rows[1::2], strict=True)

@@ -3,19 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, get_args
+
+from msgspec import structs
 
 from ..._agents import find_agents, resolve_agent
+from ..._config import PermissionMode, PermissionSettings
 from ..._model.events import Choice
 from ..._model.events import Command as AgentCommand
-from ..setup import UsageError
+from ..._model.state import Snapshot
+from ..attachments import prompt_of, text_of
+from ..exit_status import UsageError
 from ..text import one_line
-from .attaching import prompt_of, text_of
-from .conversation import Command, Repl
-from .fork_ends import fork_ends
+from .conversation import Repl, SlashCommand
+from .earlier_sessions import resume, show_sessions
 from .inspecting import debug, export, tasks
-from .past import resume, show_sessions
-from .permits import permissions
+
+
+def fork_ends(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """Return the shown turns, newest first: the id of an item of each, and its prompt."""
+    found: dict[str, tuple[str, str]] = {}
+    for item in snapshot.items:
+        if item.type == "user" and item.parent is None:
+            words = item.text or text_of(item.content)
+            found.setdefault(item.turn or item.id, (item.id, words))
+    return list(reversed(found.values()))
+
+
+_MODES: Final = {
+    "ask": "other requests are asked",
+    "deny": "other requests are denied",
+    "allow-all": "other requests are allowed",
+}
+
+
+async def permissions(repl: Repl, argument: str) -> None:
+    """Run `/permissions [ask | deny | allow-all | allow RULE | deny RULE | forget RULE]`."""
+    now = repl.setup.config.permissions
+    word, _, rule = argument.partition(" ")
+    rule = rule.strip()
+    if rule and word in ("allow", "deny", "forget"):
+        _permit(repl, _changed(now, word, rule))
+    elif argument in get_args(PermissionMode):
+        _permit(repl, structs.replace(now, mode=argument))
+    elif argument:
+        raise UsageError(
+            "/permissions takes ask, deny, allow-all, allow RULE, deny RULE, forget RULE"
+        )
+    now = repl.setup.config.permissions
+    mode = now.mode or "ask"
+    repl.say(f"{mode}: {_MODES[mode]}")
+    for word, rules in (("allow", now.allow), ("deny", now.deny)):
+        for each in rules:
+            repl.say(f"  {word.ljust(5)}  {one_line(each)}")
+
+
+def _changed(now: PermissionSettings, word: str, rule: str) -> PermissionSettings:
+    if word == "allow":
+        return structs.replace(now, allow=(*now.allow, rule))
+    if word == "deny":
+        return structs.replace(now, deny=(*now.deny, rule))
+    if rule not in (*now.allow, *now.deny):
+        raise UsageError(f"no such rule: {rule!r}")
+    return structs.replace(
+        now,
+        allow=tuple(each for each in now.allow if each != rule),
+        deny=tuple(each for each in now.deny if each != rule),
+    )
+
+
+def _permit(repl: Repl, permissions: PermissionSettings) -> None:
+    config = structs.replace(repl.setup.config, permissions=permissions)
+    repl.permit(structs.replace(repl.setup, config=config))
 
 
 async def _help(repl: Repl, argument: str) -> None:
@@ -106,7 +165,7 @@ async def _queue(repl: Repl, argument: str) -> None:
             session.queue.remove(entry.id)
     elif session is not None and word == "drop" and number.isdecimal():
         if not 0 < int(number) <= len(entries):
-            raise UsageError(f"there is no waiting prompt {number}")
+            raise UsageError(f"no queued prompt {number}")
         session.queue.remove(entries[int(number) - 1].id)
     elif word:
         raise UsageError(
@@ -119,7 +178,7 @@ async def _queue(repl: Repl, argument: str) -> None:
     if repl.paused:
         repl.say(f"{repl.paused} paused; press Enter to resume.")
     if not entries:
-        repl.say("No prompt is waiting.")
+        repl.say("No queued prompts.")
 
 
 async def _cost(repl: Repl, argument: str) -> None:
@@ -140,16 +199,16 @@ async def _session(repl: Repl, argument: str) -> None:
     session = repl.session
     if session is not None:
         repl.say(f"agent    {one_line(session.agent.name)} {one_line(session.agent.version or '')}")
-        repl.say(f"session  {one_line(session.agent_session or '')} (agentrt --resume takes it)")
+        repl.say(f"session  {one_line(session.agent_session or '')} (for agentrt --resume)")
         repl.say(f"folder   {repl.setup.cwd}")
 
 
 async def _share(repl: Repl, argument: str) -> None:
-    if repl.place.share is None:
+    if repl.source.share is None:
         raise UsageError("this session is not shared; start `agentrt --serve` to share it")
     from .sharing import qr_code, reaches_other_machines
 
-    link = repl.place.share.link()
+    link = repl.source.share.link()
     for line in qr_code(link):
         repl.say(line)
     repl.say(f"Open once, in one browser: {link}")
@@ -181,7 +240,7 @@ async def _fork(repl: Repl, argument: str) -> None:
     if argument and (not argument.isdecimal() or left >= len(ends)):
         raise UsageError(f"/fork takes the number of last turns to leave out: 0 to {len(ends) - 1}")
     at = ends[left][0] if left else None
-    repl.leave(next=await repl.place.fork(session, repl.setup, at))
+    repl.leave(next=await repl.source.fork(session, repl.setup, at))
 
 
 async def _retell(repl: Repl, argument: str) -> None:
@@ -198,24 +257,26 @@ def _table(repl: Repl, rows: Sequence[tuple[str, str]]) -> None:
 COMMANDS: Final = {
     command.name: command
     for command in (
-        Command("help", "show this help", _help),
-        Command("agent", "list the installed agents, or switch to one", _agent, "[NAME]"),
-        Command("new", "start a new session with the same agent", _new),
-        Command("mode", "list the agent's modes, or switch to one", _mode, "[ID]"),
-        Command("model", "list the agent's models, or switch to one", _model, "[ID]"),
-        Command("steer", "send text into the running turn, if the agent can", _steer, "TEXT"),
-        Command("queue", "list queued prompts, or remove some", _queue, "[drop N | clear]"),
-        Command("cost", "show tokens and cost", _cost),
-        Command("session", "show the session id, for --resume", _session),
-        Command("sessions", "list earlier sessions in this folder", show_sessions),
-        Command("resume", "resume an earlier session", resume, "[N | ID]"),
-        Command("fork", "continue in a copy, without the last N turns", _fork, "[N]"),
-        Command("retell", "repeat the conversation to an agent that has lost it", _retell),
-        Command("tasks", "list background tasks, or stop one", tasks, "[stop N]"),
-        Command("permissions", "show or change who decides", permissions, "[RULE …]"),
-        Command("export", "write the conversation to a file", export, "[FILE]"),
-        Command("debug", "show internals, or the last N protocol messages", debug, "[wire [N]]"),
-        Command("share", "print a link for a browser (with --serve)", _share),
-        Command("quit", "leave (so does Ctrl-D)", _quit),
+        SlashCommand("help", "show this help", _help),
+        SlashCommand("agent", "list the installed agents, or switch to one", _agent, "[NAME]"),
+        SlashCommand("new", "start a new session with the same agent", _new),
+        SlashCommand("mode", "list the agent's modes, or switch to one", _mode, "[ID]"),
+        SlashCommand("model", "list the agent's models, or switch to one", _model, "[ID]"),
+        SlashCommand("steer", "send text into the running turn, if the agent can", _steer, "TEXT"),
+        SlashCommand("queue", "list queued prompts, or remove some", _queue, "[drop N | clear]"),
+        SlashCommand("cost", "show tokens and cost", _cost),
+        SlashCommand("session", "show the session id, for --resume", _session),
+        SlashCommand("sessions", "list earlier sessions in this folder", show_sessions),
+        SlashCommand("resume", "resume an earlier session", resume, "[N | ID]"),
+        SlashCommand("fork", "continue in a copy, without the last N turns", _fork, "[N]"),
+        SlashCommand("retell", "repeat the conversation to an agent that has lost it", _retell),
+        SlashCommand("tasks", "list background tasks, or stop one", tasks, "[stop N]"),
+        SlashCommand("permissions", "show or change who decides", permissions, "[RULE …]"),
+        SlashCommand("export", "write the conversation to a file", export, "[FILE]"),
+        SlashCommand(
+            "debug", "show internals, or the last N protocol messages", debug, "[wire [N]]"
+        ),
+        SlashCommand("share", "print a link for a browser (with --serve)", _share),
+        SlashCommand("quit", "leave (so does Ctrl-D)", _quit),
     )
 }

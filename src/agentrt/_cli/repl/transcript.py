@@ -13,15 +13,15 @@ from typing import Final
 from ..._model.events import PlanEntry, Task, TurnEnded, TurnStarted
 from ..output import Output
 from ..text import one_line, plain
-from .view import ENDS, SUB_AGENT, Call
+from .view import ENDS, SUB_AGENT_CHARS, CallView
 
-LONG: Final = 2.0
+LONG_CALL_S: Final = 2.0
 """Seconds after which the end of a tool call gets its own line."""
-TAIL: Final = 5
+OUTPUT_LINES: Final = 5
 """Lines of a tool's output that are shown."""
 
 
-class Transcript:
+class LineTranscript:
     """A `Display` that writes lines to an `Output`, and shows questions there.
 
     `answer`: also write the text of the answer, if it is not written separately. `progress`: also
@@ -94,7 +94,7 @@ class Transcript:
     def prompted(self, event: TurnStarted, text: str) -> None:
         pass  # the user who typed it sees it
 
-    def said(self, item: str, text: str) -> None:
+    def answer_text(self, item: str, text: str) -> None:
         if self._answer:
             if self._text != item:
                 self._gap()
@@ -104,43 +104,43 @@ class Transcript:
             self._tail = (self._tail + text)[-2:]
             self._blank = self._tail == "\n\n"
 
-    def said_all(self, item: str) -> None:
+    def answer_complete(self, item: str) -> None:
         pass
 
     def thought(self, words: str, seconds: float) -> None:
         self._hint(f"· {words}")
 
-    def call_began(self, call: Call) -> None:
+    def call_began(self, call: CallView) -> None:
         self._hint(f"{_indent(call)}→ {call.title}")
 
-    def call_ended(self, call: Call) -> None:
+    def call_ended(self, call: CallView) -> None:
         indent, changed, status = _indent(call), call.changed(), call.item.status
         if status != "completed":
             self._hint(f"{indent}✗ {call.title}: {ENDS.get(status, status)}")
         elif not call.begun:
             self._hint(f"{indent}→ {call.title}" + (f" ({changed})" if changed else ""))
-        elif call.took >= LONG or changed:
-            notes = [changed] * bool(changed) + [f"{call.took:.0f} s"] * (call.took >= LONG)
+        elif call.took >= LONG_CALL_S or changed:
+            notes = [changed] * bool(changed) + [f"{call.took:.0f} s"] * (call.took >= LONG_CALL_S)
             self._hint(f"{indent}✓ {call.title} ({', '.join(notes)})")
         if status == "failed" or (call.tool.kind == "execute" and status == "completed"):
             left_out, lines = call.output()
-            if hidden := left_out + len(lines[:-TAIL]):
+            if hidden := left_out + len(lines[:-OUTPUT_LINES]):
                 self._hint(f"{indent}  │ … {hidden:,} more lines; {self._all_of_it}")
-            for line in lines[-TAIL:]:
+            for line in lines[-OUTPUT_LINES:]:
                 self._hint(f"{indent}  │ {one_line(line)}")
 
     def planned(self, plan: list[PlanEntry]) -> None:
         done = sum(entry.status == "completed" for entry in plan)
         now = next((entry for entry in plan if entry.status == "in_progress"), None)
         if plan and (now is not None or done == len(plan)):
-            said = one_line(now.content) if now is not None else "done"
-            line = f"plan {done}/{len(plan)}: {said}"
+            text = one_line(now.content) if now is not None else "done"
+            line = f"plan {done}/{len(plan)}: {text}"
             if line != self._plan:
                 self._plan = line
                 self._hint(line)
 
-    def sub_agent_said(self, text: str) -> None:
-        self._hint(f"  {one_line(text, SUB_AGENT)}")
+    def sub_agent_message(self, text: str) -> None:
+        self._hint(f"  {one_line(text, SUB_AGENT_CHARS)}")
 
     def task_changed(self, task: Task, *, over: bool) -> None:
         self._hint(f"background: {one_line(task.title or task.id)}: {plain(task.status)}")
@@ -158,5 +158,5 @@ class Transcript:
         pass  # reported by the caller of the turn
 
 
-def _indent(call: Call) -> str:
+def _indent(call: CallView) -> str:
     return "  " if call.item.parent is not None else ""

@@ -47,31 +47,31 @@ from ..._model.events import (
 )
 from ..._model.result import TurnResult
 from ..._model.state import TurnRecord
+from ..attachments import text_of
 from ..command_output import laid_out
 from ..console import stderr_of
 from ..text import one_line, plain
-from .attaching import text_of
 from .diffs import changes
 
 _SHOWN: Final = frozenset({"agent_restarted", "agent_ended", "connected_again"})
 """Codes of informational notices that are shown."""
-KEPT: Final = 2000
+KEPT_LINES: Final = 2000
 """Lines of a call's output that can be shown in full."""
-PIECES: Final = 20_000
+KEPT_PIECES: Final = 20_000
 """The minimum number of output pieces that are kept."""
-THOUGHT: Final = 160
+THOUGHT_CHARS: Final = 160
 """Characters of a thought that are shown."""
-SUB_AGENT: Final = 1000
+SUB_AGENT_CHARS: Final = 1000
 """Characters of a sub-agent's message that are shown."""
 
 ENDS: Final[dict[ItemStatus, str]] = {
     "completed": "",
-    "orphaned": "unknown, the agent's process has ended",
+    "orphaned": "interrupted; the agent's process has ended",
 }
 """The text for the end of a call, for statuses that do not explain themselves."""
 
 
-class Call:
+class CallView:
     """A tool call."""
 
     def __init__(self, item: Item, since: float) -> None:
@@ -106,9 +106,9 @@ class Call:
     def add(self, text: str) -> None:
         """Add a piece of output."""
         self._streamed.append(text)
-        if len(self._streamed) > 2 * PIECES:
-            self._forgotten += sum(text.count("\n") for text in self._streamed[:PIECES])
-            del self._streamed[:PIECES]
+        if len(self._streamed) > 2 * KEPT_PIECES:
+            self._forgotten += sum(text.count("\n") for text in self._streamed[:KEPT_PIECES])
+            del self._streamed[:KEPT_PIECES]
 
     def update(self, patch: JsonObject) -> None:
         """Apply changed fields of the item."""
@@ -133,7 +133,7 @@ class Call:
         parts = [plain_text([p.content]) for p in self.tool.content if isinstance(p, ToolText)]
         forgotten = 0 if parts else self._forgotten
         lines = [line for part in parts or ["".join(self._streamed)] for line in _unfenced(part)]
-        return forgotten + len(lines[:-KEPT]), lines[-KEPT:]
+        return forgotten + len(lines[:-KEPT_LINES]), lines[-KEPT_LINES:]
 
     def changes(self) -> list[str]:
         """Return the lines of its changes, each with its mark."""
@@ -154,15 +154,15 @@ class Display(Protocol):
         """A turn started with this prompt."""
         ...
 
-    def said(self, item: str, text: str) -> None:
+    def answer_text(self, item: str, text: str) -> None:
         """A piece of the answer arrived."""
         ...
 
-    def said_all(self, item: str) -> None:
+    def answer_complete(self, item: str) -> None:
         """This part of the answer is complete."""
         ...
 
-    def sub_agent_said(self, text: str) -> None:
+    def sub_agent_message(self, text: str) -> None:
         """A sub-agent has finished a message."""
         ...
 
@@ -170,11 +170,11 @@ class Display(Protocol):
         """A thought is complete. `words` is its beginning in one line."""
         ...
 
-    def call_began(self, call: Call) -> None:
+    def call_began(self, call: CallView) -> None:
         """A call runs, or a question about it is open; its title is known."""
         ...
 
-    def call_ended(self, call: Call) -> None: ...
+    def call_ended(self, call: CallView) -> None: ...
 
     def planned(self, plan: list[PlanEntry]) -> None:
         """The plan has changed."""
@@ -210,7 +210,7 @@ class View:
         self.phase: Phase = "starting"
         self.since = trio.current_time()
         """The time at which the turn began or the last one ended."""
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, CallView] = {}
         """The open calls."""
         self._asked: dict[str, float] = {}
         """The times at which the open questions were asked."""
@@ -279,7 +279,7 @@ class View:
         if event.prompt is not None:
             self._display.prompted(event, text_of(event.prompt))
         elif event.origin == "agent":
-            self._display.remark("info", "· the agent goes on by itself")
+            self._display.remark("info", "· the agent continues by itself")
 
     def _ended(self, event: TurnEnded) -> None:
         self.since = trio.current_time()
@@ -291,7 +291,7 @@ class View:
             data = event.error.data if event.error is not None else None
             self._display.ended(event, one_line(words, 1000), stderr_of(data))
         elif self._silent:
-            self._display.remark("info", "(the agent has nothing to say)")
+            self._display.remark("info", "(no answer)")
 
     # --- items
 
@@ -311,7 +311,7 @@ class View:
                 self.thoughts[item.id] = trio.current_time(), []
         elif item.type == "tool":
             self._silent = False
-            call = self.calls[item.id] = Call(item, trio.current_time())
+            call = self.calls[item.id] = CallView(item, trio.current_time())
             parent = self.calls.get(item.parent) if item.parent is not None else None
             if parent is not None:
                 parent.steps += 1
@@ -332,7 +332,7 @@ class View:
     def _say(self, item: str, text: str) -> None:
         if text:
             self._silent = self._silent and text.isspace()
-            self._display.said(item, text)
+            self._display.answer_text(item, text)
 
     def _updated(self, event: ItemUpdated) -> None:
         call = self.calls.get(event.item)
@@ -340,7 +340,7 @@ class View:
             call.update(event.patch)
             self._moved(call)
 
-    def _moved(self, call: Call) -> None:
+    def _moved(self, call: CallView) -> None:
         if not call.begun and call.item.status in ("running", "waiting"):
             call.begun = True
             call.since = trio.current_time()
@@ -349,13 +349,13 @@ class View:
     def _closed(self, event: ItemClosed) -> None:
         if event.item in self._texts:
             self._texts.discard(event.item)
-            self._display.said_all(event.item)
+            self._display.answer_complete(event.item)
         elif (pieces := self._asides.pop(event.item, None)) is not None:
             if text := "".join(pieces).strip():
-                self._display.sub_agent_said(text)
+                self._display.sub_agent_message(text)
         elif (thought := self.thoughts.pop(event.item, None)) is not None:
             since, parts = thought
-            words = one_line("".join(parts), THOUGHT)
+            words = one_line("".join(parts), THOUGHT_CHARS)
             self._display.thought(words, trio.current_time() - since)
         elif (call := self.calls.pop(event.item, None)) is not None:
             call.item.status = event.status
@@ -436,7 +436,7 @@ def how_it_failed(item: Item) -> str:
 def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
     """Return the end of a turn as text; None if it ended normally."""
     why = end.error.message if end.error is not None else None
-    said = end.stop_reason
+    reason = end.stop_reason
     match end.outcome:
         case "completed":
             return None
@@ -445,9 +445,9 @@ def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
         case "refused":
             return f"the agent refused: {why}" if why else "the agent refused"
         case "limit":
-            return f"the agent stopped at a limit ({said})" if said else "stopped at a limit"
+            return f"the agent stopped at a limit ({reason})" if reason else "stopped at a limit"
         case "failed":
-            return f"the turn failed: {why or said or 'the agent did not say why'}"
+            return f"the turn failed: {why or reason or 'the agent gave no reason'}"
         case "timed_out" | "agent_died":
             return why or end.outcome
         case None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ..repl.pages import BAR
+from ..repl.asking import BAR
 from ..text import one_line
 from .cards import look_of
 from .interface import Interface
-from .page import Page
+from .page import ScrollingText
 from .style import Fragments
 from .terminal import Screen
 
@@ -17,7 +17,7 @@ from .terminal import Screen
 class OnScreen:
     """The place where an `Asker` shows its questions."""
 
-    def __init__(self, screen: Screen, interface: Interface, page: Page) -> None:
+    def __init__(self, screen: Screen, interface: Interface, page: ScrollingText) -> None:
         self._screen = screen
         self._interface = interface
         self._page = page
@@ -51,4 +51,4 @@ class OnScreen:
 
 def kept_answer(text: str) -> str:
     """Return the text to show when some input was not an answer."""
-    return f"“{one_line(text, 60)}” is no answer; it is kept with what you were typing."
+    return f"“{one_line(text, 60)}” is not an answer; it was added to your draft."

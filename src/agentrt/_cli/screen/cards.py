@@ -6,17 +6,17 @@ from typing import Final
 
 from ..._model.events import ItemStatus
 from ..command_output import laid_out
-from ..repl.view import ENDS, Call
+from ..repl.view import ENDS, CallView
 from ..text import one_line, plain, wrapped
 from .style import Fragments, Painter
 
-LINES: Final = 5
+CARD_LINES: Final = 5
 """Lines of output that a card shows."""
-CHANGED: Final = 16
+CARD_DIFF_LINES: Final = 16
 """Lines of a change that a card shows."""
-LATEST: Final = 4096
+LAST_LINE_CHARS: Final = 4096
 """Characters of a running command's output that are searched for its last line."""
-SLOW: Final = 1.0
+SLOW_CALL_S: Final = 1.0
 """Seconds after which the duration of a call is shown."""
 
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -30,11 +30,11 @@ _MARKS: Final[dict[ItemStatus, tuple[str, str]]] = {
 }
 
 
-def drawn(call: Call, now: float, width: int) -> Fragments:
+def drawn(call: CallView, now: float, width: int) -> Fragments:
     """Return a running call: a line, and the last line of its output."""
     took = f" {now - call.since:.0f} s" if now - call.since >= 1 else ""
     inside = f" · {call.steps} steps" if call.steps else ""
-    waits = " · waits for you" if call.item.status == "waiting" else ""
+    waits = " · needs your answer" if call.item.status == "waiting" else ""
     mark = SPINNER[int(now * 8) % len(SPINNER)]
     room = max(10, width - 6 - len(took) - len(inside) - len(waits))
     shown: Fragments = [
@@ -42,29 +42,29 @@ def drawn(call: Call, now: float, width: int) -> Fragments:
         ("", one_line(_title(call), room)),
         ("dim", f"{inside}{took}{waits}\n"),
     ]
-    lines = plain(laid_out(call.latest[-LATEST:])).splitlines()
+    lines = plain(laid_out(call.latest[-LAST_LINE_CHARS:])).splitlines()
     last = next((x for x in reversed(lines) if x.strip() and not x.startswith("```")), "")
     if last:
         shown.append(("dim", f"  │ {last[: max(10, width - 5)]}\n"))
     return shown
 
 
-def printed(call: Call, paint: Painter, width: int, *, indent: str = "") -> str:
+def printed(call: CallView, paint: Painter, width: int, *, indent: str = "") -> str:
     """Return a finished call as complete lines."""
     status, took = call.item.status, call.took
     look, mark = _MARKS.get(status, ("dim", "·"))
     notes = [ENDS.get(status, status), call.changed()]
     if call.steps:
         notes.append(f"{call.steps} steps")
-    if took >= SLOW:
+    if took >= SLOW_CALL_S:
         notes.append(f"{took:.0f} s" if took >= 10 else f"{took:.1f} s")
-    said = " · ".join(filter(None, notes))
-    tail = f"  {said}" if said else ""
+    note = " · ".join(filter(None, notes))
+    tail = f"  {note}" if note else ""
     text = indent + paint((look, f"{mark} "), ("", _title(call)), ("dim", tail)) + "\n"
     return text + "".join(f"{indent}{line}\n" for line in _body(call, paint, width))
 
 
-def full(call: Call, paint: Painter) -> str:
+def full(call: CallView, paint: Painter) -> str:
     """Return the complete output of a call, as far as it is kept."""
     left_out, output = call.output()
     lines = [_bar(line, paint) for line in output]
@@ -76,12 +76,12 @@ def full(call: Call, paint: Painter) -> str:
     return "\n".join([head, *(lines or [paint(("dim", "  no output"))])]) + "\n"
 
 
-def has_more(call: Call) -> bool:
+def has_more(call: CallView) -> bool:
     """Return True if there is more than the card shows."""
-    return len(call.output()[1]) > LINES or len(call.changes()) > CHANGED
+    return len(call.output()[1]) > CARD_LINES or len(call.changes()) > CARD_DIFF_LINES
 
 
-def _title(call: Call) -> str:
+def _title(call: CallView) -> str:
     """Return a one-line title, starting with the kind of the call."""
     title, kind = call.title, one_line(call.tool.kind)
     if kind in ("", "other") or title.casefold().startswith(kind.casefold()):
@@ -89,15 +89,15 @@ def _title(call: Call) -> str:
     return f"{kind} · {title}"
 
 
-def _body(call: Call, paint: Painter, width: int) -> list[str]:
+def _body(call: CallView, paint: Painter, width: int) -> list[str]:
     if not call.changes_seen and call.item.status == "completed":
         shown = [_coloured(line, paint) for line in call.changes()]
         if shown:
-            return _cut(shown, CHANGED, paint, width, end=False)
+            return _cut(shown, CARD_DIFF_LINES, paint, width, end=False)
     if call.item.status == "failed" or call.tool.kind == "execute":
         left_out, lines = call.output()
         shown = [_bar(line, paint) for line in lines]
-        return _cut(shown, LINES, paint, width, end=True, before=left_out)
+        return _cut(shown, CARD_LINES, paint, width, end=True, before=left_out)
     return []
 
 

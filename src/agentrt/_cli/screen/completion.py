@@ -14,13 +14,13 @@ from prompt_toolkit.document import Document
 from ..._listing import likeliest, walk
 from ..text import one_line
 
-OFFERED: Final = 200
+OFFERED_FILES: Final = 200
 """The number of files that are offered."""
-FRESH: Final = 5.0
+LISTING_LIFE_S: Final = 5.0
 """Seconds after which a directory listing is refreshed."""
 
 
-class Words(Completer):
+class PromptCompleter(Completer):
     """The completer. `commands` has each command with its slash, and its description."""
 
     def __init__(self, cwd: str) -> None:
@@ -60,11 +60,11 @@ class Words(Completer):
         Hidden ones are included only if a name in `part` starts with a dot.
         """
         when, paths = self._listed
-        if time.monotonic() - when > FRESH:
+        if time.monotonic() - when > LISTING_LIFE_S:
             files = [path for path in walk(os.path.realpath(self._cwd)) if path.isprintable()]
             folders = {f"{folder}/" for path in files for folder in PurePosixPath(path).parents}
             paths = [*files, *(folders - {"./"})]
             self._listed = time.monotonic(), paths
         if not part.startswith(".") and "/." not in part:
             paths = [path for path in paths if not path.startswith(".") and "/." not in path]
-        return likeliest(paths, part, OFFERED)
+        return likeliest(paths, part, OFFERED_FILES)

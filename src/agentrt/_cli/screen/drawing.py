@@ -12,19 +12,19 @@ from typing import Final
 from ..._model.events import PlanEntry, Task, TurnEnded, TurnStarted
 from ..._model.state import TurnRecord
 from ..console import quoted
-from ..repl.view import SUB_AGENT, Call, View
+from ..repl.view import SUB_AGENT_CHARS, CallView, View
 from ..text import folded, one_line, plain, safe
 from .cards import SPINNER, drawn, full, has_more, printed
-from .frame import last_lines
 from .markdown import Blocks, Renderer
-from .page import Page
+from .page import ScrollingText
+from .status import last_lines
 from .style import Fragments, rendered
 
-TAIL: Final = 8
+UNFINISHED_LINES: Final = 8
 """Lines of the unfinished block that are drawn."""
-CARDS: Final = 6
+DRAWN_CALLS: Final = 6
 """Running calls that are drawn."""
-PLAN: Final = 8
+PLAN_ENTRIES: Final = 8
 """Entries of the plan that are drawn."""
 
 _PLAN: Final = {"completed": ("good", "✓"), "in_progress": ("busy", "▸")}
@@ -33,7 +33,7 @@ _PLAN: Final = {"completed": ("good", "✓"), "in_progress": ("busy", "▸")}
 class Drawing:
     """A `Display` that writes to a page."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: ScrollingText) -> None:
         self.page = page
         self.folded: Callable[[], str] | None = None
         """Returns the complete form of the last text that was shortened."""
@@ -51,8 +51,8 @@ class Drawing:
         width, shown = self.page.width(), Fragments()
         for blocks in self._texts.values():
             # Use the renderer of finished blocks, so that nothing moves when the block is printed.
-            if tail := blocks.unfinished(2 * TAIL, TAIL * width):
-                shown += last_lines(rendered(self._render(tail, width)), TAIL, width)
+            if tail := blocks.unfinished(2 * UNFINISHED_LINES, UNFINISHED_LINES * width):
+                shown += last_lines(rendered(self._render(tail, width)), UNFINISHED_LINES, width)
         shown = last_lines(shown, rows // 3, width)
         for since, parts in view.thoughts.values():
             words = one_line("".join(parts[-200:])[-400:], 10_000)[-max(10, width - 24) :]
@@ -60,10 +60,10 @@ class Drawing:
             shown += [("busy", f"{mark} "), ("dim", f"thinking {now - since:.0f} s  ")]
             shown += [("italic", f"{words}\n")]
         running = [call for call in view.calls.values() if call.item.parent is None]
-        for call in running[-CARDS:]:
+        for call in running[-DRAWN_CALLS:]:
             shown += drawn(call, now, width)
-        if len(running) > CARDS:
-            shown.append(("dim", f"  … {len(running) - CARDS} more\n"))
+        if len(running) > DRAWN_CALLS:
+            shown.append(("dim", f"  … {len(running) - DRAWN_CALLS} more\n"))
         if any(entry.status != "completed" for entry in view.plan):
             shown += _plan_lines(view.plan, width)
         for task in view.tasks.values():
@@ -99,10 +99,10 @@ class Drawing:
     def prompted(self, event: TurnStarted, text: str) -> None:
         self.prompt(text)
 
-    def said(self, item: str, text: str) -> None:
+    def answer_text(self, item: str, text: str) -> None:
         self._print(self._texts.setdefault(item, Blocks()).feed(text))
 
-    def said_all(self, item: str) -> None:
+    def answer_complete(self, item: str) -> None:
         if (blocks := self._texts.pop(item, None)) is not None:
             self._print(blocks.end())
 
@@ -110,10 +110,10 @@ class Drawing:
         took = f" for {seconds:.0f} s" if seconds >= 1 else ""
         self.page.line(("dim", f"✻ thought{took}: "), ("italic", words), kind="card")
 
-    def call_began(self, call: Call) -> None:
+    def call_began(self, call: CallView) -> None:
         pass  # running calls are drawn
 
-    def call_ended(self, call: Call) -> None:
+    def call_ended(self, call: CallView) -> None:
         indent = "  " if call.item.parent is not None else ""
         self.page.write(printed(call, self.page.paint, self.page.width(), indent=indent), "card")
         if has_more(call):
@@ -124,14 +124,14 @@ class Drawing:
             text = self.page.paint(("good", "✓ "), ("", f"plan {len(plan)}/{len(plan)} done"))
             self.page.write(text + "\n", "card")
 
-    def sub_agent_said(self, text: str) -> None:
-        self.page.line(("dim", f"  {one_line(text, SUB_AGENT)}"), kind="card")
+    def sub_agent_message(self, text: str) -> None:
+        self.page.line(("dim", f"  {one_line(text, SUB_AGENT_CHARS)}"), kind="card")
 
     def task_changed(self, task: Task, *, over: bool) -> None:
         if over:
             title = one_line(task.title or task.id)
-            said = f"⚙ in the background: {title}: {plain(task.status)}"
-            self.page.line(("dim", said), kind="card")
+            text = f"⚙ in the background: {title}: {plain(task.status)}"
+            self.page.line(("dim", text), kind="card")
 
     def remark(self, level: str, text: str) -> None:
         if level == "info":
@@ -154,9 +154,9 @@ class Drawing:
 
 def _plan_lines(plan: list[PlanEntry], width: int) -> Fragments:
     done = sum(entry.status == "completed" for entry in plan)
-    first = max(0, min(done - 1, len(plan) - PLAN))
+    first = max(0, min(done - 1, len(plan) - PLAN_ENTRIES))
     shown: Fragments = [("bold", f"plan {done}/{len(plan)}\n")]
-    for entry in plan[first : first + PLAN]:
+    for entry in plan[first : first + PLAN_ENTRIES]:
         look, mark = _PLAN.get(entry.status, ("dim", "·"))
         words = "" if entry.status == "in_progress" else "dim"
         shown += [(look, f"  {mark} "), (words, f"{one_line(entry.content, width - 6)}\n")]

@@ -8,9 +8,9 @@ from ..._model.content import plain_text
 from ..._model.events import Item
 from ..._model.state import TurnRecord
 from ..._version import __version__
-from ..held import HeldSession
-from ..repl.conversation import HISTORY
+from ..repl.conversation import SHOWN_ITEMS
 from ..repl.view import how_it_ended, how_it_failed, tool_title
+from ..session_view import SessionView
 from ..setup import Setup
 from ..text import one_line
 from .drawing import Drawing
@@ -18,7 +18,7 @@ from .drawing import Drawing
 
 def greet(
     drawing: Drawing,
-    session: HeldSession,
+    session: SessionView,
     setup: Setup,
     earlier: list[Item | TurnRecord],
     width: int,
@@ -34,7 +34,7 @@ def greet(
         ("dim", f" · {folder}"),
         kind="head",
     )
-    keys = "/help for keys and commands · Ctrl-C stops the agent · Ctrl-D leaves"
+    keys = "/help · Ctrl-C stop · Ctrl-D quit · @ files · ! shell"
     page.line(("dim", keys), kind="head")
     if setup.note:
         page.line(("warn", setup.note), kind="head")
@@ -50,9 +50,9 @@ def _short(folder: str) -> str:
 
 def _show_history(drawing: Drawing, earlier: list[Item | TurnRecord]) -> None:
     """Show the end of a resumed conversation."""
-    if len(earlier) > HISTORY:
-        drawing.page.line(("dim", f"… {len(earlier) - HISTORY} more before this"), kind="head")
-    for each in earlier[-HISTORY:]:
+    if len(earlier) > SHOWN_ITEMS:
+        drawing.page.line(("dim", f"… {len(earlier) - SHOWN_ITEMS} more before this"), kind="head")
+    for each in earlier[-SHOWN_ITEMS:]:
         if isinstance(each, TurnRecord):
             drawing.ended(each, one_line(how_it_ended(each) or "", 1000), "")
         elif each.type == "user":

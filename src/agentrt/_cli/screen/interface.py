@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import AnyFormattedText
-from prompt_toolkit.history import History
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import (
@@ -31,17 +32,45 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.widgets import SearchToolbar
 
 from ..repl.questions import could_be_an_answer
+from ..state import private_file
 from .style import STYLE, Fragments, colour_depth, styled
+
+HISTORY_BYTES: Final = 512 * 1024
+"""Bytes of a history file that are kept when it has grown to twice that size."""
+
+
+def open_history(cwd: str) -> History:
+    """Open the history of a directory, in a file that only the user can read.
+
+    If it cannot be stored, the history is kept in memory.
+    """
+    try:
+        path = private_file("history", cwd)
+        _shorten(path)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))
+
+
+def _shorten(path: Path) -> None:
+    if path.stat().st_size <= 2 * HISTORY_BYTES:
+        return
+    data = path.read_bytes()[-HISTORY_BYTES:]
+    new = path.with_suffix(".new")
+    new.touch(0o600)
+    new.write_bytes(data[data.find(b"\n# ") :])  # from the start of an entry
+    new.replace(path)
+
 
 PROMPT: Final = "❯ "
 MORE: Final = "  "
-ROWS: Final = 12
+PROMPT_ROWS: Final = 12
 """Lines of a prompt that are visible."""
-OFFERED: Final = 8
+COMPLETION_ROWS: Final = 8
 """Completions that are visible."""
-INERT: Final = 0.5
+QUESTION_READING_TIME_S: Final = 0.5
 """Seconds after which a person can have read a question."""
-WRITING: Final = 1.0
+TYPING_PAUSE_S: Final = 1.0
 """Seconds without a key after which the user is no longer considered to be typing."""
 
 
@@ -53,7 +82,7 @@ class Live(Struct, frozen=True):
     busy: bool = False
 
 
-class Listener(Protocol):
+class KeyListener(Protocol):
     """The Trio side, which implements the keys."""
 
     def entered(self, text: str) -> None:
@@ -86,12 +115,10 @@ class Listener(Protocol):
 class Interface:
     """The prompt and the content around it."""
 
-    def __init__(self, listener: Listener, history: History, completer: Completer) -> None:
+    def __init__(self, listener: KeyListener, history: History, completer: Completer) -> None:
         self.listener = listener
         self.live = Live()
         self._completer = completer
-        self.post: Callable[..., None]
-        """Calls a function on the Trio side. Set by the screen."""
         self.draft = Buffer(
             multiline=True,
             history=history,
@@ -152,7 +179,7 @@ class Interface:
                 ConditionalContainer(
                     Window(
                         self._draft_control,
-                        height=Dimension(min=1, max=ROWS),
+                        height=Dimension(min=1, max=PROMPT_ROWS),
                         dont_extend_height=True,
                         wrap_lines=True,
                         get_line_prefix=self._prefix,
@@ -231,9 +258,9 @@ class Interface:
         if self.question is None or self.answering:
             return
         loop = asyncio.get_running_loop()
-        ready = self._asked_at + INERT
+        ready = self._asked_at + QUESTION_READING_TIME_S
         if self.draft.text:
-            ready = max(ready, self._typed_at + WRITING)
+            ready = max(ready, self._typed_at + TYPING_PAUSE_S)
         if loop.time() < ready:
             loop.call_at(ready, self._await_quiet)
             return
@@ -278,8 +305,10 @@ class Interface:
         if state is None or not has_focus(self.draft)():
             return []
         chosen = state.complete_index
-        first = max(0, min((chosen or 0) - OFFERED // 2, len(state.completions) - OFFERED))
-        shown = state.completions[first : first + OFFERED]
+        first = max(
+            0, min((chosen or 0) - COMPLETION_ROWS // 2, len(state.completions) - COMPLETION_ROWS)
+        )
+        shown = state.completions[first : first + COMPLETION_ROWS]
         width = max(len(each.display_text) for each in shown) if shown else 0
         columns = get_app().output.get_size().columns
         rows: Fragments = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from prompt_toolkit.filters import Condition, has_completions, has_focus, is_searching
@@ -26,8 +27,11 @@ KEYS: Final = (
 """The keys, for `/help`."""
 
 
-def bindings(interface: Interface) -> KeyBindings:
-    """The key bindings of the prompt and of the question."""
+def bindings(interface: Interface, post: Callable[..., None]) -> KeyBindings:
+    """Return the key bindings of the prompt and of the question.
+
+    `post` calls a function on the Trio side.
+    """
     keys = KeyBindings()
     draft, answer, listener = interface.draft, interface.answer, interface.listener
     writing, answering = has_focus(draft), has_focus(answer)
@@ -47,7 +51,7 @@ def bindings(interface: Interface) -> KeyBindings:
             text = draft.text
             draft.append_to_history()
             draft.reset()
-            interface.post(listener.entered, text)
+            post(listener.entered, text)
 
     @keys.add("escape", "enter", filter=writing)
     @keys.add("c-j", filter=writing)
@@ -66,7 +70,7 @@ def bindings(interface: Interface) -> KeyBindings:
     def _answer(event: KeyPressEvent) -> None:
         text = answer.text
         answer.reset()
-        interface.post(listener.answered, text)
+        post(listener.answered, text)
 
     @keys.add("c-c", filter=~is_searching)
     def _interrupt(event: KeyPressEvent) -> None:
@@ -74,11 +78,11 @@ def bindings(interface: Interface) -> KeyBindings:
         cleared = bool(draft.text) and not interface.live.busy
         if cleared:
             interface.forget_draft()
-        interface.post(listener.interrupt_key, cleared)
+        post(listener.interrupt_key, cleared)
 
     @keys.add("escape", filter=busy & writing & ~has_completions & ~is_searching)
     def _escape(event: KeyPressEvent) -> None:
-        interface.post(listener.escape_key)
+        post(listener.escape_key)
 
     @keys.add("escape", filter=has_completions)
     def _no_completion(event: KeyPressEvent) -> None:
@@ -86,31 +90,31 @@ def bindings(interface: Interface) -> KeyBindings:
 
     @keys.add("c-d", filter=writing & Condition(lambda: not draft.text))
     def _end(event: KeyPressEvent) -> None:
-        interface.post(listener.end_key)
+        post(listener.end_key)
 
     @keys.add("c-d", filter=answering & Condition(lambda: not answer.text))
     def _no_answer(event: KeyPressEvent) -> None:
-        interface.post(listener.answered, None)
+        post(listener.answered, None)
 
     @keys.add("s-tab", filter=~has_completions)
     def _mode(event: KeyPressEvent) -> None:
-        interface.post(listener.mode_key)
+        post(listener.mode_key)
 
     @keys.add("c-o")
     def _expand(event: KeyPressEvent) -> None:
-        interface.post(listener.expand_key)
+        post(listener.expand_key)
 
     @keys.add("escape", "up", filter=writing)
     def _take_back(event: KeyPressEvent) -> None:
-        interface.post(listener.take_back_key)
+        post(listener.take_back_key)
 
     @keys.add("c-x", "c-e", filter=writing)
     @keys.add("c-g", filter=writing & ~is_searching)
     def _editor(event: KeyPressEvent) -> None:
-        interface.post(listener.edit_key, draft.text)
+        post(listener.edit_key, draft.text)
 
     @keys.add("c-z")
     def _suspend(event: KeyPressEvent) -> None:
-        interface.post(listener.suspend_key)
+        post(listener.suspend_key)
 
     return keys

@@ -28,11 +28,11 @@ from rich.theme import Theme
 
 from ..text import safe
 
-PIECE: Final = 60
+PIECE_LINES: Final = 60
 """Lines after which a block continues in the next piece."""
-NARROW: Final = 20
+MIN_COLUMNS: Final = 20
 """The minimum width in columns for rendering; a narrower terminal wraps the lines itself."""
-TAB: Final = 4
+TAB_COLUMNS: Final = 4
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[^`]*$")
 _ITEM: Final = re.compile(r"( {0,3})([-*+]|\d{1,9}[.)])( |$)")
@@ -95,17 +95,7 @@ class Blocks:
 
     def _line(self, line: str, out: list[tuple[str, bool]]) -> None:
         if self._fence:
-            self._lines.append(line)
-            if line.strip() == self._fence or (
-                line.strip().startswith(self._fence) and not line.strip().strip(self._fence[0])
-            ):
-                self._fence = ""
-                self._flush(out)
-            elif len(self._lines) >= PIECE:
-                self._lines.append(self._fence)
-                self._flush(out)
-                self._lines.append(self._opening)
-                self._apart = False
+            self._code_line(line, out)
             return
         if not line.strip():
             if self._list:
@@ -116,15 +106,7 @@ class Blocks:
             return
         item = _ITEM.match(line)
         if self._gap:
-            self._gap = False
-            if item is None and not line.startswith(" "):
-                self._flush(out)
-            self._apart = self._apart or not self._lines
-            if self._lines and item is None:
-                self._lines.append("")
-            elif self._lines:
-                self._flush(out)
-                self._apart = True
+            self._line_after_gap(line, out, is_item=item is not None)
         fence = _FENCE.match(line)
         if fence is not None and not (self._list and line.startswith("  ")):
             self._flush(out)
@@ -133,8 +115,33 @@ class Blocks:
             self._flush(out)
             self._list = True
         self._lines.append(line)
-        if len(self._lines) >= PIECE and not _TABLE.match(line):
+        if len(self._lines) >= PIECE_LINES and not _TABLE.match(line):
             self._flush(out)
+
+    def _code_line(self, line: str, out: list[tuple[str, bool]]) -> None:
+        """Add a line of a code block, or end the block."""
+        self._lines.append(line)
+        text = line.strip()
+        if text == self._fence or (text.startswith(self._fence) and not text.strip(self._fence[0])):
+            self._fence = ""
+            self._flush(out)
+        elif len(self._lines) >= PIECE_LINES:
+            self._lines.append(self._fence)
+            self._flush(out)
+            self._lines.append(self._opening)
+            self._apart = False
+
+    def _line_after_gap(self, line: str, out: list[tuple[str, bool]], *, is_item: bool) -> None:
+        """Continue a list after an empty line, or end it."""
+        self._gap = False
+        if not is_item and not line.startswith(" "):
+            self._flush(out)
+        self._apart = self._apart or not self._lines
+        if self._lines and not is_item:
+            self._lines.append("")
+        elif self._lines:
+            self._flush(out)
+            self._apart = True
 
     def _flush(self, out: list[tuple[str, bool]]) -> None:
         if self._lines:
@@ -153,7 +160,7 @@ def _last_words(line: str, chars: int) -> str:
     return line[blank + 1 if blank >= 0 else start :]
 
 
-LONGEST_BLOCK: Final = 10_000
+BLOCK_CHARS: Final = 10_000
 """Characters of a block that are read as Markdown. Rich needs up to a quarter of a second for this
 many, and more than proportionally longer for longer blocks.
 """
@@ -181,11 +188,11 @@ class Renderer:
         written.
         """
         block = safe(block)
-        if len(block) > LONGEST_BLOCK:
+        if len(block) > BLOCK_CHARS:
             return f"{block}\n"
         if not _MARKUP.search(block) and all(len(line) < width for line in block.split("\n")):
             return block + "\n"
-        self._console.width = max(NARROW, width)
+        self._console.width = max(MIN_COLUMNS, width)
         markdown = _Markdown(block)
         text = self._printed(markdown)
         if markdown.signs - Counter(_LOOK.sub("", text)):
@@ -236,7 +243,7 @@ class _Code(CodeBlock):
         else:
             text = Syntax(code, self.lexer_name, theme="ansi_dark").highlight(code)
             text.rstrip()
-        text.expand_tabs(TAB)
+        text.expand_tabs(TAB_COLUMNS)
         width = max(2, options.max_width - 2)
         rows = [
             row

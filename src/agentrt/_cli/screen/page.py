@@ -8,7 +8,7 @@ from ..text import word_rows, wrapped
 from .style import Painter
 
 
-class Page:
+class ScrollingText:
     """Complete lines in blocks separated by empty lines. `width` returns the terminal's current
     width.
     """

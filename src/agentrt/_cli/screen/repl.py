@@ -14,50 +14,47 @@ from ..._model.events import Command as AgentCommand
 from ..._model.events import Modes
 from ..._nesting import bare_errors
 from ..command_output import laid_out
-from ..console import PARTING, quoted
-from ..held import HeldSession
-from ..repl.asking import Shows
-from ..repl.conversation import TWICE, Command, Repl
-from ..repl.place import Place
+from ..console import LAST_OUTPUT_S, quoted
+from ..repl.asking import QuestionScreen
+from ..repl.conversation import DOUBLE_PRESS_S, Repl, SlashCommand
 from ..repl.slash_commands import agent_commands
+from ..repl.sources import SessionSource
 from ..repl.view import Display
+from ..session_view import SessionView
 from ..setup import Setup
 from ..signals import ending_signals
 from ..text import one_line, plain
 from .asking import OnScreen, kept_answer
-from .completion import Words
+from .completion import PromptCompleter
 from .drawing import Drawing
-from .editor import edit
-from .frame import last_lines, queue_lines
 from .greeting import greet
-from .history import open_history
-from .interface import Interface, Live
+from .interface import Interface, Live, open_history
 from .keys import KEYS
-from .page import Page
-from .shell import Shell
-from .status import status_line
+from .page import ScrollingText
+from .programs import Shell, edit
+from .status import last_lines, queue_lines, status_line
 from .style import Painter
 from .terminal import Screen, open_screen
 
-FRAME: Final = 0.03
+FRAME_INTERVAL_S: Final = 0.03
 """The minimum number of seconds between two frames."""
-TICK: Final = 0.12
+ANIMATION_INTERVAL_S: Final = 0.12
 """Seconds between two frames during an animation."""
-ROOM: Final = 64 * 1024
+FRAME_BUFFER_CHARS: Final = 64 * 1024
 """Characters that may wait for the next frame."""
 
 
 async def converse(
     setup: Setup,
-    place: Place,
-    commands: Mapping[str, Command],
+    source: SessionSource,
+    commands: Mapping[str, SlashCommand],
     *,
     colour: bool,
     pick: bool = False,
 ) -> int:
     """Run an interactive session until the user leaves; returns the exit status."""
     with trio.open_signal_receiver(*ending_signals()) as signals:
-        repl = ScreenRepl(setup, place, commands, colour=colour)
+        repl = ScreenRepl(setup, source, commands, colour=colour)
         repl.early += ["/resume"] * pick
         async with bare_errors(), open_screen(repl.interface, colour=colour) as screen:
             repl.screen = screen
@@ -69,7 +66,7 @@ async def converse(
                 nursery.start_soon(repl.draw)
                 status = await repl.run(setup)
                 nursery.cancel_scope.cancel(reason="left")
-            with trio.move_on_after(PARTING):
+            with trio.move_on_after(LAST_OUTPUT_S):
                 await screen.paint(repl.page.take(), Live())
     return status
 
@@ -80,13 +77,18 @@ class ScreenRepl(Repl):
     keys = KEYS
 
     def __init__(
-        self, setup: Setup, place: Place, commands: Mapping[str, Command], *, colour: bool
+        self,
+        setup: Setup,
+        source: SessionSource,
+        commands: Mapping[str, SlashCommand],
+        *,
+        colour: bool,
     ) -> None:
-        super().__init__(commands, place)
+        super().__init__(commands, source)
         self.screen: Screen
         self.nursery: trio.Nursery
-        self.page = Page(Painter(colour=colour), self._width)
-        self._words = Words(setup.cwd)
+        self.page = ScrollingText(Painter(colour=colour), self._width)
+        self._words = PromptCompleter(setup.cwd)
         self.interface = Interface(self, open_history(setup.cwd), self._words)
         self._drawing = Drawing(self.page)
         self._shell: Shell | None = None
@@ -115,17 +117,17 @@ class ScreenRepl(Repl):
     def hint(self, text: str) -> None:
         """Show a short-lived message in the line below the prompt."""
         self._hint = text
-        self._hint_until = trio.current_time() + TWICE
+        self._hint_until = trio.current_time() + DOUBLE_PRESS_S
         self._dirty.set()
 
-    def began(self, setup: Setup) -> tuple[Display, Shows]:
+    def began(self, setup: Setup) -> tuple[Display, QuestionScreen]:
         self._drawing = Drawing(self.page)
         self._learned = None, []
         self._words.commands = self._own_commands()
         self._dirty.set()
         return self._drawing, OnScreen(self.screen, self.interface, self.page)
 
-    def opened(self, session: HeldSession, nursery: trio.Nursery) -> None:
+    def opened(self, session: SessionView, nursery: trio.Nursery) -> None:
         greet(self._drawing, session, self.setup, self.earlier, self._width())
 
     def _own_commands(self) -> list[tuple[str, str]]:
@@ -155,7 +157,7 @@ class ScreenRepl(Repl):
         self.screen.do(self.interface.stop_asking)
 
     async def room(self) -> None:
-        while self.page.size > ROOM:
+        while self.page.size > FRAME_BUFFER_CHARS:
             await self._taken.wait()
 
     def restore(self) -> None:
@@ -169,7 +171,7 @@ class ScreenRepl(Repl):
     def choose(self, command: str, rows: list[tuple[str, str]], current: str | None = None) -> None:
         """Show a menu below the prompt, to choose from with the arrow keys."""
         self._words.arguments[command] = [
-            (name, f"{description}  (now)" if name == current else description)
+            (name, f"{description}  (current)" if name == current else description)
             for name, description in rows
         ]
         self.screen.do(self.interface.offer, f"{command} ")
@@ -180,15 +182,15 @@ class ScreenRepl(Repl):
         """Draw frames. Runs until cancelled."""
         while True:
             hint = self._hint_until - trio.current_time()
-            still = min(TWICE, hint) if hint > 0 else TWICE
-            with trio.move_on_after(TICK if self._moving else still):
+            still = min(DOUBLE_PRESS_S, hint) if hint > 0 else DOUBLE_PRESS_S
+            with trio.move_on_after(ANIMATION_INTERVAL_S if self._moving else still):
                 await self._dirty.wait()
             self._dirty = trio.Event()
             text = self.page.take()
             taken, self._taken = self._taken, trio.Event()
             taken.set()
             await self.screen.paint(text, self._live())
-            await trio.sleep(FRAME)
+            await trio.sleep(FRAME_INTERVAL_S)
 
     @property
     def _moving(self) -> bool:
@@ -203,7 +205,7 @@ class ScreenRepl(Repl):
             above += [("busy", "$ "), ("", words), ("dim", "   ctrl-c ends it\n")]
         above += queue_lines(self.waiting, paused=self.paused, width=size.columns)
         above = last_lines(above, size.lines - 8, size.columns)
-        offline = bool(self.place.trouble)
+        offline = bool(self.source.trouble)
         running = not offline and view.phase not in ("idle", "dead", "closed")
         # While a question is open, the time that it has been waiting is shown.
         since = view.asked_since if view.phase == "waiting" else None
@@ -225,17 +227,17 @@ class ScreenRepl(Repl):
 
     def _standing_hint(self) -> str:
         if self._leave_when_done:
-            return "leaves when this is done"
+            return "quits when this is done"
         if self.left.is_set():
             return "leaving …"
         if self.asker is not None and self.asker.asking:
             return "ctrl-d rejects · ctrl-c stops the agent"
-        if self.place.trouble:
-            return "reconnecting … · ctrl-d leaves"
+        if self.source.trouble:
+            return "reconnecting … · ctrl-d quits"
         if self.view.phase == "cancelling":
             return "ctrl-c ends the agent"
         if self.view.phase == "dead":
-            return "the next prompt starts it"
+            return "the next message restarts it"
         return "esc stops it" if self.view.phase == "running" else ""
 
     # --- keys
@@ -277,9 +279,9 @@ class ScreenRepl(Repl):
             case "stopping":
                 self._dirty.set()
             case "ending":
-                self.hint("ending the agent; ctrl-d leaves")
+                self.hint("ending the agent; ctrl-d quits")
             case "idle":
-                self.hint("ctrl-c again leaves")
+                self.hint("ctrl-c again quits")
             case "leaving":
                 self.hint("leaving …")
 
@@ -288,12 +290,12 @@ class ScreenRepl(Repl):
             self.session.cancel()
 
     def end_key(self) -> None:
-        stays = self.busy and not self._leave_when_done and not self.place.lasting
+        stays = self.busy and not self._leave_when_done and not self.source.lasting
         if stays and self.session is not None:
             self._leave_when_done = True
             if self.asker is not None:
                 self.asker.stop_asking()
-            self.hint("leaves when this is done; ctrl-d again leaves now")
+            self.hint("quits when this is done; ctrl-d again quits now")
         else:
             self.leave()
 
@@ -307,7 +309,7 @@ class ScreenRepl(Repl):
         place = ids.index(modes.mode) + 1 if modes.mode in ids else 0
         self.nursery.start_soon(self._set_mode, session, ids[place % len(ids)])
 
-    async def _set_mode(self, session: HeldSession, mode: str) -> None:
+    async def _set_mode(self, session: SessionView, mode: str) -> None:
         try:
             await session.set_mode(mode)
         except AgentrtError as error:

@@ -1,13 +1,14 @@
-"""The line below the prompt: the state of the session, the agent, and the cost."""
+"""Lines around the prompt: the queued prompts above it, the status line below it."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from ..._config import PermissionMode
 from ..._model.events import Modes, Phase, Usage
 from ..repl.view import View
-from ..text import one_line
+from ..text import one_line, wrapped
 from .cards import SPINNER
 from .style import Fragments
 
@@ -15,11 +16,14 @@ _WORDS: Final[dict[Phase, tuple[str, str]]] = {
     "starting": ("busy", "starting"),
     "idle": ("dim", "ready"),
     "running": ("busy", "working"),
-    "waiting": ("ask", "waits for you"),
+    "waiting": ("ask", "needs your answer"),
     "cancelling": ("warn", "stopping"),
     "closed": ("dim", "closed"),
-    "dead": ("dim", "asleep"),
+    "dead": ("dim", "paused"),
 }
+_OFFLINE: Final = ("warn", "offline")
+_MOVING: Final = frozenset({"starting", "working", "stopping"})
+"""The words next to a spinner."""
 
 
 def status_line(
@@ -40,17 +44,11 @@ def status_line(
     session cannot be reached: the phase is then only the last known one and is not shown. If the
     line is too long, whole parts are left out, the least important first.
     """
-    look, word = ("warn", "offline") if offline else _WORDS[view.phase]
-    moving = not offline and view.phase in ("starting", "running", "cancelling")
-    mark = SPINNER[int(now * 8) % len(SPINNER)] if moving else "●"
+    look, word = _OFFLINE if offline else _WORDS[view.phase]
+    mark = SPINNER[int(now * 8) % len(SPINNER)] if word in _MOVING else "●"
     took = f" {seconds:.0f} s" if seconds is not None else ""
-    modes = view.modes
     # The importance of each part (0: most important), in the order of the line.
-    parts = [(3, "dim", one_line(agent, 30))]
-    if modes is not None and modes.model is not None:
-        parts.append((5, "dim", one_line(modes.model, 30) + _doubt(modes, "model")))
-    if modes is not None and modes.mode is not None:
-        parts.append((4, "dim", one_line(modes.mode, 20) + _doubt(modes, "mode")))
+    parts = [(3, "dim", one_line(agent, 30)), *_mode_parts(view.modes)]
     parts += [(6 + n, "dim", part) for n, part in enumerate(_usage(view.usage))]
     if queue:
         parts.append((2, "dim", f"{queue} queued"))
@@ -63,9 +61,21 @@ def status_line(
         parts.remove(max(parts))
     shown: Fragments = [(look, f"{mark} {word}{took}"[: max(1, width - 1)])]
     for _, look, text in parts:
-        shown += [("dim", "   " if look == "hint" else " · ")]
-        shown += [("dim" if look == "hint" else look, text)]
+        if look == "hint":
+            shown += [("dim", "   "), ("dim", text)]
+        else:
+            shown += [("dim", " · "), (look, text)]
     return shown
+
+
+def _mode_parts(modes: Modes | None) -> list[tuple[int, str, str]]:
+    """Return the parts for the model and the mode, as far as they are known."""
+    parts = []
+    if modes is not None and modes.model is not None:
+        parts.append((5, "dim", one_line(modes.model, 30) + _doubt(modes, "model")))
+    if modes is not None and modes.mode is not None:
+        parts.append((4, "dim", one_line(modes.mode, 20) + _doubt(modes, "mode")))
+    return parts
 
 
 def _usage(usage: Usage | None) -> list[str]:
@@ -87,3 +97,39 @@ def _usage(usage: Usage | None) -> list[str]:
 def _doubt(modes: Modes, setting: str) -> str:
     """Mark a setting whose change the agent has not confirmed."""
     return " (unconfirmed)" if setting in modes.unconfirmed else ""
+
+
+def queue_lines(prompts: Collection[str], *, paused: int, width: int) -> Fragments:
+    """Draw the waiting prompts, and the keys that act on them.
+
+    `paused`: the number of paused prompts, which are the last ones.
+    """
+    shown: Fragments = []
+    for number, text in enumerate(prompts):
+        mark = "⏎ " if number < len(prompts) - paused else "⏸ "
+        shown += [("you", mark), ("dim", f"{one_line(text, max(10, width - 4))}\n")]
+    if paused:
+        what = f"  {paused} paused · Enter resumes · Alt-Up takes one back"
+        shown.append(("dim", wrapped(what, width) + "\n"))
+    elif prompts:
+        shown.append(("dim", wrapped("  queued · Alt-Up takes it back", width) + "\n"))
+    return shown
+
+
+def last_lines(fragments: Fragments, rows: int, width: int) -> Fragments:
+    """Return the last complete lines that fit into `rows` rows of a terminal of this width."""
+    lines: list[Fragments] = [[]]
+    for look, text in fragments:
+        for piece in text.splitlines(keepends=True):
+            lines[-1].append((look, piece))
+            if piece.endswith("\n"):
+                lines.append([])
+    left = max(1, rows)
+    kept: list[Fragments] = []
+    for line in reversed(lines):
+        columns = sum(len(text.rstrip("\n")) for _, text in line)
+        left -= max(1, -(-columns // max(1, width))) if line else 0
+        if left < 0:
+            break
+        kept.append(line)
+    return [fragment for line in reversed(kept) for fragment in line]

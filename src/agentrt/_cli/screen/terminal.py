@@ -29,7 +29,7 @@ from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from ..._nesting import bare_errors
-from ..console import PARTING
+from ..console import LAST_OUTPUT_S
 from ..output import encoding_of, terminal_size
 from .interface import Interface, Live
 from .keys import bindings
@@ -59,14 +59,13 @@ class Screen:
         self._back = asyncio.Event()
         self._away = False
         self._frame: tuple[str, Live] | None = None
-        self._output = _Terminal()
+        self._output = _TerminalOutput()
         self._columns = 0
         """The width of the terminal when it was last drawn."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        interface.post = self._post
         self._input = Vt100Input(sys.stdin)
         self._app: Application[None] = interface.make_application(
-            bindings(interface), self._input, self._output, colour=colour
+            bindings(interface, self._post), self._input, self._output, colour=colour
         )
         # The toolkit also draws on its own, and may see a new size before the signal arrives.
         self._app.before_render += lambda _: self._find_cursor()
@@ -149,7 +148,7 @@ class Screen:
     def _close(self) -> None:
         self._closing = True
         self.do(self._exit)
-        self._scope.deadline = trio.current_time() + PARTING
+        self._scope.deadline = trio.current_time() + LAST_OUTPUT_S
 
     def _receive(self, function: Callable[[], None]) -> None:
         self._inbox.append(function)
@@ -268,7 +267,7 @@ def _used(row: Mapping[int, Char]) -> int:
     return max((x + 1 for x, char in row.items() if char.char != " "), default=0)
 
 
-class _Terminal(Vt100_Output):
+class _TerminalOutput(Vt100_Output):
     """Standard output, written without the locks of `sys.stdout`."""
 
     def __init__(self) -> None:

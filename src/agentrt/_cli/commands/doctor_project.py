@@ -26,11 +26,11 @@ WORDS: Final[Mapping[Outcome, str]] = {
     "acted on": "the agent acts on {files}",
     "ignored": "the agent is started so that it ignores {files}",
     "not started": "the agent is not started",
-    "unknown": "nobody has measured whether the agent acts on {files}",
+    "unknown": "it is not known whether the agent acts on {files}",
 }
 
 
-class FileReport(Struct, kw_only=True):
+class ProjectFileReport(Struct, kw_only=True):
     """A file of the directory, or of one above it."""
 
     path: str
@@ -52,7 +52,7 @@ class AgentReport(Struct, kw_only=True):
     """The features that are missing in the directory while it is not trusted."""
     residue: str = ""
     """The effects that agentrt cannot prevent."""
-    files: list[FileReport] = []
+    files: list[ProjectFileReport] = []
 
 
 class ProjectReport(Struct, kw_only=True):
@@ -102,7 +102,7 @@ def _report(agent: Agent, config: Config, folder: str, base: Mapping[str, str]) 
         lost="" if trusted else rules.lost,
         residue="" if trusted else rules.residue,
         files=[
-            FileReport(path=each.path, effect=each.file.effect, outcome=outcome)
+            ProjectFileReport(path=each.path, effect=each.file.effect, outcome=outcome)
             for each in verdict.found
         ],
     )

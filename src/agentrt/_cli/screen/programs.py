@@ -1,20 +1,54 @@
-"""`!`: a shell command of the user, with its output above the prompt."""
+"""Programs of the user: shell commands after `!`, and the editor for longer prompts."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
+import tempfile
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Final
 
 import trio
 
 from ..._nesting import bare_errors
 
-DRAIN: Final = 0.25
+EDITORS: Final = ("/usr/bin/editor", "/usr/bin/nano", "/usr/bin/vi")
+"""Tried in order if neither `$VISUAL` nor `$EDITOR` is set."""
+
+
+async def edit(text: str) -> str:
+    """Let the user edit a text in the terminal.
+
+    Returns the edited text, or the original one if the editor fails. Raises `OSError` if the editor
+    cannot be started, `ValueError` if there is none.
+
+    Cancelling this ends the editor.
+    """
+    with tempfile.TemporaryDirectory(prefix="agentrt-") as folder:
+        file = trio.Path(folder, "prompt.md")
+        await file.write_text(text)
+        done = await trio.run_process([*_editor(), str(file)], stdin=None, check=False)
+        if done.returncode:
+            return text
+        return (await file.read_text(errors="replace")).removesuffix("\n")
+
+
+def _editor() -> list[str]:
+    wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if wanted:
+        return shlex.split(wanted)
+    for editor in EDITORS:
+        if Path(editor).exists():
+            return [editor]
+    raise ValueError("no editor was found; set $EDITOR")
+
+
+SHELL_DRAIN_S: Final = 0.25
 """Seconds for reading the rest of the output after the shell has ended."""
-END: Final = 1.0
+SHELL_KILL_S: Final = 1.0
 """Seconds in which a killed shell must end."""
 
 
@@ -61,14 +95,14 @@ class Shell:
             async with bare_errors(), trio.open_nursery() as nursery:
                 nursery.start_soon(self._read, process)
                 await _exited(process)
-                nursery.cancel_scope.deadline = trio.current_time() + DRAIN
+                nursery.cancel_scope.deadline = trio.current_time() + SHELL_DRAIN_S
         finally:
             self._signal(signal.SIGKILL)  # kills remaining processes; the shell is not reaped yet
             self._process = None
-            with trio.move_on_after(END, shield=True):
+            with trio.move_on_after(SHELL_KILL_S, shield=True):
                 await process.wait()
             if process.stdout is not None:
-                with trio.move_on_after(END, shield=True):
+                with trio.move_on_after(SHELL_KILL_S, shield=True):
                     await process.stdout.aclose()
         return process.returncode if process.returncode is not None else -signal.SIGKILL
 

@@ -17,36 +17,36 @@ from ..._agents import resolve_stored_agent
 from ..._errors import AgentrtError, SessionNotFound, StoreError
 from ..._session.agent_sessions import AgentSession
 from ..._session.session import Session
-from ..held import HeldSession
-from ..kept import Kept
-from ..lines import LineReader
-from ..own import OwnStore
-from ..setup import Setup, UsageError
-from ..state import remembered
-from ..stores import Past, find, store_files
+from ..console import LineReader
+from ..exit_status import UsageError
+from ..session_view import SessionView
+from ..setup import Setup
+from ..state import SESSION_TITLE_CHARS, remembered
+from ..stores import EarlierSession, OwnStore, StoredRef, find, store_files
 from ..stores import listed as kept_sessions
 from ..text import one_line
 from .conversation import Repl
-from .note import TITLE
 
-SHOWN: Final = 20
+LISTED_SESSIONS: Final = 20
 """The number of sessions that are offered."""
 
 
-async def past_sessions(repl: Repl) -> list[Past]:
+async def earlier_sessions(repl: Repl) -> list[EarlierSession]:
     """Return the earlier sessions of this folder, newest first, without the open one."""
-    return await _past_sessions(repl.setup, repl.session, stored=repl.place.own is not None)
+    return await _earlier_sessions(repl.setup, repl.session, stored=repl.source.own is not None)
 
 
-async def _past_sessions(setup: Setup, session: HeldSession | None, *, stored: bool) -> list[Past]:
+async def _earlier_sessions(
+    setup: Setup, session: SessionView | None, *, stored: bool
+) -> list[EarlierSession]:
     """List stored sessions, if there is a store, and those that `session`'s agent lists."""
-    found: list[Kept] = []
+    found: list[StoredRef] = []
     if stored:
         found, _ = await trio.to_thread.run_sync(_stored_here, setup)
-    ours = [_past(kept) for kept in found if session is None or kept.entry.session != session.id]
+    ours = [_past(ref) for ref in found if session is None or ref.entry.session != session.id]
     known = {(each.entry.agent, each.entry.agent_session) for each in found}
     others = [
-        Past(**structs.asdict(each))
+        EarlierSession(**structs.asdict(each))
         for each in await _others(setup, session)
         if (each.agent, each.id) not in known
     ]
@@ -59,7 +59,7 @@ async def pick_session(setup: Setup, own: OwnStore | None) -> Setup | None:
     Returns the setup that resumes it, the given one for a new session, or None to leave. Raises
     `AgentrtError` if the chosen session cannot be resumed.
     """
-    found = (await _past_sessions(setup, None, stored=own is not None))[:SHOWN]
+    found = (await _earlier_sessions(setup, None, stored=own is not None))[:LISTED_SESSIONS]
     if not found:
         print("No earlier session in this folder; starting a new one.")
         return setup
@@ -80,37 +80,39 @@ async def pick_session(setup: Setup, own: OwnStore | None) -> Setup | None:
         print(f"Please enter a number from 1 to {len(found)}, or press Enter.")
 
 
-async def _setup_of(past: Past, setup: Setup, own: OwnStore | None) -> Setup:
+async def _setup_of(past: EarlierSession, setup: Setup, own: OwnStore | None) -> Setup:
     """Return the setup that resumes an earlier session. Raises `AgentrtError`."""
     agent = resolve_stored_agent(past.agent, setup.config)
     if agent.name == setup.agent.name:
         agent = setup.agent
-    if past.kept is None or own is None:
+    if past.stored_ref is None or own is None:
         return structs.replace(setup.changed(agent), resume=past.id)
-    await own.fetch(past.kept)
-    return setup.going_on(structs.replace(past.kept, file=own.file), agent)
+    await own.fetch(past.stored_ref)
+    return setup.resuming(structs.replace(past.stored_ref, file=own.file), agent)
 
 
-def _stored_here(setup: Setup) -> tuple[list[Kept], list[StoreError]]:
+def _stored_here(setup: Setup) -> tuple[list[StoredRef], list[StoreError]]:
     return kept_sessions(
-        store_files(setup.store, setup.config), cwd=os.path.abspath(setup.cwd), limit=SHOWN + 1
+        store_files(setup.store, setup.config),
+        cwd=os.path.abspath(setup.cwd),
+        limit=LISTED_SESSIONS + 1,
     )
 
 
-def _past(kept: Kept) -> Past:
-    entry = kept.entry
+def _past(ref: StoredRef) -> EarlierSession:
+    entry = ref.entry
     title = entry.title or entry.prompt
-    return Past(
+    return EarlierSession(
         agent=entry.agent,
         id=entry.session,
         title=title,
         cwd=entry.cwd,
         updated=entry.updated,
-        kept=kept,
+        stored_ref=ref,
     )
 
 
-async def _others(setup: Setup, session: HeldSession | None) -> list[AgentSession]:
+async def _others(setup: Setup, session: SessionView | None) -> list[AgentSession]:
     """Return the sessions that the agent of `session` lists, and the noted ones of other agents."""
     known = {
         (each.agent, each.id): each for each in await trio.to_thread.run_sync(remembered, setup.cwd)
@@ -133,48 +135,48 @@ async def _others(setup: Setup, session: HeldSession | None) -> list[AgentSessio
 
 def described(stored: AgentSession, now: float) -> str:
     """Return a short description of a session."""
-    title = one_line(stored.title, TITLE) or "(no title)"
+    title = one_line(stored.title, SESSION_TITLE_CHARS) or "(no title)"
     return f"{title} · {stored.agent} · {_ago(stored.updated, now)}"
 
 
 async def show_sessions(repl: Repl, argument: str) -> None:
     """Run `/sessions`: list the earlier sessions."""
-    found = repl.offered = (await past_sessions(repl))[:SHOWN]
+    found = repl.offered = (await earlier_sessions(repl))[:LISTED_SESSIONS]
     now = time.time()
     for number, stored in enumerate(found, 1):
         repl.say(f"{number:3}  {described(stored, now)}")
-    repl.say("/resume N goes on with one." if found else "There is no earlier session here.")
+    repl.say("/resume N resumes one." if found else "No earlier sessions in this folder.")
 
 
 async def resume(repl: Repl, argument: str) -> None:
     """Run `/resume [N | ID]`: resume an earlier session, or list those that can be resumed."""
     if not argument:
-        found = repl.offered = (await past_sessions(repl))[:SHOWN]
+        found = repl.offered = (await earlier_sessions(repl))[:LISTED_SESSIONS]
         now = time.time()
         rows = [(str(number), described(each, now)) for number, each in enumerate(found, 1)]
         if rows:
             repl.choose("/resume", rows)
         else:
-            repl.say("There is no earlier session here.")
+            repl.say("No earlier sessions in this folder.")
         return
     number = argument.partition(" ")[0]
     if number.isdecimal() and 0 < int(number) <= len(repl.offered):
         stored = repl.offered[int(number) - 1]
     else:
-        known = repl.offered or await past_sessions(repl)
+        known = repl.offered or await earlier_sessions(repl)
         matches = [each for each in known if each.id == argument]
-        if not matches and repl.place.own is not None:
+        if not matches and repl.source.own is not None:
             matches = await trio.to_thread.run_sync(_named, repl.setup, argument)
-        stored = matches[0] if matches else Past(agent=repl.setup.agent.name, id=argument)
+        stored = matches[0] if matches else EarlierSession(agent=repl.setup.agent.name, id=argument)
     if repl.busy:
         raise UsageError("the agent is working; stop it first")
-    if repl.session is not None and stored.kept is not None:
-        if repl.session.id == stored.kept.entry.session:
+    if repl.session is not None and stored.stored_ref is not None:
+        if repl.session.id == stored.stored_ref.entry.session:
             raise UsageError("this session is already open")
-    repl.leave(next=await _setup_of(stored, repl.setup, repl.place.own))
+    repl.leave(next=await _setup_of(stored, repl.setup, repl.source.own))
 
 
-def _named(setup: Setup, prefix: str) -> list[Past]:
+def _named(setup: Setup, prefix: str) -> list[EarlierSession]:
     """Return the stored session with this id prefix, from any directory; empty if there is none."""
     try:
         return [_past(find(store_files(setup.store, setup.config), prefix))]

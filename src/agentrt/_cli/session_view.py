@@ -10,14 +10,14 @@ from .._model.events import AgentState, Modes, PermissionOpened, QueueEntry, Sta
 from .._model.state import Snapshot
 
 
-class Submitted(Protocol):
+class SubmittedPrompt(Protocol):
     """A submitted prompt. `id` is the id of its turn, or empty while it waits."""
 
     @property
     def id(self) -> str: ...
 
 
-class HeldQueue(Protocol):
+class QueueView(Protocol):
     """The part of a session's queue that the terminal uses; see `SessionQueue`."""
 
     def __len__(self) -> int: ...
@@ -28,7 +28,7 @@ class HeldQueue(Protocol):
     def resume(self) -> None: ...
 
 
-class HeldSession(Protocol):
+class SessionView(Protocol):
     """The part of a session that the terminal uses.
 
     Everything has the meaning that it has for a `Session`. Errors that a server cannot report
@@ -52,7 +52,7 @@ class HeldSession(Protocol):
     @property
     def pending_permissions(self) -> dict[str, PermissionOpened]: ...
     @property
-    def queue(self) -> HeldQueue: ...
+    def queue(self) -> QueueView: ...
     @property
     def capabilities(self) -> JsonObject: ...
 
@@ -60,7 +60,7 @@ class HeldSession(Protocol):
 
     def submit(
         self, content: Prompt, *, when: Literal["queue", "interrupt"] = "queue"
-    ) -> Submitted: ...
+    ) -> SubmittedPrompt: ...
     def steer(self, content: Prompt) -> None: ...
     def send_history(self) -> object: ...
     def cancel(self, *, now: bool = False) -> None: ...

@@ -14,18 +14,19 @@ from ..._model.fork_point import check_forks, shown_until
 from ..._model.state import Snapshot
 from ..._permissions.policies import Policy
 from ..._session.session import Session, host_of
-from ..held import HeldSession
-from ..own import OwnStore, warn
-from ..setup import Setup, UsageError
+from ..exit_status import UsageError
+from ..session_view import SessionView
+from ..setup import Setup
+from ..stores import OwnStore
 
 if TYPE_CHECKING:
     from .sharing import Share
 
-Opened: TypeAlias = tuple[HeldSession, AsyncIterator[Event], Snapshot | None]
+Opened: TypeAlias = tuple[SessionView, AsyncIterator[Event], Snapshot | None]
 """A session, its events, and the state before them; None if the events contain everything."""
 
 
-class Place(ABC):
+class SessionSource(ABC):
     """A source of sessions.
 
     `own` is the store of this process, if it has one. `share` is the server of this process that
@@ -49,16 +50,16 @@ class Place(ABC):
     ) -> AbstractAsyncContextManager[Opened]:
         """Open the requested session for the duration of the block.
 
-        `report` tells the user about changes of this place, `refresh` shows changes that have no
+        `report` tells the user about changes of this source, `refresh` shows changes that have no
         event. Raises `AgentrtError`.
         """
 
     @abstractmethod
-    def going_on(self, session: HeldSession, setup: Setup) -> Setup:
+    def resuming(self, session: SessionView, setup: Setup) -> Setup:
         """Return the setup that resumes a session that was left."""
 
     @abstractmethod
-    async def fork(self, session: HeldSession, setup: Setup, at: str | None = None) -> Setup:
+    async def fork(self, session: SessionView, setup: Setup, at: str | None = None) -> Setup:
         """Return the setup of a copy of a session, which ends with the turn of the item `at`.
 
         Raises `AgentrtError`.
@@ -68,7 +69,7 @@ class Place(ABC):
         """Return the text to show while a session is being opened."""
         return f"starting {setup.agent.name} …"
 
-    async def whole(self, session: HeldSession) -> Snapshot:
+    async def full_snapshot(self, session: SessionView) -> Snapshot:
         """Return the complete state of a session."""
         return session.snapshot()
 
@@ -78,13 +79,13 @@ class Place(ABC):
         return ""
 
 
-class Here(Place):
+class LocalSource(SessionSource):
     """The sessions of this process."""
 
     def __init__(self, own: OwnStore | None, share: Share | None) -> None:
         self.own = own
         self.share = share
-        self._said: list[Item] = []  # the items of the session that the next one is a copy of
+        self._copied: list[Item] = []  # the items of the session that the next one is a copy of
 
     @asynccontextmanager
     async def open(
@@ -96,47 +97,42 @@ class Here(Place):
         report: Callable[[str], None],
         refresh: Callable[[], None],
     ) -> AsyncIterator[Opened]:
-        if self.own is not None:
-            self.own.report = report
         limits = setup.attended.limits
         opening = setup.open(policy, limits=limits, replay=True, on_stderr=on_stderr, own=self.own)
-        try:
+        with self.own.reporting(report) if self.own is not None else nullcontext():
             async with opening as session:
                 inside = host_of(session)
                 if setup.fork and not inside.log.state.items:  # its agent repeats nothing
-                    inside.core.show_history(self._said[-inside.limits.snapshot_items :])
+                    inside.core.show_history(self._copied[-inside.limits.snapshot_items :])
                     await inside.wait_until_stored()
                 with self.share.showing(session) if self.share is not None else nullcontext():
-                    if setup.kept is None:
+                    if setup.stored_ref is None:
                         yield session, session.subscribe_all(), None
                     else:
                         now = session.snapshot()
                         yield session, session.subscribe(after=now.seq), now
-        finally:
-            if self.own is not None:
-                self.own.report = warn
 
-    def going_on(self, session: HeldSession, setup: Setup) -> Setup:
-        if self.own is not None and (kept := self.own.kept(session, setup.cwd)) is not None:
-            return setup.going_on(kept, setup.agent)
+    def resuming(self, session: SessionView, setup: Setup) -> Setup:
+        if self.own is not None and (ref := self.own.ref_of(session, setup.cwd)) is not None:
+            return setup.resuming(ref, setup.agent)
         resume = session.agent_session if session.capabilities.get("resume") else None
         return structs.replace(setup, resume=resume, fork=False, fork_at=None, note="")
 
-    async def fork(self, session: HeldSession, setup: Setup, at: str | None = None) -> Setup:
+    async def fork(self, session: SessionView, setup: Setup, at: str | None = None) -> Setup:
         check_forks(setup.agent.name, session.capabilities)
         if at is not None:
             check_forks(setup.agent.name, session.capabilities, "fork_at")
         if session.agent_session is None or not session.snapshot().items:
-            raise UsageError("nothing was said yet that could be forked")
+            raise UsageError("there are no messages to fork yet")
         modes = session.modes
-        assert isinstance(session, Session)  # in this place every session is one
-        self._said = shown_until(session.log.state, at)
+        assert isinstance(session, Session)  # every session of this source is one
+        self._copied = shown_until(session.log.state, at)
         return structs.replace(
             setup,
             resume=session.agent_session,
             fork=True,
             fork_at=session.fork_point(at) if at is not None else None,
-            kept=None,
+            stored_ref=None,
             note="",
             model=modes.model if modes is not None else setup.model,
             mode=modes.mode if modes is not None else setup.mode,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ..._model.content import Block, ResourceLink, Text, plain_text
+from .._model.content import Block, ResourceLink, Text, plain_text
 
 _NAMED: Final = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|([^\s@"][^\s]*))')
 _BEHIND: Final = ".,:;!?)]}'\""
