@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import subprocess
@@ -148,3 +149,22 @@ def test_an_error_can_be_pickled() -> None:
     ):
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.slow
+def test_the_types_of_all_public_names_are_complete() -> None:
+    pytest.importorskip("pyright", reason="needs pyright (the group `types`)")
+    environment = Path(sys.executable).parents[1]
+    command = ["-m", "pyright", "--verifytypes", "agentrt", "--ignoreexternal"]
+    done = subprocess.run(
+        [sys.executable, *command],
+        env={
+            **os.environ,
+            "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "VIRTUAL_ENV": str(environment),
+            "PYTHONPATH": str(SRC.parent),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert "Type completeness score: 100%" in done.stdout, done.stdout

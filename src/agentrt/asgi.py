@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ._runtime.runtime import Runtime
     from ._telemetry.metrics import Metrics
 
-logger = get_logger("server")
+_logger = get_logger("server")
 
 NOT_RUNNING = (
     "the agentrt application is not running: enable the server's lifespan protocol, or, if it is"
@@ -130,7 +130,7 @@ class Application:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as error:
-            logger.exception("the application of agentrt %s", "broke" if started else "cannot run")
+            _logger.exception("the application of agentrt %s", "broke" if started else "cannot run")
             step = "shutdown" if started else "startup"
             await send({"type": f"lifespan.{step}.failed", "message": str(error)})
         else:

@@ -80,7 +80,7 @@ class ClaudeDriver:
         line_limit: int = Limits().message_bytes,
         files: bool = True,
     ) -> None:
-        self.options = options if options is not None else ClaudeOptions()
+        self.options: ClaudeOptions = options if options is not None else ClaudeOptions()
         self.dropped: Counter[str] = Counter()
         """Counts of messages without effect, by reason: `late`, `stale`, `unknown`, `bad`."""
         self._new_uuid: Callable[[], str] = new_uuid or (lambda: str(uuid4()))

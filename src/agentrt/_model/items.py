@@ -107,7 +107,7 @@ class Items:
     def __init__(self, log: Log, new_id: Callable[[str], str], admit: AdmitContent) -> None:
         self.turn: str | None = None
         """The id of the running turn; set by the conversation."""
-        self.echoes = False
+        self.echoes: bool = False
         """True while user content from the agent only repeats the prompt that is already shown."""
         self.admits: bool = False
         """True while content of the running turn needs no call of `AdmitContent`: the usual case.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .._errors import LocalProtocolError
 from .events import Phase
@@ -12,7 +12,8 @@ from .events import Phase
 class ProcessLife(enum.Enum):
     """The state of a session's process."""
 
-    __hash__ = object.__hash__
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__
 
     STARTING = "starting"
     READY = "ready"
@@ -29,7 +30,8 @@ class ProcessLife(enum.Enum):
 class ProcessLifeInput(enum.Enum):
     """An input of the life cycle."""
 
-    __hash__ = object.__hash__
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__
 
     START = "start"
     OPEN = "open"

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class TurnMachineState(enum.Enum):
     """The state of a turn."""
 
-    __hash__ = object.__hash__  # implemented in C; members are singletons
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__  # implemented in C; members are singletons
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -41,7 +42,8 @@ class TurnMachineState(enum.Enum):
 class TurnMachineInput(enum.Enum):
     """An input of the turn's state machine."""
 
-    __hash__ = object.__hash__
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__
 
     START = "start"
     """The prompt is sent, or the agent has begun the turn by itself."""

@@ -71,16 +71,28 @@ def _alone(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     return call
 
 
-open_session = _block(_open.open_session)
-connect = _block(_connect)
-reopen_session = _block(_open.reopen_session)
-query = _block(_query)
-open_runtime = _block(_open_runtime)
-open_store = _block(_open_store)
-open_trace = _block(_open_trace)
-agent_version = _alone(_agent_version)
-list_sessions = _alone(_list_sessions)
-delete_session = _alone(_delete_session)
+if TYPE_CHECKING:  # the same functions, also by their types
+    from .._agents import agent_version as agent_version
+    from .._journal.store import open_store as open_store
+    from .._runtime.agent_sessions import delete_session as delete_session
+    from .._runtime.agent_sessions import list_sessions as list_sessions
+    from .._runtime.connect import connect as connect
+    from .._runtime.open import open_session as open_session
+    from .._runtime.open import reopen_session as reopen_session
+    from .._runtime.query import query as query
+    from .._runtime.runtime import open_runtime as open_runtime
+    from .._trace.trace import open_trace as open_trace
+else:
+    open_session = _block(_open.open_session)
+    connect = _block(_connect)
+    reopen_session = _block(_open.reopen_session)
+    query = _block(_query)
+    open_runtime = _block(_open_runtime)
+    open_store = _block(_open_store)
+    open_trace = _block(_open_trace)
+    agent_version = _alone(_agent_version)
+    list_sessions = _alone(_list_sessions)
+    delete_session = _alone(_delete_session)
 
 
 class ClaudeSessions(_ClaudeSessions):
