@@ -36,44 +36,60 @@ class Ours:
 @pytest.mark.parametrize(
     ("wrong", "error", "why"),
     [
-        ({"tools": [plain]}, TypeError, r"a tool is agentrt.tool\(plain\), not the function plain"),
-        ({"tools": known}, TypeError, r"tools are several: give \[known\]"),
-        ({"tools": ["bash"]}, TypeError, "a tool is what agentrt.tool makes, not str"),
-        ({"hooks": [plain]}, TypeError, "a hook is what agentrt.hook"),
+        (
+            {"tools": [plain]},
+            TypeError,
+            r"must be made with agentrt.tool\(plain\), not the function",
+        ),
+        ({"tools": known}, TypeError, r"`tools` must be a list: \[known\]"),
+        ({"tools": ["bash"]}, TypeError, "a tool must be an agentrt.Tool, not str"),
+        ({"hooks": [plain]}, TypeError, "a hook must be made with @agentrt.hook"),
         ({"cwd": "/no/such"}, agentrt.LocalProtocolError, "cwd: there is no folder '/no/such'"),
         ({"cwd": __file__}, agentrt.LocalProtocolError, "it is a file"),
-        ({"cwd": None}, agentrt.LocalProtocolError, "cwd: a folder is a string or a path"),
+        ({"cwd": None}, agentrt.LocalProtocolError, "cwd: must be a string or a path"),
         ({"roots": ["/nope"]}, agentrt.LocalProtocolError, "roots: there is no folder '/nope'"),
-        ({"roots": "/tmp"}, agentrt.LocalProtocolError, r"roots are several folders: give \['/tmp"),
+        ({"roots": "/tmp"}, agentrt.LocalProtocolError, r"`roots` must be a list: \['/tmp"),
         ({"options": {"x": 1}}, ValueError, "demo has no option 'x'"),
         ({"fork": True}, ValueError, "give its id as `resume`, too"),
         ({"permissions": "allow"}, ValueError, "Did you mean agentrt.allow_all?"),
-        ({"model": 3}, TypeError, "model: an id of the agent's is a string, not int"),
-        ({"mode": b"auto"}, TypeError, "mode: an id of the agent's is a string, not bytes"),
-        ({"resume": 5}, TypeError, "resume: an id of the agent's is a string, not int"),
-        ({"limits": 30}, TypeError, r"limits are agentrt.Limits\(…\), not int"),
-        ({"tools": 5}, TypeError, "tools are a list of such, not int"),
-        ({"extensions": 5}, TypeError, "extensions are a list of such, not int"),
-        ({"extensions": [plain]}, TypeError, "an extension is what agentrt.tools.extension"),
-        ({"roots": 5}, agentrt.LocalProtocolError, "roots are a list of folders, not int"),
-        ({"mcp_servers": {"name": "x"}}, TypeError, r"several: give \[\{'name'"),
-        ({"mcp_servers": 5}, TypeError, "mcp_servers: a list of dicts, not int"),
-        ({"env": ["A=B"]}, TypeError, "env: a mapping of names to values.*not list"),
-        ({"env": {"A": 1}}, TypeError, "env: a variable's name and value are strings: 'A'"),
-        ({"env": {"A": "\0"}}, ValueError, "env: there can be no such variable: 'A'"),
-        ({"on_stderr": 5}, TypeError, "on_stderr: a function of bytes, not int"),
-        ({"store": "x.db"}, TypeError, "store: what agentrt.store.open_store gives, not str"),
-        ({"trace": 5}, TypeError, "trace: the name of a file.*not int"),
-        ({"tenant": 5}, TypeError, "tenant: a name, not int"),
-        ({"options": 5}, TypeError, "options: a dict, not int"),
-        ({"options": {"config": 5}}, TypeError, "options: 'config' of demo is a dict, not int"),
-        ({"options": {"meta": "x"}}, TypeError, "options: 'meta' of demo is a dict, not str"),
-        ({"fork": "yes"}, TypeError, "fork: True or False, not str"),
-        ({"fork_at": "t1"}, TypeError, "fork_at: what Session.fork_point gives, not str"),
+        ({"model": 3}, TypeError, "`model` must be a string, not int"),
+        ({"mode": b"auto"}, TypeError, "`mode` must be a string, not bytes"),
+        ({"resume": 5}, TypeError, "`resume` must be a string, not int"),
+        ({"limits": 30}, TypeError, r"`limits` must be agentrt.Limits\(…\), not int"),
+        ({"tools": 5}, TypeError, "`tools` must be a list, not int"),
+        ({"extensions": 5}, TypeError, "`extensions` must be a list, not int"),
+        (
+            {"extensions": [plain]},
+            TypeError,
+            "an extension must be made with @agentrt.tools.extension",
+        ),
+        ({"roots": 5}, agentrt.LocalProtocolError, "`roots` must be a list of folders, not int"),
+        ({"mcp_servers": {"name": "x"}}, TypeError, r"must be a list: \[\{'name'"),
+        ({"mcp_servers": 5}, TypeError, "`mcp_servers` must be a list of dicts, not int"),
+        ({"env": ["A=B"]}, TypeError, "`env` must be a mapping of names to values.*not list"),
+        ({"env": {"A": 1}}, TypeError, "must be strings: 'A'"),
+        ({"env": {"A": "\0"}}, ValueError, "`env` has an invalid variable: 'A'"),
+        ({"on_stderr": 5}, TypeError, "`on_stderr` must be a function that takes bytes, not int"),
+        (
+            {"store": "x.db"},
+            TypeError,
+            "`store` must be a Store from agentrt.store.open_store, not str",
+        ),
+        ({"trace": 5}, TypeError, "`trace` must be a file name.*not int"),
+        ({"tenant": 5}, TypeError, "`tenant` must be a string, not int"),
+        ({"options": 5}, TypeError, "`options` must be a dict, not int"),
+        ({"options": {"config": 5}}, TypeError, "option 'config' of demo must be a dict, not int"),
+        ({"options": {"meta": "x"}}, TypeError, "option 'meta' of demo must be a dict, not str"),
+        ({"fork": "yes"}, TypeError, "`fork` must be True or False, not str"),
+        (
+            {"fork_at": "t1"},
+            TypeError,
+            "`fork_at` must be a ForkPoint from Session.fork_point, not str",
+        ),
         (
             {"files": agentrt.tools.Files},
             TypeError,
-            "files is an object: give one of Files, not the",
+            "`files` must be an instance of Files, not the class",
         ),
     ],
 )
@@ -91,12 +107,15 @@ async def test_a_session_is_not_opened_with_it(
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"limits": 5}, "limits are agentrt.Limits"),
-        ({"store": 5}, "store: a file, a URL, or what agentrt.store.open_store gives, not int"),
-        ({"env": 5}, "env: a mapping of names to values"),
+        ({"limits": 5}, "`limits` must be agentrt.Limits"),
+        (
+            {"store": 5},
+            "`store` must be a file, a URL, or a Store from agentrt.store.open_store, not int",
+        ),
+        ({"env": 5}, "`env` must be a mapping of names to values"),
         ({"telemetry": 5}, "telemetry must be an OpenTelemetry or Metrics"),
-        ({"trace": 5}, "trace: the name of a file"),
-        ({"tools": 5}, "tools are a list of such"),
+        ({"trace": 5}, "`trace` must be a file name"),
+        ({"tools": 5}, "`tools` must be a list"),
     ],
 )
 async def test_a_runtime_is_not_opened_with_it(wrong: dict[str, Any], why: str) -> None:
@@ -108,9 +127,9 @@ async def test_a_runtime_is_not_opened_with_it(wrong: dict[str, Any], why: str) 
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"title": 5}, "title: a title is a string, not int"),
-        ({"cwd": 5}, "cwd: a string or a path, not int"),
-        ({"options": 5}, "options: a dict, not int"),
+        ({"title": 5}, "`title` must be a string, not int"),
+        ({"cwd": 5}, "`cwd` must be a string or a path, not int"),
+        ({"options": 5}, "`options` must be a dict, not int"),
         ({"store": None}, "store: a runtime has one store"),
     ],
 )
@@ -145,7 +164,7 @@ async def test_nothing_is_asked_of_an_agent_that_has_no_name() -> None:
 @pytest.mark.parametrize("name", ["codex", "config", "json_schema"])
 async def test_codex_gets_no_option_of_another_kind(name: str, tmp_path: Path) -> None:
     agent = agentrt.Agent(name="codex", command=("/bin/true",), protocol="codex")
-    with pytest.raises(TypeError, match=f"options: '{name}' of codex is a dict, not int"):
+    with pytest.raises(TypeError, match=f"option '{name}' of codex must be a dict, not int"):
         async with agentrt.open_session(agent, cwd=tmp_path, options={name: 5}):
             pass
 
@@ -167,7 +186,7 @@ async def test_the_tools_of_a_running_session_are_checked_too() -> None:
     async with session_with(echo, tools=[known]) as (session, _):
         with pytest.raises(TypeError, match=r"agentrt\.tool\(plain\)"):
             session.set_tools([plain])  # type: ignore[list-item]
-        with pytest.raises(TypeError, match="several"):
+        with pytest.raises(TypeError, match="must be a list"):
             session.set_tools(known)  # type: ignore[arg-type]
 
 
@@ -195,7 +214,7 @@ async def test_a_prompt_comes_in_one_of_three_ways(wrong: Any) -> None:
         ({"max_turns": -1}, "max_turns=-1 is too small: 1 is the least"),
         ({"max_turns": 0}, "max_turns=0 is too small"),
         ({"max_budget_usd": float("nan")}, "max_budget_usd=nan"),
-        ({"thinking": -5}, "no number of tokens"),
+        ({"thinking": -5}, "is not a number of tokens"),
         ({"setting_sources": ["users"]}, "'users' is not known; there are user, project, local"),
     ],
 )

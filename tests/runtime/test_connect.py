@@ -109,7 +109,7 @@ async def test_two_streams_alone_are_good_for_one_connection(tmp_path: Path) -> 
 @pytest.mark.parametrize("given", [{"cwd": "project"}, {"roots": ["../other"]}])
 async def test_a_folder_elsewhere_is_said_by_its_full_name(given: Any) -> None:
     ours, _ = trio.testing.memory_stream_pair()
-    with pytest.raises(agentrt.LocalProtocolError, match="has a full name: '"):
+    with pytest.raises(agentrt.LocalProtocolError, match="must be an absolute path"):
         async with agentrt.agents.connect(ours, **given):
             pass
 
@@ -141,9 +141,9 @@ async def test_a_function_that_gives_no_two_streams_is_refused(wrong: Any, tmp_p
 @pytest.mark.parametrize(
     ("given", "error", "why"),
     [
-        ({"name": 5}, TypeError, "name: what the agent is called, not int"),
-        ({"name": ""}, ValueError, "an agent is called something"),
-        ({"protocol": "mcp"}, ValueError, "'mcp' is not known; there are acp, claude, codex"),
+        ({"name": 5}, TypeError, "`name` must be a string, not int"),
+        ({"name": ""}, ValueError, "`name` must not be empty"),
+        ({"protocol": "mcp"}, ValueError, "must be one of acp, claude, codex, not 'mcp'"),
     ],
 )
 def test_a_name_and_a_protocol_are_checked_at_once(

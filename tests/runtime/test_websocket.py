@@ -141,9 +141,13 @@ def test_what_is_no_url_of_a_websocket_is_refused(url: str) -> None:
     ("wrong", "error", "why"),
     [
         ({"url": 3}, TypeError, "a URL is a string, not int"),
-        ({"headers": [("a", "b")]}, TypeError, "headers: a mapping of names to values, not list"),
-        ({"limits": 5}, TypeError, "limits: agentrt.Limits"),
-        ({"ssl_context": 5}, TypeError, "ssl_context: an ssl.SSLContext, not int"),
+        (
+            {"headers": [("a", "b")]},
+            TypeError,
+            "`headers` must be a mapping of names to values, not list",
+        ),
+        ({"limits": 5}, TypeError, "`limits` must be agentrt.Limits"),
+        ({"ssl_context": 5}, TypeError, "`ssl_context` must be an ssl.SSLContext, not int"),
         ({"ssl_context": ssl.create_default_context()}, ValueError, "over ws:// nothing is encr"),
         ({"headers": {"a": 3}}, TypeError, "a header's name and value are strings"),
         ({"headers": {"a": "b\r\nc: d"}}, ValueError, "the header 'a'"),

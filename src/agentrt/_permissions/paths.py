@@ -105,9 +105,8 @@ def _inside(path: str, folder: str) -> bool:
     return f"{path.rstrip('/')}/".startswith(folder.rstrip("/") + "/")
 
 
-_PATH_KEYS: Final = (
-    *("path", "paths", "file", "files", "filename", "dir", "directory", "folder"),
-    *("source", "destination", "target"),
+_PATH_KEYS: Final = tuple(
+    "path paths file files filename dir directory folder source destination target".split()  # noqa: SIM905
 )
 
 

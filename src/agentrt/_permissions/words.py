@@ -33,19 +33,15 @@ CLAUDE_TOOLS: Final = {
 _ANY_AGENTS: Final = {
     **{name.casefold(): meant for name, meant in CLAUDE_TOOLS.items()},
     **dict.fromkeys(
-        (
-            *("run_shell_command", "exec_command", "shell_command", "shell", "execute", "terminal"),
-            *("run_terminal_cmd", "run_command", "execute_command", "local_shell", "powershell"),
-            *("cmd", "sh", "zsh", "exec", "monitor", "write_stdin", "run_in_terminal"),
-        ),
+        """run_shell_command exec_command shell_command shell execute terminal run_terminal_cmd
+        run_command execute_command local_shell powershell cmd sh zsh exec monitor
+        write_stdin run_in_terminal""".split(),  # noqa: SIM905
         "Bash",
     ),
     **dict.fromkeys(
-        (
-            *("replace", "edit_file", "str_replace", "str_replace_editor", "apply_patch", "patch"),
-            *("multi_edit", "strreplacefile", "search_replace", "insert", "apply_diff"),
-            *("delete_file", "move_file", "rename_file", "delete", "move", "notebook_edit"),
-        ),
+        """replace edit_file str_replace str_replace_editor apply_patch patch multi_edit
+        strreplacefile search_replace insert apply_diff delete_file move_file rename_file
+        delete move notebook_edit""".split(),  # noqa: SIM905
         "Edit",
     ),
     **dict.fromkeys(
@@ -53,11 +49,9 @@ _ANY_AGENTS: Final = {
         "Write",
     ),
     **dict.fromkeys(
-        (
-            *("read_file", "readfile", "view", "read_many_files", "read_text_file", "list"),
-            *("list_directory", "list_dir", "ls", "search_file_content", "grep_search", "search"),
-            *("readmediafile", "view_image", "cat", "open_file", "find_files"),
-        ),
+        """read_file readfile view read_many_files read_text_file list list_directory list_dir
+        ls search_file_content grep_search search readmediafile view_image cat open_file
+        find_files""".split(),  # noqa: SIM905
         "Read",
     ),
     **dict.fromkeys(("web_fetch", "fetchurl", "fetch_url", "url_fetch", "http"), "Fetch"),

@@ -106,7 +106,8 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             )
             stack.push_async_callback(own.close)
             editors = Editors(
-                *(host, roots),
+                host,
+                roots,
                 cwd=opening.cwd,
                 env=variables,
                 variables=agent.terminal_env,

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def check(name: str, value: object, kind: Any, right: str) -> None:
     """Raise `TypeError` unless `value` is a `kind`. `right` describes the expected value."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name}: {right}, not {type(value).__name__}")
+        raise TypeError(f"`{name}` must be {right}, not {type(value).__name__}")
 
 
 def check_limits(limits: Limits | None) -> None:
     """Raise `TypeError` unless this is a `Limits` or None."""
     if not isinstance(limits, Limits | None):
-        raise TypeError(f"limits are agentrt.Limits(…), not {type(limits).__name__}")
+        raise TypeError(f"`limits` must be agentrt.Limits(…), not {type(limits).__name__}")
 
 
 def check_trace(trace: Trace | str | os.PathLike[str] | None) -> None:
@@ -32,11 +32,11 @@ def check_trace(trace: Trace | str | os.PathLike[str] | None) -> None:
     if not isinstance(trace, str | os.PathLike | None):
         from .._trace.trace import Trace
 
-        check("trace", trace, Trace, "the name of a file, or what agentrt.tracing.open_trace gives")
+        check("trace", trace, Trace, "a file name, or a Trace from agentrt.tracing.open_trace")
 
 
 def check_store(
-    name: str, store: object, right: str = "what agentrt.store.open_store gives"
+    name: str, store: object, right: str = "a Store from agentrt.store.open_store"
 ) -> None:
     """Raise `TypeError` unless this is a `Store` or None. `right` describes the expected value."""
     if store is not None:
@@ -65,23 +65,27 @@ def all_options() -> tuple[str, ...]:
 def check_opening(options: SessionOptions) -> None:
     """Raise `TypeError` for an option of the wrong type that describes the session itself."""
     for name in ("resume", "model", "mode"):
-        check(name, options.get(name), str | None, "an id of the agent's is a string")
+        check(name, options.get(name), str | None, "a string")
     check("fork", options.get("fork", False), bool, "True or False")
-    check("fork_at", options.get("fork_at"), ForkPoint | None, "what Session.fork_point gives")
+    check(
+        "fork_at", options.get("fork_at"), ForkPoint | None, "a ForkPoint from Session.fork_point"
+    )
     check("options", options.get("options"), Mapping | None, "a dict")
-    check("tenant", options.get("tenant", ""), str, "a name")
+    check("tenant", options.get("tenant", ""), str, "a string")
 
 
 def check_on_stderr(function: Callable[[bytes], None] | None) -> None:
     """Raise `TypeError` unless this is callable or None."""
     if function is not None and not callable(function):
-        raise TypeError(f"on_stderr: a function of bytes, not {type(function).__name__}")
+        raise TypeError(
+            f"`on_stderr` must be a function that takes bytes, not {type(function).__name__}"
+        )
 
 
 def checked_servers(given: Sequence[JsonObject]) -> tuple[JsonObject, ...]:
     """Return the additional MCP servers. The protocol checks each of them."""
     if isinstance(given, Mapping):
-        raise TypeError("mcp_servers are several: give [{'name': …, 'command': …}]")
+        raise TypeError("`mcp_servers` must be a list: [{'name': …, 'command': …}]")
     check("mcp_servers", given, Sequence, "a list of dicts")
     return tuple(given)
 
@@ -94,6 +98,6 @@ def check_env(env: Mapping[str, str] | None) -> None:
     check("env", env, Mapping | None, "a mapping of names to values, such as os.environ")
     for name, value in (env or {}).items():
         if not (isinstance(name, str) and isinstance(value, str)):
-            raise TypeError(f"env: a variable's name and value are strings: {name!r}")
+            raise TypeError(f"the name and value of a variable in `env` must be strings: {name!r}")
         if not name or "=" in name or "\0" in name + value:
-            raise ValueError(f"env: there can be no such variable: {name!r}")
+            raise ValueError(f"`env` has an invalid variable: {name!r}")

@@ -58,12 +58,12 @@ def connect(
         opening = send
     else:
         raise TypeError("connect() needs two streams, one that is both, or a function")
-    check("name", name, str, "what the agent is called")
+    check("name", name, str, "a string")
     if not name:
-        raise ValueError("name: an agent is called something")
+        raise ValueError("`name` must not be empty")
     if protocol not in get_args(ProtocolName):
         known = ", ".join(get_args(ProtocolName))
-        raise ValueError(f"protocol={protocol!r} is not known; there are {known}")
+        raise ValueError(f"`protocol` must be one of {known}, not {protocol!r}")
     agent = Agent(name=name, command=(name,), protocol=protocol, connect=opening)
     options.setdefault("files", False)
     options.setdefault("terminals", False)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from .._errors import LocalProtocolError
 
-NO_CURRENT_FOLDER = "the current folder no longer exists; change to another one, or name one"
+NO_CURRENT_FOLDER = "the current folder no longer exists; change to another one, or give a path"
 
 
 def not_utf8(path: str) -> str:
@@ -15,7 +15,7 @@ def not_utf8(path: str) -> str:
     try:
         path.encode()
     except UnicodeEncodeError:
-        return f"the path {path!r} is not valid UTF-8, so no agent can be told of it; rename it"
+        return f"the path {path!r} is not valid UTF-8, so it cannot be sent to an agent; rename it"
     return ""
 
 
@@ -27,9 +27,7 @@ def folder(given: str | os.PathLike[str], what: str = "cwd", *, elsewhere: bool 
     it as text.
     """
     if not isinstance(given, str | os.PathLike):
-        raise LocalProtocolError(
-            f"{what}: a folder is a string or a path, not {type(given).__name__}"
-        )
+        raise LocalProtocolError(f"{what}: must be a string or a path, not {type(given).__name__}")
     try:
         full = os.path.abspath(given)
     except FileNotFoundError:
@@ -38,7 +36,7 @@ def folder(given: str | os.PathLike[str], what: str = "cwd", *, elsewhere: bool 
         raise LocalProtocolError(f"{what}: {not_utf8(full)}")
     if elsewhere and not os.path.isabs(given) and os.fspath(given) != ".":
         raise LocalProtocolError(
-            f"{what}: a folder where the agent is has a full name: {os.fspath(given)!r} is none"
+            f"{what}: must be an absolute path on the agent's machine, not {os.fspath(given)!r}"
         )
     if not elsewhere and not os.path.isdir(full):
         reason = "it is a file" if os.path.exists(full) else "create it first"
@@ -49,7 +47,7 @@ def folder(given: str | os.PathLike[str], what: str = "cwd", *, elsewhere: bool 
 def folders(given: Sequence[str | os.PathLike[str]], *, elsewhere: bool = False) -> tuple[str, ...]:
     """Return the absolute paths of `roots`. Raises as `folder`."""
     if isinstance(given, str | bytes | os.PathLike):
-        raise LocalProtocolError(f"roots are several folders: give [{given!r}]")
+        raise LocalProtocolError(f"`roots` must be a list: [{given!r}]")
     if not isinstance(given, Iterable):
-        raise LocalProtocolError(f"roots are a list of folders, not {type(given).__name__}")
+        raise LocalProtocolError(f"`roots` must be a list of folders, not {type(given).__name__}")
     return tuple(folder(each, "roots", elsewhere=elsewhere) for each in given)

@@ -64,7 +64,7 @@ def check_dicts(agent: Agent, opening: Opening, *names: str) -> None:
         value = opening.options.get(name)
         if not isinstance(value, dict | None):
             raise TypeError(
-                f"options: {name!r} of {agent.name} is a dict, not {type(value).__name__}"
+                f"option {name!r} of {agent.name} must be a dict, not {type(value).__name__}"
             )
 
 
@@ -308,7 +308,7 @@ def checked_service(name: str, given: T) -> T:
     Raises `TypeError` if it is neither a bool nor an object with the required methods.
     """
     if isinstance(given, type):
-        raise TypeError(f"{name} is an object: give one of {given.__name__}, not the class")
+        raise TypeError(f"`{name}` must be an instance of {given.__name__}, not the class")
     for method in SERVICES[name]:
         if not isinstance(given, bool) and not callable(getattr(given, method, None)):
             raise TypeError(

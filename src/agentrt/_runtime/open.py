@@ -143,7 +143,7 @@ async def reopen_session(
 
     check_trio("reopen_session")
     check_names("reopen_session", options, ReopenOptions)
-    check("id", id, str, "a session's id is a string")
+    check("id", id, str, "a string")
     check_store("store", store)
     stored = await store.load(id)
     if agent is None:

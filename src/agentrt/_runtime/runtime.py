@@ -211,7 +211,7 @@ class Runtime:
         session already has the conversation to `resume` (see `load`). Cancelling this ends anything
         it started.
         """
-        check("title", title, str | None, "a title is a string")
+        check("title", title, str | None, "a string")
         resume = options.get("resume")
         if resume is None or options.get("fork"):
             session = await self._open(agent, options)
@@ -694,7 +694,7 @@ async def open_runtime(
     if config is not None and trusted is not True:
         trusted = (*(trusted or ()), *config.trusted)
     if not isinstance(store, str | os.PathLike):
-        check_store("store", store, "a file, a URL, or what agentrt.store.open_store gives")
+        check_store("store", store, "a file, a URL, or a Store from agentrt.store.open_store")
 
     traced: Trace | None = None
 

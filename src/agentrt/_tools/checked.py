@@ -18,8 +18,12 @@ def checked_tools(given: Iterable[object]) -> tuple[Tool, ...]:
 
     def right(value: object) -> str:
         if as_provided_server(value) is not None:
-            return "a function; a server is given when the session is opened"
-        return f"agentrt.tool({_name(value)})" if callable(value) else "what agentrt.tool makes"
+            return "must be a function; pass servers when you open the session"
+        return (
+            f"must be made with agentrt.tool({_name(value)})"
+            if callable(value)
+            else "must be an agentrt.Tool"
+        )
 
     return _checked(Tool, "tool", given, right)
 
@@ -46,13 +50,13 @@ def checked_lent(given: object) -> tuple[Provided, ...]:
 
 def checked_hooks(given: Iterable[object]) -> tuple[Hook, ...]:
     """Return the hooks. Raises `TypeError` for anything else."""
-    made = 'what agentrt.hook("PreToolUse") makes of a function'
+    made = 'must be made with @agentrt.hook("PreToolUse")'
     return _checked(Hook, "hook", given, lambda value: made)
 
 
 def checked_extensions(given: Iterable[object]) -> tuple[Extension, ...]:
     """Return the extensions. Raises `TypeError` for anything else."""
-    made = 'what agentrt.tools.extension("_method") makes of a function'
+    made = 'must be made with @agentrt.tools.extension("_method")'
     return _checked(Extension, "extension", given, lambda value: made)
 
 
@@ -60,14 +64,14 @@ def _checked(
     kind: type[T], word: str, given: Iterable[object], right: Callable[[object], str]
 ) -> tuple[T, ...]:
     if isinstance(given, kind) or callable(given):
-        raise TypeError(f"{word}s are several: give [{_name(given)}]")
+        raise TypeError(f"`{word}s` must be a list: [{_name(given)}]")
     if not isinstance(given, Iterable):
-        raise TypeError(f"{word}s are a list of such, not {_kind(given)}")
+        raise TypeError(f"`{word}s` must be a list, not {_kind(given)}")
     checked = []
     for value in given:
         if not isinstance(value, kind):
             article = "an" if word[0] in "aeiou" else "a"
-            raise TypeError(f"{article} {word} is {right(value)}, not {_kind(value)}")
+            raise TypeError(f"{article} {word} {right(value)}, not {_kind(value)}")
         checked.append(value)
     return tuple(checked)
 

@@ -126,11 +126,9 @@ _STRONG: Final = (
 _WEAK: Final = r"auth|pwd|pass|sig|signature"
 """Names whose value is a secret if it looks like one."""
 _NOT: Final = frozenset(
-    (
-        *(b"progresstoken", b"pagetoken", b"nextpagetoken", b"cancellationtoken"),
-        *(b"eos_token", b"bos_token", b"pad_token", b"unk_token", b"sep_token", b"cls_token"),
-        *(b"mask_token", b"stop_token", b"end_token", b"start_token", b"continuationtoken"),
-    )
+    b"""progresstoken pagetoken nextpagetoken cancellationtoken eos_token bos_token pad_token
+    unk_token sep_token cls_token mask_token stop_token end_token start_token
+    continuationtoken""".split()
 )
 """Names in protocols and libraries that have such an ending but no secret value."""
 _QUOTE: Final = r"\\{0,63}[\"']?"
