@@ -3,6 +3,7 @@
 Each event encodes to the `event` field of a frame of the browser protocol.
 """
 
+from ._model.causes import Cause
 from ._model.content import (
     Audio,
     Block,
@@ -119,6 +120,7 @@ __all__ = [
     # notices and errors
     "Notice",
     "ErrorInfo",
+    "Cause",
     # content
     "Block",
     "Text",

@@ -4,6 +4,7 @@ from ._journal.base import StoreEntry, StoreHit, StoreStatistics, StoreStatus
 from ._journal.libraries import Library
 from ._journal.store import Store, open_store
 from ._runtime.open import reopen_session
+from ._runtime.options import ReopenOptions
 
 __all__ = [
     # opening a store
@@ -12,6 +13,7 @@ __all__ = [
     "Library",
     # continuing a stored session
     "reopen_session",
+    "ReopenOptions",
     # reading a store
     "StoreEntry",
     "StoreHit",

@@ -65,7 +65,7 @@ class Query:
 
 @asynccontextmanager
 async def query(
-    prompts: Prompts,
+    prompts: str | Iterable[Prompt] | AsyncIterable[Prompt],
     *,
     agent: str | Agent,
     **options: Unpack[SessionOptions],

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain
@@ -27,7 +27,7 @@ from .._version import __version__
 from .assemble import Assembler
 from .file import TraceFile
 from .record import FORMAT_VERSION, Written
-from .redact import MIN_GIVEN_SECRET_CHARS, Redaction, Rule, check_rules
+from .redact import MIN_GIVEN_SECRET_CHARS, Redaction, check_rules
 from .secrets import load
 from .tap import Piece, Tap
 
@@ -196,7 +196,7 @@ async def open_trace(
     max_bytes: int = 64 * 1024 * 1024,
     files: int = 4,
     secrets: Iterable[str] = (),
-    redact: Rule | None = None,
+    redact: Callable[[str], str] | None = None,
 ) -> AsyncIterator[Trace]:
     """Open a file for the wire messages of sessions.
 
