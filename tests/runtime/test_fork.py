@@ -61,10 +61,10 @@ async def test_what_cannot_be_forked_is_refused(autojump_clock: MockClock) -> No
         with pytest.raises(SessionNotFound, match="'nobody'"):
             await runtime.fork("nobody")
         session = await runtime.create("fake")
-        with pytest.raises(LocalProtocolError, match="nothing was said"):
+        with pytest.raises(LocalProtocolError, match="the session is empty"):
             await runtime.fork(session.id)
         async with session.prompt("wait") as turn:
-            with pytest.raises(Busy, match="a turn runs"):
+            with pytest.raises(Busy, match="a turn is running"):
                 await runtime.fork(session.id)
             turn.cancel()
         assert len(runtime.list()) == 1

@@ -190,7 +190,7 @@ def test_the_conversation_of_agentrt_serve_option_is_found(program: Program) -> 
         ("/share", "only the server can create a link"),
         ("/permissions allow-all", "the server's --permissions and rules decide"),
         ("/agent nobody", "the server has no agent 'nobody'"),
-        ("/fork", "nothing was said in the session that could be forked"),
+        ("/fork", "the session is empty, so it cannot be forked"),
         ("/resume nothing", "the server has no session 'nothing'"),
         ("/debug", "http://127.0.0.1:"),
         ("/debug wire", "The server records protocol messages"),

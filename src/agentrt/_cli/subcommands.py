@@ -19,7 +19,7 @@ SESSION_OPTIONS: Final[Mapping[str, str]] = {
 }
 """Options of `agentrt` without a subcommand that most subcommands reject, with their flags."""
 PROMPT_OPTIONS: Final = frozenset({"prompt", "output_format", "last_message", "fail_on_denied"})
-"""Those for a single prompt, which `attach` also accepts."""
+"""Options for a single prompt, which `attach` also accepts."""
 
 
 class Subcommand(NamedTuple):

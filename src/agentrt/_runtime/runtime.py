@@ -349,36 +349,12 @@ class Runtime:
         the errors of `create`.
         """
         host = self._hosts.get(id)
-        opening: About | Opening
-        if host is None:
-            entry = self._stored.get(id)
-            if entry is None or self.store is None:
-                raise SessionNotFound(f"no session {id!r} is open or stored")
-            opening = (await self.store.load(id, last=1)).about
-            agent, cwd, known = entry.agent, entry.cwd, entry.agent_session
-        else:
-            session = host.session
-            if at is None and session.state.turn is not None:
-                raise Busy("a turn runs: fork the session when it is over, or at an earlier turn")
-            for capability in ("fork",) if at is None else ("fork", "fork_at"):
-                check_forks(host.agent, session.capabilities, capability)
-            opening = host_of(session).core.opening
-            agent, cwd, known = host.agent, host.info().cwd, session.agent_session
-            if not session.snapshot().items:
-                known = None
-        if known is None:
-            raise LocalProtocolError("nothing was said in the session that could be forked")
-        options: SessionOptions = {
-            "cwd": cwd,
-            "roots": opening.roots if roots is None else roots,
-            "tools": tools,
-            "resume": known,
-            "fork": True,
-            "model": opening.model,
-            "mode": opening.mode,
-            "options": opening.options,
-            "tenant": opening.tenant,
-        }
+        agent, options = (
+            await self._copied_stored(id) if host is None else _copied_open(host, at is not None)
+        )
+        options["tools"] = tools
+        if roots is not None:
+            options["roots"] = roots
         if mcp_servers:
             options["mcp_servers"] = mcp_servers
         log = await self.read(id)
@@ -399,6 +375,17 @@ class Runtime:
             inside.core.show_history(said)
             await inside.wait_until_stored()  # nothing is shown before that
         return fork
+
+    async def _copied_stored(self, id: str) -> tuple[str, SessionOptions]:
+        """Return the agent of a stored session, and the options that open a copy of it.
+
+        Raises `SessionNotFound`, or `LocalProtocolError` if the conversation is empty.
+        """
+        entry = self._stored.get(id)
+        if entry is None or self.store is None:
+            raise SessionNotFound(f"no session {id!r} is open or stored")
+        about = (await self.store.load(id, last=1)).about
+        return entry.agent, _copied(entry.agent_session, entry.cwd, about)
 
     async def reopen(
         self,
@@ -641,6 +628,36 @@ class Runtime:
         block.
         """
         self._nursery.start_soon(job, *args)
+
+
+def _copied_open(host: HostedSession, at_turn: bool) -> tuple[str, SessionOptions]:
+    """Return the agent of an open session, and the options that open a copy of it.
+
+    `at_turn`: the copy ends after an earlier turn. Raises `Busy` or `LocalProtocolError`.
+    """
+    session = host.session
+    if not at_turn and session.state.turn is not None:
+        raise Busy("a turn is running: fork the session when it has ended, or at an earlier turn")
+    for capability in ("fork", "fork_at") if at_turn else ("fork",):
+        check_forks(host.agent, session.capabilities, capability)
+    resume = session.agent_session if session.snapshot().items else None
+    return host.agent, _copied(resume, host.info().cwd, host_of(session).core.opening)
+
+
+def _copied(resume: str | None, cwd: str, opening: About | Opening) -> SessionOptions:
+    """Return the options that fork the agent's session `resume`."""
+    if resume is None:
+        raise LocalProtocolError("the session is empty, so it cannot be forked")
+    return {
+        "cwd": cwd,
+        "roots": opening.roots,
+        "resume": resume,
+        "fork": True,
+        "model": opening.model,
+        "mode": opening.mode,
+        "options": opening.options,
+        "tenant": opening.tenant,
+    }
 
 
 def _are_clients(tools: Iterable[Provided]) -> bool:
