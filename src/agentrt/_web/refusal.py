@@ -19,7 +19,7 @@ class CloseCode(IntEnum):
     FORBIDDEN = 4403
     """A host or an origin that is not allowed."""
     REPLACED = 4409
-    """The same client has connected again."""
+    """A newer connection of the same client has replaced this one."""
     SHUTDOWN = 4410
     """The server ends; the client can resume on the next one from the last event it saw."""
     TOO_MANY = 4429

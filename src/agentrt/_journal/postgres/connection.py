@@ -28,7 +28,7 @@ REPLY_TIMEOUT_S: Final = 10.0
 """Seconds that a database may take to answer, or to accept a connection."""
 
 LONG_REPLY_TIMEOUT_S: Final = 600.0
-"""The same for long operations: migrating the schema, deleting a long session."""
+"""Timeout in seconds for long operations: migrating the schema, deleting a long session."""
 
 WRITER_LOCK_KEY: Final = 0x61677274
 """The first half of the number of the lock that a store's writer holds; the other half is derived
