@@ -42,7 +42,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 async def read(root: Path, path: Path | str, **limits: Any) -> str:
-    host = FileService(Roots([str(root)]), limits=Limits(file_bytes=limits.pop("file", 1000)))
+    host = FileService(Roots([str(root)]), limits=Limits(file_bytes=limits.pop("file_bytes", 1000)))
     params = {"sessionId": "s", "path": str(path), **limits}
     result = await host.handle("fs/read_text_file", params)
     assert set(result) == {"content"}

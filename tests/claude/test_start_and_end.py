@@ -21,7 +21,7 @@ async def test_a_slow_start_is_waited_for() -> None:
 
 async def test_a_start_beyond_its_limit_fails_and_leaves_no_process() -> None:
     with pytest.raises(
-        agentrt.AgentStartError, match=r"not ready within 0\.3 s \(limits\.handshake\)"
+        agentrt.AgentStartError, match=r"not ready within 0\.3 s \(limits\.startup_timeout_s\)"
     ):
         async with session("slow_start", limits=structs.replace(QUICK, startup_timeout_s=0.3)):
             pytest.fail("there is no session")
