@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentrt import Allow, Deny, PermissionRequest, rules
 from agentrt._acp.roots import NotAllowed, Roots
 from agentrt._agents import BUILT_IN
-from agentrt._agents.projects import PROJECT_RULES, measures
+from agentrt._agents.projects import PROJECT_RULES, describe_measures
 from agentrt._permissions.policies import allow_all, ask
 from agentrt._project_files import PROJECT_FILES, protected_file
 
@@ -178,7 +178,7 @@ def agents_table() -> str:
     rows = ["| agent | in a folder that is not trusted | lost by it | not prevented |"]
     rows.append("|---|---|---|---|")
     for name, row in PROJECT_RULES.items():
-        cells = "; ".join(measures(row)), row.lost or "–", row.residue or "–"
+        cells = "; ".join(describe_measures(row)), row.lost or "–", row.residue or "–"
         rows.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 

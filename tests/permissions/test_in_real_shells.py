@@ -23,7 +23,7 @@ from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 from agentrt._permissions.policies import PermissionRequest
 from agentrt._permissions.programs import Verdict
 from agentrt._permissions.rules import PermissionRule
-from agentrt._permissions.seen import Seen
+from agentrt._permissions.seen import RequestFacts
 
 LINES = 20_000 if "AGENTRT_FULL" in os.environ else 200
 AT_A_TIME = 200
@@ -169,7 +169,7 @@ def test_no_shell_runs_what_the_rules_have_not_seen(
             request = PermissionRequest(
                 title="", tool="Bash", input={"command": line}, cwd=str(tmp_path / "work")
             )
-            seen = Seen(request)
+            seen = RequestFacts(request)
             removed = any(what.startswith("rm") for what in ran[number])
             removals += removed
             if removed and denied.touches(seen).verdict is Verdict.NO:

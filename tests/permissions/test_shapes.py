@@ -14,7 +14,7 @@ import agentrt
 from agentrt._permissions.policies import Allow, Deny, PermissionRequest
 from agentrt._permissions.programs import Verdict
 from agentrt._permissions.rules import PermissionRule
-from agentrt._permissions.seen import Seen
+from agentrt._permissions.seen import RequestFacts
 
 
 def asked(tool: str, input: Any, cwd: str = "/work", **more: Any) -> PermissionRequest:
@@ -252,7 +252,7 @@ WRITES = [
 @pytest.mark.parametrize("line", WRITES)
 def test_a_command_that_writes_a_denied_path_may_be_denied(line: str) -> None:
     found = PermissionRule("Edit(/etc/**)", denies=True).touches(
-        Seen(asked("Bash", {"command": line}))
+        RequestFacts(asked("Bash", {"command": line}))
     )
     assert found.verdict is Verdict.MAY
 

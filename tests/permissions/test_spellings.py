@@ -15,7 +15,7 @@ from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 from agentrt._permissions.policies import Allow, Deny, PermissionRequest, allow_all, rules
 from agentrt._permissions.programs import Verdict
 from agentrt._permissions.rules import PermissionRule
-from agentrt._permissions.seen import Seen
+from agentrt._permissions.seen import RequestFacts
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
 
@@ -51,7 +51,7 @@ def test_no_further_way_to_run_rm_is_allowed_where_rm_is_denied(line: str) -> No
 
 @pytest.mark.parametrize("line", [each.replace("⏎", "\n") for each in BENIGN.strip().split("\n")])
 def test_a_line_that_does_not_run_rm_is_not_denied(line: str) -> None:
-    found = PermissionRule("Bash(rm:*)", denies=True).touches(Seen(asked(line)))
+    found = PermissionRule("Bash(rm:*)", denies=True).touches(RequestFacts(asked(line)))
     assert found.verdict is Verdict.NO, found.why
 
 
@@ -146,7 +146,7 @@ def test_several_commands_may_be_allowed_by_several_rules() -> None:
 
 @pytest.mark.parametrize("line", NOT_REMOVING)
 def test_what_has_nothing_to_do_with_a_rule_is_not_denied_by_it(line: str) -> None:
-    found = PermissionRule("Bash(rm:*)", denies=True).touches(Seen(asked(line)))
+    found = PermissionRule("Bash(rm:*)", denies=True).touches(RequestFacts(asked(line)))
     assert found.verdict is Verdict.NO, found.why
 
 
@@ -238,7 +238,7 @@ def test_options_in_another_order_may_be_what_is_denied() -> None:
 def test_a_program_that_is_a_link_counts_as_what_it_leads_to(tmp_path: Path) -> None:
     (tmp_path / "harmless").symlink_to(shutil.which("rm") or "/bin/rm")
     found = PermissionRule("Bash(rm:*)", denies=True).touches(
-        Seen(asked("./harmless x", str(tmp_path)))
+        RequestFacts(asked("./harmless x", str(tmp_path)))
     )
     assert found.verdict is Verdict.YES
 
@@ -285,7 +285,7 @@ def steps(text: str, count: int) -> int:
     """The calls of functions, Python's and C's, in judging a line by some rules."""
     texts = ("Edit(/etc/**)", "Bash(rm:*)", "Bash(git push:*)", "Read(~/.ssh/**)")
     denying = [PermissionRule(each, denies=True) for each in texts[:count]]
-    seen = Seen(asked(text))
+    seen = RequestFacts(asked(text))
     calls = 0
 
     def called(frame: object, event: str, argument: object) -> None:
@@ -315,9 +315,11 @@ def test_the_longest_line_has_bounded_work_over_all_rules(kind: str) -> None:
 
 
 def test_rules_share_one_budget_for_a_request() -> None:
-    seen = Seen(asked("x " * 4_000))
+    seen = RequestFacts(asked("x " * 4_000))
     verdicts = [PermissionRule("Bash(rm:*)", denies=True).touches(seen).verdict for _ in range(40)]
     assert verdicts[0] is Verdict.NO
     assert verdicts[-1] is Verdict.MAY
-    too_long = PermissionRule("Bash(rm:*)", denies=True).touches(Seen(asked("ls " + "x" * 70_000)))
+    too_long = PermissionRule("Bash(rm:*)", denies=True).touches(
+        RequestFacts(asked("ls " + "x" * 70_000))
+    )
     assert too_long.verdict is Verdict.MAY

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
-import typing
 from pathlib import Path
 
 import pytest
@@ -17,18 +15,6 @@ from trio.testing import MockClock
 import agentrt
 from agentrt._config import Config
 from agentrt.testing import open_fake_runtime
-
-
-def test_the_options_that_are_handed_on_are_those_of_open_session() -> None:
-    parameters = dict(inspect.signature(agentrt.open_session).parameters)
-    assert parameters.pop("journal").annotation == "Store | None"
-    assert str(parameters.pop("agent").annotation) == "str | Agent"
-    options = {
-        name: hint.__forward_arg__ if isinstance(hint, typing.ForwardRef) else hint
-        for name, hint in agentrt.SessionOptions.__annotations__.items()
-    }
-    assert options == {name: each.annotation for name, each in parameters.items()}
-    assert agentrt.SessionOptions.__required_keys__ == frozenset()
 
 
 async def test_an_option_of_one_session_takes_the_place_of_the_runtime_s(

@@ -231,7 +231,7 @@ _PROGRAMS: Final[Mapping[str, frozenset[str]]] = {
 """Names of programs and packages that identify an agent given by its command."""
 
 
-def measures(rules: ProjectRules) -> list[str]:
+def describe_measures(rules: ProjectRules) -> list[str]:
     """Return the measures that keep an agent from a project's files, in Markdown."""
     found = [f"`{name}={value}`" for name, value in rules.env.items()]
     found += [f"without `{name}`" for name in rules.unset_env]

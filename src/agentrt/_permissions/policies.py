@@ -21,7 +21,7 @@ from .mcp_calls import called_tool
 
 if TYPE_CHECKING:
     from .rules import PermissionRule
-    from .seen import Seen
+    from .seen import RequestFacts
 
 
 class _Decided(Struct, frozen=True, eq=False):
@@ -215,9 +215,9 @@ class RulesPolicy:
         from .programs import Verdict
         from .protected import names_file, protected_change
         from .rules import covered, worst
-        from .seen import Seen
+        from .seen import RequestFacts
 
-        seen = Seen(request)
+        seen = RequestFacts(request)
         rule, found = worst(self.deny, seen)
         if found.verdict is Verdict.YES:
             return Deny(f"Denied by the rule {rule}.", rule=f"deny {rule}")
@@ -244,12 +244,12 @@ class RulesPolicy:
         """
         from .programs import Verdict
         from .rules import worst
-        from .seen import Seen
+        from .seen import RequestFacts
 
         request = PermissionRequest(
             title=tool, tool=f"mcp__{server}__{tool}", input=arguments, cwd=cwd
         )
-        seen = Seen(request, own_tool=tool)
+        seen = RequestFacts(request, own_tool=tool)
         rule, found = worst([each for each in self.deny if each.names(seen)], seen)
         if found.verdict is Verdict.YES:
             return Deny(f"Denied by the rule {rule}.", rule=f"deny {rule}")
@@ -264,7 +264,7 @@ class RulesPolicy:
         return None if inner is None else inner.about_tool(server, tool, arguments, cwd)
 
 
-def _covering(allowing: Sequence[PermissionRule], seen: Seen) -> str:
+def _covering(allowing: Sequence[PermissionRule], seen: RequestFacts) -> str:
     """List the rules that together allow a request, for the log."""
     alone = next((rule for rule in allowing if rule.covers(seen)), None)
     if alone is not None:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from .._project_files import protected_file
 from .rules import PermissionRule
-from .seen import Seen
+from .seen import RequestFacts
 
 _WRITES = frozenset({"Edit", "Write"})
 
 
-def protected_change(seen: Seen) -> str | None:
+def protected_change(seen: RequestFacts) -> str | None:
     """Return the entry of the list of protected files that a request would change; None if none.
 
     Files that are only read do not count. Nor do shell commands: it is unknown which files they

@@ -16,7 +16,7 @@ from .pages import named_pages, normal_host, only_pages
 from .paths import PathPattern, absolute_path, fits_name
 from .programs import NOTHING, Judgement, Target, Verdict
 from .script import HOLE, ShellCommand, ShellScript
-from .seen import JudgedRequest, Seen, is_shell, literal_script
+from .seen import JudgedRequest, RequestFacts, is_shell, literal_script
 from .shell import read_script
 from .table import READ_ONLY, SIMPLE, Data, kind_of
 from .words import CLASSES, meaning, right_word
@@ -95,13 +95,13 @@ class PermissionRule:
 
     # --- verdicts
 
-    def covers(self, request: JudgedRequest | Seen) -> bool:
+    def covers(self, request: JudgedRequest | RequestFacts) -> bool:
         """True if the rule certainly matches everything that the request would do."""
         return covered([self], request)
 
-    def touches(self, request: JudgedRequest | Seen) -> Judgement:
+    def touches(self, request: JudgedRequest | RequestFacts) -> Judgement:
         """Judge if the rule matches, or may match, any part of the request."""
-        seen = request if isinstance(request, Seen) else Seen(request)
+        seen = request if isinstance(request, RequestFacts) else RequestFacts(request)
         named = self._named(seen)
         if named.verdict is Verdict.NO:
             return self._look_around(seen)
@@ -110,7 +110,7 @@ class PermissionRule:
             return named
         return found
 
-    def _look_around(self, seen: Seen) -> Judgement:
+    def _look_around(self, seen: RequestFacts) -> Judgement:
         """Judge a request with another name: a command in its input, or the files of a command."""
         if self.is_about("Bash"):
             return self._judge_lines(seen)
@@ -119,7 +119,7 @@ class PermissionRule:
             return self._judge_words(seen, self._pattern)
         return NOTHING
 
-    def _judge_lines(self, seen: Seen) -> Judgement:
+    def _judge_lines(self, seen: RequestFacts) -> Judgement:
         """Judge every string of the input as a command. If its key does not mark it as a command,
         the verdict is at most `MAY`."""
         if seen.lines is None:
@@ -142,13 +142,13 @@ class PermissionRule:
             found = max(found, judged, key=lambda each: each.verdict)
         return found
 
-    def names(self, seen: Seen) -> bool:
+    def names(self, seen: RequestFacts) -> bool:
         """True if the request certainly has the rule's name."""
         if not self.name.strip("*"):
             return True
         return not seen.is_too_long and self._is_one_of(seen.names)
 
-    def _named(self, seen: Seen) -> Judgement:
+    def _named(self, seen: RequestFacts) -> Judgement:
         """Judge if the request has the rule's name, or may have it."""
         if self.names(seen) or self._is_one_of(seen.shown):
             return Judgement(Verdict.YES)
@@ -167,7 +167,7 @@ class PermissionRule:
     def _is_one_of(self, names: Iterable[str]) -> bool:
         return any(fits_name(self.name, name) for name in names)
 
-    def _judge(self, seen: Seen) -> Judgement:
+    def _judge(self, seen: RequestFacts) -> Judgement:
         if self._all:
             return Judgement(Verdict.YES)
         if self.is_about("Bash"):
@@ -189,7 +189,7 @@ class PermissionRule:
             return Judgement(Verdict.MAY, "its input has too many parts")
         return _may_name(seen, self._pattern, seen.possible_paths, "its input")
 
-    def _judge_command(self, seen: Seen) -> Judgement:
+    def _judge_command(self, seen: RequestFacts) -> Judgement:
         script = seen.script
         if script is None and not seen.has_command and seen.shown_script is not None:
             assert self._target is not None
@@ -202,7 +202,7 @@ class PermissionRule:
             return Judgement(Verdict.YES) if seen.text == self._what else NOTHING
         return self._target.judge(script, seen.folder, seen.budget)
 
-    def _judge_words(self, seen: Seen, pattern: PathPattern) -> Judgement:
+    def _judge_words(self, seen: RequestFacts, pattern: PathPattern) -> Judgement:
         """Judge a command by a rule for paths: each word and each redirect target may be a path."""
         script = seen.script
         if script is None or script.unclear:
@@ -215,7 +215,11 @@ class PermissionRule:
         return NOTHING
 
     def _judge_files(
-        self, command: ShellCommand, folders: Collection[str], seen: Seen, pattern: PathPattern
+        self,
+        command: ShellCommand,
+        folders: Collection[str],
+        seen: RequestFacts,
+        pattern: PathPattern,
     ) -> Judgement:
         """Judge the words of one command, and the files that it is redirected to, as paths."""
         chars = sum(len(word.text) for word in command.words)
@@ -235,7 +239,7 @@ class PermissionRule:
                 return found
         return NOTHING
 
-    def _judge_text(self, seen: Seen, pattern: PathPattern) -> Judgement:
+    def _judge_text(self, seen: RequestFacts, pattern: PathPattern) -> Judgement:
         """Judge a command that cannot be parsed, by the names in the rule's path."""
         text = (seen.text or str(seen.input)).casefold()
         names = [part.casefold() for part in pattern.parts]
@@ -243,7 +247,7 @@ class PermissionRule:
             return Judgement(Verdict.MAY, "its command cannot be read for certain")
         return NOTHING
 
-    def _judge_page(self, seen: Seen) -> Judgement:
+    def _judge_page(self, seen: RequestFacts) -> Judgement:
         pages = named_pages(seen.input)
         if not pages:
             return Judgement(Verdict.MAY, "it does not say which page")
@@ -257,7 +261,7 @@ class PermissionRule:
         name, _, wanted = self._host.partition(":")
         return fits_name(name, host) and (not wanted or wanted == (port or "443"))
 
-    def _covers_all(self, seen: Seen) -> bool:
+    def _covers_all(self, seen: RequestFacts) -> bool:
         """True if the rule alone covers the request, except for a command made of simple words."""
         if not self.names(seen):
             return False
@@ -291,12 +295,12 @@ class PermissionRule:
         )
 
 
-def covered(rules: Sequence[PermissionRule], request: JudgedRequest | Seen) -> bool:
+def covered(rules: Sequence[PermissionRule], request: JudgedRequest | RequestFacts) -> bool:
     """True if the rules together certainly match everything that the request would do.
 
     In a line with several commands, each command may be covered by a different rule.
     """
-    seen = request if isinstance(request, Seen) else Seen(request)
+    seen = request if isinstance(request, RequestFacts) else RequestFacts(request)
     if any(rule._covers_all(seen) for rule in rules):
         return True
     about = [rule for rule in rules if rule.is_about("Bash") and rule.names(seen)]
@@ -332,7 +336,9 @@ def _is_harmless(redirect: tuple[str, object]) -> bool:
     return operator in (">&", "<&") and re.fullmatch(r"[0-9]+|-", target) is not None
 
 
-def worst(rules: Iterable[PermissionRule], seen: Seen) -> tuple[PermissionRule | None, Judgement]:
+def worst(
+    rules: Iterable[PermissionRule], seen: RequestFacts
+) -> tuple[PermissionRule | None, Judgement]:
     """Return the rule that matches the request with the strongest verdict, and that verdict."""
     found: tuple[PermissionRule | None, Judgement] = (None, NOTHING)
     for rule in rules:
@@ -342,7 +348,9 @@ def worst(rules: Iterable[PermissionRule], seen: Seen) -> tuple[PermissionRule |
     return found
 
 
-def _may_name(seen: Seen, pattern: PathPattern, paths: Iterable[str], what: str) -> Judgement:
+def _may_name(
+    seen: RequestFacts, pattern: PathPattern, paths: Iterable[str], what: str
+) -> Judgement:
     """Judge absolute paths: each may match the pattern, or lead to a path that does."""
     for path in paths:
         places = seen.folded_places(path)

@@ -73,8 +73,8 @@ class JudgedRequest(Protocol):
     def kind_holds(self) -> bool: ...
 
 
-class Seen:
-    """A request for rules to examine. Each derived value is computed once for all rules."""
+class RequestFacts:
+    """Facts about a request, for rules. Each is computed once for all rules."""
 
     def __init__(self, request: JudgedRequest, *, own_tool: str = "") -> None:
         """`own_tool`: the name of the program's own tool that the request is about."""

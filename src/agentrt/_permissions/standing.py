@@ -283,12 +283,12 @@ def _by_rules(
     from .programs import NOTHING, Verdict
     from .protected import names_file, protected_change
     from .rules import covered, worst
-    from .seen import Seen
+    from .seen import RequestFacts
     from .words import KINDS
 
     if ran and request.kind in KINDS:
         request = structs.replace(request, kind_holds=True)
-    seen = Seen(request)
+    seen = RequestFacts(request)
     rule, found = worst(policy.deny, seen)
     if found.verdict is Verdict.YES:
         reason = Deny(f"Denied by the rule {rule}.", rule=f"deny {rule}")
@@ -322,10 +322,10 @@ def _possibly_denied(policy: RulesPolicy, rule: str, why: str) -> StandingRefusa
 def is_harmless(request: PermissionRequest) -> bool:
     """True for a call that only looks, plans or delegates, as far as the agent's program shows."""
     from .rules import PermissionRule, covered
-    from .seen import Seen
+    from .seen import RequestFacts
     from .words import meant_by, perhaps_meant_by
 
-    seen = Seen(request)
+    seen = RequestFacts(request)
     if request.changes:
         return False
     if seen.has_command or request.shown_command is not None:

@@ -118,8 +118,8 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
                 serve_own = partial(_serve_file, files)
                 host.services["fs"] = partial(editors.serve, serve_own)
             run = ""
-            lends = offer.terminals is True or offer.tools or offer.servers
-            if offer.connect is None and lends:
+            serves_programs = offer.terminals is True or offer.tools or offer.servers
+            if offer.connect is None and serves_programs:
                 # If this process is killed, its guard finds the programs by the marker.
                 run = await stack.enter_async_context(guard())
             if own.serves("terminal/create", {}):
@@ -146,10 +146,10 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
                 serve_terminal = partial(_serve_terminal, host, terminals)
                 host.services["terminal"] = partial(editors.serve, serve_terminal)
             servers = list(opening.mcp_servers)
-            lent: list[InProcessServer] = [*await relays(host, offer, stack)]
+            tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
-                lent.append(tool_server(host, session, offer))
-            for server in lent:
+                tool_servers.append(tool_server(host, session, offer))
+            for server in tool_servers:
                 # The HTTP modules take as long to import as everything else here.
                 from .._tools.bridge import serve_tools
 

@@ -101,13 +101,13 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
     @asynccontextmanager
     async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with AsyncExitStack() as stack:
-            lent: list[InProcessServer] = [*await relays(host, offer, stack)]
+            tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
-                lent.append(tool_server(host, session, offer))
-            if lent:
+                tool_servers.append(tool_server(host, session, offer))
+            if tool_servers:
                 connections = {
                     server.name: server.connect(partial(_notify, host, server.name))
-                    for server in lent
+                    for server in tool_servers
                 }
                 host.services["mcp"] = partial(_serve_mcp, host, connections)
             if offer.hooks:

@@ -91,15 +91,15 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
         async with AsyncExitStack() as stack:
             serve_extensions(host, session, extensions)
             servers = list(opening.mcp_servers)
-            lent: list[InProcessServer] = [*await relays(host, offer, stack)]
+            tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
                 tools = tool_server(host, session, offer)
                 host.services["tool"] = partial(_serve_tool, host, tools)
                 if bridged:
-                    lent.append(tools)
+                    tool_servers.append(tools)
                 else:
                     session.offer_tools(partial(_set_tools, host, tools))
-            for server in lent:
+            for server in tool_servers:
                 # The HTTP modules take as long to import as everything else here.
                 from .._tools.bridge import serve_tools
 

@@ -28,7 +28,7 @@ from .._permissions.standing import Standing
 from .._process.inherited import inherited
 from .._session.host import SessionHost
 from .._session.session import Session, host_of
-from .._tools.checked import checked_extensions, checked_hooks, checked_lent
+from .._tools.checked import checked_extensions, checked_hooks, checked_tools_and_servers
 from .._tools.lent import Provided, split
 from .arguments import (
     check,
@@ -209,7 +209,7 @@ def _checked(agent: Agent, options: ReopenOptions) -> _Given:
     return _Given(
         telemetry=_one(options.get("telemetry")),
         limits=limits_for(agent, limits),
-        tools=checked_lent(options.get("tools", ())),
+        tools=checked_tools_and_servers(options.get("tools", ())),
         permissions=permissions,
         hooks=checked_hooks(options.get("hooks", ())),
         extensions=checked_extensions(options.get("extensions", ())),

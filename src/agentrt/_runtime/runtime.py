@@ -23,7 +23,7 @@ from .._model.log import Log
 from .._nesting import bare_errors, check_trio
 from .._permissions.policies import Policy, ask, check_policy
 from .._session.session import Session, host_of
-from .._tools.checked import checked_lent
+from .._tools.checked import checked_tools_and_servers
 from .._tools.client_tools import ClientTool
 from .._tools.lent import Provided, Tools
 from .arguments import check, check_env, check_limits, check_names, check_store, check_trace
@@ -406,7 +406,7 @@ class Runtime:
         Raises `SessionNotFound`, `LimitExceeded`, and, as `reopen_session`, `AgentNotFound`,
         `StoreError`, or `LocalProtocolError` if its folder is missing.
         """
-        lent, servers = checked_lent(tools), tuple(mcp_servers)
+        lent, servers = checked_tools_and_servers(tools), tuple(mcp_servers)
         await self._register.wait_until_removed(id)
         async with self._register.alone(id):
             host = self._hosts.get(id)
@@ -526,7 +526,7 @@ class Runtime:
         if tenant:
             options["tenant"] = tenant
         check_names("Runtime.create", options, SessionOptions)
-        tools = options["tools"] = checked_lent(options.get("tools", ()))
+        tools = options["tools"] = checked_tools_and_servers(options.get("tools", ()))
         if "store" in options:
             raise TypeError("store: a runtime has one store, that of open_runtime(store=…)")
         check("options", options.get("options"), Mapping | None, "a dict")
@@ -547,7 +547,7 @@ class Runtime:
     ) -> Session:
         """Open another session like `first`, with these options changed."""
         self._register.check_room(first.tenant)
-        tools = checked_lent(options.get("tools", ()))
+        tools = checked_tools_and_servers(options.get("tools", ()))
         own = [tool for tool in fork_factory.keywords["tools"] if not isinstance(tool, ClientTool)]
         names = {tool.name for tool in tools}
         options["tools"] = (*(each for each in own if each.name not in names), *tools)
@@ -732,7 +732,7 @@ async def open_runtime(
             "trace": traced,
         }
         given: SessionOptions = {**usual, **options}
-        given["tools"] = (*common, *checked_lent(options.get("tools", ())))
+        given["tools"] = (*common, *checked_tools_and_servers(options.get("tools", ())))
         given["store"] = kept
         return open_session(found, **given)
 
@@ -773,7 +773,7 @@ async def open_runtime(
         ]
 
     kept: Store | None
-    common = checked_lent(tools)
+    common = checked_tools_and_servers(tools)
     bounds = limits or Limits()
     if limits is None and config is not None:
         bounds = config.bound(bounds)

@@ -28,7 +28,7 @@ def checked_tools(given: Iterable[object]) -> tuple[Tool, ...]:
     return _checked(Tool, "tool", given, right)
 
 
-def checked_lent(given: object) -> tuple[Provided, ...]:
+def checked_tools_and_servers(given: object) -> tuple[Provided, ...]:
     """Return the tools and servers of the package `mcp`; a single server is also accepted.
 
     Raises `TypeError` for anything else, `ValueError` for two servers with the same name.
@@ -38,14 +38,14 @@ def checked_lent(given: object) -> tuple[Provided, ...]:
         return (single,)
     if isinstance(given, Tool) or callable(given) or not isinstance(given, Iterable):
         return checked_tools(given)  # type: ignore[arg-type]
-    lent = [as_provided_server(value) or checked_tools([value])[0] for value in given]
-    tools, servers = split(lent)
+    provided = [as_provided_server(value) or checked_tools([value])[0] for value in given]
+    tools, servers = split(provided)
     names = [OWN_NAME] if tools else []
     for server in servers:
         if server.name in names:
             raise ValueError(f"two MCP servers are called {server.name!r}")
         names.append(server.name)
-    return tuple(lent)
+    return tuple(provided)
 
 
 def checked_hooks(given: Iterable[object]) -> tuple[Hook, ...]:

@@ -69,23 +69,23 @@ def as_provided_server(value: object) -> ProvidedServer | None:
         from mcp.server import MCPServer, Server
     except ImportError as error:
         raise TypeError(
-            f"{kind} cannot be served, as a newer `mcp` is needed: pip install 'agentrt[mcp]'"
+            f"{kind} needs a newer version of `mcp`: pip install 'agentrt[mcp]'"
         ) from error
     # The package's own client and transports take it from there, too.
     low = value._lowlevel_server if isinstance(value, MCPServer) else value
     if not isinstance(low, Server):
         raise TypeError(
-            f"{kind} is no server of the package `mcp` that could be lent to an agent: those are"
-            " mcp.server.MCPServer and mcp.server.Server"
+            f"{kind} is not a server that agentrt can provide to an agent; use an"
+            " mcp.server.MCPServer or an mcp.server.Server"
         )
     name = _NOT_IN_NAMES.sub("-", low.name)[:_MAX_NAME_CHARS].strip("-")
     if not name:
-        raise ValueError(f"an MCP server needs a name that agents can say, not {low.name!r}")
+        raise ValueError(f"an MCP server needs a name with letters or digits, not {low.name!r}")
     return ProvidedServer(name, low)
 
 
-def split(lent: Iterable[Provided]) -> tuple[tuple[Tool, ...], tuple[ProvidedServer, ...]]:
+def split(provided: Iterable[Provided]) -> tuple[tuple[Tool, ...], tuple[ProvidedServer, ...]]:
     """Split the values into tools and servers."""
-    lent = tuple(lent)
-    tools = tuple(each for each in lent if isinstance(each, Tool))
-    return tools, tuple(each for each in lent if isinstance(each, ProvidedServer))
+    provided = tuple(provided)
+    tools = tuple(each for each in provided if isinstance(each, Tool))
+    return tools, tuple(each for each in provided if isinstance(each, ProvidedServer))

@@ -56,7 +56,7 @@ _Item = tuple[contextvars.Context, SessionMessage]
 
 @asynccontextmanager
 async def open_relay(
-    lent: ProvidedServer,
+    provided: ProvidedServer,
     *,
     timeout: float | None = None,
     around: Around | None = None,
@@ -68,7 +68,7 @@ async def open_relay(
     returns the reason why a call must not run. Raises the errors of the server's own lifespan.
     """
     async with bare_errors(), trio.open_nursery() as nursery:
-        relay = McpRelay(lent, timeout, around or nothing_around, refuse)
+        relay = McpRelay(provided, timeout, around or nothing_around, refuse)
         try:
             nursery.start_soon(relay._run)
             await relay._serving.wait()
@@ -82,11 +82,11 @@ class McpRelay:
     """The connection to a server. Created by `open_relay`."""
 
     def __init__(
-        self, lent: ProvidedServer, timeout: float | None, around: Around, refuse: Refuse
+        self, provided: ProvidedServer, timeout: float | None, around: Around, refuse: Refuse
     ) -> None:
-        self.name = lent.name
+        self.name = provided.name
         self._refuse = refuse
-        self._lent = lent
+        self._provided = provided
         self._timeout = timeout
         self._around = around
         self._serving = trio.Event()
@@ -113,11 +113,11 @@ class McpRelay:
             connection.close()
 
     async def _run(self) -> None:
-        run = self._lent.run
+        run = self._provided.run
         await (self._serve() if run is None else run(self._serve))
 
     async def _serve(self) -> None:
-        server = self._lent.server
+        server = self._provided.server
         async with (
             self._connected,
             server.lifespan(server) as state,
@@ -213,7 +213,7 @@ class RelayConnection:
     # --- the server's side: it may run on another loop, and only schedules calls in Trio's
 
     async def _serve(self, state: Any) -> None:
-        server, soon = self._relay._lent.server, self._relay._soon
+        server, soon = self._relay._provided.server, self._relay._soon
         try:
             await serve_dual_era_loop(
                 server,

@@ -14,7 +14,12 @@ from .._model.content import JsonObject
 from .._permissions.policies import Decision, PermissionRequest, Policy
 from .._runtime.offer import checked_service
 from .._runtime.own_services import Files, Terminal, TerminalExit, TerminalOutput, Terminals
-from .._tools.checked import checked_extensions, checked_hooks, checked_lent, checked_tools
+from .._tools.checked import (
+    checked_extensions,
+    checked_hooks,
+    checked_tools,
+    checked_tools_and_servers,
+)
 from .._tools.extensions import Extension, ExtensionContext
 from .._tools.hooks import Hook, HookContext
 from .._tools.lent import Provided, ProvidedServer
@@ -31,7 +36,9 @@ def adapt_arguments(guest: Guest, named: dict[str, Any], view: View) -> dict[str
     if callable(policy := named.get("permissions")):
         changed["permissions"] = _policy(guest, cast("Policy", policy))
     if (tools := named.get("tools")) is not None:
-        changed["tools"] = [_lent(guest, each, view) for each in checked_lent(tools)]
+        changed["tools"] = [
+            _provided(guest, each, view) for each in checked_tools_and_servers(tools)
+        ]
     if (hooks := named.get("hooks")) is not None:
         changed["hooks"] = [_hook(guest, each, view) for each in checked_hooks(hooks)]
     if (extensions := named.get("extensions")) is not None:
@@ -80,10 +87,10 @@ def _policy(guest: Guest, policy: Policy) -> Policy:
     return wrapped
 
 
-def _lent(guest: Guest, lent: Provided, view: View) -> Provided:
-    if isinstance(lent, ProvidedServer):
-        return structs.replace(lent, run=guest.call_back)
-    return _tool(guest, lent, view)
+def _provided(guest: Guest, given: Provided, view: View) -> Provided:
+    if isinstance(given, ProvidedServer):
+        return structs.replace(given, run=guest.call_back)
+    return _tool(guest, given, view)
 
 
 def _tool(guest: Guest, tool: Tool, view: View) -> Tool:

@@ -28,7 +28,7 @@ from .._runtime.stored import ClaimedSession
 from .._session.host import Service, SessionHost
 from .._session.session import Session
 from .._telemetry.observation import as_one
-from .._tools.checked import checked_lent
+from .._tools.checked import checked_tools_and_servers
 from .._tools.lent import Provided, Tools, split
 from .memory import MemoryAgent
 
@@ -74,7 +74,7 @@ async def open_fake_session(
     agent = Agent(name=name, protocol=protocol, command=(name,))
     ids = count(1)
     uuids = count(1)
-    functions, servers = split(checked_lent(options.get("tools", ())))
+    functions, servers = split(checked_tools_and_servers(options.get("tools", ())))
     offer = Offer(
         limits=limits,
         tools=functions,
@@ -181,7 +181,7 @@ async def open_fake_runtime(
     `AgentNotFound`. Yields the `Runtime`.
     """
     first = 1 if store is None else 1 + len(await store.sessions())
-    numbers, common = count(first), checked_lent(tools)
+    numbers, common = count(first), checked_tools_and_servers(tools)
     shared = None if store is None else store.membership
     prefix = "" if shared is None else f"{shared.process.name}-"
 
@@ -195,7 +195,7 @@ async def open_fake_runtime(
     ) -> AbstractAsyncContextManager[Session]:
         name = agent if isinstance(agent, str) else agent.name
         given: SessionOptions = {"permissions": permissions, "limits": limits, **options}
-        given["tools"] = (*common, *checked_lent(options.get("tools", ())))
+        given["tools"] = (*common, *checked_tools_and_servers(options.get("tools", ())))
         given["store"] = store
         for each in WITHOUT_PROCESS:
             given.pop(each, None)  # type: ignore[misc]

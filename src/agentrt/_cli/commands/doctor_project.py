@@ -13,7 +13,7 @@ import trio
 from msgspec import Struct
 
 from ..._agents import Agent
-from ..._agents.projects import is_trusted, judge, measures, project_rules
+from ..._agents.projects import describe_measures, is_trusted, judge, project_rules
 from ..._config import Config
 from ..._runtime.offer import environment
 from ..._runtime.project_start import HOW_TO_TRUST
@@ -46,7 +46,7 @@ class AgentReport(Struct, kw_only=True):
     starts: bool
     reason: str = ""
     """The reason why it is not started; empty if it is."""
-    measures: list[str] = []
+    describe_measures: list[str] = []
     """The measures of agentrt that keep it from the files, in Markdown."""
     lost: str = ""
     """The features that are missing in the directory while it is not trusted."""
@@ -98,7 +98,7 @@ def _report(agent: Agent, config: Config, folder: str, base: Mapping[str, str]) 
         name=agent.name,
         starts=not refusal,
         reason=refusal,
-        measures=[] if trusted or not rules.known else measures(rules),
+        describe_measures=[] if trusted or not rules.known else describe_measures(rules),
         lost="" if trusted else rules.lost,
         residue="" if trusted else rules.residue,
         files=[

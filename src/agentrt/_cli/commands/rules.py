@@ -17,7 +17,7 @@ from ..._permissions.policies import PermissionRequest
 from ..._permissions.programs import Verdict
 from ..._permissions.reach import unreachable
 from ..._permissions.rules import PermissionRule
-from ..._permissions.seen import Seen
+from ..._permissions.seen import RequestFacts
 from ..._permissions.words import CLASSES
 from ..exit_status import UsageError
 from ..options import Work
@@ -48,7 +48,7 @@ def check_rule(
     invalid rule.
     """
     request = _request(call, os.path.abspath(cwd))
-    seen = Seen(request)
+    seen = RequestFacts(request)
     allows, why_not = False, ""
     try:
         allows = PermissionRule(rule).covers(seen)
