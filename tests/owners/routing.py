@@ -25,8 +25,8 @@ import trio
 from agentrt import Limits
 from agentrt._journal import membership
 from agentrt._journal.base import Fenced, Process, decode_events
+from agentrt._journal.cluster import ClusterClient, NotificationListener
 from agentrt._journal.membership import Membership
-from agentrt._journal.port import Listener, Port
 from agentrt._journal.postgres.commands import Notified, notified_of
 from agentrt._journal.store import OpenSessions, Store
 from agentrt._journal.writer import Batch, WriterJob, _acknowledge, _fence, gathered
@@ -83,11 +83,11 @@ class Server:
             async with trio.open_nursery() as nursery:
                 self.store = store = ModelStore(self)
                 assert store.membership is not None
-                assert store.port is not None
+                assert store.cluster is not None
                 nursery.start_soon(store.run)
                 nursery.start_soon(store._watch)
                 await nursery.start(store.membership.run)
-                await nursery.start(store.port.run)
+                await nursery.start(store.cluster.run)
                 async with (
                     self.world.open_runtime(self, store) as runtime,
                     trio.open_nursery() as here,
@@ -165,7 +165,7 @@ class ModelStore(Store):
             LIMITS,
             sessions=sessions,
             membership=membership,
-            port=ModelPort(server, membership),
+            cluster=ModelCluster(server, membership),
         )
         self.server = server
         self.backend = Backend(tables, "here", membership.held)
@@ -271,7 +271,7 @@ class ModelListener:
         self.server.listeners.discard(self)
 
 
-class ModelPort(Port):
+class ModelCluster(ClusterClient):
     def __init__(self, server: Server, membership: Membership) -> None:
         super().__init__(Rows(server.world.tables), self._listener_of, membership)
         self.server = server
@@ -280,15 +280,15 @@ class ModelPort(Port):
         if not self.server.killed:
             super().unwatch(num)
 
-    def _listener_of(self, node: int) -> Listener:
+    def _listener_of(self, node: int) -> NotificationListener:
         listener = ModelListener(self.server, node)
         self.server.listeners.add(listener)
         return listener
 
-    async def _open_listener(self, node: int) -> Listener:
+    async def _open_listener(self, node: int) -> NotificationListener:
         return await self.server.once(partial(self._listener_of, node), lambda: None)
 
-    async def _wait_for(self, listener: Listener) -> None:
+    async def _wait_for(self, listener: NotificationListener) -> None:
         assert isinstance(listener, ModelListener)
         await listener.something.wait()
 

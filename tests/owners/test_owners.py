@@ -6,12 +6,22 @@ from typing import Any
 
 import pytest
 
-from agentrt._journal.owners import BEATS, MARGIN, Action, Ask, End, Join, Leave, Owner, Renew
+from agentrt._journal.owners import (
+    BEATS_PER_LEASE,
+    MARGIN_FRACTION,
+    Action,
+    Ask,
+    End,
+    Join,
+    Leave,
+    Owner,
+    Renew,
+)
 from faults.quick import FULL
 
 from .world import LEASE, Database, Node, Own, Place, World
 
-HELD = LEASE * (1 - MARGIN)
+HELD = LEASE * (1 - MARGIN_FRACTION)
 
 
 def joined(at: float = 0.0) -> Owner:
@@ -25,7 +35,7 @@ def test_a_lease_is_asked_for_at_once_and_renewed_while_it_is_held() -> None:
     owner = joined()
     assert owner.holds(7, HELD - 0.1)
     assert owner.tick(1.0) == []
-    assert owner.due == LEASE / BEATS
+    assert owner.due == LEASE / BEATS_PER_LEASE
     assert owner.tick(owner.due) == [ask := Renew(7, 2.0)]
     assert owner.granted(ask, 7, 3.0) == []
     assert owner.until == 2.0 + HELD
@@ -81,8 +91,8 @@ def test_that_the_database_does_not_answer_is_known_while_the_lease_is_held() ->
     owner = joined()
     assert not owner.unanswered(1.0)
     [ask] = owner.tick(2.0)
-    assert not owner.unanswered(2.0 + LEASE / BEATS)
-    assert owner.unanswered(2.1 + LEASE / BEATS)
+    assert not owner.unanswered(2.0 + LEASE / BEATS_PER_LEASE)
+    assert owner.unanswered(2.1 + LEASE / BEATS_PER_LEASE)
     owner.failed(ask)  # type: ignore[arg-type]
     assert owner.holds(7, 4.1)
     [again] = owner.tick(4.1)

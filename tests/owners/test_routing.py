@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
@@ -10,14 +10,16 @@ from unittest import mock
 import pytest
 import trio
 
-from agentrt._journal import port
-from agentrt._journal.base import CommandAnswer, CommandStatus, Part
-from agentrt._journal.port import Port
+from agentrt._journal import cluster
+from agentrt._journal.base import CommandAnswer, Part
+from agentrt._journal.cluster import ClusterClient
 from agentrt._journal.store import Store
 from agentrt._runtime.host import Host
-from agentrt._web import forwarded, operations
-from agentrt._web.client import Client
+from agentrt._web import operations
+from agentrt._web.answers import Refused
+from agentrt._web.command_machine import CommandEvent, CommandOrder, CommandPlace
 from agentrt._web.hub import Hub
+from agentrt._web.remote_command import RemoteCommand
 from faults.quick import FULL
 
 from . import routing, tables
@@ -59,8 +61,8 @@ async def _watch_nothing(self: Host) -> None:
     await trio.sleep_forever()
 
 
-def _in_any_order(client: Client, command: Any, job: Any, patience: float = 0.0) -> Any:
-    return job
+def _in_any_order(self: CommandOrder, session: str, *, holds: bool) -> CommandPlace:
+    return CommandPlace(None, holds=holds)
 
 
 def _in_no_flush(self: tables.Backend, answers: Collection[CommandAnswer]) -> None:
@@ -71,8 +73,12 @@ def _anybodys(self: tables.Backend, part: Part) -> bool:
     return True
 
 
-def _nobodys(self: Port, status: CommandStatus) -> bool:
-    return False
+async def _nobodys(self: RemoteCommand) -> CommandEvent:
+    given = await WAIT(self)
+    return CommandEvent.CLOCK if given is CommandEvent.ROW_GIVEN_HERE else given
+
+
+WAIT = RemoteCommand._wait
 
 
 def _unread(self: tables.Rows, node: int, known: Collection[int]) -> list[Any]:
@@ -94,23 +100,10 @@ def _ungated(self: routing.ModelStore, server: routing.Server) -> None:
 MADE = routing.ModelStore.__init__
 
 
-async def _raised(self: Port, command: Any, **options: Any) -> Any:
-    """A call that is over when the store cannot be reached."""
-    with mock.patch.object(self, "_answered", _given_up(self)):
-        return await CALL(self, command, **options)
-
-
-CALL = Port.call
-ANSWERED = Port._answered
-
-
-def _given_up(self: Port) -> Callable[[CommandStatus], Awaitable[Any]]:
-    async def answered(status: CommandStatus) -> Any:
-        with trio.move_on_after(1.0):
-            return await ANSWERED(self, status)
-        raise port._Untaken
-
-    return answered
+async def _impatient(self: RemoteCommand) -> CommandEvent:
+    with trio.move_on_after(1.0):
+        return await WAIT(self)
+    raise Refused("unavailable", "the server that has this session does not answer")
 
 
 def _settled(session: Any, command: Any) -> dict[str, Any]:
@@ -122,7 +115,7 @@ def _settled(session: Any, command: Any) -> dict[str, Any]:
 PERMISSION = operations._permission
 
 
-def _fed_anyhow(self: Port, tails: Collection[Any]) -> set[int]:
+def _fed_anyhow(self: ClusterClient, tails: Collection[Any]) -> set[int]:
     for tail in tails:
         for followed in self._followed.get(tail.num, ()):
             for _, events in tail.frames:
@@ -132,34 +125,34 @@ def _fed_anyhow(self: Port, tails: Collection[Any]) -> set[int]:
 
 PLANTED: dict[str, tuple[int, list[Change]]] = {
     "what was carried out is asked of this process alone": (
-        8,
+        2,
         [(tables.Reader, "answer", lambda self, client, id: None)],
     ),
     "an answer is not stored with what comes of the command": (
         3,
         [(tables.Backend, "_keep", _in_no_flush)],
     ),
-    "whoever owned a session writes on": (0, [(tables.Backend, "is_ours", _anybodys)]),
+    "whoever owned a session writes on": (12, [(tables.Backend, "is_ours", _anybodys)]),
     "a command is gone when it is taken": (0, [(tables.Rows, "take", _unread)]),
-    "a command that is not answered at once is refused": (3, [(Port, "call", _raised)]),
+    "a command that is not answered at once is refused": (
+        3,
+        [(RemoteCommand, "_wait", _impatient)],
+    ),
     "commands run in any order": (
         0,
-        [
-            (operations, "in_order", _in_any_order),
-            (forwarded, "in_order", _in_any_order),
-        ],
+        [(CommandOrder, "enter", _in_any_order)],
     ),
     "an answer to a permission that is closed is taken": (
         0,
         [(operations, "_permission", _settled)],
     ),
     "a process waits for a command that it has to carry out": (
-        28,
-        [(Port, "_is_mine", _nobodys)],
+        100,
+        [(RemoteCommand, "_wait", _nobodys)],
     ),
-    "only notifications are looked at": (2, [(port, "LOOK", 1e9)]),
+    "only notifications are looked at": (2, [(cluster, "LOOK_S", 1e9)]),
     "a session that is another's by now stays open": (
-        28,
+        8,
         [(Host, "_watch", _watch_nothing)],
     ),
     "a session is owned that nobody has opened": (
@@ -170,7 +163,7 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
         0,
         [(Hub, "is_behind", lambda self, id, epoch, seq: False)],
     ),
-    "what is notified is taken to be what comes next": (0, [(Port, "_feed", _fed_anyhow)]),
+    "what is notified is taken to be what comes next": (0, [(ClusterClient, "_feed", _fed_anyhow)]),
     "what is not stored is shown": (1, [(routing.ModelStore, "__init__", _ungated)]),
 }
 """With a seed that finds it soon."""

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentrt._journal.owners import MARGIN, Action, Ask, End, Join, Leave, Owner, Renew
+from agentrt._journal.owners import MARGIN_FRACTION, Action, Ask, End, Join, Leave, Owner, Renew
 
 LEASE = 10.0
-KILLED = LEASE * MARGIN * 0.9
+KILLED = LEASE * MARGIN_FRACTION * 0.9
 """Seconds that the guard takes at most, from the end of a lease's being held to the last agent."""
 LADDER = 6.0
 """Seconds that an agent gets to leave."""

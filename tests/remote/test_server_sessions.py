@@ -17,7 +17,7 @@ from .cutting import stage
 
 @pytest.fixture
 def pages_of_two(monkeypatch: Any) -> None:
-    monkeypatch.setattr("agentrt._web.hub.STORED", 1)
+    monkeypatch.setattr("agentrt._web.hub.LISTED_SESSIONS", 1)
     monkeypatch.setattr("agentrt._cli.servers.PAGE_SESSIONS", 2)
 
 

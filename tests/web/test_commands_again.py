@@ -211,7 +211,7 @@ async def test_an_id_that_is_used_for_another_command_is_refused_by_the_next_ser
 async def test_a_stop_is_answered_also_while_as_many_commands_wait_as_may(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentrt._web.client.JOBS", 0)
+    monkeypatch.setattr("agentrt._web.client.MAX_JOBS", 0)
     async with stored_stage(path, obedient, limits=Limits()) as stage:
         id = await stage.session()
         stage.runtime.get(id).submit("hello")

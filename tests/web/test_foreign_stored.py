@@ -71,7 +71,7 @@ async def test_an_acp_client_is_listed_all_sessions_a_page_at_a_time(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agentrt._web.acp.LISTED_SESSIONS", 2)
-    monkeypatch.setattr("agentrt._web.hub.STORED", 1)
+    monkeypatch.setattr("agentrt._web.hub.LISTED_SESSIONS", 1)
     ids = [await left(path, f"n{number}") for number in range(5)]
     async with stored_stage(path, echo) as stage:
         talk = Talk(stage, ACP)

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 
 import agentrt
 from agentrt._model.driver import Started
-from agentrt._web.commands import LONGEST
+from agentrt._web.commands import COMMAND_CHARS
 from agentrt._web.security import Security
 from agentrt._web.server import open_site
 from agentrt._web.site import Site
@@ -60,7 +60,7 @@ async def test_a_client_s_title_of_any_length_locks_nobody_out(
             stage.runtime.rename(await stage.session(), "x" * LONG)
         else:
             tab = await get_in(stage)
-            await tab.ok("session", op="new", agent="fake", title="x" * (LONGEST - 1024))
+            await tab.ok("session", op="new", agent="fake", title="x" * (COMMAND_CHARS - 1024))
         await get_in(stage)
         [info] = stage.runtime.list()
         assert len(info.title or "") == 256

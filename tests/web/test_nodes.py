@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,9 +16,9 @@ from wire_client import WireClient
 from agentrt import Limits
 from agentrt._journal.base import StoredCommand
 from agentrt._journal.postgres.commands import Notified, PostgresCommands, PostgresListener
-from agentrt._web.answers import Fields, Refused
-from agentrt._web.client import GivenUp, Job
+from agentrt._web.answers import Refused
 from agentrt._web.commands import Cancel, Prompt
+from agentrt._web.forwarded import ClusterCommandHandler
 from agentrt.errors import StoreUnavailable
 from postgres.kit import rows
 from postgres.server import Server
@@ -162,8 +161,8 @@ async def test_a_prompt_that_was_carried_out_is_not_refused_because_its_server_i
         client = WireClient("one")
         id, said = await prompted_and_cut(g, session.id, client)
         assert h.runtime.store is not None
-        assert h.runtime.store.port is not None
-        monkeypatch.setattr(h.runtime.store.port, "call", silent)
+        assert h.runtime.store.cluster is not None
+        monkeypatch.setattr(h.runtime.store.cluster, "owner", silent)
         tab = await looking(h, session.id, client)
         again = await tab.answer(id)
         assert again == said
@@ -281,36 +280,6 @@ async def test_who_was_away_hears_that_it_was_unavailable_ahead_of_its_being_don
         assert answers[0] == answers[1]
 
 
-async def test_what_was_said_behind_a_prompt_that_is_to_be_sent_again_is_so_too(url: str) -> None:
-    async with node(url, "w", role="worker") as w:
-        client = w.hub.client("controller", "mine")
-        done: list[str] = []
-
-        async def first() -> Fields:
-            raise client.give_up("c1")
-
-        async def act(id: str) -> Fields:
-            done.append(id)
-            return {}
-
-        def ordered(id: str, *, holds: bool) -> Job:
-            return client.in_order("s", id, partial(act, id), holds=holds, patience=60)
-
-        prompts = [client.in_order("s", "c1", first, holds=True, patience=60)]
-        prompts += [ordered(id, holds=True) for id in ("c2", "c3")]
-        answers: list[bytes] = []
-        assert not client.seen(Prompt(id="c2", session="s", content=[]), answers.append)
-        cancel = ordered("c4", holds=False)
-        for id, prompt in zip(("c1", "c2", "c3"), prompts, strict=True):
-            with pytest.raises(GivenUp) as raised:
-                await prompt()
-            client.refuse(id, raised.value)
-        assert len(answers) == 1
-        await cancel()
-        await ordered("c5", holds=True)()
-        assert done == ["c4", "c5"]
-
-
 async def test_what_was_unavailable_is_carried_out_when_it_is_sent_again_under_its_id(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,7 +334,7 @@ async def test_a_session_that_there_is_not_is_said_to_be_none(url: str) -> None:
 async def test_where_no_worker_has_room_it_is_said(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentrt._journal.port.PATIENCE", 0.5)
+    monkeypatch.setattr("agentrt._web.command_machine.OWNER_PATIENCE_S", 0.5)
     async with node(url, "g", role="gateway") as g:
         tab = g.connect(client=WireClient("somebody"))
         assert await tab.refused("session", op="new", agent="fake") == "limit"
@@ -387,7 +356,9 @@ async def test_a_title_and_the_end_of_a_session_go_through_a_gateway(url: str) -
 # --- servers that die
 
 
-async def prompted_at_one_that_dies(url: str, *, stored: bool) -> tuple[list[str], int]:
+async def prompted_at_one_that_dies(
+    url: str, patch: pytest.MonkeyPatch, *, stored: bool
+) -> tuple[list[str], int]:
     """A prompt through a gateway, whose taker's lease ends before it has answered; what became of
     it, by the texts that a viewer sees, and how often it reached an agent. `stored`: it had been
     carried out by then."""
@@ -399,20 +370,16 @@ async def prompted_at_one_that_dies(url: str, *, stored: bool) -> tuple[list[str
         session = await w1.runtime.create("fake")
         await session.run("before")
         tab = await looking(g, session.id)
-        assert w1.runtime.store is not None
-        port = w1.runtime.store.port
-        assert port is not None
-        carry_out, held = port.carry_out, trio.Event()
-        assert carry_out is not None
+        held, carry_out = trio.Event(), ClusterCommandHandler.carry_out
 
-        async def hold(command: StoredCommand) -> bytes:
-            port.carry_out = carry_out
+        async def hold(self: ClusterCommandHandler, command: StoredCommand) -> bytes:
+            patch.undo()
             if stored:
-                await carry_out(command)
+                await carry_out(self, command)
             held.set()
             await trio.sleep_forever()
 
-        port.carry_out = hold
+        patch.setattr(ClusterCommandHandler, "carry_out", hold)
         content = [{"type": "text", "text": "hello"}]
         id = tab.wire.send("prompt", session=session.id, content=content)
         with trio.fail_after(PATIENCE):
@@ -434,8 +401,10 @@ async def prompted_at_one_that_dies(url: str, *, stored: bool) -> tuple[list[str
 
 
 @pytest.mark.parametrize("stored", [False, True])
-async def test_a_command_whose_owner_dies_is_carried_out_once(url: str, stored: bool) -> None:
-    texts, sent = await prompted_at_one_that_dies(url, stored=stored)
+async def test_a_command_whose_owner_dies_is_carried_out_once(
+    url: str, monkeypatch: pytest.MonkeyPatch, stored: bool
+) -> None:
+    texts, sent = await prompted_at_one_that_dies(url, monkeypatch, stored=stored)
     assert texts == ["before", "hello"]
     assert sent == 2
 

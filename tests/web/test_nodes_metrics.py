@@ -16,7 +16,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 import agentrt
-from agentrt._journal.port import Port
+from agentrt._journal.cluster import ClusterClient
+from agentrt._web.forwarded import ClusterCommandHandler
 from postgres.kit import rows
 from postgres.server import Server
 from runtime.fakes import echo, obedient
@@ -71,22 +72,19 @@ async def test_takeovers_and_what_was_fenced_are_counted(url: str) -> None:
         await until(lambda: meters[0]["fenced_total"] == 1)
 
 
-async def test_a_command_that_waits_is_seen(url: str) -> None:
+async def test_a_command_that_waits_is_seen(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with node(url, "w", role="worker") as w, node(url, "g", role="gateway") as g:
         meter = Meter(g.runtime.store)
         session = await w.runtime.create("fake")
         tab = await looking(g, session.id)
         assert (meter["commands_waiting"], meter["command_wait_seconds"]) == (0, 0)
-        assert w.runtime.store is not None
-        assert w.runtime.store.port is not None
-        held, carry_out = trio.Event(), w.runtime.store.port.carry_out
-        assert carry_out is not None
+        held, carry_out = trio.Event(), ClusterCommandHandler.carry_out
 
-        async def hold(command: Any) -> bytes:
+        async def hold(self: ClusterCommandHandler, command: Any) -> bytes:
             await held.wait()
-            return await carry_out(command)
+            return await carry_out(self, command)
 
-        w.runtime.store.port.carry_out = hold
+        monkeypatch.setattr(ClusterCommandHandler, "carry_out", hold)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(tab.prompt, session.id, "hello")
             await until(lambda: meter["commands_waiting"] == 1)
@@ -104,9 +102,9 @@ async def test_a_replica_that_cannot_be_read_is_late(
         tab = await looking(b, session.id)
         await until(lambda: meter["replica_lag_seconds"] == 0)
         assert b.runtime.store is not None
-        port = b.runtime.store.port
-        assert port is not None
-        monkeypatch.setattr(port, "_do", failing(port, "tails"))
+        cluster = b.runtime.store.cluster
+        assert cluster is not None
+        monkeypatch.setattr(cluster, "_do", failing(cluster, "tails"))
         await session.run("hello")
         await until(lambda: meter["replica_lag_seconds"] > 0.1)
         monkeypatch.undo()
@@ -114,9 +112,9 @@ async def test_a_replica_that_cannot_be_read_is_late(
         await until(lambda: meter["replica_lag_seconds"] == 0)
 
 
-def failing(port: Port, name: str) -> Callable[[Any], Any]:
+def failing(cluster: ClusterClient, name: str) -> Callable[[Any], Any]:
     """Its way to the rows, on which one of them fails."""
-    do = port._do
+    do = cluster._do
 
     async def some(job: Any) -> Any:
         if getattr(getattr(job, "func", job), "__name__", "") == name:
@@ -130,9 +128,9 @@ async def test_connections_to_the_database_are_counted(url: str) -> None:
     async with node(url, "a") as a:
         meter = Meter(a.runtime.store)
         assert a.runtime.store is not None
-        port = a.runtime.store.port
-        assert port is not None
-        await until(lambda: port.connections[0])
+        cluster = a.runtime.store.cluster
+        assert cluster is not None
+        await until(lambda: cluster.connections[0])
         sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'agentrt%'"
         # What the runbook says of a server, and the one that asks; those of others go by and by.
         await until(lambda: rows(url, sql) == [(6,)])

@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 logger = get_logger("store")
 
-LOOK: Final = 1.0
+LOOK_S: Final = 1.0
 """Seconds between two checks of the clock: Trio's clock stops while a machine sleeps."""
 
-_SIZE: Final = 10
+_LEFT_SESSIONS: Final = 10
 """Maximum number of sessions of dead owners that one query returns."""
 
 
@@ -80,12 +80,11 @@ class Membership:
         end: Callable[[], Awaitable[None]],
     ) -> None:
         self.process = process
-        self.load: Callable[[], bytes] = lambda: b"{}"
-        """Returns the load that this process reports to the others."""
         self.draining: bool = False
         """True if this process should own no sessions any more."""
         self.drained: trio.Event = trio.Event()
         """Set when `draining` becomes true."""
+        self._load = b"{}"
         self._leases = leases
         self._owner = Owner(length)
         self._end = end
@@ -117,6 +116,10 @@ class Membership:
         self.draining = True
         self.drained.set()
 
+    def set_load(self, load: bytes) -> None:
+        """Set the load that this process reports to the others with each renewal."""
+        self._load = load
+
     def report(self) -> None:
         """Report the load of this process to the others immediately."""
         self._obey(self._owner.hurry(now()))
@@ -129,7 +132,7 @@ class Membership:
     async def abandoned(self) -> list[str]:
         """Return some sessions whose owners are gone without having released them. Raises
         `StoreError`."""
-        return await self._do(partial(self._leases.left, _SIZE))
+        return await self._do(partial(self._leases.left, _LEFT_SESSIONS))
 
     async def release(self, session: str) -> None:
         """Release a session whose owner is gone. Raises `StoreError`."""
@@ -141,11 +144,11 @@ class Membership:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._when_joined, lambda: task_status.started())
+                nursery.start_soon(self._started_once_joined, task_status)
                 while True:
                     self._obey(owner.tick(now()))
                     self._moved = trio.Event()
-                    with trio.move_on_after(min(LOOK, max(0.0, owner.due - now()))):
+                    with trio.move_on_after(min(LOOK_S, max(0.0, owner.due - now()))):
                         await self._moved.wait()
         finally:
             let_agents_live(None)
@@ -155,9 +158,9 @@ class Membership:
                     await self._leave(num)
             self._leases.close()
 
-    async def _when_joined(self, call: Callable[[], None]) -> None:
+    async def _started_once_joined(self, task_status: trio.TaskStatus[None]) -> None:
         await self._joined.wait()
-        call()
+        task_status.started()
 
     def _obey(self, actions: list[Action]) -> None:
         for action in actions:
@@ -177,7 +180,7 @@ class Membership:
                 num = await self._do(partial(leases.join, self.process, owner.length))
             else:
                 num = ask.num
-                drains = await self._do(partial(leases.renew, num, owner.length, self.load()))
+                drains = await self._do(partial(leases.renew, num, owner.length, self._load))
                 if drains is None:
                     self._obey(owner.refused(ask))
                     return

@@ -19,10 +19,10 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-MARGIN: Final = 0.3
+MARGIN_FRACTION: Final = 0.3
 """The fraction of a lease that is reserved for ending everything it allowed."""
 
-BEATS: Final = 5
+BEATS_PER_LEASE: Final = 5
 """Number of renewals during the length of a lease."""
 
 
@@ -77,7 +77,7 @@ class Owner:
             actions.append(self._lose())
         if self._asking is None and not self._ending and now >= self._next:
             self._asking = Join(now) if self.num is None else Renew(self.num, now)
-            self._next = now + self.length / BEATS
+            self._next = now + self.length / BEATS_PER_LEASE
             actions.append(self._asking)
         return actions
 
@@ -100,12 +100,14 @@ class Owner:
         """True if the last request failed, or is unanswered for too long. The lease may still be
         held: this is known long before the lease is lost."""
         asking = self._asking
-        return self._failed or (asking is not None and now - asking.asked > self.length / BEATS)
+        return self._failed or (
+            asking is not None and now - asking.asked > self.length / BEATS_PER_LEASE
+        )
 
     def granted(self, ask: Ask, num: int, now: float) -> list[Action]:
         """Process a grant: the database has written the request."""
         self._asking, self._failed = None, False
-        until = ask.asked + self.length * (1 - MARGIN)
+        until = ask.asked + self.length * (1 - MARGIN_FRACTION)
         match ask:
             case Join():
                 if now >= until:

@@ -48,11 +48,11 @@ from .base import (
     StoreStatistics,
     StoreStatus,
 )
+from .cluster import ClusterClient
 from .libraries import Library
 from .membership import Membership
 from .opening import backend_of, commands_of, leases_of, listener_of, reader_of
 from .persister import LogPersister, Persist, PersistedSession, was_prompted
-from .port import Port
 from .wakeups import Wakeups, open_wakeups
 from .writer import Batch, StoreWriter, WriterJob
 
@@ -153,7 +153,7 @@ class Store:
         show_only_stored: bool = True,
         tenant_quotas: dict[str, int | None] | None = None,
         membership: Membership | None = None,
-        port: Port | None = None,
+        cluster: ClusterClient | None = None,
     ) -> None:
         self.path = path
         """The path of the file, or the URL without its password."""
@@ -183,7 +183,7 @@ class Store:
         were claimed, or released."""
         self.membership = membership
         """This process among those that share the store; None if the store is not shared."""
-        self.port = port
+        self.cluster = cluster
         """Access to the sessions of the other processes; None if the store is not shared."""
 
     # --- reading
@@ -463,19 +463,19 @@ class Store:
     def shared_statistics(self) -> SharedStatistics | None:
         """Return the figures of this process among those that share the store; None if the store
         is not shared. Must be called in Trio's thread."""
-        membership, port = self.membership, self.port
-        if membership is None or port is None:
+        membership, cluster = self.membership, self.cluster
+        if membership is None or cluster is None:
             return None
-        waits = port.waits
+        waits = cluster.waits
         return SharedStatistics(
             lease=membership.left,
             takeovers=self._writer.takeovers,
             fenced=len(self._writer.fenced),
-            lag=port.lag,
+            lag=cluster.lag,
             commands=len(waits),
             waits=max(waits, default=0.0),
-            connections=port.connections[0],
-            most_connections=port.connections[1],
+            connections=cluster.connections[0],
+            most_connections=cluster.connections[1],
         )
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
@@ -659,11 +659,11 @@ async def open_address(
         raise ValueError(f"{address} is a file, which one process writes: several share PostgreSQL")
     limits = limits or Limits()
     sessions, quotas = OpenSessions(limits), dict[str, int | None]()
-    membership = port = None
+    membership = cluster = None
     if process is not None and isinstance(address, PostgresAddress):
         leases = leases_of(address, reply_timeout_s=limits.store_lease_s / 4)
         membership = Membership(leases, process, limits.store_lease_s, sessions.end_all)
-        port = Port(commands_of(address), partial(listener_of, address), membership)
+        cluster = ClusterClient(commands_of(address), partial(listener_of, address), membership)
     backend = backend_of(address, library, limits, membership=membership, tenant_quotas=quotas)
     await trio.to_thread.run_sync(backend.open)
     try:
@@ -680,7 +680,7 @@ async def open_address(
                     show_only_stored=show_only_stored,
                     tenant_quotas=quotas,
                     membership=membership,
-                    port=port,
+                    cluster=cluster,
                 )
                 async with _writing(wakeups, writer, store), _sharing(store):
                     yield store
@@ -696,13 +696,13 @@ async def open_address(
 async def _sharing(store: Store) -> AsyncIterator[None]:
     """If the store is shared, have a lease for the block, and ask for a new one whenever it is
     lost."""
-    membership, port = store.membership, store.port
-    if membership is None or port is None:
+    membership, cluster = store.membership, store.cluster
+    if membership is None or cluster is None:
         yield
         return
     async with bare_errors(), trio.open_nursery() as nursery:
         await nursery.start(membership.run)
-        await nursery.start(port.run)
+        await nursery.start(cluster.run)
         try:
             yield
         finally:

@@ -452,14 +452,14 @@ class Runtime:
         Raises as `read`.
         """
         store = self.store
-        if store is None or store.port is None or id in self._hosts:
+        if store is None or store.cluster is None or id in self._hosts:
             return await self.read(id, whole=False), lambda: None
         if self.tenant is not None and id not in self._stored:
             raise SessionNotFound(f"no session {id!r} is open or stored")
         async with self._register.alone(id):
             from .sharing import followed_log
 
-            return await followed_log(store, store.port, id, self.limits, over)
+            return await followed_log(store, store.cluster, id, self.limits, over)
 
     @property
     def role(self) -> str:
@@ -475,7 +475,7 @@ class Runtime:
     @property
     def is_shared(self) -> bool:
         """True if other servers share the store."""
-        return self.store is not None and self.store.port is not None
+        return self.store is not None and self.store.cluster is not None
 
     async def find(self, id: str) -> bool:
         """Return True if the session exists, even if another server has just opened it.
@@ -486,8 +486,8 @@ class Runtime:
         await trio.lowlevel.checkpoint()
         if id in self._hosts or id in self._stored:
             return True
-        port = None if self.store is None else self.store.port
-        entry = None if port is None else await port.entry(id)
+        cluster = None if self.store is None else self.store.cluster
+        entry = None if cluster is None else await cluster.entry(id)
         if entry is not None:
             self._register.add_stored(entry)
         return id in self._hosts or id in self._stored
@@ -813,9 +813,9 @@ async def serve_runtime(
         if store is not None and store.membership is not None:
             from .sharing import keep_up
 
-            assert store.port is not None
+            assert store.cluster is not None
             runtime._register.runs = store.membership.process.role != "gateway"
-            keep = (runtime._register, store, store.membership, store.port, limits)
+            keep = (runtime._register, store, store.membership, store.cluster, limits)
             nursery.start_soon(keep_up, *keep)
         if store is not None:
             nursery.start_soon(return_free_memory, runtime._register)

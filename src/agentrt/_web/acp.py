@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Struct, structs
 from msgspec.structs import asdict
 
-from .._errors import RemoteProtocolError
+from .._errors import RemoteProtocolError, SessionNotFound
 from .._model.content import JsonObject
 from .._model.events import Modes
 from .._runtime.register import SessionInfo
@@ -53,13 +53,14 @@ from .acpmessages import (
 )
 from .acpquestions import AcpQuestions
 from .acpupdates import Updates, mode_state, model_state, option_list
-from .answers import Fields, Refused, as_refusal
-from .elsewhere import AnySession, AnyTurn, Sessions, is_paused, new_id
+from .answers import Refused, as_refusal
+from .client import Steps
 from .feed import Feed
 from .foreign import ForeignViewer
 from .hub import Dialect, Hub
 from .operations import carry_out, fork_session, new_session
 from .refusal import CloseCode
+from .remote_sessions import AnyTurn, Sessions, is_paused, new_id
 from .routing import is_elsewhere
 from .security import Role
 
@@ -154,11 +155,12 @@ class AcpViewer(ForeignViewer):
         elif isinstance(said, rpc.JsonRpcNotification):
             self._notified(said)
         else:
-            self._requested(said)
+            self._client.serve(self._requested(said))
 
     # --- requests from the client
 
-    def _requested(self, request: rpc.JsonRpcRequest) -> None:
+    def _requested(self, request: rpc.JsonRpcRequest) -> Steps[None]:
+        """Carry out a request and answer it."""
         id = request.id
         try:
             known = _METHODS.get(request.method)
@@ -176,7 +178,8 @@ class AcpViewer(ForeignViewer):
             if left_out and wanted is not AcpInitializeParams:  # half of it may mean something else
                 raise Refused("bad_request", f"{request.method}: wrong: {', '.join(left_out)}")
             check_folders(request.method, given)
-            act(self, id, given)
+            if (steps := act(self, id, given)) is not None:
+                yield from steps
         except Exception as error:
             self._fail(id, as_refusal(error))
 
@@ -218,19 +221,16 @@ class AcpViewer(ForeignViewer):
         self._hub.default_agent()  # raises if there is none
         self._answer(id)
 
-    def _new(self, id: rpc.Id, params: AcpNewSessionParams) -> None:
+    def _new(self, id: rpc.Id, params: AcpNewSessionParams) -> Steps[None]:
         about = params.meta.agentrt if params.meta is not None else Meta()
         if about.agent in (None, self.defaults.agent):
             said = {name: value for name, value in asdict(about).items() if value is not None}
             about = structs.replace(self.defaults, **said)
 
-        def opened(feed: Feed) -> None:
-            self._attach(feed, cwd=params.cwd)
-            self._answer(id, sessionId=feed.log.session, **self._settings(feed), _meta=_phase(feed))
-
         if about.session is not None:
             roots = params.additional_directories or None
-            self._load_history(id, about.session, params.mcp_servers, roots, opened)
+            feed = yield from self._known(about.session, params.mcp_servers, roots)
+            self._opened(id, feed, params.cwd)
             return
         command = c.NewSession(
             id=new_id(),
@@ -241,98 +241,74 @@ class AcpViewer(ForeignViewer):
             mode=about.mode,
             roots=params.additional_directories or UNSET,
         )
-
-        def done(fields: Fields) -> None:
-            opened(self._hub.feed(fields["session"]))
-
         if is_elsewhere(self._hub, command):
             if params.mcp_servers:  # they may hold secrets, which must not be put into a database
                 raise Refused("unsupported", "a session of another server gets no MCP servers")
-            carry_out(self._hub, self._client, command, done, partial(self._fail, id))
+            fields = yield from carry_out(self._hub, self._client, command)
         else:
             job = new_session(self._hub, self._client, command, params.mcp_servers)
-            self._client.start(job, done, partial(self._fail, id))
+            fields = yield from self._client.wait(job)
+        self._opened(id, self._hub.feed(fields["session"]), params.cwd)
 
-    def _load(self, id: rpc.Id, params: AcpExistingSessionParams) -> None:
+    def _opened(self, id: rpc.Id, feed: Feed, cwd: str | None) -> None:
+        """View a session from its beginning, and answer the request that opened it."""
+        self._attach(feed, cwd=cwd)
+        self._answer(id, sessionId=feed.log.session, **self._settings(feed), _meta=_phase(feed))
+
+    def _load(self, id: rpc.Id, params: AcpExistingSessionParams) -> Steps[None]:
         """Send the complete history, then the answer; later events follow as updates."""
+        feed = yield from self._known_as(params)
+        self._attach(feed, cwd=params.cwd).loads.append(id)
 
-        def load(feed: Feed) -> None:
-            self._attach(feed, cwd=params.cwd).loads.append(id)
+    def _resume(self, id: rpc.Id, params: AcpExistingSessionParams) -> Steps[None]:
+        feed = yield from self._known_as(params)
+        self._attach(feed, cwd=params.cwd, knows=True)
+        self._answer(id, **self._settings(feed), _meta=_phase(feed))
 
-        self._load_history_for(id, params, load)
-
-    def _resume(self, id: rpc.Id, params: AcpExistingSessionParams) -> None:
-        def resume(feed: Feed) -> None:
-            self._attach(feed, cwd=params.cwd, knows=True)
-            self._answer(id, **self._settings(feed), _meta=_phase(feed))
-
-        self._load_history_for(id, params, resume)
-
-    def _fork(self, id: rpc.Id, params: AcpForkParams) -> None:
+    def _fork(self, id: rpc.Id, params: AcpForkParams) -> Steps[None]:
         """Open a fork of a session. The history that its agent repeats follows as updates."""
+        yield from self._find(params.session_id)
+        command = c.ForkSession(
+            id=new_id(),
+            session=params.session_id,
+            at=params.at,
+            roots=params.additional_directories or [],
+        )
+        if is_elsewhere(self._hub, command):
+            fields = yield from carry_out(self._hub, self._client, command)
+        else:
+            job = fork_session(self._hub, self._client, command, params.mcp_servers)
+            fields = yield from self._client.wait(job)
+        self._opened(id, self._hub.feed(fields["session"]), params.cwd)
 
-        def opened(fields: Fields) -> None:
-            feed = self._hub.feed(fields["session"])
-            self._attach(feed, cwd=params.cwd)
-            self._answer(id, sessionId=feed.log.session, **self._settings(feed), _meta=_phase(feed))
-
-        def fork() -> None:
-            command = c.ForkSession(
-                id=new_id(),
-                session=params.session_id,
-                at=params.at,
-                roots=params.additional_directories or [],
-            )
-            if is_elsewhere(self._hub, command):
-                carry_out(self._hub, self._client, command, opened, partial(self._fail, id))
-            else:
-                job = fork_session(self._hub, self._client, command, params.mcp_servers)
-                self._client.start(job, opened, partial(self._fail, id))
-
-        self._find(id, params.session_id, fork)
-
-    def _load_history_for(
-        self, id: rpc.Id, params: AcpExistingSessionParams, then: Callable[[Feed], None]
-    ) -> None:
-        """Call `_load_history` for a client that always sends the complete list of folders."""
+    def _known_as(self, params: AcpExistingSessionParams) -> Steps[Feed]:
+        """Do as `_known` for a client that always sends the complete list of folders."""
         roots = params.additional_directories or []
-        self._load_history(id, params.session_id, params.mcp_servers, roots, then)
+        return (yield from self._known(params.session_id, params.mcp_servers, roots))
 
-    def _load_history(
-        self,
-        id: rpc.Id,
-        session: str,
-        mcp_servers: list[JsonObject],
-        roots: list[str] | None,
-        then: Callable[[Feed], None],
-    ) -> None:
-        """Call `then` with a session after loading its complete history.
+    def _known(
+        self, session: str, mcp_servers: list[JsonObject], roots: list[str] | None
+    ) -> Steps[Feed]:
+        """Return a session whose complete history is known.
 
         If this client has the session reopened, its agent gets these MCP servers and `roots` (None:
         the stored roots).
         """
         client = self._client
         resolved = None if roots is None else [self._hub.folders.resolve(root) for root in roots]
+        yield from self._find(session)
+        feed = yield from self._hub.known(client, session, None)
+        client.mcp_servers[session] = mcp_servers
+        if resolved is not None:
+            client.roots[session] = resolved
+        return feed
 
-        def known(feed: Feed) -> None:
-            client.mcp_servers[session] = mcp_servers
-            if resolved is not None:
-                client.roots[session] = resolved
-            then(feed)
-
-        fail = partial(self._fail, id)
-        look = partial(self._hub.when_known, client, session, None, known, fail)
-        self._find(id, session, look)
-
-    def _find(self, id: rpc.Id, session: str, then: Callable[[], None]) -> None:
-        """Call `then` once a session is one of the runtime's, or if it cannot be found."""
-        elsewhere = self._hub.elsewhere
+    def _find(self, session: str) -> Steps[None]:
+        """Add a session of another store to the runtime's, if it can be found there."""
+        others = self._hub.other_stores
         here = session in self._hub.feeds or self._hub.runtime.stored(session) is not None
-        if here or elsewhere is None:
-            then()
-        else:
-            fetch = partial(elsewhere.fetch, session)
-            self._client.start(fetch, lambda _: then(), partial(self._fail, id))
+        if not here and others is not None:
+            yield from self._client.wait(partial(others.fetch, session))
 
     def _attach(self, feed: Feed, *, cwd: str | None = None, knows: bool = False) -> _Attached:
         """View a session from its beginning or, if the client `knows` its history, from now on.
@@ -362,72 +338,62 @@ class AcpViewer(ForeignViewer):
         self.follow(feed)
         return attached
 
-    def _list(self, id: rpc.Id, params: AcpListParams) -> None:
-        def answer(others: Iterable[SessionInfo]) -> None:
-            here = {info.session: info for info in self._hub.runtime.list()}
-            known = [info for info in others if info.session not in here] + [*here.values()]
-            shown = [info for info in known if params.cwd in (None, info.cwd)]
-            end = len(shown)
-            if params.cursor is not None:
-                places = [n for n, info in enumerate(shown) if info.session == params.cursor]
-                if not places:
-                    why = f"unknown cursor {params.cursor!r}: list again without a cursor"
-                    raise Refused("bad_request", why)
-                [end] = places
-            page = shown[max(0, end - LISTED_SESSIONS) : end]
-            more = {"nextCursor": page[0].session} if end > LISTED_SESSIONS else {}
-            self._answer(id, sessions=[_listed(info) for info in page], **more)
+    def _list(self, id: rpc.Id, params: AcpListParams) -> Steps[None]:
+        others: Iterable[SessionInfo] = ()
+        if (stores := self._hub.other_stores) is not None:
+            fields = yield from self._client.wait(partial(stores.sessions, params.cwd))
+            others = fields["sessions"]
+        here = {info.session: info for info in self._hub.runtime.list()}
+        known = [info for info in others if info.session not in here] + [*here.values()]
+        shown = [info for info in known if params.cwd in (None, info.cwd)]
+        end = len(shown)
+        if params.cursor is not None:
+            places = [n for n, info in enumerate(shown) if info.session == params.cursor]
+            if not places:
+                why = f"unknown cursor {params.cursor!r}: list again without a cursor"
+                raise Refused("bad_request", why)
+            [end] = places
+        page = shown[max(0, end - LISTED_SESSIONS) : end]
+        more = {"nextCursor": page[0].session} if end > LISTED_SESSIONS else {}
+        self._answer(id, sessions=[_listed(info) for info in page], **more)
 
-        elsewhere = self._hub.elsewhere
-        if elsewhere is None:
-            answer(())
+    def _prompt(self, id: rpc.Id, params: AcpPromptParams) -> Steps[None]:
+        yield from self._find(params.session_id)
+        session = yield from self._sessions_by_id.open(params.session_id)
+        if not params.prompt:
+            raise Refused("bad_request", "the prompt is empty")
+        attached = self._attached(params.session_id)
+        if id in attached.prompts:
+            raise Refused("bad_request", "two requests have the same id")
+        attached.prompts[id] = session.submit(params.prompt)
+
+    def _steer(self, id: rpc.Id, params: AcpSteerParams) -> Steps[None]:
+        yield from self._find(params.session_id)
+        session = yield from self._sessions_by_id.open(params.session_id)
+        if session.state.turn is not None and session.state.phase != "cancelling":
+            command = c.Prompt(id=new_id(), session=session.id, content=params.prompt, when="steer")
+            yield from carry_out(self._hub, self._client, command)
+            self._answer(id, outcome="injected")
+        elif params.begins:
+            session.submit(params.prompt)
+            self._answer(id, outcome="startedNewTurn")
         else:
-            look = partial(elsewhere.sessions, params.cwd)
-            fail = partial(self._fail, id)
-            self._client.start(look, lambda fields: answer(fields["sessions"]), fail)
-
-    def _prompt(self, id: rpc.Id, params: AcpPromptParams) -> None:
-        def prompt(session: AnySession) -> None:
-            if not params.prompt:
-                raise Refused("bad_request", "the prompt is empty")
-            attached = self._attached(params.session_id)
-            if id in attached.prompts:
-                raise Refused("bad_request", "two requests have the same id")
-            attached.prompts[id] = session.submit(params.prompt)
-
-        fail = partial(self._fail, id)
-        opened = partial(self._sessions_by_id.when_there, params.session_id, prompt, fail)
-        self._find(id, params.session_id, opened)
-
-    def _steer(self, id: rpc.Id, params: AcpSteerParams) -> None:
-        def steer(session: AnySession) -> None:
-            if session.state.turn is not None and session.state.phase != "cancelling":
-                command = c.Prompt(
-                    id=new_id(), session=session.id, content=params.prompt, when="steer"
-                )
-                self._change(id, command, lambda: {"outcome": "injected"})
-            elif params.begins:
-                session.submit(params.prompt)
-                self._answer(id, outcome="startedNewTurn")
-            else:
-                self._answer(id, outcome="promptRequired", reason="noRunningTurn")
-
-        fail = partial(self._fail, id)
-        opened = partial(self._sessions_by_id.when_there, params.session_id, steer, fail)
-        self._find(id, params.session_id, opened)
+            self._answer(id, outcome="promptRequired", reason="noRunningTurn")
 
     def _attached(self, session: str) -> _Attached:
         """Return a session that the client names, and view it from then on."""
         feed = self._hub.feed(session)
         return self._sessions.get(feed) or self._attach(feed, knows=True)
 
-    def _set_mode(self, id: rpc.Id, params: AcpSetModeParams) -> None:
-        self._change(id, c.SetMode(id=new_id(), session=params.session_id, mode=params.mode_id))
+    def _set_mode(self, id: rpc.Id, params: AcpSetModeParams) -> Steps[None]:
+        name, mode = params.session_id, params.mode_id
+        return self._change(id, c.SetMode(id=new_id(), session=name, mode=mode))
 
-    def _set_model(self, id: rpc.Id, params: AcpSetModelParams) -> None:
-        self._change(id, c.SetModel(id=new_id(), session=params.session_id, model=params.model_id))
+    def _set_model(self, id: rpc.Id, params: AcpSetModelParams) -> Steps[None]:
+        name, model = params.session_id, params.model_id
+        return self._change(id, c.SetModel(id=new_id(), session=name, model=model))
 
-    def _set_option(self, id: rpc.Id, params: AcpSetOptionParams) -> None:
+    def _set_option(self, id: rpc.Id, params: AcpSetOptionParams) -> Steps[None]:
         name, option, value = params.session_id, params.config_id, params.value
         modes = self._hub.feed(name).log.state.modes
         ours = modes is None or all(each.id != option for each in modes.options)
@@ -438,31 +404,26 @@ class AcpViewer(ForeignViewer):
             command = c.SetModel(id=new_id(), session=name, model=str(value))
         else:
             command = c.SetOption(id=new_id(), session=name, option=option, value=value)
-        self._change(id, command, lambda: self._options(self._sessions_by_id.get(name).modes))
+        yield from carry_out(self._hub, self._client, command)
+        self._answer(id, **self._options(self._sessions_by_id.get(name).modes))
 
-    def _close_session(self, id: rpc.Id, params: AcpSessionParams) -> None:
-        self._change(id, c.CloseSession(id=new_id(), session=params.session_id))
+    def _close_session(self, id: rpc.Id, params: AcpSessionParams) -> Steps[None]:
+        return self._change(id, c.CloseSession(id=new_id(), session=params.session_id))
 
-    def _delete(self, id: rpc.Id, params: AcpSessionParams) -> None:
+    def _delete(self, id: rpc.Id, params: AcpSessionParams) -> Steps[None]:
         """Delete a session. A session that does not exist counts as deleted."""
+        yield from self._find(params.session_id)
+        command = c.DeleteSession(id=new_id(), session=params.session_id)
+        try:
+            yield from carry_out(self._hub, self._client, command)
+        except (Refused, SessionNotFound) as error:
+            if as_refusal(error).code != "unknown_session":
+                raise
+        self._answer(id)
 
-        def failed(error: Refused) -> None:
-            if error.code == "unknown_session":
-                self._answer(id)
-            else:
-                self._fail(id, error)
-
-        def delete() -> None:
-            command = c.DeleteSession(id=new_id(), session=params.session_id)
-            carry_out(self._hub, self._client, command, lambda _: self._answer(id), failed)
-
-        self._find(id, params.session_id, delete)
-
-    def _change(self, id: rpc.Id, command: c.Command, result: Callable[[], Fields] = dict) -> None:
-        def done(_: Fields) -> None:
-            self._answer(id, **result())
-
-        carry_out(self._hub, self._client, command, done, partial(self._fail, id))
+    def _change(self, id: rpc.Id, command: c.Command) -> Steps[None]:
+        yield from carry_out(self._hub, self._client, command)
+        self._answer(id)
 
     # --- notifications from the client
 
@@ -616,7 +577,7 @@ class AcpViewer(ForeignViewer):
         self._refuse(id, code, error.message, {"code": error.code, "data": error.data})
 
 
-_Act = Callable[[AcpViewer, rpc.Id, Any], None]
+_Act = Callable[[AcpViewer, rpc.Id, Any], Steps[None] | None]
 
 _METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
     "initialize": (AcpInitializeParams, True, AcpViewer._initialize),

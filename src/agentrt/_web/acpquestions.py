@@ -14,8 +14,8 @@ from .._wire import jsonrpc as rpc
 from .acpmessages import Capabilities, OurCalls, call, unanswered
 from .acpupdates import Updates
 from .answers import as_refusal
-from .elsewhere import AnySession, Sessions
 from .feed import Feed
+from .remote_sessions import AnySession, Sessions
 
 
 class _SentQuestion(Struct, frozen=True):

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from weakref import WeakKeyDictionary
 
 import msgspec
+import trio
 from msgspec import Meta, Struct
 
 from .._errors import RemoteProtocolError
@@ -22,13 +23,14 @@ from .._wire.json import decode_strictly
 from . import commands as c
 from .aichunks import Chunk, TurnMessage, behind_replay, is_pending, replayed
 from .answers import Fields, Refused, as_refusal, pack
+from .client import Steps
 from .commands import ToolOffer
-from .elsewhere import AnySession, AnyTurn, Sessions, is_paused, stop
 from .feed import Feed
 from .foreign import ForeignViewer
-from .hub import Dialect, Hub
+from .hub import ChatOpening, Dialect, Hub
 from .operations import carry_out
 from .refusal import CloseCode
+from .remote_sessions import AnySession, AnyTurn, Sessions, is_paused, stop
 from .security import Role
 
 MAX_STREAMS: Final = 32
@@ -180,22 +182,24 @@ class AiViewer(ForeignViewer):
                 )
             if self.role == "controller":
                 self._introduce(request.body)
-            if self._chat(request.id) is None and self._hub.runtime.is_shared:
-                find = partial(self._hub.find_chat, request.id)
-                fail = partial(self._fail, request.request_id)
-                self._client.start(find, lambda _: self._act(request), fail)
-            else:
-                self._act(request)
         except Exception as error:
             self._fail(request.request_id, as_refusal(error))
-
-    def _act(self, request: Send | Resume) -> None:
-        if isinstance(request, Resume):
-            self._resume(request)
-        elif self.role == "viewer":
-            raise Refused("forbidden", "a viewer only looks on")
         else:
-            self._send(request)
+            self._client.serve(self._act(request))
+
+    def _act(self, request: Send | Resume) -> Steps[None]:
+        """Carry out a request, and report an error to its client."""
+        try:
+            if self._chat(request.id) is None and self._hub.runtime.is_shared:
+                yield from self._client.wait(partial(self._hub.find_chat, request.id))
+            if isinstance(request, Resume):
+                yield from self._resume(request)
+            elif self.role == "viewer":
+                raise Refused("forbidden", "a viewer only looks on")
+            else:
+                yield from self._send(request)
+        except Exception as error:
+            self._fail(request.request_id, as_refusal(error))
 
     def _malformed(self, text: str, why: str) -> None:
         """Report a malformed request under its id. If it has none, end the connection, as there is
@@ -238,62 +242,73 @@ class AiViewer(ForeignViewer):
         there = known in self._hub.feeds or self._hub.runtime.stored(known) is not None
         return known if there else None
 
-    def _send(self, request: Send) -> None:
+    def _send(self, request: Send) -> Steps[None]:
         if not request.messages:
             raise Refused("bad_request", "`messages` is empty")
-        last, body = request.messages[-1], request.body
-        session = self._chat(request.id)
-        if session is None:
-            if last.role == "assistant":
-                raise Refused("unknown_session", f"no session {request.id!r} is open")
-            self._open(request, body, prompt_of(last))
-            return
+        last = request.messages[-1]
+        name = self._chat(request.id)
         content = None if last.role == "assistant" else prompt_of(last)
-
-        def send(session: AnySession) -> None:
-            feed = self._hub.feed(session.id)
+        if name is None:
             if content is None:
-                self._continue_message(request, feed, last)
-            else:
-                self._prompt(request, feed, content)
-
-        self._sessions_by_id.when_there(session, send, partial(self._fail, request.request_id))
-
-    def _open(self, request: Send, body: Body, content: list[Block]) -> None:
-        """Open a session for the chat's first message, then send the prompt."""
-        chats, id = self._hub.chats, request.request_id
-        command = self._first(id, body)
-        self._opening.add(id)
-
-        def opened(fields: Fields) -> None:
-            if id in self._opening or body.abort == "detach":  # otherwise it was stopped
-                self._opening.discard(id)
-                self._prompt(request, self._hub.feed(fields["session"]), content)
-
-        def failed(error: Refused) -> None:
-            self._opening.discard(id)
-            self._fail(id, error)
-
-        waiting = chats.get(request.id)
-        if isinstance(waiting, list):  # already being opened
-            waiting.append((opened, failed))
+                raise Refused("unknown_session", f"no session {request.id!r} is open")
+            yield from self._open(request, content)
             return
-        first = chats[request.id] = [(opened, failed)]
+        session = yield from self._sessions_by_id.open(name)
+        feed = self._hub.feed(session.id)
+        if content is None:
+            self._continue_message(request, feed, last)
+        else:
+            self._prompt(request, feed, content)
 
-        def all_opened(fields: Fields) -> None:
-            self._hub.name_chat(request.id, fields["session"])
-            for done, fail in first:
-                try:
-                    done(fields)
-                except Exception as error:
-                    fail(as_refusal(error))
+    def _open(self, request: Send, content: list[Block]) -> Steps[None]:
+        """Open a session for the chat's first message, then send the prompt."""
+        chats, id, client = self._hub.chats, request.request_id, self._client
+        command = self._first(id, request.body)
+        opening = chats.get(request.id)
+        self._opening.add(id)
+        try:
+            if isinstance(opening, ChatOpening):  # already being opened
+                yield from self._wait_for(opening, request, content)
+                return
+            chats[request.id] = opening = ChatOpening()
+            first = opening.last
+            try:
+                fields = yield from carry_out(self._hub, client, command)
+                self._hub.name_chat(request.id, fields["session"])
+                self._begin(request, fields["session"], content)
+            except Exception as error:
+                if chats.get(request.id) is opening:
+                    del chats[request.id]
+                    opening.error = as_refusal(error)
+                raise
+            finally:
+                first.set()
+        finally:
+            self._opening.discard(id)
 
-        def all_failed(error: Refused) -> None:
-            del chats[request.id]
-            for _, fail in first:
-                fail(error)
+    def _wait_for(self, opening: ChatOpening, request: Send, content: list[Block]) -> Steps[None]:
+        """Send the prompt after those that came before, when the chat's session is open."""
+        before, opening.last = opening.last, trio.Event()
+        mine = opening.last
 
-        carry_out(self._hub, self._client, command, all_opened, all_failed)
+        async def wait() -> Fields:
+            await before.wait()
+            return {}
+
+        try:
+            yield wait
+            if opening.error is not None:
+                raise opening.error
+            session = self._hub.chats[request.id]
+            assert isinstance(session, str)
+            self._begin(request, session, content)
+        finally:
+            mine.set()
+
+    def _begin(self, request: Send, session: str, content: list[Block]) -> None:
+        """Send the first prompt to a session that was opened, unless the client has stopped it."""
+        if request.request_id in self._opening or request.body.abort == "detach":
+            self._prompt(request, self._hub.feed(session), content)
 
     def _first(self, id: str, body: Body) -> c.NewSession | c.ForkSession:
         """Return the command that opens the session of a chat."""
@@ -383,7 +398,7 @@ class AiViewer(ForeignViewer):
                 text = output if isinstance(output, str) else _json(output)
                 self._sessions_by_id.finish(session.id, call, [Text(text)], error=failed)
 
-    def _resume(self, request: Resume) -> None:
+    def _resume(self, request: Resume) -> Steps[None]:
         """Resume the running turn, or the last one, because the client may not know how it
         ended.
         """
@@ -391,8 +406,8 @@ class AiViewer(ForeignViewer):
         if session is None:
             self.reply(pack(type="no-active", requestId=id))
         else:
-            follow = partial(self._resume_in, request)
-            self._hub.when_known(self._client, session, None, follow, partial(self._fail, id))
+            feed = yield from self._hub.known(self._client, session, None)
+            self._resume_in(request, feed)
 
     def _resume_in(self, request: Resume, feed: Feed) -> None:
         state = feed.log.state

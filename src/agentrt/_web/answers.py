@@ -20,8 +20,8 @@ from .._wire.jsonrpc import METHOD_NOT_FOUND
 
 logger = get_logger("server")
 
-MESSAGE: Final = 4096
-DATA: Final = 16 * 1024
+MESSAGE_CHARS: Final = 4096
+DATA_BYTES: Final = 16 * 1024
 """Maximum characters of an error's message, and bytes of its data: an agent may have written both,
 and answers are remembered. Larger data is left out.
 """
@@ -54,8 +54,8 @@ def refusal(id: str | None, error: Refused) -> bytes:
     """Encode the answer to a command that was not carried out. Without an id, the frame was not a
     command.
     """
-    sent: dict[str, Any] = {"code": error.code, "message": cut(error.message, MESSAGE)}
-    if error.data is not None and len(pack(data=error.data)) <= DATA:
+    sent: dict[str, Any] = {"code": error.code, "message": cut(error.message, MESSAGE_CHARS)}
+    if error.data is not None and len(pack(data=error.data)) <= DATA_BYTES:
         sent["data"] = error.data
     return pack(type="ack", id=id, ok=False, error=sent)
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 import trio
 from msgspec import Struct
 
-from .._errors import StoreUnavailable
 from .._journal.base import CommandAnswer
 from .._journal.store import Store
 from .._model.content import JsonObject
@@ -22,32 +21,41 @@ from .._runtime.runtime import Runtime
 from .._tools.client_tools import ClientTools
 from .._tools.tools import Tool
 from .._wire.json import encode_line
-from .answers import Fields, Refused, ack, as_refusal, refusal
+from .answers import Fields, Refused, ack, refusal
+from .command_machine import CommandEvent, CommandMachine, CommandOrder, CommandPlace
 from .commands import Command, FindFiles, ToolOffer
 from .viewer import Viewer
 
-ANSWERS: Final = 512
+T = TypeVar("T")
+
+REMEMBERED_ANSWERS: Final = 512
 """Number of answers remembered for each client: more than a client can have running."""
 
-JOBS: Final = 32
+MAX_JOBS: Final = 32
 """Maximum running commands of one client: most end immediately, opening a session does not."""
 
 NOT_HERE: Final = b""
 """The answer to a command that another server carries out."""
 
 Job: TypeAlias = Callable[[], Awaitable[Fields]]
-Done: TypeAlias = Callable[[Fields], None]
-Fail: TypeAlias = Callable[[Refused], None]
 Reply: TypeAlias = Callable[[bytes], None]
 
+Steps: TypeAlias = Generator[Job, Fields, T]
+"""The steps of a request, as a generator that yields each job that it has to wait for and receives
+the job's result. So a request begins synchronously, in the order in which requests are received,
+and only if it has to wait, a task continues it. See `Client.serve`.
+"""
 
-class _Begun(Struct):
-    """A command that was carried out, but refused as `unavailable` because it could not be stored
-    in time. `job` waits for that again.
+
+class Unstored(Struct):
+    """A command that was carried out, and whose answer could not be stored in time: sent again, it
+    is not carried out again. `stored`: waits until it is stored.
     """
 
     sent: bytes
-    job: Job
+    machine: CommandMachine
+    fields: Fields
+    stored: Job
 
 
 class GivenUp(Refused):
@@ -95,14 +103,6 @@ class _Answer(Struct):
     looks: bool = False
 
 
-class _Place:
-    """A command's place in the order of its client's commands to a session."""
-
-    def __init__(self) -> None:
-        self.over = trio.Event()
-        self.given_up = False
-
-
 class Client:
     """One client.
 
@@ -137,15 +137,15 @@ class Client:
         """The sessions of other servers in which it may be asked to run a tool."""
         self._room = room
         self._answers = OrderedDict(
-            (each.id, _Answer(each.digest, each.body)) for each in list(answered)[-ANSWERS:]
+            (each.id, _Answer(each.digest, each.body))
+            for each in list(answered)[-REMEMBERED_ANSWERS:]
         )
         for id, each in list(self._answers.items()):
             room.remember(self, id, len(each.frame or b""))
-        self._begun: OrderedDict[str, _Begun] = OrderedDict()
-        """Commands that were carried out and whose answer is not stored."""
+        self._unstored: OrderedDict[str, Unstored] = OrderedDict()
         self._jobs = 0
-        self._ahead: dict[str, _Place] = {}
-        """By session: the place of the last command that others wait for."""
+        self.order = CommandOrder()
+        self._order_changed = trio.lowlevel.ParkingLot()
 
     @property
     def who(self) -> str:
@@ -184,7 +184,7 @@ class Client:
         if known is None:
             looks = isinstance(command, FindFiles)
             self._answers[id] = _Answer(digest, waiting={reply: elsewhere}, looks=looks)
-            while len(self._answers) > ANSWERS:
+            while len(self._answers) > REMEMBERED_ANSWERS:
                 self.drop(next(iter(self._answers)))
             return False
         if known.sent != digest:
@@ -272,74 +272,72 @@ class Client:
             if given:
                 self.drop(id)
 
-    def begun(self, command: Command) -> Job | None:
-        """Return the rest of a command that was carried out and is sent again because its answer
-        could not be stored: a job to wait for instead of repeating it. None if there is none.
-        Raises `Refused` if the id was used for another command.
+    def unstored(self, command: Command) -> Unstored | None:
+        """Return a command that is sent again, if it was carried out and not stored. Raises
+        `Refused` if the id was used for another command.
         """
-        known = self._begun.get(command.id)
+        known = self._unstored.get(command.id)
         if known is not None and known.sent != digest_of(command):
             raise Refused("bad_request", f"the id {command.id!r} was used for another command")
-        return None if known is None else known.job
+        return known
 
-    def once(self, command: Command, job: Job) -> Job:
-        """Wrap the `job` that waits until a command is stored, so that the command is not repeated
-        if that wait fails.
+    def keep_unstored(self, id: str, unstored: Unstored | None) -> None:
+        """Remember a command that was carried out and not stored; None: it is stored now."""
+        self._unstored.pop(id, None)
+        if unstored is None:
+            return
+        self._unstored[id] = unstored
+        while len(self._unstored) > REMEMBERED_ANSWERS:
+            self._unstored.popitem(last=False)
+
+    def serve(self, steps: Steps[None]) -> None:
+        """Carry out a request until it has to wait; then a task continues it, whatever happens to
+        the connection. The steps handle their own errors.
         """
+        job = next(steps, None)
+        if job is not None:
+            self._jobs += 1
+            self._runtime.start_soon(self._serve, steps, job)
 
-        async def waits() -> Fields:
-            """Wait for the job, and keep it for later if the store is unavailable."""
+    async def _serve(self, steps: Steps[None], job: Job | None) -> None:
+        while job is not None:
+            error: Exception | None = None
+            fields: Fields = {}
             try:
                 fields = await job()
-            except StoreUnavailable:
-                self._begun[command.id] = _Begun(digest_of(command), waits)
-                self._begun.move_to_end(command.id)
-                while len(self._begun) > ANSWERS:
-                    self._begun.popitem(last=False)
-                raise
-            self._begun.pop(command.id, None)
-            return fields
+            except Exception as raised:
+                error = raised
+            finally:
+                self._jobs -= 1
+            try:
+                job = steps.send(fields) if error is None else steps.throw(error)
+            except StopIteration:
+                return
+            self._jobs += 1
 
-        return waits
+    def wait(self, job: Job, *, always: bool = False) -> Steps[Fields]:
+        """Wait for a job within a request, and return its result. Raises its error.
 
-    def start(self, job: Job, done: Done, fail: Fail, *, always: bool = False) -> None:
-        """Run a job whatever happens to the connection.
-
-        Then `done` is called, or `fail` with the error, which may also come from `done`. `always`:
-        run it however many jobs are running. Raises `Refused` if there are too many.
+        `always`: however many jobs are running. Raises `Refused` if there are too many.
         """
         if not always:
             self.check_room()
-        self._jobs += 1
-        self._runtime.start_soon(self._run, job, done, fail)
+        return (yield job)
 
-    def in_order(self, session: str, id: str, job: Job, *, holds: bool, patience: float) -> Job:
-        """Return a job that begins after the session's earlier jobs that hold up others.
-
-        It must be started. `holds`: it holds up later ones too, until it is over. `patience`: the
-        maximum seconds that it waits.
+    async def wait_for_earlier(self, place: CommandPlace, patience_s: float) -> CommandEvent:
+        """Wait until the earlier commands are over, at most `patience_s` seconds. Returns the input
+        for the command's machine.
         """
-        ahead, mine = self._ahead.get(session), _Place()
-        if holds:
-            self._ahead[session] = mine
+        with trio.move_on_after(patience_s):
+            while (given := place.look()) is None:
+                await self._order_changed.park()
+            return given
+        return CommandEvent.CLOCK
 
-        async def begun_in_order() -> Fields:
-            try:
-                if ahead is not None:
-                    with trio.move_on_after(patience):
-                        await ahead.over.wait()
-                    if holds and ahead.given_up:
-                        raise self.give_up(id)  # the client sends them again in order
-                return await job()
-            except GivenUp:
-                mine.given_up = True
-                raise
-            finally:
-                mine.over.set()
-                if self._ahead.get(session) is mine:
-                    del self._ahead[session]
-
-        return begun_in_order
+    def leave_order(self, session: str, place: CommandPlace, *, given_up: bool) -> None:
+        """Let later commands to the session begin. `given_up`: this one must be sent again."""
+        self.order.leave(session, place, given_up=given_up)
+        self._order_changed.unpark_all()
 
     @property
     def can_return(self) -> bool:
@@ -364,22 +362,12 @@ class Client:
     @property
     def has_room(self) -> bool:
         """True if more can be started."""
-        return self._jobs < JOBS
+        return self._jobs < MAX_JOBS
 
     def check_room(self) -> None:
         """Raise `Refused` if nothing more can be started."""
         if not self.has_room:
-            raise Refused("limit", f"{JOBS} commands of yours are under way already")
-
-    async def _run(self, job: Job, done: Done, fail: Fail) -> None:
-        try:
-            try:
-                fields = await job()
-            finally:
-                self._jobs -= 1
-            done(fields)
-        except Exception as error:
-            fail(as_refusal(error))
+            raise Refused("limit", f"{MAX_JOBS} commands of yours are under way already")
 
     def _reply(self, frame: bytes) -> None:
         if self.viewer is not None:

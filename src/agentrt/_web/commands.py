@@ -295,7 +295,7 @@ class Beat(Struct, tag_field="type", tag="beat", forbid_unknown_fields=True):
     """A heartbeat of the client. It has no id and no answer."""
 
 
-class _Head(Struct):
+class _CommandHead(Struct):
     """The part of a frame that selects its command."""
 
     type: Any = None
@@ -319,7 +319,7 @@ def _by_type() -> dict[str, dict[str | None, type[Struct]]]:
 
 
 _COMMANDS: Final = _by_type()
-_head: Final[msgspec.json.Decoder[_Head]] = msgspec.json.Decoder(_Head)
+_head: Final[msgspec.json.Decoder[_CommandHead]] = msgspec.json.Decoder(_CommandHead)
 
 
 @cache
@@ -327,7 +327,7 @@ def _decoder(kind: type[Struct]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-LONGEST: Final = 256 * 1024
+COMMAND_CHARS: Final = 256 * 1024
 """Maximum characters of a command that carries no content of a person or a tool."""
 
 WITH_CONTENT: Final = frozenset({Prompt, ToolResult, QueueEdit})
@@ -358,8 +358,8 @@ def decode(text: str, role: Role = "controller") -> Command | Beat:
         raise Malformed(id, "unknown_command", message)
     if role == "viewer" and kind not in LOOKS:
         raise Malformed(id, "forbidden", "a viewer only looks on")
-    if len(text) > LONGEST and kind not in WITH_CONTENT:
-        raise Malformed(id, "bad_request", f"{head.type}: longer than {LONGEST} characters")
+    if len(text) > COMMAND_CHARS and kind not in WITH_CONTENT:
+        raise Malformed(id, "bad_request", f"{head.type}: longer than {COMMAND_CHARS} characters")
     try:
         command: Command | Beat = decode_strictly(text, _decoder(kind))
     except RemoteProtocolError as error:

@@ -2,53 +2,55 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 import msgspec
 import trio
 
-from .._errors import LimitExceeded, SessionClosed, SessionElsewhere, SessionMoved
 from .._journal.base import StoredCommand as Row
 from . import commands as c
 from .answers import Refused, ack, as_refusal, refusal
-from .client import NOT_HERE, Client
+from .client import Client
 from .hub import Hub
-from .operations import ENDS, carry_out, in_hand, in_order
-from .routing import Carried, is_elsewhere, present
+from .operations import ENDS, CommandRun, answer
+from .remote_command import CommandEnvelope
 
-_carried: Final = msgspec.json.Decoder(Carried)
+_envelopes: Final = msgspec.json.Decoder(CommandEnvelope)
 
 
-class Forwarded:
-    """Carries out forwarded commands as if their clients were connected here."""
+class ClusterCommandHandler:
+    """Carries out commands from clients of other servers as if they were connected here.
+
+    Implements `CommandHandler` of the cluster client.
+    """
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._met: set[Client] = set()
         """The clients that run tools and are connected to other servers."""
 
-    async def carry_out(self, row: Row) -> bytes:
-        """Carry out a command, as `Port.carry_out`."""
+    async def carry_out(self, command: Row) -> bytes:
+        """Carry out a command and return its answer; empty if the session is not this server's."""
         try:
-            carried = _carried.decode(row.body)
-            hub = self._hub.of(carried.tenant)
-            client = self._meet(hub, row, carried)
-            if bytes(carried.command) == b"null":
-                return ack(row.id, {})
-            command = c.decode(bytes(carried.command).decode())
-            assert isinstance(command, c.Command)
+            envelope = _envelopes.decode(command.body)
+            hub = self._hub.of(envelope.tenant)
+            client = self._meet(hub, command, envelope)
+            if bytes(envelope.command) == b"null":
+                return ack(command.id, {})
+            decoded = c.decode(bytes(envelope.command).decode())
+            assert isinstance(decoded, c.Command)
         except (msgspec.DecodeError, Refused, ValueError) as error:  # from a newer version
-            return refusal(row.id, Refused("unsupported", f"this is not understood: {error}"))
-        return await self._answer(hub, client, command)
+            message = f"this is not understood: {error}"
+            return refusal(command.id, Refused("unsupported", message))
+        return await self._answer(hub, client, decoded)
 
-    def _meet(self, hub: Hub, row: Row, carried: Carried) -> Client:
+    def _meet(self, hub: Hub, row: Row, envelope: CommandEnvelope) -> Client:
         """Return the client of a command. Its tools run where it is connected."""
         client = hub.client("controller", row.client)
         if client.viewer is not None:
             return client  # it has connected here in the meantime
-        offers = {tool.name: tool for tool in carried.tools}
-        if not carried.there:
+        offers = {tool.name: tool for tool in envelope.tools}
+        if not envelope.there:
             if client.at == row.asker:
                 self._leave(client)
         elif offers:
@@ -64,7 +66,7 @@ class Forwarded:
         if client.viewer is None:
             client.leave()
 
-    def tend(self, alive: frozenset[int]) -> None:
+    def on_leases_changed(self, alive: frozenset[int]) -> None:
         """Drop clients whose server is gone."""
         for client in [each for each in self._met if each.at not in alive]:
             self._leave(client)
@@ -84,54 +86,29 @@ class Forwarded:
                 stopped = hub.runtime.cancel_all()
                 client.answer(command.id, ack(command.id, {"cancelled": stopped}))
             elif session is None or at_once:
-                carry_out(
-                    hub,
-                    client,
-                    command,
-                    lambda fields: client.answer(command.id, ack(command.id, fields)),
-                    lambda error: client.refuse(command.id, error),
-                )
-            elif not await self._open(hub, client, command):
-                client.forget(command.id)
-                return NOT_HERE
+                client.serve(answer(hub, client, command))
+            else:
+                await self._carry_out(hub, client, command)
         await answered.wait()
         return frames[0]
 
-    async def _open(self, hub: Hub, client: Client, command: c.Command) -> bool:
-        """Carry out a command to a session that may not be open here. Returns False if another
-        server must do so.
-        """
-        store = hub.runtime.store
-        assert store is not None
+    async def _carry_out(self, hub: Hub, client: Client, command: c.Command) -> None:
+        """Carry out a command to a session that may not be this server's any more."""
         try:
-            job = partial(in_hand, hub, store, client, command)
-            fields = await in_order(client, command, job)()
-        except SessionElsewhere as error:
-            if error.node is not None:
-                return False
-            client.refuse(command.id, as_refusal(error))
-        except SessionMoved:
-            return False  # it may be stored with its answer; the session's owner checks that
-        except (LimitExceeded, SessionClosed) as error:
-            leaves = not hub.runtime.runs_here() or isinstance(error, SessionClosed)
-            if leaves and is_elsewhere(hub, command):
-                return False
-            client.refuse(command.id, as_refusal(error))
+            run = CommandRun(hub, client, command, forwarded=True)
+            run.begin()
+            await run.finish()
+            fields = run.result()
         except Exception as error:
             client.refuse(command.id, as_refusal(error))
         else:
             client.answer(command.id, ack(command.id, fields))
-        return True
 
 
 def serve_forwarded(hub: Hub) -> None:
-    """Carry out commands from clients of other servers that share the store, while the hub
-    exists.
+    """Carry out commands from clients of other servers that share the store, while the hub's
+    runtime exists.
     """
     store = hub.runtime.store
-    if store is not None and store.port is not None:
-        forwarded = Forwarded(hub)
-        store.port.carry_out, store.port.tended = forwarded.carry_out, forwarded.tend
-        hub.present = present
-        assert store.membership is not None
-        store.membership.report()  # from now on this server accepts sessions of others
+    if store is not None and store.cluster is not None:
+        hub.runtime.start_soon(store.cluster.serve, ClusterCommandHandler(hub))

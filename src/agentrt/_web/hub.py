@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
@@ -28,32 +28,33 @@ from .._runtime.resting import load_history
 from .._runtime.runtime import Runtime
 from .._session.session import Session, host_of
 from .answers import Fields, Refused, pack
-from .client import AnswerRoom, Client, Done, Fail
+from .client import AnswerRoom, Client, Steps
 from .feed import BYTE_COST_S, FRAME_COST_S, MAX_PACE_S, PACE_RATIO, Feed
 from .files import FileFinder
 from .folders import Folders
 from .live_traces import LiveTraces
 from .refusal import CloseCode
+from .remote_command import announce
 from .security import Role
 from .viewer import Viewer
 
 logger = get_logger("server")
 
-CLIENTS: Final = 256
+DISCONNECTED_CLIENTS: Final = 256
 """Number of disconnected clients that are remembered, so that they can come back."""
 
-LIST: Final = 0.02
+LIST_INTERVAL_S: Final = 0.02
 """Minimum seconds between two lists of the sessions."""
 
-STORED: Final = 200
+LISTED_SESSIONS: Final = 200
 """Number of stored sessions in the list, newest ones; `list` returns the others."""
 
-UNSEEN: Final = 30.0
+UNSEEN_S: Final = 30.0
 """Seconds after which a session that is read or followed, and has no viewers, is dropped. It is
 dropped sooner if another one is read.
 """
 
-AGENTS: Final = 30.0
+AGENTS_CACHE_S: Final = 30.0
 """Seconds for which the list of installed agents is cached: making it searches for programs."""
 
 
@@ -76,7 +77,7 @@ class Dialect(Struct, frozen=True):
     names_connection: str | None = None
 
 
-class Elsewhere(Protocol):
+class OtherStores(Protocol):
     """Sessions that are stored outside the runtime's own store."""
 
     async def sessions(self, cwd: str | None) -> Fields:
@@ -88,15 +89,30 @@ class Elsewhere(Protocol):
         ...
 
 
+class ChatOpening:
+    """The opening of a chat's session, and the requests that wait for it, in their order."""
+
+    def __init__(self) -> None:
+        self.error: Refused | None = None
+        """The reason why it failed."""
+        self.last = trio.Event()
+        """Set when the last request that came so far has been carried out."""
+
+
 class Hub:
     """All sessions and viewers of one `Runtime`. Close it before the runtime's block is left.
 
     `agent`: the agent of sessions that a client opens without naming one; by default the first
-    installed one. `folders`: the folders where clients may open sessions.
+    installed one. `folders`: the folders where clients may open sessions. `other_stores`: the
+    source of further sessions, if there is one.
     """
 
     def __init__(
-        self, runtime: Runtime, agent: str | None = None, folders: Folders | None = None
+        self,
+        runtime: Runtime,
+        agent: str | None = None,
+        folders: Folders | None = None,
+        other_stores: OtherStores | None = None,
     ) -> None:
         self.runtime = runtime
         self.folders = folders or Folders()
@@ -111,20 +127,13 @@ class Hub:
         self._prefix = "" if runtime.tenant is None else f"@{runtime.tenant.name}/"
         """Prefix of names that clients choose, in the store and for other servers."""
         self._tenants: dict[str, Hub] = {}
-        self.chats: dict[str, str | list[tuple[Done, Fail]]] = {
+        self.chats: dict[str, str | ChatOpening] = {
             name.removeprefix(self._prefix): session
             for name, session in runtime.chats.items()
             if name.startswith(self._prefix)
         }
-        """By name that AI SDK clients gave to a session: the session, or the callbacks that wait
-        while it is opened.
-        """
-        self.elsewhere: Elsewhere | None = None
-        """Source of further sessions, if there is one."""
-        self.present: Callable[[Hub, Client, Iterable[str], bool], None] = lambda *about: None
-        """Called when a client that runs tools arrives or leaves, with sessions that are not open
-        here.
-        """
+        """By name that AI SDK clients gave to a session: the session, or its opening."""
+        self.other_stores = other_stores
         self._agent = agent
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
         self.answers = AnswerRoom(runtime.limits.client_answers_bytes)
@@ -137,7 +146,7 @@ class Hub:
         self._lot = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
         runtime.start_soon(self._keep_time)
-        self._agents: tuple[float, list[AgentInfo]] = (-AGENTS, [])
+        self._agents: tuple[float, list[AgentInfo]] = (-AGENTS_CACHE_S, [])
         self._stop_listening = [
             runtime.listen(self._sessions_changed),
             runtime.show(self._looked_at),
@@ -161,7 +170,6 @@ class Hub:
         hub = self._tenants.get(tenant.name)
         if hub is None:
             hub = Hub(self.runtime.of(tenant), self._agent, self._folders_of(tenant))
-            hub.present = self.present
             self._tenants[tenant.name] = hub
         elif hub.runtime.tenant != tenant:
             hub.runtime.set_tenant_limits(tenant)
@@ -253,12 +261,12 @@ class Hub:
         server is ending.
         """
         feed, store = self.feeds.get(id), self.runtime.store
-        if feed is None or feed.log.seq >= seq or store is None or store.port is None:
+        if feed is None or feed.log.seq >= seq or store is None or store.cluster is None:
             return True
         session = self.open_session(feed)
         keeper = None if session is None else host_of(session).keeper
         if keeper is None:
-            if await store.port.caught_up(feed.log):
+            if await store.cluster.caught_up(feed.log):
                 return True
             if self.feeds.get(id) is feed:
                 raise StoreUnavailable("the session is not followed here any more")
@@ -282,7 +290,7 @@ class Hub:
         self._resting[id] = stop
         self._add(log)
         self._list_changed()  # the list contains all sessions that are read
-        self._schedule(self._drop_unseen, now + UNSEEN)
+        self._schedule(self._drop_unseen, now + UNSEEN_S)
 
     def _read_over(self, id: str, reading: trio.Event) -> None:
         reading.set()
@@ -298,29 +306,19 @@ class Hub:
         for id in [each for each in self._resting if not self.feeds[each].viewers]:
             self._drop(id)
         if self._resting:
-            self._schedule(self._drop_unseen, now + UNSEEN)
+            self._schedule(self._drop_unseen, now + UNSEEN_S)
 
-    def when_known(
-        self,
-        client: Client,
-        id: str,
-        before: str | None,
-        then: Callable[[Feed], None],
-        fail: Fail,
-        *,
-        turns: int | None = None,
-    ) -> None:
-        """Call `then` with a session's feed, now or when its stored part has been read.
+    def known(
+        self, client: Client, id: str, before: str | None, *, turns: int | None = None
+    ) -> Steps[Feed]:
+        """Return a session's feed, after its stored part has been read if necessary.
 
         Reading includes the turns that the log's `history` would need for `before` and `turns`
-        (None: all). The session is not opened. `fail` is called if reading fails. Raises `Refused`,
-        as `then` may if it is called now.
+        (None: all). The session is not opened. Raises `Refused`, or the error of reading.
         """
         if self.is_unread(id) or self.feed(id).log.lacks(before, turns):
-            job = partial(self._look_back, id, before, turns)
-            client.start(job, lambda _: then(self.feed(id)), fail)
-        else:
-            then(self.feed(id))
+            yield from client.wait(partial(self._look_back, id, before, turns))
+        return self.feed(id)
 
     async def _look_back(self, id: str, before: str | None, turns: int | None) -> Fields:
         while True:
@@ -331,16 +329,13 @@ class Hub:
             assert self.runtime.store is not None
             await load_history(self.runtime.store, log, before, turns, self.limits)
 
-    def when_open(
-        self, client: Client, id: str, then: Callable[[Session], None], fail: Fail
-    ) -> None:
-        """Call `then` with a session, now or, if it is only stored, when it has been opened. Raises
-        `Refused`, as `then` may if it is called now.
+    def opened(self, client: Client, id: str) -> Steps[Session]:
+        """Return a session, after it has been opened if it was only stored. Raises `Refused`, or
+        the errors of `Runtime.reopen`.
         """
-        if self.runtime.stored(id) is None:
-            then(self.session(id))
-        else:
-            client.start(partial(self.reopen, client, id), lambda _: then(self.session(id)), fail)
+        if self.runtime.stored(id) is not None:
+            yield from client.wait(partial(self.reopen, client, id))
+        return self.session(id)
 
     async def reopen(self, client: Client, id: str) -> Fields:
         """Open a session that is only stored. Raises the errors of `Runtime.reopen`."""
@@ -363,7 +358,7 @@ class Hub:
         """Return the agents of the catalogue."""
         made, agents = self._agents
         now = trio.current_time()
-        if now - made >= AGENTS:
+        if now - made >= AGENTS_CACHE_S:
             agents = self.runtime.agents()
             self._agents = (now, agents)
         return agents
@@ -389,8 +384,8 @@ class Hub:
         """Find the session that another server has under this name or id, if there is one. Raises
         `StoreError`.
         """
-        port = None if self.runtime.store is None else self.runtime.store.port
-        session = None if port is None else await port.chat(self._prefix + chat)
+        cluster = None if self.runtime.store is None else self.runtime.store.cluster
+        session = None if cluster is None else await cluster.chat(self._prefix + chat)
         if await self.runtime.find(session or chat) and session is not None:
             self.chats.setdefault(chat, session)
         return {}
@@ -425,8 +420,8 @@ class Hub:
         then the open ones.
         """
         stored, now = self.runtime.list_stored(), self.runtime.list_open()
-        read = [info for info in stored[:-STORED] if info.session in self._resting]
-        return [*read, *stored[-STORED:], *now]
+        read = [info for info in stored[:-LISTED_SESSIONS] if info.session in self._resting]
+        return [*read, *stored[-LISTED_SESSIONS:], *now]
 
     def _looked_at(self, id: str) -> float:
         feed = self.feeds.get(id)
@@ -527,7 +522,7 @@ class Hub:
 
     def _send_list(self, now: float) -> None:
         cost = (FRAME_COST_S + len(self.list_frame()) * BYTE_COST_S) * len(self.viewers)
-        self._list_due = now + min(MAX_PACE_S, max(LIST, PACE_RATIO * cost))
+        self._list_due = now + min(MAX_PACE_S, max(LIST_INTERVAL_S, PACE_RATIO * cost))
         for viewer in list(self.viewers):
             viewer.list_changed()
 
@@ -596,17 +591,17 @@ class Hub:
         if not client.can_return:
             client.end()
         if client.offers:
-            self.present(self, client, tuple(client.away), False)
+            announce(self.runtime, client, tuple(client.away), there=False)
 
     def arrived(self, client: Client, session: str) -> None:
         """Note that a client views a session."""
         if client.offers and not self.is_open(session):
             client.away.add(session)
-            self.present(self, client, [session], True)
+            announce(self.runtime, client, [session], there=True)
 
     def _forget_oldest(self) -> None:
         gone = [key for key, client in self._clients.items() if not client.is_needed]
-        for key in gone[: max(0, len(gone) - CLIENTS)]:
+        for key in gone[: max(0, len(gone) - DISCONNECTED_CLIENTS)]:
             self._clients.pop(key).end()
 
 

@@ -13,12 +13,12 @@ from .._logging import get_logger
 from .._version import __version__
 from . import commands as c
 from .answers import Fields, Refused, ack, as_refusal, pack, refusal
-from .client import Client
+from .client import Client, Steps
 from .commands import Beat, Hello, Malformed, decode
 from .feed import BATCH_BYTES, BATCH_EVENTS, Feed
 from .frames import largest
 from .hub import Dialect, Hub
-from .operations import carry_out
+from .operations import answer
 from .refusal import CloseCode
 from .security import Role
 from .viewer import Outlet, Viewer
@@ -30,6 +30,10 @@ OVERTAKEN_EVENTS: Final = 2000
 better sent a snapshot than the missed events, and best when the agent pauses, because otherwise the
 snapshot would be outdated before it is sent.
 """
+
+
+_LOOKS: Final = (c.Attach, c.Detach, c.LookBack, c.ListSessions, c.ShowWire)
+"""The commands that concern only the connection that sent them."""
 
 
 class NativeViewer(Viewer):
@@ -89,16 +93,18 @@ class NativeViewer(Viewer):
                 unread.append(known)
             else:
                 self._follow_known(known, given)
+        self._client.serve(self._greet(self._client, hello.id, unread, given))
 
-        def answer(_: Fields) -> None:
-            self.reply(ack(hello.id, {"sessions": given}))
-
-        if unread:
-            read = partial(self._read, unread, given)
-            fail = lambda error: self.reply(refusal(hello.id, error))  # noqa: E731
-            self._client.start(read, answer, fail, always=True)
-        else:
-            answer({})
+    def _greet(
+        self, client: Client, id: str, unread: list[c.Known], given: dict[str, str]
+    ) -> Steps[None]:
+        """Answer `hello`, after the sessions that are unread have been read."""
+        try:
+            if unread:
+                yield from client.wait(partial(self._read, unread, given), always=True)
+            self.reply(ack(id, {"sessions": given}))
+        except Exception as error:
+            self.reply(refusal(id, as_refusal(error)))
 
     def _follow_known(self, known: c.Known, given: dict[str, str]) -> None:
         feed = self._hub.feeds.get(known.session)
@@ -146,62 +152,49 @@ class NativeViewer(Viewer):
             limits={"frame": largest(self._limits, self.role)},
         )
 
-    def _answer_here(self, client: Client, command: c.Command) -> bool:
-        """Carry out a command that concerns only this connection and is repeated on another one.
-        Returns False for any other command. Raises `Refused`.
+    def _looked(self, client: Client, command: c.Command) -> Steps[Fields | None]:
+        """Carry out a command that concerns only this connection, and return its result; None if
+        it is answered later. Raises `Refused`.
         """
-        id = command.id
-
-        def refused(error: Refused) -> None:
-            self.reply(refusal(id, error))
-
         match command:
             case c.Attach(session=session, epoch=epoch, seq=seq):
-
-                def follow(_: Fields) -> None:
-                    answer = self._follow(self._hub.feed(session), epoch, seq)
-                    self.reply(ack(id, {"session": session, "answer": answer}))
-
                 if self._is_late(session, epoch, seq):
-                    client.start(partial(self._catch_up, session, epoch, seq), follow, refused)
-                else:
-                    follow({})
+                    yield from client.wait(partial(self._catch_up, session, epoch, seq))
+                shown = self._follow(self._hub.feed(session), epoch, seq)
+                return {"session": session, "answer": shown}
             case c.Detach(session=session):
                 self.unfollow(self._hub.feed(session))
-                self.reply(ack(id, {"session": session}))
+                return {"session": session}
             case c.LookBack(session=session, before=item, count=count):
-                then = partial(self._look_back, command)
-                self._hub.when_known(client, session, item, then, refused, turns=count)
+                self._look_back(
+                    command, (yield from self._hub.known(client, session, item, turns=count))
+                )
+                return None
             case c.ListSessions(query=query, before=before, limit=limit):
                 if query:
-                    find = partial(self._hub.search, query, limit)
-                    client.start(find, lambda fields: self.reply(ack(id, fields)), refused)
-                else:
-                    self.reply(ack(id, self._hub.page(before, limit)))
+                    return (yield from client.wait(partial(self._hub.search, query, limit)))
+                return self._hub.page(before, limit)
             case c.ShowWire(session=session):
-                self.reply(ack(id, self._hub.live_traces.latest_rows(self._hub.session(session))))
-            case _:
-                return False
-        return True
+                return self._hub.live_traces.latest_rows(self._hub.session(session))
+        raise TypeError(f"{command} concerns more than this connection")
+
+    def _look(self, client: Client, command: c.Command) -> Steps[None]:
+        try:
+            fields = yield from self._looked(client, command)
+            if fields is not None:
+                self.reply(ack(command.id, fields))
+        except Exception as error:
+            self.reply(refusal(command.id, as_refusal(error)))
 
     def _perform(self, command: c.Command) -> None:
         """Carry out a command, unless it was carried out before, and answer it."""
-        id, client = command.id, self._client
+        client = self._client
         if client is None:
-            raise Malformed(id, "bad_request", "the first frame is `hello`")
-        try:
-            answered = self._answer_here(client, command)
-        except Refused as error:
-            self.reply(refusal(id, error))
-            return
-        if not answered and not client.seen(command, self.reply):
-            carry_out(
-                self._hub,
-                client,
-                command,
-                lambda fields: client.answer(id, ack(id, fields)),
-                lambda error: client.refuse(id, error),
-            )
+            raise Malformed(command.id, "bad_request", "the first frame is `hello`")
+        if isinstance(command, _LOOKS):  # repeated on another connection, it is carried out there
+            client.serve(self._look(client, command))
+        elif not client.seen(command, self.reply):
+            client.serve(answer(self._hub, client, command))
 
     def _look_back(self, command: c.LookBack, feed: Feed) -> None:
         """Answer once the client knows the session up to the log's current number."""

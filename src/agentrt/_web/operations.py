@@ -7,7 +7,7 @@ process must be waited for, by a job. Session events report the effects to all v
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -21,27 +21,37 @@ from .._errors import (
     SessionElsewhere,
     SessionMoved,
     StoreError,
-    StoreUnavailable,
 )
-from .._journal.port import AGAIN, Port
-from .._journal.store import Store
 from .._model.content import JsonObject
 from .._session.origin import answering
 from .._session.session import Session, host_of
 from .._session.turn import Turn
 from . import commands as c
-from .answers import Fields, Refused, as_refusal
-from .client import Client, Done, Fail, Job
+from .answers import Fields, Refused, ack, as_refusal
+from .client import Client, Job, Steps, Unstored, digest_of
+from .command_machine import CommandEvent, CommandMachine, CommandPlace, CommandPlan, CommandState
 from .hub import Hub
-from .routing import is_elsewhere, send_on, send_to_all
+from .remote_command import RemoteCommand
+from .routing import NOT_OPENING, fields_of, is_elsewhere, row_of, session_of, stop_others
 
 ENDS: Final = (c.Cancel, c.Permission, c.StopAll, c.StopTask, c.CloseSession)
 """Commands that may end something that runs: they are carried out and answered whatever the state
 of the store.
 """
 
-KNOWN: Final = 0.25
+RECALL_S: Final = 0.25
 """Seconds for which a cancel waits for an answer that another server may have given."""
+
+CONFIRM_S: Final = 2.0
+"""Maximum seconds for which an answer waits until the effects of the command are known here."""
+
+ORDER_S: Final = 60.0
+"""Maximum seconds for which a command waits for earlier ones, because two servers may wait for each
+other.
+"""
+
+SHORT_ORDER_S: Final = 0.25
+"""The same for a command that ends something in a session that is open here."""
 
 UNOPENED: Final = (c.Cancel, c.CloseSession, c.DeleteSession, c.ForkSession)
 """Commands that do not open a session that is only stored."""
@@ -52,153 +62,364 @@ HOLDS: Final = (c.Prompt, c.Retell, c.InQueue, c.RenameSession)
 one server may carry them out. None of them waits for the agent.
 """
 
-ORDER: Final = 60.0
-"""Maximum seconds for which a command waits for earlier ones."""
-
 REPLIES: Final = (c.Permission, c.ToolResult)
 """Commands that wait for no other command, because something waits for them."""
 
 
-def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fail) -> None:
-    """Carry out a command and report the result, immediately or when its job is over.
+def carry_out(hub: Hub, client: Client, command: c.Command) -> Steps[Fields]:
+    """Carry out a command and return its result. Raises the command's error, or `GivenUp`.
 
-    `done` is called with the result, or `fail` with the error, which may also come from `done`.
+    It begins synchronously, unless it has to wait for other servers or to open its session.
     """
-    store = hub.runtime.store
+    run = CommandRun(hub, client, command)
+    if run.needs_room:
+        client.check_room()
+    run.begin()
+    if not run.is_over:
+        yield from client.wait(run.finish, always=run.needs_room or is_elsewhere(hub, command))
+    return run.result()
+
+
+def answer(hub: Hub, client: Client, command: c.Command) -> Steps[None]:
+    """Carry out a command, and answer it to all connections that wait for the answer."""
     try:
-        crowded = isinstance(command, ENDS) and not client.has_room
-        if store is not None and store.port is not None and is_elsewhere(hub, command):
-            if not isinstance(command, ENDS):
-                client.check_room()
-            job = partial(_wherever, hub, store, store.port, client, command)
-            client.start(in_order(client, command, job), done, fail, always=True)
-            return
-        if store is None or crowded or _is_unkept(hub, command):
-            outcome = _act(hub, client, command)
-        else:
-            client.check_room()
-            outcome = _kept(hub, store, client, command)
-            if store.port is not None:
-                job = partial(_or_elsewhere, hub, store, store.port, client, command, outcome)
-                outcome = in_order(client, command, job, KNOWN)
-        if isinstance(outcome, dict):
-            done(outcome)
-        else:
-            client.start(outcome, done, fail)
+        fields = yield from carry_out(hub, client, command)
     except Exception as error:
-        fail(as_refusal(error))
+        client.refuse(command.id, as_refusal(error))
+    else:
+        client.answer(command.id, ack(command.id, fields))
 
 
-def in_order(client: Client, command: c.Command, job: Job, patience: float = ORDER) -> Job:
-    """Run a client's commands to a session in the order in which they were sent.
+class CommandRun:
+    """One command being carried out: performs the actions of its `CommandMachine`.
 
-    A command waits for `ORDER` seconds at most, because two servers may wait for each other. A
-    command that ends something waits for `patience` seconds at most.
+    `forwarded`: its client is at another server, which looks for the session's next owner.
     """
+
+    def __init__(
+        self, hub: Hub, client: Client, command: c.Command, *, forwarded: bool = False
+    ) -> None:
+        self._hub = hub
+        self._client = client
+        self._command = command
+        self._plan = _plan(hub, client, command, forwarded=forwarded)
+        self._machine = CommandMachine()
+        self._fields: Fields = {}
+        self._error: Exception | None = None
+        self._job: Job | None = None
+        """The part of the command that takes time, once it has begun."""
+        self._stored: Job = self._keep_answer
+        """Waits until the command is stored."""
+        self._remote: RemoteCommand | None = None
+        self._place: CommandPlace | None = None
+        if (known := client.unstored(command)) is not None:
+            self._machine, self._fields, self._stored = known.machine, known.fields, known.stored
+
+    @property
+    def needs_room(self) -> bool:
+        """True if it is not begun while too many commands of its client are running."""
+        waits = self._plan.located or self._plan.stored
+        return waits and not isinstance(self._command, ENDS)
+
+    @property
+    def is_over(self) -> bool:
+        """True if there is a result."""
+        return self._machine.is_over
+
+    def result(self) -> Fields:
+        """Return the result. Raises the command's error, or `GivenUp`."""
+        if self._machine.state is CommandState.ANSWERED:
+            return self._fields
+        if self._machine.state is CommandState.GIVEN_UP:
+            raise self._client.give_up(self._command.id)
+        assert self._error is not None
+        raise self._error
+
+    def begin(self) -> None:
+        """Take the command's place in the order, and carry it out if nothing is to be waited
+        for.
+        """
+        if self._plan.ordered and isinstance(self._command, c.ForSession):
+            holds = isinstance(self._command, HOLDS)
+            self._place = self._client.order.enter(self._command.session, holds=holds)
+        self._machine.begin(self._plan, trio.current_time())
+        if self._machine.state is CommandState.BEGUN:
+            try:
+                self._job = self._act()
+            except Exception as error:
+                self._step(self._failed(error))
+            else:
+                if self._job is None:
+                    self._step(CommandEvent.DONE)
+
+    async def finish(self) -> Fields:
+        """Carry the command out to its end. The result is that of `result`."""
+        try:
+            while not self._machine.is_over:
+                try:
+                    given = await self._perform()
+                except Exception as error:
+                    given = self._failed(error)
+                self._step(given)
+        finally:
+            if self._remote is not None:
+                self._remote.end()
+            self._leave()
+        return {}
+
+    def _leave(self) -> None:
+        if self._place is not None and isinstance(self._command, c.ForSession):
+            given_up = self._machine.state is CommandState.GIVEN_UP
+            self._client.leave_order(self._command.session, self._place, given_up=given_up)
+
+    def _step(self, given: CommandEvent) -> None:
+        state = self._machine.step(
+            given, trio.current_time(), client_here=self._plan.forwarded or self._client.is_here
+        )
+        if self._plan.stored and self._machine.is_over:
+            unstored: Unstored | None = None
+            if state is CommandState.UNSTORED:
+                digest = digest_of(self._command)
+                unstored = Unstored(digest, self._machine, self._fields, self._stored)
+            self._client.keep_unstored(self._command.id, unstored)
+
+    def _failed(self, error: Exception) -> CommandEvent:
+        """Return the input for an error, and keep the error to refuse the command with."""
+        self._error = error
+        hub, command = self._hub, self._command
+        leaves = self._plan.shared and self._machine.state in (
+            CommandState.OPENING,
+            CommandState.CHECKING,
+            CommandState.BEGUN,
+        )
+        match error:
+            case SessionMoved() if leaves or self._machine.state is CommandState.STORING:
+                return CommandEvent.MOVED
+            case SessionElsewhere(node=str()) if leaves:
+                return CommandEvent.LEFT
+            case SessionElsewhere():
+                return CommandEvent.FAILED  # it belongs to another home
+            case StoreError():
+                return CommandEvent.STORE_FAILED
+            case LimitExceeded() if leaves and not hub.runtime.runs_here():
+                return CommandEvent.LEFT if is_elsewhere(hub, command) else CommandEvent.FAILED
+            case SessionClosed() if leaves and is_elsewhere(hub, command):
+                return CommandEvent.LEFT
+        return CommandEvent.FAILED
+
+    async def _perform(self) -> CommandEvent:
+        """Perform the action of the machine's state."""
+        match self._machine.state:
+            case CommandState.WAITING:
+                assert self._place is not None
+                ends = isinstance(self._command, ENDS) and not self._plan.located
+                patience_s = SHORT_ORDER_S if ends and not self._plan.forwarded else ORDER_S
+                return await self._client.wait_for_earlier(self._place, patience_s)
+            case CommandState.OPENING:
+                return await self._open()
+            case CommandState.CHECKING:
+                return await self._check()
+            case CommandState.BEGUN:
+                job, self._job = self._job or self._act(), None
+                if job is not None:
+                    self._fields = await job()
+                return CommandEvent.DONE
+            case CommandState.STORING:
+                await self._stored()
+                return CommandEvent.STORED
+            case CommandState.RECALLING:
+                return await self._recall()
+            case CommandState.CONFIRMING:
+                return await self._confirm()
+        return await self._perform_remotely()
+
+    async def _perform_remotely(self) -> CommandEvent:
+        hub, client, command = self._hub, self._client, self._command
+        if (remote := self._remote) is None:
+            store = hub.runtime.store
+            assert store is not None
+            assert store.cluster is not None
+            row = row_of(hub, client, command)
+            if hub.runtime.tenant is not None and row.session:
+                if not await hub.runtime.find(row.session):
+                    message = f"no session {row.session!r} is open or stored"
+                    raise Refused("unknown_session", message)
+            opens = not isinstance(command, NOT_OPENING)
+            runs_here = hub.runtime.runs_here
+            remote = RemoteCommand(
+                store.cluster, row, self._machine, opens=opens, runs_here=runs_here
+            )
+            self._remote = remote
+        given = await remote.perform()
+        self._error = remote.error
+        if given is CommandEvent.ROW_ANSWERED:
+            self._fields = fields_of(remote.answer)
+            if client.offers and not isinstance(command, NOT_OPENING):
+                client.away.add(self._fields.get("session") or session_of(command))
+        return given
+
+    # --- the actions in this process
+
+    async def _open(self) -> CommandEvent:
+        runtime, command = self._hub.runtime, self._command
+        if isinstance(command, c.ForSession):
+            if self._plan.located or self._plan.forwarded:
+                await runtime.find(command.session)
+            if not isinstance(command, UNOPENED) and runtime.stored(command.session) is not None:
+                await self._hub.reopen(self._client, command.session)
+        return CommandEvent.OPENED
+
+    async def _check(self) -> CommandEvent:
+        """Look whether another server has carried the command out. From now on no other server can,
+        because the session belongs to this process.
+        """
+        command = self._command
+        if isinstance(command, c.Cancel):
+            return await self._check_cancel(command)
+        return await self._recall()
+
+    async def _check_cancel(self, command: c.Cancel) -> CommandEvent:
+        """Check a cancel of the running turn. It does not wait for a store that does not answer,
+        and cancels no turn that began in the meantime.
+        """
+        hub, store = self._hub, self._hub.runtime.store
+        if command.turn is not None or not hub.is_open(command.session):
+            return CommandEvent.UNKNOWN
+        before = hub.session(command.session).state.turn
+        assert store is not None
+        if before is None or store.status.state != "ok":
+            return CommandEvent.UNKNOWN
+        with trio.move_on_after(RECALL_S):
+            if await self._recall() is CommandEvent.KNOWN:
+                return CommandEvent.KNOWN
+        now = hub.session(command.session).state.turn
+        if now is not None and now.id == before.id:
+            return CommandEvent.UNKNOWN
+        self._fields = {"turn": before.id}
+        return CommandEvent.KNOWN
+
+    async def _recall(self) -> CommandEvent:
+        store = self._hub.runtime.store
+        assert store is not None
+        known = await self._client.answered_elsewhere(store, self._command)
+        if known is None:
+            return CommandEvent.UNKNOWN
+        self._fields = known
+        return CommandEvent.KNOWN
+
+    async def _confirm(self) -> CommandEvent:
+        """Wait until the effects of a command are known here, so that they do not come after its
+        answer, just as on the server that carried it out.
+        """
+        session = session_of(self._command)
+        opened, seq = self._fields.get("session"), self._fields.get("seq")
+        if isinstance(opened, str) and opened != session:
+            await self._hub.read(opened)
+        if isinstance(seq, int):
+            with trio.move_on_after(CONFIRM_S):
+                await self._hub.reach(session, seq)
+        return CommandEvent.KNOWN
+
+    def _act(self) -> Job | None:
+        """Begin the command. Returns the job that does the rest; None if it is done."""
+        hub, command = self._hub, self._command
+        self._stored = self._keep_answer
+        opened = isinstance(command, c.ForSession) and hub.runtime.stored(command.session) is None
+        if self._plan.stored and opened and isinstance(command, c.ForSession):
+            return self._act_in(hub.session(command.session))
+        outcome = _act(hub, self._client, command)
+        if not isinstance(outcome, dict):
+            return outcome
+        self._fields = outcome
+        return None
+
+    def _act_in(self, session: Session) -> Job | None:
+        """Begin the command in an open session, so that its answer is stored in one flush with its
+        immediate events. If there are none, or it takes time, its answer is stored after it.
+        """
+        host, command = host_of(session), self._command
+        keeper = host.keeper
+        assert keeper is not None  # the runtime has a store
+        with host.core.step():
+            outcome = _act(self._hub, self._client, command)
+            if isinstance(outcome, dict):
+                if "seq" in outcome:
+                    outcome["seq"] = host.log.seq
+                if (answer := self._client.answer_to(command, outcome)) is not None:
+                    keeper.answers.append(answer)
+        if not isinstance(outcome, dict):
+            keeper.answers.clear()
+            return outcome
+        self._fields = outcome
+        if keeper.answers:
+            keeper.answers.clear()  # the command caused no event to store it with
+        else:
+            self._stored = partial(self._wait_for_events, session, host.log.seq)
+        return None
+
+    async def _wait_for_events(self, session: Session, seq: int) -> Fields:
+        keeper = host_of(session).keeper
+        assert keeper is not None
+        ends = isinstance(self._command, ENDS)
+        if ends or not self._plan.shared:
+            await keeper.wait_until_kept(seq)
+        else:  # if it may be stored, another server may carry it out: do not refuse it
+            await keeper.wait_until_known(seq)
+        if session.log.seq < seq and not ends:
+            keeper.check()  # raises the reason
+        return self._fields
+
+    async def _keep_answer(self) -> Fields:
+        store = self._hub.runtime.store
+        assert store is not None
+        await store.keep_answer(self._client.answer_to(self._command, self._fields))
+        return self._fields
+
+
+def _plan(hub: Hub, client: Client, command: c.Command, *, forwarded: bool) -> CommandPlan:
+    shared, ends = hub.runtime.is_shared, isinstance(command, ENDS)
+    located = not forwarded and is_elsewhere(hub, command) and not isinstance(command, c.StopAll)
+    if not located and not forwarded and not _is_stored(hub, client, command):
+        return CommandPlan(prepared=_opens(hub, command), ends=ends)
     named = isinstance(command, c.Cancel) and command.turn is not None
-    if not isinstance(command, c.ForSession) or isinstance(command, REPLIES) or named:
-        return job
-    return client.in_order(
-        command.session,
-        command.id,
-        job,
-        holds=isinstance(command, HOLDS),
-        patience=patience if isinstance(command, ENDS) else ORDER,
+    checked = shared and (not ends or (isinstance(command, c.Cancel) and not named))
+    unordered = named or isinstance(command, REPLIES) or not isinstance(command, c.ForSession)
+    return CommandPlan(
+        ordered=shared and not unordered,
+        located=located,
+        prepared=forwarded or checked or _opens(hub, command),
+        checked=checked,
+        stored=True,
+        shared=shared,
+        forwarded=forwarded,
+        ends=ends,
     )
 
 
-async def _or_elsewhere(
-    hub: Hub, store: Store, port: Port, client: Client, command: c.Command, job: Job
-) -> Fields:
-    """Carry out a command here, or where its session is if that left this server before the command
-    began.
+def _is_stored(hub: Hub, client: Client, command: c.Command) -> bool:
+    """True if the answer to a command is stored before it is given.
+
+    It is not if the command only reads, if its session belongs to the program and is not stored, or
+    if it ends something and nothing more may wait. A `StopAll` that concerns several servers is
+    harmless if it is repeated.
     """
-    doubtful = False
-    try:
-        return await job()
-    except SessionMoved:
-        doubtful = True
-    except (LimitExceeded, SessionClosed):
-        if not is_elsewhere(hub, command):
-            raise
-    return await _wherever(hub, store, port, client, command, doubtful=doubtful)
-
-
-async def _wherever(
-    hub: Hub,
-    store: Store,
-    port: Port,
-    client: Client,
-    command: c.Command,
-    *,
-    doubtful: bool = False,
-) -> Fields:
-    """Carry out a command to a session that is not open here, on the server that has it or opens
-    it.
-
-    `doubtful`: the effects of the command may already be stored; then its answer is stored too and
-    is found.
-    """
-    if isinstance(command, c.StopAll):
-        here = hub.runtime.cancel_all()
-        return {"cancelled": here + await send_to_all(hub, port, client, command)}
-    while True:
-        try:
-            if (fields := await send_on(hub, port, client, command)) is not None:
-                return fields
-        except StoreError:
-            if not doubtful:
-                raise  # no server will carry it out
-            await trio.sleep(AGAIN)
-            continue
-        try:
-            return await in_hand(hub, store, client, command)
-        except SessionElsewhere as error:
-            if error.node is None:
-                raise  # owned by another home
-        except SessionMoved:
-            doubtful = True
-        except StoreError:
-            if not doubtful:
-                raise
-        except LimitExceeded:
-            if hub.runtime.runs_here() or not is_elsewhere(hub, command):
-                raise
-        except SessionClosed:
-            if not is_elsewhere(hub, command):
-                raise
-        await trio.sleep(AGAIN)  # another server was first, or this one drains
-
-
-async def in_hand(hub: Hub, store: Store, client: Client, command: c.Command) -> Fields:
-    """Carry out a command on this server. It is not refused if another server carried it out
-    before.
-    """
-    try:
-        if isinstance(command, c.ForSession):
-            await hub.runtime.find(command.session)
-        return await _kept(hub, store, client, command)()
-    except (SessionElsewhere, SessionMoved):
-        raise
-    except StoreError as error:
-        failure = error
-    known: Fields | None = None
-    with suppress(StoreError):  # reading the store may work when writing does not
-        known = await client.answered_elsewhere(store, command)
-    if known is None:
-        raise failure
-    return known
-
-
-def _is_unkept(hub: Hub, command: c.Command) -> bool:
-    """True if nothing of the command is stored: it only reads, or its session belongs to the
-    program and is not stored.
-    """
-    if not isinstance(command, c.ForSession) or isinstance(command, c.FindFiles):
-        return isinstance(command, c.FindFiles)
-    if hub.runtime.stored(command.session) is not None:
+    store = hub.runtime.store
+    if store is None or isinstance(command, c.FindFiles):
         return False
-    return host_of(hub.session(command.session)).keeper is None
+    if isinstance(command, c.StopAll) and store.cluster is not None:
+        return False
+    if isinstance(command, ENDS) and not client.has_room:
+        return False
+    if isinstance(command, c.ForSession) and hub.runtime.stored(command.session) is None:
+        return host_of(hub.session(command.session)).keeper is not None
+    return True
+
+
+def _opens(hub: Hub, command: c.Command) -> bool:
+    """True if a command opens its session, which is only stored."""
+    if not isinstance(command, c.ForSession) or isinstance(command, UNOPENED):
+        return False
+    return hub.runtime.stored(command.session) is not None
 
 
 def _act(hub: Hub, client: Client, command: c.Command) -> Fields | Job:
@@ -213,114 +434,12 @@ def _act(hub: Hub, client: Client, command: c.Command) -> Fields | Job:
         case c.LoadSession():
             return _load(hub, client, command)
         case c.StopAll():
-            return {"cancelled": hub.runtime.cancel_all()}
+            return _stop_all(hub, client, command)
     raise TypeError(f"{command} is not for here")
 
 
-def _kept(hub: Hub, store: Store, client: Client, command: c.Command) -> Job:
-    """Like `_act`, but store the answer.
-
-    The answer is stored in one flush with the immediate events of the command, or after those that
-    take time, and is given once it is stored. So no other server carries out the command again, and
-    the answer stays true.
-    """
-    if store.membership is not None:
-        if isinstance(command, c.Cancel) and command.turn is None and hub.is_open(command.session):
-            return partial(_cancelled_once, hub, store, client, command)
-        if not isinstance(command, ENDS):
-            return partial(_kept_once, hub, store, client, command)
-    return _kept_here(hub, store, client, command)
-
-
-async def _kept_once(hub: Hub, store: Store, client: Client, command: c.Command) -> Fields:
-    """Carry out a command unless another server that shares the store did. This is checked once the
-    session belongs to this process: from then on no other server can.
-    """
-    if isinstance(command, c.ForSession) and not isinstance(command, UNOPENED):
-        if hub.runtime.stored(command.session) is not None:
-            await hub.reopen(client, command.session)
-    known = await client.answered_elsewhere(store, command)
-    return await _kept_here(hub, store, client, command)() if known is None else known
-
-
-async def _cancelled_once(hub: Hub, store: Store, client: Client, command: c.Cancel) -> Fields:
-    """Cancel the running turn, unless another server already carried out this cancel: then it did
-    not mean this turn. It does not wait for a store that does not answer.
-    """
-    before = hub.session(command.session).state.turn
-    if before is not None and store.status.state == "ok":
-        with trio.move_on_after(KNOWN):
-            if (known := await client.answered_elsewhere(store, command)) is not None:
-                return known
-        now = hub.session(command.session).state.turn
-        if now is None or now.id != before.id:
-            return {"turn": before.id}
-    return await _kept_here(hub, store, client, command)()
-
-
-def _kept_here(hub: Hub, store: Store, client: Client, command: c.Command) -> Job:
-    if (begun := client.begun(command)) is not None:
-        return begun
-    if isinstance(command, c.ForSession):
-        if hub.runtime.stored(command.session) is None:
-            return _kept_with_events(hub, store, client, command)
-        if not isinstance(command, UNOPENED):
-
-            async def job() -> Fields:
-                await hub.reopen(client, command.session)
-                return await _kept_with_events(hub, store, client, command)()
-
-            return job
-    return partial(_kept_behind, store, client, command, _act(hub, client, command))
-
-
-def _kept_with_events(hub: Hub, store: Store, client: Client, command: c.ForSession) -> Job:
-    session = hub.session(command.session)
-    host = host_of(session)
-    keeper = host.keeper
-    assert keeper is not None  # the runtime has a store
-    with host.core.step():
-        outcome = _act(hub, client, command)
-        if isinstance(outcome, dict):
-            if "seq" in outcome:
-                outcome["seq"] = host.log.seq
-            if (answer := client.answer_to(command, outcome)) is not None:
-                keeper.answers.append(answer)
-    if not isinstance(outcome, dict) or keeper.answers:
-        keeper.answers.clear()  # the command caused no event to store it with
-        return partial(_kept_behind, store, client, command, outcome)
-    fields, seq = outcome, host.log.seq
-
-    async def job() -> Fields:
-        if store.membership is None or isinstance(command, ENDS):
-            await keeper.wait_until_kept(seq)
-        else:  # if it may be stored, another server may carry it out: do not refuse it
-            await keeper.wait_until_known(seq)
-        if session.log.seq < seq and not isinstance(command, ENDS):
-            keeper.check()  # raises the reason
-        return fields
-
-    return client.once(command, job)
-
-
-async def _kept_behind(
-    store: Store, client: Client, command: c.Command, outcome: Fields | Job
-) -> Fields:
-    fields = outcome if isinstance(outcome, dict) else await outcome()
-
-    async def job() -> Fields:
-        try:
-            await store.keep_answer(client.answer_to(command, fields))
-        except StoreUnavailable:
-            if not isinstance(command, ENDS):
-                raise
-        return fields
-
-    return await client.once(command, job)()
-
-
 def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
-    """Like `_act`, for a session that is not open. Commands that need it open, open it."""
+    """Like `_act`, for a session that is not open, and that the command does not open."""
     match command:
         case c.Cancel(turn=turn):
             return {"turn": turn}  # nothing runs
@@ -330,17 +449,10 @@ def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
             return partial(_delete, hub, id)
         case c.ForkSession():
             return fork_session(hub, client, command)
-
-    async def job() -> Fields:
-        await hub.reopen(client, command.session)
-        outcome = _act(hub, client, command)
-        return outcome if isinstance(outcome, dict) else await outcome()
-
-    return job
+    raise TypeError(f"{command} needs an open session")
 
 
 def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSession) -> Fields | Job:
-    call = partial(_call, hub.limits.request_timeout_s)
     match command:
         case c.Prompt():
             return _place(session, command)
@@ -361,6 +473,16 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
         case c.RenameSession(title=title):
             session.rename(title)
             return {}
+        case c.FindFiles(query=query):
+            [folder] = [i.cwd for i in hub.runtime.list_open() if i.session == session.id]
+            return partial(_find_files, hub, folder, query)
+    return _job_in(hub, client, session, command)
+
+
+def _job_in(hub: Hub, client: Client, session: Session, command: c.ForSession) -> Job:
+    """Return the job of a command that waits for the agent or for the end of the session."""
+    call = partial(_call, hub.limits.request_timeout_s)
+    match command:
         case c.SetMode(mode=mode):
             return partial(call, partial(session.set_mode, mode))
         case c.SetModel(model=model):
@@ -375,9 +497,6 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
             return partial(_delete, hub, session.id)
         case c.ForkSession():
             return fork_session(hub, client, command)
-        case c.FindFiles(query=query):
-            [folder] = [i.cwd for i in hub.runtime.list_open() if i.session == session.id]
-            return partial(_find_files, hub, folder, query)
     raise TypeError(f"{command} is not for here")
 
 
@@ -467,6 +586,18 @@ async def _call(patience: float, ask: Callable[[], Awaitable[None]]) -> Fields:
         await ask()
         return {}
     raise Refused("agent_failed", f"the agent did not answer in {patience:g} s")
+
+
+def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> Fields | Job:
+    here, store = hub.runtime.cancel_all(), hub.runtime.store
+    if store is None or store.cluster is None:
+        return {"cancelled": here}
+    cluster = store.cluster
+
+    async def job() -> Fields:
+        return {"cancelled": here + await stop_others(hub, cluster, client, command)}
+
+    return job
 
 
 # --- sessions

@@ -78,9 +78,8 @@ async def serve_editor(setup: Setup) -> int:
                 store=own.store if own is not None else None,
             ) as runtime,
         ):
-            hub = Hub(runtime, setup.agent.name)
-            if own is not None:
-                hub.elsewhere = _OtherStores(runtime, own, setup)
+            others = None if own is None else TerminalStores(runtime, own, setup)
+            hub = Hub(runtime, setup.agent.name, other_stores=others)
             try:
                 return await _talk(OwnSessions(hub, defaults), source, sink, runtime.limits)
             finally:
@@ -149,8 +148,8 @@ async def _streams() -> AsyncIterator[tuple[trio.abc.ReceiveStream, trio.abc.Sen
         yield source, sink
 
 
-class _OtherStores:
-    """Sessions of terminals, earlier editors and stopped servers, as `Elsewhere` for the hub."""
+class TerminalStores:
+    """Sessions of terminals, earlier editors and stopped servers, as `OtherStores` for the hub."""
 
     def __init__(self, runtime: Runtime, own: OwnStore, setup: Setup) -> None:
         self._runtime = runtime

@@ -6,15 +6,15 @@ Notifications are only hints: everything is also polled once a second.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 import trio
 from msgspec import structs
 
-from .._errors import LimitExceeded, StoreError, StoreUnavailable
+from .._errors import StoreError, StoreUnavailable
 from .._logging import get_logger
 from .._model.log import Log
 from .._nesting import bare_errors
@@ -25,25 +25,33 @@ T = TypeVar("T")
 
 logger = get_logger("store")
 
-LOOK: Final = 1.0
+LOOK_S: Final = 1.0
 """Seconds between two polls, if no notification arrives."""
 
-COUNT: Final = 10.0
+COUNT_S: Final = 10.0
 """Seconds between two queries for the number of database connections."""
 
-PATIENCE: Final = 15.0
-"""Seconds to look for a worker, or to wait for one that does not take its command: longer than a
-lease, so that the sessions of a dead owner can be continued."""
+PATIENCE_S: Final = 15.0
+"""Seconds to wait for the other workers' answers to a command for all of them."""
 
-AGAIN: Final = 0.2
-"""Seconds between two attempts to find a worker."""
-
-CarryOut: TypeAlias = Callable[[StoredCommand], Awaitable[bytes]]
-"""Carries out a command of another process's client and returns the answer; empty if the session
-does not belong to this process."""
+AGAIN_S: Final = 0.2
+"""Seconds between two attempts after a failure."""
 
 
-class Notified(Protocol):
+class CommandHandler(Protocol):
+    """Carries out commands of other processes' clients in the sessions of this process."""
+
+    async def carry_out(self, command: StoredCommand) -> bytes:
+        """Carry out a command and return its answer; empty if the session is not this
+        process's."""
+        ...
+
+    def on_leases_changed(self, alive: frozenset[int]) -> None:
+        """Handle, at intervals, the leases that are not over."""
+        ...
+
+
+class Notifications(Protocol):
     """The content of the notifications that were received."""
 
     @property
@@ -67,14 +75,14 @@ class Notified(Protocol):
         ...
 
 
-class Listener(Protocol):
+class NotificationListener(Protocol):
     """Receives the notifications for this process."""
 
     def fileno(self) -> int:
         """Return the socket to wait for."""
         ...
 
-    def received(self) -> Notified:
+    def received(self) -> Notifications:
         """Return the notifications that have arrived. Never waits."""
         ...
 
@@ -163,19 +171,11 @@ class Rows(Protocol):
         ...
 
 
-class Answered(Exception):
-    """The answer to a command was given to another process, where its client is."""
-
-
-class Reused(Exception):
+class IdReused(Exception):
     """The id of a command is used by a different command."""
 
 
-class _Untaken(Exception):
-    """No process took a command for too long; it was withdrawn."""
-
-
-class Followed:
+class RemoteLog:
     """A session of another process, as far as it is stored. `log` is kept up to date. `over` is
     called when this ends: the session was deleted, or part of it is missing."""
 
@@ -185,6 +185,11 @@ class Followed:
         self.over = over
         self.waiting: list[trio.Event] = []
         """Events that are set when the store was read after they were added here."""
+
+    def take_waiting(self) -> list[trio.Event]:
+        """Remove and return the events that are to be set after the next read."""
+        waiting, self.waiting = self.waiting, []
+        return waiting
 
     def take(self, tail: Tail, known: int) -> bool:
         """Append the stored events after event `known`. Returns False if they do not connect to
@@ -203,36 +208,48 @@ class Followed:
         return tail.cut or log.seq >= tail.next - 1
 
 
-class Waiting:
-    """A command that another process is to carry out."""
+class PostedCommand:
+    """A command that another process is to carry out, while its answer is awaited."""
 
-    def __init__(self) -> None:
+    def __init__(self, status: CommandStatus) -> None:
         self.since = trio.current_time()
-        self.status: CommandStatus | None = None
+        self.status: CommandStatus | None = status
         """The state at the last poll; None if the command no longer existed."""
-        self.looked = trio.Event()
+        self.polls = 0
+        self._polled = trio.Event()
+
+    def polled(self, status: CommandStatus | None) -> None:
+        """Take the state that a poll has found."""
+        self.status = status
+        self.polls += 1
+        polled, self._polled = self._polled, trio.Event()
+        polled.set()
+
+    async def wait(self, polls: int) -> None:
+        """Wait until there were more than `polls` polls."""
+        while self.polls <= polls:
+            await self._polled.wait()
 
 
-class Port:
+class ClusterClient:
     """The connection of a process to the others that share its store. `run` must run as long as it
     is used."""
 
     def __init__(
-        self, rows: Rows, listen: Callable[[int], Listener], membership: Membership
+        self, rows: Rows, listen: Callable[[int], NotificationListener], membership: Membership
     ) -> None:
-        self.carry_out: CarryOut | None = None
-        """Carries out commands of other processes for sessions here; None: they are refused."""
-        self.tended: Callable[[frozenset[int]], None] = lambda alive: None
-        """Called at intervals with the leases that are not over."""
+        self.served = trio.Event()
+        """Set when this process begins to carry out commands of others."""
+        self._handler: CommandHandler | None = None
         self._rows = rows
         self._make_listener = listen
         self._membership = membership
         self._limiter = trio.CapacityLimiter(1)
-        self._followed: dict[int, list[Followed]] = {}
+        self._followed: dict[int, list[RemoteLog]] = {}
         self._woken: set[int] = set()
         self._under_way: set[int] = set()
         self._answers: dict[int, bytes] = {}
-        self._waiting: dict[int, Waiting] = {}
+        self._waiting: dict[int, PostedCommand] = {}
         self._read: set[int] = set()
         self._stored = trio.Event()
         self._work = trio.Event()
@@ -285,12 +302,12 @@ class Port:
         """
         return await self._do(partial(self._rows.watch, session, self._lease()))
 
-    def follow(self, followed: Followed) -> None:
+    def follow(self, followed: RemoteLog) -> None:
         """Keep a log up to date that was read after `watch`, until `unfollow`."""
         self._followed.setdefault(followed.num, []).append(followed)
         self._wake({followed.num})
 
-    def unfollow(self, followed: Followed) -> None:
+    def unfollow(self, followed: RemoteLog) -> None:
         """Stop keeping a log up to date."""
         self._drop(followed)
         self.unwatch(followed.num)
@@ -299,12 +316,11 @@ class Port:
         """Unsubscribe from notifications of a session, unless it is followed."""
         self._nursery.start_soon(self._unwatch, num)
 
-    def _drop(self, followed: Followed) -> None:
+    def _drop(self, followed: RemoteLog) -> None:
         left = [each for each in self._followed.pop(followed.num, ()) if each is not followed]
         if left:
             self._followed[followed.num] = left
-        for event in followed.waiting:
-            event.set()
+        _set_all(followed.waiting)
 
     async def caught_up(self, log: Log) -> bool:
         """Wait until everything that is stored of a session now is known here. Returns False if it
@@ -329,7 +345,7 @@ class Port:
             try:
                 await self._do(partial(self._rows.unwatch, num, node))
             except StoreError as error:  # it ends with the lease
-                logger.info("a session is watched on: %s", error)
+                logger.info("a subscription to a session could not be ended: %s", error)
 
     def _wake(self, nums: Collection[int]) -> None:
         self._woken.update(nums)
@@ -341,49 +357,44 @@ class Port:
         """Read the new events of the followed sessions, until cancelled."""
         looked = trio.current_time()
         while True:
-            with trio.move_on_at(looked + LOOK):
+            with trio.move_on_at(looked + LOOK_S):
                 await self._stored.wait()
             self._stored = trio.Event()
-            due = trio.current_time() >= looked + LOOK  # however many notifications arrive
+            due = trio.current_time() >= looked + LOOK_S  # however many notifications arrive
             if due:
                 looked = trio.current_time()
-            nums = self._followed.keys() if due else self._woken
-            read = [
-                (followed, followed.log.seq)
-                for num in nums
-                for followed in self._followed.get(num, ())
-            ]
-            known: dict[int, int] = {}
-            for followed, seq in read:
-                known[followed.num] = min(seq, known.get(followed.num, seq))
+            nums = set(self._followed) if due else self._woken & self._followed.keys()
             self._woken = set()
-            if not known:
+            if nums:
+                await self._read_logs(nums, renew=due)
+            else:
                 self._unread_since = None
-                continue
-            waiting = [(followed, followed.waiting) for followed, _ in read]
-            for followed, _ in read:
-                followed.waiting = []
-            try:
-                if due and (node := self._membership.held()) is not None:
-                    await self._watch_again(node)
-                found = await self._do(partial(self._rows.tails, known))
-            except StoreError as error:
-                logger.info("what is new elsewhere cannot be read: %s", error)
-                await trio.sleep(AGAIN)
-                self._wake(known)
-                found = None
-            if found is not None:
-                self._unread_since = None
-                self._take_tails(read, {tail.num: tail for tail in found})
-            for followed, events in waiting:
-                again = found is None or followed.num in self._woken
-                if again and followed in self._followed.get(followed.num, ()):
-                    followed.waiting += events
-                    continue
-                for event in events:
-                    event.set()
 
-    def _take_tails(self, read: Sequence[tuple[Followed, int]], found: Mapping[int, Tail]) -> None:
+    async def _read_logs(self, nums: Collection[int], *, renew: bool) -> None:
+        """Read the new events of followed sessions once. `renew`: also renew the subscriptions."""
+        logs = [(each, each.log.seq) for num in nums for each in self._followed[num]]
+        known = {num: min(seq for each, seq in logs if each.num == num) for num in nums}
+        waiting = [each.take_waiting() for each, _ in logs]
+        found: list[Tail] | None = None
+        try:
+            if renew and (node := self._membership.held()) is not None:
+                await self._watch_again(node)
+            found = await self._do(partial(self._rows.tails, known))
+        except StoreError as error:
+            logger.info("the new events of other servers cannot be read: %s", error)
+            await trio.sleep(AGAIN_S)
+            self._wake(known)
+        else:
+            self._unread_since = None
+            self._take_tails(logs, {tail.num: tail for tail in found})
+        for (each, _), events in zip(logs, waiting, strict=True):
+            unread = found is None or each.num in self._woken
+            if unread and each in self._followed.get(each.num, ()):
+                each.waiting += events
+            else:
+                _set_all(events)
+
+    def _take_tails(self, read: Sequence[tuple[RemoteLog, int]], found: Mapping[int, Tail]) -> None:
         for followed, seq in read:
             if followed not in self._followed.get(followed.num, ()):
                 continue  # it has ended in the meantime
@@ -410,169 +421,94 @@ class Port:
         """Return the owner of a session; None if there is no such session. Raises `StoreError`."""
         return await self._do(partial(self._rows.owned, session))
 
-    def is_mine(self, owned: SessionOwner) -> bool:
-        """True if this process runs the session."""
-        return owned.node is not None and owned.node == self._membership.held()
-
-    async def call(
-        self,
-        command: StoredCommand,
-        *,
-        here: Callable[[str], bool],
-        opens: bool = True,
-        wanted: Callable[[], bool] = lambda: True,
-    ) -> bytes | None:
-        """Have a command carried out by the owner of its session, or by a worker that opens it.
-
-        - `here`: returns true for a home whose sessions this process may run.
-        - `opens`: the command opens the session if it does not run.
-        - `wanted`: returns false when the answer is not needed here any more.
-
-        Returns the answer. Returns None if this process must carry out the command, or if the
-        session does not run and `opens` is false. Raises `StoreError`, `LimitExceeded` if no worker
-        has room, `Reused`, or `Answered` if the command is gone and not `wanted` any more: the
-        client has sent it to another process as well.
-
-        After a cancellation the outcome is unknown.
+    async def worker(self, home: str | None) -> int | None:
+        """Return the lease of the least busy other worker with room. `home`: the home that it must
+        have; None: any. Raises `StoreError`.
         """
-        status: CommandStatus | None = None
-        doubtful = False  # the row may exist, but its state is unknown
-        gone = False  # the row existed: the command may have been carried out
-        deadline = trio.current_time() + PATIENCE
-        target: int | None = None
-        while True:
-            try:
-                target = await self._target(command.session, here, opens=opens)
-                mine = status is not None and self._is_mine(status)
-                if target is None:
-                    if status is None or mine or await self._withdraw(status):
-                        return None
-                elif target == 0:
-                    late = trio.current_time() >= deadline and not doubtful and not gone
-                    if late and (status is None or await self._withdraw(status)):
-                        break
-                    await trio.sleep(AGAIN)
-                    continue
-                elif status is None:
-                    if (doubtful or gone) and not wanted():
-                        raise Answered
-                    doubtful = True
-                    status = await self._post(command, target)
-                elif mine:  # given to this process, where it waits for the result of this call
-                    self._answers.setdefault(status.num, b"")
-                    self._work.set()
-                elif await self._do(partial(self._rows.pass_on, status.num, status.node, target)):
-                    status = CommandStatus(status.num, target, None, alive=True)
-                doubtful = False
-                num = status.num
-                status = await self._answered(status)
-                if status is not None and status.answer:
-                    self._read.add(num)
-                    return status.answer
-                gone = gone or status is None
-                if status is None:
-                    if not wanted():
-                        raise Answered
-                elif not status.alive:
-                    deadline = trio.current_time() + PATIENCE
-                elif trio.current_time() >= deadline and await self._withdraw(status):
-                    raise _Untaken
-                await trio.sleep(AGAIN)
-            except StoreError as error:
-                if status is None and not doubtful and not gone:
-                    raise  # and the command will not be carried out
-                logger.info("a command waits for the store: %s", error)
-                await trio.sleep(AGAIN)
-            except _Untaken:
-                if not gone:
-                    break
-                status = None  # post it again: the worker knows whether it was carried out
-        if target:
-            raise StoreUnavailable("the server that has this session does not answer")
-        raise LimitExceeded("no server that runs sessions has room for this now")
-
-    async def call_all(self, command: StoredCommand) -> list[bytes]:
-        """Have every other worker carry out a command that belongs to no session. Returns the
-        answers of those that are alive. Raises `StoreError`."""
-        mine = self._membership.held()
-        answers: list[bytes] = []
-
-        async def one(node: int) -> None:
-            each = structs.replace(command, id=f"{command.id}.{node}")
-            status = await self._answered(await self._post(each, node))
-            if status is not None and status.answer:
-                self._read.add(status.num)
-                answers.append(status.answer)
-
-        workers = await self._do(self._rows.workers)
-        async with bare_errors(), trio.open_nursery() as nursery:
-            for worker in workers:
-                if worker.num != mine:
-                    nursery.start_soon(one, worker.num)
-        return answers
-
-    async def _post(self, command: StoredCommand, node: int) -> CommandStatus:
-        status = await self._do(partial(self._rows.post, command, self._lease(), node))
-        if status is None:
-            raise Reused
-        return status
-
-    async def _withdraw(self, status: CommandStatus) -> bool:
-        return await self._do(partial(self._rows.withdraw, status.num, status.node))
-
-    async def _target(
-        self, session: str, here: Callable[[str], bool], *, opens: bool
-    ) -> int | None:
-        """Return the lease of the process that must carry out a command to a session; None: this
-        process; 0: no process can."""
-        home = None
-        if session:
-            owned = await self.owner(session)
-            if owned is not None:
-                if owned.node is not None:
-                    return None if self.is_mine(owned) else owned.node
-                home = owned.home or None
-            if owned is None or not opens:
-                return None
-        if here(home or ""):
-            return None
-        mine = self._membership.held()
         workers = await self._do(self._rows.workers)
         found = [
             (busy, each.num)
             for each in workers
-            if home in (None, each.home) and each.num != mine
+            if home in (None, each.home) and not self.is_mine(each.num)
             if (busy := _busy(each)) is not None
         ]
-        return min(found)[1] if found else 0
+        return min(found)[1] if found else None
 
-    async def _answered(self, status: CommandStatus) -> CommandStatus | None:
-        """Wait until a command is answered, its process has ended, or it is given to this process.
+    def is_mine(self, node: int | None) -> bool:
+        """True if this process has the lease."""
+        return node is not None and node == self._membership.held()
 
-        Returns None if there is no such command any more. Raises `_Untaken` if no process takes
-        it.
+    async def post(self, command: StoredCommand, node: int) -> CommandStatus:
+        """Have a command carried out by `node`. Raises `StoreError`, after which its row may exist
+        or not, or `IdReused`.
         """
-        if status.answer:
-            return status
-        waiting = self._waiting[status.num] = Waiting()
-        since = trio.current_time()
-        try:
-            if self._answered_elsewhere != self._looked:
-                self._work.set()  # it may have been answered before this task waited
-            while True:
-                await waiting.looked.wait()
-                waiting.looked = trio.Event()
-                found = waiting.status
-                if found is None or found.answer is not None or not found.alive:
-                    return found
-                if self._is_mine(found):
-                    return found
-                late = trio.current_time() - since > PATIENCE
-                if late and await self._withdraw(found):
-                    raise _Untaken
-        finally:
-            if self._waiting.get(status.num) is waiting:
-                del self._waiting[status.num]
+        status = await self._do(partial(self._rows.post, command, self._lease(), node))
+        if status is None:
+            raise IdReused
+        return status
+
+    async def pass_on(self, status: CommandStatus, node: int) -> CommandStatus:
+        """Give a command to another process, if its process will not carry it out. Raises
+        `StoreError`.
+        """
+        if await self._do(partial(self._rows.pass_on, status.num, status.node, node)):
+            return CommandStatus(status.num, node, None, alive=True)
+        return status
+
+    def give_back(self, num: int) -> None:
+        """Answer a command that was given to this process, and that waits here for another one."""
+        self._answers.setdefault(num, b"")
+        self._work.set()
+
+    async def withdraw(self, status: CommandStatus) -> bool:
+        """Withdraw a command. Returns False if its process has taken it and is alive. Raises
+        `StoreError`.
+        """
+        return await self._do(partial(self._rows.withdraw, status.num, status.node))
+
+    def forget(self, num: int) -> None:
+        """Delete the row of a command whose answer was read."""
+        self._read.add(num)
+
+    def wait_for(self, status: CommandStatus) -> PostedCommand:
+        """Begin to wait for the answer to a command, until `wait_no_more`."""
+        waiting = self._waiting[status.num] = PostedCommand(status)
+        if self._answered_elsewhere != self._looked:
+            self._work.set()  # it may have been answered before this task waited
+        return waiting
+
+    def wait_no_more(self, num: int, waiting: PostedCommand) -> None:
+        """End waiting."""
+        if self._waiting.get(num) is waiting:
+            del self._waiting[num]
+
+    async def ask_all(self, command: StoredCommand) -> list[bytes]:
+        """Have every other worker carry out a command that belongs to no session.
+
+        Returns the answers of those that are alive and take it within `PATIENCE_S`. Raises
+        `StoreError`.
+        """
+        answers: list[bytes] = []
+
+        async def one(node: int) -> None:
+            status = await self.post(structs.replace(command, id=f"{command.id}.{node}"), node)
+            waiting = self.wait_for(status)
+            try:
+                with trio.move_on_after(PATIENCE_S):
+                    while (now := waiting.status) is not None and not now.answer and now.alive:
+                        await waiting.wait(waiting.polls)
+            finally:
+                self.wait_no_more(status.num, waiting)
+            if waiting.status is not None and waiting.status.answer:
+                self.forget(status.num)
+                answers.append(waiting.status.answer)
+
+        workers = await self._do(self._rows.workers)
+        async with bare_errors(), trio.open_nursery() as nursery:
+            for worker in workers:
+                if not self.is_mine(worker.num):
+                    nursery.start_soon(one, worker.num)
+        return answers
 
     async def _look_for_answers(self) -> None:
         answered, waiting = self._answered_elsewhere, dict(self._waiting)
@@ -582,12 +518,7 @@ class Port:
         found = {status.num: status for status in statuses}
         self._looked = answered
         for num, each in waiting.items():
-            each.status = found.get(num)
-            each.looked.set()
-
-    def _is_mine(self, status: CommandStatus) -> bool:
-        """True if this process must carry out the command, which is unanswered."""
-        return status.answer is None and status.node == self._membership.held()
+            each.polled(found.get(num))
 
     def _lease(self) -> int:
         lease = self._membership.held()
@@ -597,16 +528,30 @@ class Port:
 
     # --- commands of other processes to sessions here
 
+    async def serve(self, handler: CommandHandler) -> None:
+        """Have `handler` carry out commands of other processes, until cancelled."""
+        self._handler = handler
+        self.served.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._handler = None
+
+    @property
+    def serves(self) -> bool:
+        """True if this process carries out commands of others."""
+        return self._handler is not None
+
     async def _look(self) -> None:
         """Take commands to this process, send the answers, and poll for answers to commands that
         other processes carry out, until cancelled."""
-        counted = -COUNT
+        counted = -COUNT_S
         looked = trio.current_time()
         while True:
-            with trio.move_on_at(looked + LOOK):
+            with trio.move_on_at(looked + LOOK_S):
                 await self._work.wait()
             self._work = trio.Event()
-            due = trio.current_time() >= looked + LOOK  # however many notifications arrive
+            due = trio.current_time() >= looked + LOOK_S  # however many notifications arrive
             if due:
                 looked = trio.current_time()
             node = self._membership.held()
@@ -628,8 +573,8 @@ class Port:
                 if read:
                     await self._do(partial(self._rows.forget, list(read)))
                 if due:
-                    self.tended(frozenset(await self._do(self._rows.alive)))
-                if trio.current_time() - counted >= COUNT:
+                    await self._report_leases()
+                if trio.current_time() - counted >= COUNT_S:
                     counted = trio.current_time()
                     self.connections = await self._do(self._rows.connections)
             except StoreError as error:
@@ -637,8 +582,13 @@ class Port:
                 self._answers = answers | self._answers
                 self._read |= read
                 self._takes = True
-                await trio.sleep(AGAIN)
+                await trio.sleep(AGAIN_S)
                 self._work.set()
+
+    async def _report_leases(self) -> None:
+        alive = frozenset(await self._do(self._rows.alive))
+        if self._handler is not None:
+            self._handler.on_leases_changed(alive)
 
     async def _take(self, node: int) -> None:
         known = frozenset(self._under_way)
@@ -648,7 +598,10 @@ class Port:
 
     async def _carry_out(self, command: StoredCommand) -> None:
         try:
-            answer = _UNSERVED if self.carry_out is None else await self.carry_out(command)
+            if self._handler is not None:
+                answer = await self._handler.carry_out(command)
+            else:  # this process is about to give up its sessions, or has never shared them
+                answer = b"" if self.served.is_set() else _UNSERVED
         except Exception:
             logger.exception("a command of another server failed")
             answer = _FAILED
@@ -672,7 +625,7 @@ class Port:
                             await self._listen(node)
                         except StoreError as error:
                             logger.info("other servers cannot be followed: %s", error)
-                    await trio.sleep(AGAIN)
+                    await trio.sleep(AGAIN_S)
         finally:
             self._rows.close()
 
@@ -686,7 +639,7 @@ class Port:
             self._answered_elsewhere += 1
             self._work.set()
             while self._membership.held() == node:
-                with trio.move_on_after(LOOK) as silent:
+                with trio.move_on_after(LOOK_S) as silent:
                     await self._wait_for(listener)
                 if silent.cancelled_caught:
                     continue
@@ -701,14 +654,19 @@ class Port:
 
     # --- waiting
 
-    async def _open_listener(self, node: int) -> Listener:
+    async def _open_listener(self, node: int) -> NotificationListener:
         return await trio.to_thread.run_sync(self._make_listener, node)
 
-    async def _wait_for(self, listener: Listener) -> None:
+    async def _wait_for(self, listener: NotificationListener) -> None:
         await trio.lowlevel.wait_readable(listener.fileno())
 
     async def _do(self, job: Callable[[], T]) -> T:
         return await trio.to_thread.run_sync(job, limiter=self._limiter)
+
+
+def _set_all(events: list[trio.Event]) -> None:
+    for event in events:
+        event.set()
 
 
 def _refusal(code: str, message: str) -> bytes:

@@ -18,8 +18,8 @@ from .._session.core import PromptRemoved, When
 from .._session.session import Session
 from .._session.turn import Turn
 from . import commands as c
-from .answers import Fields, Refused
-from .client import Client, Fail
+from .answers import Fields, as_refusal
+from .client import Client, Steps
 from .feed import Feed
 from .hub import Hub
 from .operations import carry_out
@@ -27,7 +27,7 @@ from .operations import carry_out
 logger = get_logger("server")
 
 
-class Shows(Protocol):
+class FollowingViewer(Protocol):
     """The viewer whose client uses the session."""
 
     def follow(self, feed: Feed) -> None: ...
@@ -38,10 +38,10 @@ def new_id() -> str:
     return secrets.token_hex(16)
 
 
-class ElsewhereTurn:
+class RemoteTurnProxy:
     """A prompt that was sent to another server: the part of a `Turn` that the dialects need."""
 
-    def __init__(self, session: ElsewhereSession, content: list[Block]) -> None:
+    def __init__(self, session: RemoteSessionProxy, content: list[Block]) -> None:
         self.entry = ""
         self.failure: AgentrtError | None = None
         """The reason why it will not run."""
@@ -75,17 +75,17 @@ class ElsewhereTurn:
         else:
             self.failure = PromptRemoved("the prompt was taken out of the queue")
 
-    def taken(self, fields: Fields) -> None:
-        """Take the other server's answer to the prompt."""
-        self._id = str(fields.get("turn") or "")
-        self.entry = str(fields.get("entry") or "")
-        if self._unwanted:
-            self.cancel()
-        self._session.show()
-
-    def refused(self, error: Refused) -> None:
-        """Take the other server's refusal of the prompt."""
-        self.failure = AgentrtError(error.message)
+    def send(self, prompt: Steps[Fields]) -> Steps[None]:
+        """Send the prompt and take the other server's answer."""
+        try:
+            fields = yield from prompt
+        except Exception as error:
+            self.failure = AgentrtError(as_refusal(error).message)
+        else:
+            self._id = str(fields.get("turn") or "")
+            self.entry = str(fields.get("entry") or "")
+            if self._unwanted:
+                self.cancel()
         self._session.show()
 
     def cancel(self) -> None:
@@ -100,10 +100,10 @@ class ElsewhereTurn:
             self._unwanted = True
 
 
-class ElsewhereSession:
+class RemoteSessionProxy:
     """The part of a `Session` that the dialects need."""
 
-    def __init__(self, hub: Hub, client: Client, viewer: Shows, feed: Feed) -> None:
+    def __init__(self, hub: Hub, client: Client, viewer: FollowingViewer, feed: Feed) -> None:
         self.feed = feed
         self._hub = hub
         self._client = client
@@ -137,11 +137,11 @@ class ElsewhereSession:
         """Send the session again, because something is known that is not in the log."""
         self._viewer.follow(self.feed)
 
-    def submit(self, content: list[Block], *, when: When = "queue") -> ElsewhereTurn:
+    def submit(self, content: list[Block], *, when: When = "queue") -> RemoteTurnProxy:
         """Send a prompt, as `Session.submit`; an error becomes the turn's `failure`."""
-        turn = ElsewhereTurn(self, content)
+        turn = RemoteTurnProxy(self, content)
         prompt = c.Prompt(id=new_id(), session=self.id, content=content, when=when)
-        carry_out(self._hub, self._client, prompt, turn.taken, turn.refused)
+        self._client.serve(turn.send(carry_out(self._hub, self._client, prompt)))
         return turn
 
     def cancel(self) -> None:
@@ -194,14 +194,17 @@ class ElsewhereSession:
 
     def command(self, command: c.Command) -> None:
         """Send a command whose effects the session's events report."""
-        carry_out(self._hub, self._client, command, lambda fields: None, self._refused)
+        self._client.serve(self._send(command))
 
-    def _refused(self, error: Refused) -> None:
-        logger.info("the session %s: %s", self.id, error.message)
+    def _send(self, command: c.Command) -> Steps[None]:
+        try:
+            yield from carry_out(self._hub, self._client, command)
+        except Exception as error:
+            logger.info("the session %s: %s", self.id, as_refusal(error).message)
 
 
-AnySession: TypeAlias = Session | ElsewhereSession
-AnyTurn: TypeAlias = Turn | ElsewhereTurn
+AnySession: TypeAlias = Session | RemoteSessionProxy
+AnyTurn: TypeAlias = Turn | RemoteTurnProxy
 
 
 def is_paused(feed: Feed, turn: AnyTurn) -> bool:
@@ -225,7 +228,7 @@ def stop(session: AnySession, turn: AnyTurn | str) -> None:
 class Sessions:
     """The sessions of one viewer, on this server or on others."""
 
-    def __init__(self, hub: Hub, client: Callable[[], Client], viewer: Shows) -> None:
+    def __init__(self, hub: Hub, client: Callable[[], Client], viewer: FollowingViewer) -> None:
         self._hub = hub
         self._client = client
         self._viewer = viewer
@@ -234,27 +237,26 @@ class Sessions:
         """Return a session that is open here or followed. Raises `Refused`."""
         hub = self._hub
         if hub.runtime.is_shared and not hub.is_open(id):
-            return ElsewhereSession(hub, self._client(), self._viewer, hub.feed(id))
+            return RemoteSessionProxy(hub, self._client(), self._viewer, hub.feed(id))
         return hub.session(id)
 
-    def when_there(self, id: str, then: Callable[[AnySession], None], fail: Fail) -> None:
-        """Call `then` with a session that accepts prompts.
+    def open(self, id: str) -> Steps[AnySession]:
+        """Return a session that accepts prompts.
 
-        It is called now, or when a stored session has been opened here, or followed if another
-        server opens it. `fail` is called if that fails. Raises `Refused`, as `then` may if it is
-        called now.
+        A stored session is opened here, or followed if another server opens it. Raises the error if
+        that fails.
         """
         hub, client = self._hub, self._client()
         if hub.runtime.is_shared and not hub.is_open(id):
-            client.start(partial(self._find, id), lambda _: then(self.get(id)), fail)
-        else:
-            hub.when_open(client, id, then, fail)
+            yield from client.wait(partial(self._find, id))
+            return self.get(id)
+        return (yield from hub.opened(client, id))
 
     async def _find(self, id: str) -> Fields:
         hub, store = self._hub, self._hub.runtime.store
         assert store is not None
-        assert store.port is not None
-        owned = await store.port.owner(id) if await hub.runtime.find(id) else None
+        assert store.cluster is not None
+        owned = await store.cluster.owner(id) if await hub.runtime.find(id) else None
         if owned is None:
             raise SessionNotFound(f"no session {id!r} is open or stored")
         if owned.node is None and hub.runtime.runs_here(owned.home):
@@ -285,7 +287,7 @@ class Sessions:
             self._client().calls.finish(id, item, content, error=error)
         elif self.waits(id, item):
             session = self.get(id)
-            assert isinstance(session, ElsewhereSession)
+            assert isinstance(session, RemoteSessionProxy)
             session.command(
                 c.ToolResult(id=new_id(), session=id, item=item, content=content, error=error)
             )

@@ -10,8 +10,10 @@ import trio
 from trio.testing import MockClock
 
 from agentrt._journal.base import About, Process, StoredCommand
-from agentrt._journal.port import PATIENCE, Port
+from agentrt._journal.cluster import ClusterClient
 from agentrt._nesting import bare_errors
+from agentrt._web.command_machine import OWNER_PATIENCE_S
+from agentrt._web.remote_command import ask
 from agentrt.errors import StoreUnavailable
 
 from .tables import Backend, Leases, Rows, Tables
@@ -21,7 +23,7 @@ T = TypeVar("T")
 COMMAND = StoredCommand(client="c", id="1", session="s", digest=b"x", body=b"x")
 
 
-class DirectPort(Port):
+class DirectCluster(ClusterClient):
     async def _do(self, job: Callable[[], T]) -> T:
         await trio.lowlevel.checkpoint()
         return job()
@@ -41,7 +43,7 @@ class Joined:
 
 
 class Two:
-    """A worker that owns a session, and a gateway's port."""
+    """A worker that owns a session, and a gateway."""
 
     def __init__(self) -> None:
         self.tables = tables = Tables(trio.current_time, lambda node, words: None)
@@ -55,13 +57,13 @@ class Two:
         self.rows = Rows(tables)
         membership: Any = Joined(self.gateway)
         listen: Any = None
-        self.port = DirectPort(self.rows, listen, membership)
+        self.cluster = DirectCluster(self.rows, listen, membership)
 
-    async def call(self, *, wanted: bool = True) -> bytes | None:
+    async def call(self) -> bytes | None:
         answer: bytes | None = None
         async with bare_errors(), trio.open_nursery() as nursery:
-            nursery.start_soon(self.port.look)
-            answer = await self.port.call(COMMAND, here=lambda home: False, wanted=lambda: wanted)
+            nursery.start_soon(self.cluster.look)
+            answer = await ask(self.cluster, COMMAND)
             nursery.cancel_scope.cancel()
         return answer
 
@@ -74,11 +76,11 @@ async def test_a_command_that_was_answered_at_another_server_is_not_refused_howe
 
     async def work() -> None:
         [taken] = two.rows.take(two.worker, ())
-        await trio.sleep(PATIENCE + 1)
+        await trio.sleep(OWNER_PATIENCE_S + 1)
         two.rows.post(COMMAND, two.other, two.worker)
         two.rows.answer(two.worker, {taken.num: b"done"})
         two.rows.forget([taken.num])
-        await trio.sleep(PATIENCE + 5)  # it is slow to take it
+        await trio.sleep(OWNER_PATIENCE_S + 5)  # it is slow to take it
         while not (taken_again := two.rows.take(two.worker, ())):  # noqa: ASYNC110
             await trio.sleep(0.01)
         two.rows.answer(two.worker, {taken_again[0].num: b"done"})
