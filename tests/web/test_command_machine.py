@@ -400,3 +400,12 @@ def test_every_state_can_be_reached_and_only_final_ones_have_no_way_out() -> Non
         } - reached
     assert reached == set(CommandState)
     assert {state for state in CommandState if not TABLE[state]} == FINAL - {CommandState.UNSTORED}
+
+
+def test_a_row_that_was_given_to_its_own_client_s_server_is_given_back_however_late() -> None:
+    machine, late = CommandMachine(), OWNER_PATIENCE_S + 1
+    machine.begin(CommandPlan(located=True, stored=True, shared=True), 0.0)
+    for event in (CommandEvent.OWNER_REMOTE, CommandEvent.POSTED, CommandEvent.ROW_GIVEN_HERE):
+        machine.step(event, late)
+    machine.step(CommandEvent.CLOCK, late)
+    assert machine.step(CommandEvent.OWNER_REMOTE, late) is CommandState.PASSING_ON

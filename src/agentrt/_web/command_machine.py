@@ -232,7 +232,7 @@ TABLE: Final[dict[CommandState, dict[CommandEvent, Next]]] = {
         _On.CLOCK: Branch(_Is.UNTAKEN, _State.ABANDONING, _State.REMOTE),
         _On.ROW_ANSWERED: _State.CONFIRMING,
         _On.ROW_RETURNED: _RETRY,
-        _On.ROW_GIVEN_HERE: _RETRY,
+        _On.ROW_GIVEN_HERE: _State.PAUSING,  # then it is carried out here, or given back
         _On.ROW_GONE: _State.PAUSING,
         _On.OWNER_DEAD: _State.PAUSING,
         _On.FAILED: _State.REFUSED,
