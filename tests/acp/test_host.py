@@ -282,10 +282,10 @@ def test_a_file_that_is_a_mount_point_is_overwritten(root: Path, outside: Path) 
     (root / "file").write_text("")
     program = (
         "import sys, trio\n"
-        "from agentrt._acp.host import Host\n"
+        "from agentrt._acp.host import FileService\n"
         "from agentrt._acp.roots import Roots\n"
         "params = {'sessionId': 's', 'path': sys.argv[1] + '/file', 'content': 'new'}\n"
-        "trio.run(Host(Roots([sys.argv[1]])).handle, 'fs/write_text_file', params)\n"
+        "trio.run(FileService(Roots([sys.argv[1]])).handle, 'fs/write_text_file', params)\n"
     )
     script = 'mount --bind "$1/secret" "$2/file" && exec "$3" -c "$4" "$2"'
     words = ["sh", "-c", script, "sh", str(outside), str(root), sys.executable, program]

@@ -33,7 +33,7 @@ async def test_a_request_is_answered_by_its_event_or_its_id(
     async with session.prompt("go") as turn:
         async for event in turn:
             if isinstance(event, PermissionOpened):
-                with pytest.raises(TypeError, match="a PermissionOpened or its id, not as int"):
+                with pytest.raises(TypeError, match="the id of one, got int"):
                     turn.answer(7, "allow_once")  # type: ignore[arg-type]
                 turn.answer(event if by_event else event.request, "allow_once")
     assert turn.result.text == "yes"

@@ -63,7 +63,7 @@ def alone(test: Callable[..., Any]) -> Callable[..., None]:
         (Path("/x"), "not PosixPath"),
         ([5], "a part of a prompt is int"),
         ([["a"]], "a part of a prompt is list"),
-        ({"x": 1}, "no content block"),
+        ({"x": 1}, "not a content block"),
         ([agentrt.events.Text(5)], "Expected `str`, got `int`"),  # type: ignore[arg-type]
         (agentrt.events.ResourceLink(uri=None), "Expected `str`, got `null`"),  # type: ignore[arg-type]
         ("\ud800", "half a character"),

@@ -172,7 +172,7 @@ def test_a_server_that_was_killed_is_not_found(program: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--session", "x", "--agent", "demo"], "--session is one of a server's"),
+        (["--session", "x", "--agent", "demo"], "--session requires --attach"),
         (["--attach", "ftp://here"], "is not a server URL"),
         (["--attach", "127.0.0.1:99999"], "'127.0.0.1:99999' is not a server URL"),
         (["--attach", "--session", "x", "--agent", "demo"], "are for a new session"),

@@ -101,6 +101,13 @@ PROMPT_KEPT: Final = (
 """The reason why a submitted prompt was not sent by this process."""
 
 
+_TURN_LIMITS: Final = {
+    "hard": "turn_timeout_s",
+    "idle": "idle_timeout_s",
+    "hang": "busy_silence_timeout_s",
+}
+"""The field of `Limits` for each limit of a turn, by its name in errors (`data.limit`)."""
+
 _UNEXPECTED: Final = Notice(
     "warning",
     "unexpected_history",
@@ -764,7 +771,8 @@ class SessionCore:
 
         `limit` is None for a deadline set by the program.
         """
-        what = f"{which} limit of {limit:g} s (limits.{which})" if limit else f"{which} limit"
+        field = _TURN_LIMITS[which]
+        what = f"{which} limit of {limit:g} s (limits.{field})" if limit else f"{which} limit"
         turn.timeout = ErrorInfo("timed_out", f"the turn reached its {what}", {"limit": which})
         self.scope.say(logging.WARNING, "the turn reached its %s", what, turn=turn.id, limit=which)
         self.cancel_turn(turn, "timed_out", by=None)
