@@ -43,7 +43,7 @@ NPM_OPTIONS = (
     "--fetch-retry-mintimeout=1000",
 )
 
-VENDOR = Path("src/agentrt/_web/page/vendor")
+VENDOR = Path("src/agentrt/_serve/page/vendor")
 ENTRIES = tuple(VENDOR / f"{name}.ts" for name in ("highlight", "screen", "libraries"))
 """What esbuild begins with; the last is written last, and without it there is no page."""
 

@@ -50,7 +50,7 @@ def serve(agent: str) -> None:
     import trio
 
     import agentrt
-    from agentrt._config import Config
+    from agentrt._core.config import Config
 
     async def main() -> None:
         config = Config(agents={"fake": agentrt.Agent(name="fake", command=(agent,))})

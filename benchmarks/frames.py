@@ -12,9 +12,9 @@ import time
 
 import trio
 
-from agentrt._web.connection import Socket
-from agentrt._web.frames import Bucket, Meter
-from agentrt._web.stream import Wire
+from agentrt._serve.connection import Socket
+from agentrt._serve.frames import Bucket, Meter
+from agentrt._serve.stream import Wire
 from crowd import say
 
 HANDSHAKE = [

@@ -14,8 +14,8 @@ from collections.abc import Callable
 import msgspec
 
 from agentrt import Limits
-from agentrt._model.content import Text
-from agentrt._model.events import (
+from agentrt._core.model.content import Text
+from agentrt._core.model.events import (
     Event,
     Item,
     ItemClosed,
@@ -25,9 +25,9 @@ from agentrt._model.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt._model.log import Log
-from agentrt._model.state import SessionState
-from agentrt._web.feed import Feed
+from agentrt._core.model.log import Log
+from agentrt._core.model.state import SessionState
+from agentrt._serve.feed import Feed
 
 WORDS = 13
 """Pieces of an answer; a turn has seven events more."""

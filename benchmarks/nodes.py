@@ -27,12 +27,12 @@ from typing import Any
 import trio
 
 from agentrt import Limits
-from agentrt._journal.address import address_of
-from agentrt._journal.store import open_address, process_of
-from agentrt._runtime.runtime import Runtime
-from agentrt._web.forwarded import serve_forwarded
-from agentrt._web.hub import Hub
-from agentrt._web.native import NATIVE
+from agentrt._core.runtime.runtime import Runtime
+from agentrt._core.store.address import address_of
+from agentrt._core.store.store import open_address, process_of
+from agentrt._serve.forwarded import serve_forwarded
+from agentrt._serve.hub import Hub
+from agentrt._serve.native import NATIVE
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
 
 WORD = re.compile(rb'"text":"(\d+\.\d+) "')

@@ -117,7 +117,7 @@ class Child:
             async with agentrt.store.open_store(self.url) as store:
                 yield store
             return
-        from agentrt._journal.sqlite import SqliteBackend
+        from agentrt._core.store.sqlite import SqliteBackend
 
         commit: Callable[..., None] = SqliteBackend.commit
 
@@ -296,10 +296,10 @@ class Child:
     async def bytes(self, n: int) -> None:
         """Turns of 107 events, with words of the docs."""
         from agentrt import Limits
-        from agentrt._journal.base import encode_events, encode_record
-        from agentrt._model.checkpoint import Checkpoints
-        from agentrt._model.log import Log
-        from agentrt._model.state import SessionState
+        from agentrt._core.model.checkpoint import Checkpoints
+        from agentrt._core.model.log import Log
+        from agentrt._core.model.state import SessionState
+        from agentrt._core.store.base import encode_events, encode_record
 
         log = Log("s1", "e1", Limits(), SessionState())
         checkpoints = Checkpoints(log.state)
@@ -344,8 +344,8 @@ async def written(file: Path) -> str:
 
 def turns_of(count: int) -> Iterator[list[Any]]:
     """A prompt, thoughts, three tool calls with output, a question and an answer each."""
-    from agentrt._model.content import Text, ToolText
-    from agentrt._model.events import (
+    from agentrt._core.model.content import Text, ToolText
+    from agentrt._core.model.events import (
         Item,
         ItemClosed,
         ItemOpened,

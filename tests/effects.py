@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentrt._model.driver import Effect, TextReceived
+from agentrt._core.model.driver import Effect, TextReceived
 
 
 def joined(effects: Iterable[Effect]) -> list[Effect]:

@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 
 from agentrt._cli.arguments import make_parser
+from agentrt._serve.acp import LOGIN
 from agentrt._version import __version__
-from agentrt._web.acp import LOGIN
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "packaging" / "acp-registry"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from agentrt._agents import (
+from agentrt._core.agents import (
     BUILT_IN,
     Agent,
     FoundAgent,
@@ -22,7 +22,7 @@ from agentrt._agents import (
     find_agents,
     resolve_agent,
 )
-from agentrt._config import Config
+from agentrt._core.config import Config
 from agentrt.errors import AgentNotFound
 
 

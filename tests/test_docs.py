@@ -29,7 +29,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._config import load_config
+from agentrt._core.config import load_config
 from postgres.server import Server
 
 TESTS = Path(__file__).parent
@@ -136,7 +136,7 @@ def works(block: Block, project: Path, **environment: str) -> None:
 @pytest.mark.parametrize("block", of("js"), ids=str)
 def test_a_module_in_the_documentation_works(block: Block, project: Path) -> None:
     assert NODE is not None
-    shutil.copy(ROOT / "src/agentrt/_web/page/reduce.js", project / "reduce.mjs")
+    shutil.copy(ROOT / "src/agentrt/_serve/page/reduce.js", project / "reduce.mjs")
     (project / "module.mjs").write_text(block.text.replace("./reduce.js", "./reduce.mjs"))
     done = run([NODE, "module.mjs"], project)
     assert done.returncode == 0, done.stderr
@@ -223,6 +223,12 @@ def test_every_file_and_every_room_is_on_the_page_about_the_inside() -> None:
     files = [p.relative_to(ROOT).as_posix() for p in (*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py"))]
     named = set(re.findall(r"\b\w+(?:/\w+)*\.py\b", INSIDE))
     assert {name for name in named if not any(f"/{f}".endswith(f"/{name}") for f in files)} == set()
-    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert rooms == set(re.findall(r"\*\*`(\w+)`\*\*", INSIDE))
-    assert rooms == set(re.findall(r"\b(\w+)/(?= )", INSIDE))
+    packages = {
+        path.parent.relative_to(PACKAGE).as_posix()
+        for pattern in ("*", "_core/*", "_lab/*", "_serve/remote")
+        for path in PACKAGE.glob(f"{pattern}/__init__.py")
+    }
+    described = packages - {"_core", "_lab"}
+    assert described == set(re.findall(r"\*\*`([\w/]+)`\*\*", INSIDE))
+    leaves = {name.rpartition("/")[2] for name in packages - {"_lab"}}
+    assert leaves == set(re.findall(r"\b(\w+)/(?= )", INSIDE))

@@ -114,15 +114,15 @@ def test_a_session_imports_what_it_needs(tmp_path: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     modules = set(done.stdout.split())
-    assert "agentrt._acp.driver" in modules
+    assert "agentrt._core.acp.driver" in modules
     unused = [
-        "_claude.driver",
-        "_journal",
-        "_permissions.rules",
-        "_tools.http",
-        "_tools.server",
-        "_trace.trace",
-        "_web",
+        "_core.claude.driver",
+        "_core.store",
+        "_core.permissions.rules",
+        "_core.tools.http",
+        "_core.tools.server",
+        "_core.trace.trace",
+        "_serve",
     ]
     assert not modules & {"h11", "difflib", *(f"agentrt.{name}" for name in unused)}
 

@@ -17,7 +17,7 @@ from typing import Final
 
 SOURCE: Final = Path(__file__).parent.parent / "src" / "agentrt"
 
-GENERATED: Final = frozenset({"_codex/messages.py"})
+GENERATED: Final = frozenset({"_core/codex/messages.py"})
 """Files that are made from a protocol's schema."""
 
 MAX_BRANCHES: Final = 15

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import Allow, Deny, PermissionRequest, rules
-from agentrt._acp.roots import NotAllowed, Roots
-from agentrt._agents import BUILT_IN
-from agentrt._agents.projects import PROJECT_RULES, describe_measures
-from agentrt._permissions.policies import allow_all, ask
-from agentrt._project_files import PROJECT_FILES, protected_file
+from agentrt._core.acp.roots import NotAllowed, Roots
+from agentrt._core.agents import BUILT_IN
+from agentrt._core.agents.projects import PROJECT_RULES, describe_measures
+from agentrt._core.permissions.policies import allow_all, ask
+from agentrt._core.project_files import PROJECT_FILES, protected_file
 
 PATHS = sorted({file.path.replace("*", "x") for file in PROJECT_FILES if file.protected})
 FREE = [

@@ -12,7 +12,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-from agentrt._model import causes, codes
+from agentrt._core.model import causes, codes
 
 
 def _causes() -> dict[str, str]:

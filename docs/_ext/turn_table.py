@@ -9,7 +9,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-from agentrt._model.turn import TABLE, TurnMachineState
+from agentrt._core.model.turn import TABLE, TurnMachineState
 
 WIDTH, HEIGHT, STEP, TOP = 112, 36, 190, 110
 """Of a state's box, from one box to the next, and above the boxes: pixels."""

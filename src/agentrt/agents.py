@@ -1,6 +1,6 @@
 """Agents: the known ones, your own, remote ones, and the sessions that agents store themselves."""
 
-from ._agents import (
+from ._core.agents import (
     Agent,
     AgentInfo,
     FoundAgent,
@@ -11,11 +11,11 @@ from ._agents import (
     claude,
     find_agents,
 )
-from ._process.streams import OpenStreams
-from ._runtime.agent_sessions import delete_session, list_sessions
-from ._runtime.connect import connect
-from ._runtime.websocket import websocket
-from ._session.agent_sessions import AgentSession
+from ._core.process.streams import OpenStreams
+from ._core.runtime.agent_sessions import delete_session, list_sessions
+from ._core.runtime.connect import connect
+from ._core.runtime.websocket import websocket
+from ._core.session.agent_sessions import AgentSession
 
 __all__ = [
     # describing an agent

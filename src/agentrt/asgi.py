@@ -18,19 +18,19 @@ from urllib.parse import quote, urlsplit
 import trio
 from msgspec import structs
 
-from ._errors import LocalProtocolError
-from ._logging import get_logger
-from ._web.asgi import AsgiHandler, Receive, Scope, Send
-from ._web.connections import Connections
-from ._web.folders import Folders
-from ._web.forwarded import serve_forwarded
-from ._web.hub import Hub
-from ._web.security import Security
-from ._web.site import Site
+from ._core.logging import get_logger
+from ._serve.asgi import AsgiHandler, Receive, Scope, Send
+from ._serve.connections import Connections
+from ._serve.folders import Folders
+from ._serve.forwarded import serve_forwarded
+from ._serve.hub import Hub
+from ._serve.security import Security
+from ._serve.site import Site
+from .errors import LocalProtocolError
 
 if TYPE_CHECKING:
-    from ._runtime.runtime import Runtime
-    from ._telemetry.metrics import Metrics
+    from ._core.runtime.runtime import Runtime
+    from .telemetry import Metrics
 
 _logger = get_logger("server")
 

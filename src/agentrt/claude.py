@@ -3,9 +3,9 @@
 `agentrt.agents.claude` returns the agent itself.
 """
 
-from ._claude.options import ClaudeOptions, HookMatcher
-from ._claude.sessions import StoredSession
-from ._runtime.claude_control import (
+from ._core.claude.options import ClaudeOptions, HookMatcher
+from ._core.claude.sessions import StoredSession
+from ._core.runtime.claude_control import (
     ClaudeControl,
     ContextUsage,
     McpServersChanged,
@@ -13,7 +13,7 @@ from ._runtime.claude_control import (
     RewoundFiles,
     TaskOutput,
 )
-from ._runtime.claude_sessions import ClaudeSessions
+from ._core.runtime.claude_sessions import ClaudeSessions
 
 __all__ = [
     # options

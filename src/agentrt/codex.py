@@ -1,6 +1,6 @@
 """Codex: the options of a session with it."""
 
-from ._codex.options import CodexConfig, CodexOptions
+from ._core.codex.options import CodexConfig, CodexOptions
 
 __all__ = [
     # options

@@ -1,6 +1,6 @@
 """Exceptions: the whole tree below `AgentrtError`."""
 
-from ._errors import (
+from ._core.errors import (
     AgentNotFound,
     AgentrtError,
     AgentStartError,
@@ -21,9 +21,9 @@ from ._errors import (
     StoreUnavailable,
     TraceError,
 )
-from ._model.log import EventsExpired
-from ._model.result import AgentDied, AgentFailed, TurnFailed, TurnTimedOut
-from ._tools.tools import ToolError
+from ._core.model.log import EventsExpired
+from ._core.model.result import AgentDied, AgentFailed, TurnFailed, TurnTimedOut
+from ._core.tools.tools import ToolError
 
 __all__ = [
     # base class

@@ -3,8 +3,8 @@
 Each event encodes to the `event` field of a frame of the browser protocol.
 """
 
-from ._model.causes import Cause
-from ._model.content import (
+from ._core.model.causes import Cause
+from ._core.model.content import (
     Audio,
     Block,
     Diff,
@@ -17,7 +17,7 @@ from ._model.content import (
     ToolContent,
     ToolText,
 )
-from ._model.events import (
+from ._core.model.events import (
     AgentState,
     CancelledBy,
     Choice,
@@ -60,10 +60,10 @@ from ._model.events import (
     Usage,
     UsageChanged,
 )
-from ._model.fork_point import ForkPoint
-from ._model.result import Denial, Failure
-from ._model.state import Snapshot
-from ._session.subscription import Subscription
+from ._core.model.fork_point import ForkPoint
+from ._core.model.result import Denial, Failure
+from ._core.model.state import Snapshot
+from ._core.session.subscription import Subscription
 
 __all__ = [
     # any event, and reading events

@@ -4,12 +4,12 @@ A driver turns bytes of an agent into effects and commands into bytes. It needs 
 and no clock.
 """
 
-from ._acp.driver import AcpDriver
-from ._acp.messages import ClientCapabilities, Implementation, client_capabilities
-from ._claude.driver import ClaudeDriver
-from ._codex.driver import CodexDriver
-from ._codex.messages import CodexClientInfo
-from ._model.driver import (
+from ._core.acp.driver import AcpDriver
+from ._core.acp.messages import ClientCapabilities, Implementation, client_capabilities
+from ._core.claude.driver import ClaudeDriver
+from ._core.codex.driver import CodexDriver
+from ._core.codex.messages import CodexClientInfo
+from ._core.model.driver import (
     BlockReceived,
     CallReturned,
     CommandsSet,
@@ -40,8 +40,8 @@ from ._model.driver import (
     UserContentReceived,
     Write,
 )
-from ._model.log import Cursor, Log
-from ._model.state import SessionState
+from ._core.model.log import Cursor, Log
+from ._core.model.state import SessionState
 
 __all__ = [
     # drivers

@@ -1,6 +1,6 @@
 """Permission policies: who answers the permission requests of an agent, and how."""
 
-from ._permissions.policies import (
+from ._core.permissions.policies import (
     Allow,
     Ask,
     Decision,
@@ -15,7 +15,7 @@ from ._permissions.policies import (
     deny_all,
     rules,
 )
-from ._runtime.project_start import Trusted
+from ._core.runtime.project_start import Trusted
 
 __all__ = [
     # ready-made policies

@@ -1,10 +1,10 @@
 """Session stores: sessions that outlive the process that runs them."""
 
-from ._journal.base import StoreEntry, StoreHit, StoreStatistics, StoreStatus
-from ._journal.libraries import Library
-from ._journal.store import Store, open_store
-from ._runtime.open import reopen_session
-from ._runtime.options import ReopenOptions
+from ._core.runtime.open import reopen_session
+from ._core.runtime.options import ReopenOptions
+from ._core.store.base import StoreEntry, StoreHit, StoreStatistics, StoreStatus
+from ._core.store.libraries import Library
+from ._core.store.store import Store, open_store
 
 __all__ = [
     # opening a store

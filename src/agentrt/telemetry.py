@@ -1,9 +1,9 @@
 """Telemetry: spans, metrics and log records about sessions."""
 
-from ._logging import LogContext, log_context
-from ._telemetry.metrics import Metrics
-from ._telemetry.observation import Observation, Telemetries, Telemetry
-from ._telemetry.otel import OpenTelemetry
+from ._core.logging import LogContext, log_context
+from ._core.telemetry.metrics import Metrics
+from ._core.telemetry.observation import Observation, Telemetries, Telemetry
+from ._core.telemetry.otel import OpenTelemetry
 
 __all__ = [
     # spans and metrics

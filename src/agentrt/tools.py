@@ -1,11 +1,11 @@
 """Functions and services that a program provides to its agent."""
 
-from ._runtime.own_services import Files, Terminal, TerminalExit, TerminalOutput, Terminals
-from ._tools.extensions import Extension, ExtensionContext, extension
-from ._tools.hooks import Hook, HookContext, HookFunction, hook
-from ._tools.lent import McpServer, Tools
-from ._tools.tools import ReportProgress, Tool, ToolContext, ToolFunction, tool
-from ._wire.mcp import ToolInfo
+from ._core.runtime.own_services import Files, Terminal, TerminalExit, TerminalOutput, Terminals
+from ._core.tools.extensions import Extension, ExtensionContext, extension
+from ._core.tools.hooks import Hook, HookContext, HookFunction, hook
+from ._core.tools.lent import McpServer, Tools
+from ._core.tools.tools import ReportProgress, Tool, ToolContext, ToolFunction, tool
+from ._core.wire.mcp import ToolInfo
 
 __all__ = [
     # in-process tools

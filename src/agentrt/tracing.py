@@ -1,8 +1,8 @@
 """Traces: files with everything that goes over the wire to and from an agent."""
 
-from ._trace.record import TraceRecord
-from ._trace.subscription import TraceSubscription
-from ._trace.trace import Trace, open_trace
+from ._core.trace.record import TraceRecord
+from ._core.trace.subscription import TraceSubscription
+from ._core.trace.trace import Trace, open_trace
 
 __all__ = [
     # writing a trace

@@ -1,9 +1,9 @@
 """The web server: a page and a WebSocket protocol for the sessions of a runtime."""
 
-from ._limits import Tenant
-from ._web.security import Role, Security
-from ._web.server import serve
-from ._web.site import Site, SiteStatistics
+from ._core.limits import Tenant
+from ._serve.security import Role, Security
+from ._serve.server import serve
+from ._serve.site import Site, SiteStatistics
 
 __all__ = [
     # serving

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from jsonschema import Draft202012Validator
 
-from agentrt._acp.driver import AcpDriver
-from agentrt._acp.messages import Implementation, client_capabilities
-from agentrt._model.content import Block, Text
-from agentrt._model.driver import Effect, Opening, Write
-from agentrt._model.events import Notice
+from agentrt._core.acp.driver import AcpDriver
+from agentrt._core.acp.messages import Implementation, client_capabilities
+from agentrt._core.model.content import Block, Text
+from agentrt._core.model.driver import Effect, Opening, Write
+from agentrt._core.model.events import Notice
 
 E = TypeVar("E")
 

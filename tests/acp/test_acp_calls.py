@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from acp_kit import EVERYTHING, Peer, opened
 
-from agentrt._errors import LocalProtocolError
-from agentrt._model.driver import CallReturned
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.driver import CallReturned
 
 
 def call(peer: Peer, method: str, **params: Any) -> None:

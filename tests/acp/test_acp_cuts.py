@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agentrt._acp.methods import CLIENT_METHODS
-from agentrt._errors import LocalProtocolError
-from agentrt._model.content import Text
-from agentrt._model.driver import (
+from agentrt._core.acp.methods import CLIENT_METHODS
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import (
     CallReturned,
     DecisionAnswer,
     DecisionRequested,

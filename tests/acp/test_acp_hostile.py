@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from acp_kit import Peer, chunk, opened, update
 
-from agentrt._model.driver import Effect, StartFailed, TextReceived, TurnFinished
-from agentrt._model.events import Notice
+from agentrt._core.model.driver import Effect, StartFailed, TextReceived, TurnFinished
+from agentrt._core.model.events import Notice
 
 
 class Turn:

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from agentrt._acp import messages, services, updates
-from agentrt._acp.methods import AGENT_METHODS, CLIENT_METHODS
-from agentrt._acp.updates import VARIANTS, KnownUpdate, UnknownUpdate, read_update
-from agentrt._model.content import Block, ToolContent
-from agentrt._web.acp import _METHODS as SERVED_METHODS
+from agentrt._core.acp import messages, services, updates
+from agentrt._core.acp.methods import AGENT_METHODS, CLIENT_METHODS
+from agentrt._core.acp.updates import VARIANTS, KnownUpdate, UnknownUpdate, read_update
+from agentrt._core.model.content import Block, ToolContent
+from agentrt._serve.acp import _METHODS as SERVED_METHODS
 from agentrt.demo import server as demo
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from acp_kit import EVERYTHING, Peer, chunk, update
 
-from agentrt._acp.messages import Implementation, client_capabilities
-from agentrt._errors import LocalProtocolError
-from agentrt._model.driver import (
+from agentrt._core.acp.messages import Implementation, client_capabilities
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.driver import (
     ModesSet,
     Opening,
     Started,
@@ -18,7 +18,7 @@ from agentrt._model.driver import (
     ToolCalled,
     UserContentReceived,
 )
-from agentrt._model.fork_point import ForkPoint
+from agentrt._core.model.fork_point import ForkPoint
 
 
 def initialized(

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from acp_kit import Peer, opened
 
-from agentrt._acp.messages import client_capabilities
-from agentrt._acp.requests import CONCURRENT_FILE_REQUESTS
-from agentrt._errors import LocalProtocolError
-from agentrt._model.driver import (
+from agentrt._core.acp.messages import client_capabilities
+from agentrt._core.acp.requests import CONCURRENT_FILE_REQUESTS
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.driver import (
     DecisionAnswer,
     DecisionRequested,
     RequestWithdrawn,

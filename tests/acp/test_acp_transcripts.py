@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from acp_kit import Peer
 
-from agentrt._errors import LocalProtocolError
-from agentrt._model.content import Text
-from agentrt._model.driver import (
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import (
     DecisionAnswer,
     DecisionRequested,
     Started,

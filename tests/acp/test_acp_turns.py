@@ -8,9 +8,9 @@ import pytest
 from acp_kit import EVERYTHING, Peer, chunk, opened, update
 from msgspec.structs import replace
 
-from agentrt._errors import LocalProtocolError
-from agentrt._model.content import Audio, Image, Resource, ResourceLink, Text
-from agentrt._model.driver import (
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.content import Audio, Image, Resource, ResourceLink, Text
+from agentrt._core.model.driver import (
     BlockReceived,
     CommandsSet,
     ModesSet,
@@ -23,7 +23,7 @@ from agentrt._model.driver import (
     UsageSet,
     UserContentReceived,
 )
-from agentrt._model.events import Command, Notice, PlanEntry, Usage
+from agentrt._core.model.events import Command, Notice, PlanEntry, Usage
 
 
 def running(**options: Any) -> tuple[Peer, int]:

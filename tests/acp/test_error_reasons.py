@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._acp.translate import LONGEST_REASON_CHARS, error_of
-from agentrt._wire.jsonrpc import JsonRpcError
+from agentrt._core.acp.translate import LONGEST_REASON_CHARS, error_of
+from agentrt._core.wire.jsonrpc import JsonRpcError
 
 REASON = "modes apply between turns only"
 

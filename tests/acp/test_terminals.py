@@ -18,13 +18,13 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._acp.environment import merge_environment
-from agentrt._acp.messages import NameValue
-from agentrt._acp.roots import Roots
-from agentrt._acp.terminals import TerminalService, _OutputTail, open_terminals
-from agentrt._errors import RequestError
-from agentrt._limits import Limits
-from agentrt._model.content import JsonObject
+from agentrt._core.acp.environment import merge_environment
+from agentrt._core.acp.messages import NameValue
+from agentrt._core.acp.roots import Roots
+from agentrt._core.acp.terminals import TerminalService, _OutputTail, open_terminals
+from agentrt._core.errors import RequestError
+from agentrt._core.limits import Limits
+from agentrt._core.model.content import JsonObject
 from faults.quick import mostly_slow
 
 NOT_FOUND, INVALID, INTERNAL = -32002, -32602, -32603

@@ -1,4 +1,4 @@
-"""Makes `_codex/messages.py` of the schema that a `codex` prints of its own protocol.
+"""Makes `_core/codex/messages.py` of the schema that a `codex` prints of its own protocol.
 
     python tests/agents/codex_schema.py [--codex PATH] [--check]
 
@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 
 from versions import PACKAGES, REPOSITORY, agents_root
 
-TARGET = REPOSITORY / "src" / "agentrt" / "_codex" / "messages.py"
+TARGET = REPOSITORY / "src" / "agentrt" / "_core.codex" / "messages.py"
 PINNED = "node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
 
 Schema: TypeAlias = dict[str, Any]
@@ -308,7 +308,7 @@ def schema_of(codex: Path) -> tuple[str, dict[str, Schema]]:
 
 
 def messages(codex: Path) -> str:
-    """The program text of `_codex/messages.py` for a program, before it is formatted."""
+    """The program text of `_core/codex/messages.py` for a program, before it is formatted."""
     version, definitions = schema_of(codex)
     body = "".join(Writer(definitions).text())
     return HEAD.format(version=version, number=version.split()[-1]) + body

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._claude.handshake import OLDEST
+from agentrt._core.claude.handshake import OLDEST
 
 from .lab import Lab
 from .recipes import CLAUDES, OLDER_CLAUDES

@@ -22,9 +22,9 @@ import pytest
 import trio
 
 from agentrt import Limits
-from agentrt._remote.line import ServerLine
-from agentrt._remote.session import RemoteSession
-from agentrt._web.address import ServerAddress
+from agentrt._serve.address import ServerAddress
+from agentrt._serve.remote.line import ServerLine
+from agentrt._serve.remote.session import RemoteSession
 from agents.lab import model_server, prepare
 from agents.recipes import package_of
 from agents.versions import agents_root

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from agentrt._claude.driver import ClaudeDriver
-from agentrt._claude.options import ClaudeOptions
-from agentrt._model.content import Text
-from agentrt._model.driver import DecisionAnswer, Effect, Opening, Write
+from agentrt._core.claude.driver import ClaudeDriver
+from agentrt._core.claude.options import ClaudeOptions
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import DecisionAnswer, Effect, Opening, Write
 
 T = TypeVar("T")
 Json = dict[str, Any]

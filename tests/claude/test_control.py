@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._model.content import Text
-from agentrt._model.driver import (
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import (
     CallReturned,
     DecisionAnswer,
     DecisionRequested,
@@ -16,7 +16,7 @@ from agentrt._model.driver import (
     TaskSet,
     ToolCalled,
 )
-from agentrt._model.events import ErrorInfo
+from agentrt._core.model.events import ErrorInfo
 
 from .rig import (
     Json,

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._claude.options import ClaudeOptions
-from agentrt._errors import LocalProtocolError
-from agentrt._model.content import Text
-from agentrt._model.driver import (
+from agentrt._core.claude.options import ClaudeOptions
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import (
     CallReturned,
     DecisionRequested,
     RequestWithdrawn,
@@ -26,7 +26,7 @@ from agentrt._model.driver import (
     TurnBegan,
     TurnFinished,
 )
-from agentrt._model.events import Notice
+from agentrt._core.model.events import Notice
 
 from .rig import Json, Rig
 

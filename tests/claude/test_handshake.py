@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from agentrt._claude.handshake import OLDEST
-from agentrt._model.driver import StartFailed
-from agentrt._model.events import Notice
+from agentrt._core.claude.handshake import OLDEST
+from agentrt._core.model.driver import StartFailed
+from agentrt._core.model.events import Notice
 
 from .rig import INIT, Rig, only, result, state
 

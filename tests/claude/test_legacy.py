@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agentrt._claude.command import build_command
-from agentrt._claude.legacy import LegacyDriver
-from agentrt._claude.options import ClaudeOptions, HookMatcher, effective
-from agentrt._errors import LocalProtocolError
-from agentrt._model.content import Image
-from agentrt._model.driver import (
+from agentrt._core.claude.command import build_command
+from agentrt._core.claude.legacy import LegacyDriver
+from agentrt._core.claude.options import ClaudeOptions, HookMatcher, effective
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.content import Image
+from agentrt._core.model.driver import (
     CallReturned,
     DecisionAnswer,
     DecisionRequested,
@@ -28,7 +28,7 @@ from agentrt._model.driver import (
     ToolCalled,
     TurnFinished,
 )
-from agentrt._model.events import Notice
+from agentrt._core.model.events import Notice
 
 from .rig import Rig, assistant, only, result, system, text, thinking, tool_result, tool_use
 

@@ -7,10 +7,10 @@ import json
 import msgspec
 import pytest
 
-from agentrt._claude import messages as wire
-from agentrt._claude.driver import ClaudeDriver
-from agentrt._model.driver import TextReceived, TurnFinished
-from agentrt._model.events import Notice
+from agentrt._core.claude import messages as wire
+from agentrt._core.claude.driver import ClaudeDriver
+from agentrt._core.model.driver import TextReceived, TurnFinished
+from agentrt._core.model.events import Notice
 
 from .rig import INIT, Json, Rig, assistant, only, result, state, text
 

@@ -10,9 +10,9 @@ import json
 
 import pytest
 
-from agentrt._claude.legacy import LegacyDriver
-from agentrt._claude.options import ClaudeOptions
-from agentrt._model.driver import (
+from agentrt._core.claude.legacy import LegacyDriver
+from agentrt._core.claude.options import ClaudeOptions
+from agentrt._core.model.driver import (
     DecisionRequested,
     TaskSet,
     TextReceived,
@@ -20,7 +20,7 @@ from agentrt._model.driver import (
     TurnBegan,
     TurnFinished,
 )
-from agentrt._model.events import Notice
+from agentrt._core.model.events import Notice
 
 from .rig import (
     INIT,

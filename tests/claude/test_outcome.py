@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._claude.options import ClaudeOptions
-from agentrt._model.driver import TextReceived, TurnFinished
+from agentrt._core.claude.options import ClaudeOptions
+from agentrt._core.model.driver import TextReceived, TurnFinished
 
 from .rig import INIT, NOTIFIED, Json, Rig, assistant, only, result, state, system, text
 

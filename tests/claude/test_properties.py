@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt._claude.legacy import LegacyDriver
-from agentrt._claude.messages import DECLARED
-from agentrt._errors import LocalProtocolError
-from agentrt._model.content import Text
-from agentrt._model.driver import Effect, TurnBegan, TurnFinished
+from agentrt._core.claude.legacy import LegacyDriver
+from agentrt._core.claude.messages import DECLARED
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import Effect, TurnBegan, TurnFinished
 from effects import joined
 
 from .rig import (

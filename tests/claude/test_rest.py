@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._claude.tasks import AGENTS
+from agentrt._core.claude.tasks import AGENTS
 
 from .rig import INIT, NOTIFIED, Json, Rig, fate, result, state, system
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._claude.sessions import (
+from agentrt._core.claude.sessions import (
     config_folder,
     delete_session,
     end_of_turn,
@@ -19,9 +19,9 @@ from agentrt._claude.sessions import (
     project_name,
     read_messages,
 )
-from agentrt._errors import SessionNotFound
-from agentrt._model.content import Text, ToolText
-from agentrt._model.driver import TextEnded, TextReceived, ToolCalled, UserContentReceived
+from agentrt._core.errors import SessionNotFound
+from agentrt._core.model.content import Text, ToolText
+from agentrt._core.model.driver import TextEnded, TextReceived, ToolCalled, UserContentReceived
 
 from .rig import Json, text, tool_use
 

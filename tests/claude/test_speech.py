@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET
 
-from agentrt._claude.toolkit import kind_of, locations_of, title_of
-from agentrt._model.content import Diff, Image, Text, ToolText
-from agentrt._model.driver import (
+from agentrt._core.claude.toolkit import kind_of, locations_of, title_of
+from agentrt._core.model.content import Diff, Image, Text, ToolText
+from agentrt._core.model.driver import (
     BlockReceived,
     CommandsSet,
     Effect,
@@ -20,7 +20,7 @@ from agentrt._model.driver import (
     UsageSet,
     UserContentReceived,
 )
-from agentrt._model.events import Notice, PlanEntry
+from agentrt._core.model.events import Notice, PlanEntry
 
 from .rig import (
     INIT,

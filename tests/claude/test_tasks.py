@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._model.driver import Effect, TaskSet, TextReceived
-from agentrt._model.events import Task
+from agentrt._core.model.driver import Effect, TaskSet, TextReceived
+from agentrt._core.model.events import Task
 
 from .rig import Json, Rig, assistant, only, streamed, system, tool_use
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agentrt._claude.outcome import ResultVerdict
-from agentrt._claude.turn import (
+from agentrt._core.claude.outcome import ResultVerdict
+from agentrt._core.claude.turn import (
     LOST,
     OWED,
     TURNS,
@@ -17,9 +17,9 @@ from agentrt._claude.turn import (
     Progress,
     Sign,
 )
-from agentrt._claude.turns import ClaudeTurns
-from agentrt._model.driver import Effect, TurnBegan, TurnFinished
-from agentrt._model.events import Usage
+from agentrt._core.claude.turns import ClaudeTurns
+from agentrt._core.model.driver import Effect, TurnBegan, TurnFinished
+from agentrt._core.model.events import Usage
 
 SIGNS = "run open answer rest other guess abort result"
 TABLE = {

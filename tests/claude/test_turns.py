@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._claude.options import ClaudeOptions
-from agentrt._errors import LocalProtocolError
-from agentrt._model.content import Text
-from agentrt._model.driver import (
+from agentrt._core.claude.options import ClaudeOptions
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import (
     Driver,
     Effect,
     EndsBySilence,
@@ -20,7 +20,7 @@ from agentrt._model.driver import (
     TurnFinished,
     Write,
 )
-from agentrt._model.events import Notice
+from agentrt._core.model.events import Notice
 
 from .rig import (
     INIT,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._model.driver import Opening
-from agentrt._model.events import Notice
+from agentrt._core.model.driver import Opening
+from agentrt._core.model.events import Notice
 
 from .rig import Rig
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import trio
 
-from agentrt._runtime.runtime import Runtime
-from agentrt._web.site import Site
+from agentrt._core.runtime.runtime import Runtime
+from agentrt._serve.site import Site
 from clients.kit import PATIENCE, TOKEN, Node, node, served, served_script, worker
 
 

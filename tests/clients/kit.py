@@ -17,13 +17,13 @@ from msgspec import structs
 
 import agentrt
 from agentrt import Limits
-from agentrt._agents import Agent
-from agentrt._config import Config
-from agentrt._permissions.policies import Policy, ask
-from agentrt._runtime.runtime import Runtime, open_runtime
-from agentrt._web.security import Security
-from agentrt._web.server import serve
-from agentrt._web.site import Site
+from agentrt._core.agents import Agent
+from agentrt._core.config import Config
+from agentrt._core.permissions.policies import Policy, ask
+from agentrt._core.runtime.runtime import Runtime, open_runtime
+from agentrt._serve.security import Security
+from agentrt._serve.server import serve
+from agentrt._serve.site import Site
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from clients.install import root
 from runtime.fakes import Incarnations, Script

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from agentrt import Limits
-from agentrt._model.content import Image, ResourceLink, Text
-from agentrt._model.events import (
+from agentrt._core.model.content import Image, ResourceLink, Text
+from agentrt._core.model.events import (
     TERMINAL,
     AgentState,
     ErrorInfo,
@@ -36,8 +36,8 @@ from agentrt._model.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt._model.log import Log
-from agentrt._model.state import SessionState
+from agentrt._core.model.log import Log
+from agentrt._core.model.state import SessionState
 
 TURN = "t1"
 AGENT = AgentState("fake", "acp")

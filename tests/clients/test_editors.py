@@ -13,8 +13,8 @@ import pytest
 import trio
 
 from agentrt import Session
-from agentrt._model.content import plain_text
-from agentrt._web.site import Site
+from agentrt._core.model.content import plain_text
+from agentrt._serve.site import Site
 from agentrt.testing import FakeAcpAgent
 from clients.connections import Client, Editors, editors
 from clients.kit import first_of, node, served, served_script

@@ -14,9 +14,9 @@ import pytest
 import trio
 import trio.lowlevel
 
-from agentrt._web.answers import Refused
-from agentrt._web.hub import Hub
-from agentrt._web.security import Security
+from agentrt._serve.answers import Refused
+from agentrt._serve.hub import Hub
+from agentrt._serve.security import Security
 from agentrt.testing import FakeAcpAgent
 from clients.kit import TOKEN, WATCH, served_script
 from runtime.fakes import echo

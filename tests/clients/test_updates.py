@@ -12,11 +12,11 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._model.events import TERMINAL
-from agentrt._web import transcript
-from agentrt._web.acpupdates import Updates
-from agentrt._web.transcript import ItemIndex
-from agentrt._wire.json import encode_line
+from agentrt._core.model.events import TERMINAL
+from agentrt._core.wire.json import encode_line
+from agentrt._serve import transcript
+from agentrt._serve.acpupdates import Updates
+from agentrt._serve.transcript import ItemIndex
 from clients.random_turns import Story
 
 

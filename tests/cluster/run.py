@@ -23,8 +23,8 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from agentrt._journal.address import server_of
-from agentrt._journal.postgres.connection import connect
+from agentrt._core.store.address import server_of
+from agentrt._core.store.postgres.connection import connect
 from postgres.server import Server, free_port
 
 from .agents import Agents, Record

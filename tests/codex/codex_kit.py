@@ -6,11 +6,11 @@ import json
 from itertools import count
 from typing import Any, TypeVar
 
-from agentrt._codex.driver import CodexDriver
-from agentrt._codex.messages import CodexClientInfo
-from agentrt._model.content import Text
-from agentrt._model.driver import Effect, Opening, Write
-from agentrt._wire.mcp import ToolInfo
+from agentrt._core.codex.driver import CodexDriver
+from agentrt._core.codex.messages import CodexClientInfo
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import Effect, Opening, Write
+from agentrt._core.wire.mcp import ToolInfo
 
 E = TypeVar("E")
 Json = dict[str, Any]

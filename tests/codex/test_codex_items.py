@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._codex.messages import FileUpdateChange, UpdatePatchChangeKind
-from agentrt._codex.speech import diffs
-from agentrt._model.content import Text, ToolText
-from agentrt._model.driver import (
+from agentrt._core.codex.messages import FileUpdateChange, UpdatePatchChangeKind
+from agentrt._core.codex.speech import diffs
+from agentrt._core.model.content import Text, ToolText
+from agentrt._core.model.driver import (
     ModesSet,
     PlanSet,
     TaskSet,
@@ -22,7 +22,7 @@ from agentrt._model.driver import (
     ToolCalled,
     UsageSet,
 )
-from agentrt._model.events import Notice
+from agentrt._core.model.events import Notice
 
 from .codex_kit import COMMAND, EDIT, Peer, only, opened, prompted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._model.driver import (
+from agentrt._core.model.driver import (
     ModesSet,
     Opening,
     Started,
@@ -13,7 +13,7 @@ from agentrt._model.driver import (
     ToolCalled,
     UserContentReceived,
 )
-from agentrt._model.fork_point import ForkPoint
+from agentrt._core.model.fork_point import ForkPoint
 
 from .codex_kit import COMMAND, SETTINGS, TOOL, Json, Peer, only, thread
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from agentrt._codex.toolkit import tool_response
-from agentrt._errors import LocalProtocolError
-from agentrt._model.content import Image, Text
-from agentrt._model.driver import (
+from agentrt._core.codex.toolkit import tool_response
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.content import Image, Text
+from agentrt._core.model.driver import (
     DecisionAnswer,
     DecisionRequested,
     Effect,
     RequestWithdrawn,
     ServiceRequested,
 )
-from agentrt._model.events import Notice
-from agentrt._wire.mcp import ToolOutcome
+from agentrt._core.model.events import Notice
+from agentrt._core.wire.mcp import ToolOutcome
 
 from .codex_kit import COMMAND, EDIT, Peer, only, opened, prompted
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._codex.turn import TABLE, CodexTurnInput, CodexTurnState
-from agentrt._errors import LocalProtocolError
-from agentrt._model.content import Audio, Text
-from agentrt._model.driver import (
+from agentrt._core.codex.turn import TABLE, CodexTurnInput, CodexTurnState
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.content import Audio, Text
+from agentrt._core.model.driver import (
     CallReturned,
     ModesSet,
     TextReceived,
@@ -15,7 +15,7 @@ from agentrt._model.driver import (
     TurnBegan,
     TurnFinished,
 )
-from agentrt._model.events import Notice
+from agentrt._core.model.events import Notice
 
 from .codex_kit import COMMAND, only, opened, prompted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._codex.turn import REMEMBERED_TURNS, CodexTurnInput, CodexTurns, CodexTurnState
+from agentrt._core.codex.turn import REMEMBERED_TURNS, CodexTurnInput, CodexTurns, CodexTurnState
 
 
 def test_a_name_without_a_prompt_interrupts_nothing() -> None:

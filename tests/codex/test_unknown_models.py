@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._model.driver import Opening
-from agentrt._model.events import Notice
+from agentrt._core.model.driver import Opening
+from agentrt._core.model.events import Notice
 
 from .codex_kit import Peer
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._conformance.checks import CHECKS
+from agentrt._lab.conformance.checks import CHECKS
 from agentrt.testing import Conformance, ConformanceFinding, MemoryAgent, check_agent
 
 from .agent import PROMPTS, Refused

@@ -12,9 +12,9 @@ from typing import Any
 from acp_kit import opened
 from msgspec import Struct
 
-from agentrt._model.content import Text
-from agentrt._model.driver import DecisionRequested, Effect
-from agentrt._model.events import Item, PermissionOpened
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import DecisionRequested, Effect
+from agentrt._core.model.events import Item, PermissionOpened
 from claude.rig import Rig
 from codex.codex_kit import prompted
 from model.talk import Talk

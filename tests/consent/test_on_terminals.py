@@ -16,9 +16,9 @@ from wcwidth import wcwidth
 
 from agentrt._cli.repl.asking import BAR, READING_TIME_S, Asker
 from agentrt._cli.repl.view import View
-from agentrt._model.events import ItemOpened, PermissionOpened
-from agentrt._model.reveal import reveal
-from agentrt._session.session import Session
+from agentrt._core.model.events import ItemOpened, PermissionOpened
+from agentrt._core.model.reveal import reveal
+from agentrt._core.session.session import Session
 from consent.requests import Generator, Request, recorded
 
 FULL = bool(os.environ.get("AGENTRT_FULL"))

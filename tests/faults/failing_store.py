@@ -19,8 +19,8 @@ import trio
 
 import agentrt
 from agentrt import Limits
-from agentrt._journal import libraries, reader, sqlite, writer
-from agentrt._journal.libraries import Database, Library
+from agentrt._core.store import libraries, reader, sqlite, writer
+from agentrt._core.store.libraries import Database, Library
 from agentrt.store import Store
 from journal.kit import RESUMES, again, checked, kept
 from runtime.fakes import Incarnations, echo

@@ -19,10 +19,10 @@ import trio
 import trio._subprocess
 import trio._subprocess_platform
 
-from agentrt._process import descendants as _descendants
-from agentrt._process import guard, pipes, process
-from agentrt._process import tree as _tree
-from agentrt._tools import bridge as tool_bridge
+from agentrt._core.process import descendants as _descendants
+from agentrt._core.process import guard, pipes, process
+from agentrt._core.process import tree as _tree
+from agentrt._core.tools import bridge as tool_bridge
 
 OS_ERRORS: dict[str, tuple[int, ...]] = {
     "read": (errno.EIO, errno.ENOMEM),

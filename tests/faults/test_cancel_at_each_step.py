@@ -15,7 +15,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._runtime.runtime import Source, serve_runtime
+from agentrt._core.runtime.runtime import Source, serve_runtime
 from agentrt.agents import AgentInfo
 
 from .interrupt import AtStep, Moment

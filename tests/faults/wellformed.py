@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import agentrt
 from agentrt import Event, ItemClosed, ItemOpened, PermissionOpened
-from agentrt._model.events import TERMINAL, ItemDelta, ItemUpdated
+from agentrt._core.model.events import TERMINAL, ItemDelta, ItemUpdated
 from agentrt.events import PermissionClosed
 
 

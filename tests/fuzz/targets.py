@@ -19,17 +19,17 @@ import trio
 from trio.testing import MockClock
 
 import agentrt
-from agentrt._acp import messages as acp_messages
-from agentrt._acp import services as acp_services
-from agentrt._acp import updates as acp_updates
-from agentrt._acp.driver import AcpDriver
-from agentrt._acp.messages import Implementation, client_capabilities
-from agentrt._claude import messages as claude_messages
-from agentrt._claude.driver import ClaudeDriver
-from agentrt._claude.legacy import LegacyDriver
-from agentrt._errors import LocalProtocolError, RemoteProtocolError
-from agentrt._model.content import Text
-from agentrt._model.driver import (
+from agentrt._core.acp import messages as acp_messages
+from agentrt._core.acp import services as acp_services
+from agentrt._core.acp import updates as acp_updates
+from agentrt._core.acp.driver import AcpDriver
+from agentrt._core.acp.messages import Implementation, client_capabilities
+from agentrt._core.claude import messages as claude_messages
+from agentrt._core.claude.driver import ClaudeDriver
+from agentrt._core.claude.legacy import LegacyDriver
+from agentrt._core.errors import LocalProtocolError, RemoteProtocolError
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import (
     DecisionAnswer,
     DecisionRequested,
     Effect,
@@ -39,16 +39,16 @@ from agentrt._model.driver import (
     TextReceived,
     Write,
 )
-from agentrt._model.events import Notice
-from agentrt._web import commands
-from agentrt._wire import json as wire_json
-from agentrt._wire import lines as wire_lines
-from agentrt._wire import long_lines
-from agentrt._wire.jsonrpc import JsonRpcResponse, OutstandingCalls, parse
-from agentrt._wire.lenient import lenient
-from agentrt._wire.lines import Lines
-from agentrt._wire.long_lines import LongLine
-from agentrt._wire.mcp import CallTool, McpToolServer, ToolInfo, ToolOutcome
+from agentrt._core.model.events import Notice
+from agentrt._core.wire import json as wire_json
+from agentrt._core.wire import lines as wire_lines
+from agentrt._core.wire import long_lines
+from agentrt._core.wire.jsonrpc import JsonRpcResponse, OutstandingCalls, parse
+from agentrt._core.wire.lenient import lenient
+from agentrt._core.wire.lines import Lines
+from agentrt._core.wire.long_lines import LongLine
+from agentrt._core.wire.mcp import CallTool, McpToolServer, ToolInfo, ToolOutcome
+from agentrt._serve import commands
 
 from .grammar import Choices, broken, line, messages, pieces, stream, written
 

@@ -15,8 +15,8 @@ import trio
 from msgspec.structs import replace
 
 import agentrt
-from agentrt._agents import Quirks
-from agentrt._model.driver import TurnFinished
+from agentrt._core.agents import Quirks
+from agentrt._core.model.driver import TurnFinished
 from claude.rig import INIT, Rig, only, result, state
 
 from .bad_agent import Agent, Message, Tools

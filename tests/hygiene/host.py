@@ -9,8 +9,8 @@ import sys
 import trio
 
 import agentrt
-from agentrt._agents import find  # noqa: F401 - loaded now, as all that takes time
-from agentrt._runtime import acp_setup  # noqa: F401
+from agentrt._core.agents import find  # noqa: F401 - loaded now, as all that takes time
+from agentrt._core.runtime import acp_setup  # noqa: F401
 
 
 async def main(file: str) -> None:

@@ -14,13 +14,13 @@ import trio
 
 import agentrt
 from agentrt import Limits
-from agentrt._agents import Agent
-from agentrt._model.driver import Opening
-from agentrt._permissions.policies import Policy
-from agentrt._runtime.offer import Offer
-from agentrt._runtime.open import serve_session
-from agentrt._runtime.protocol_setup import set_up_protocol
-from agentrt._runtime.stored import ClaimedSession
+from agentrt._core.agents import Agent
+from agentrt._core.model.driver import Opening
+from agentrt._core.permissions.policies import Policy
+from agentrt._core.runtime.offer import Offer
+from agentrt._core.runtime.open import serve_session
+from agentrt._core.runtime.protocol_setup import set_up_protocol
+from agentrt._core.runtime.stored import ClaimedSession
 from agentrt.store import Store
 from runtime.fakes import Incarnations
 
@@ -123,8 +123,8 @@ def _looking(path: Path | str) -> Iterator[Callable[[str], list[Any]]]:
         finally:
             connection.close()
     else:
-        from agentrt._journal.address import server_of
-        from agentrt._journal.postgres.connection import connect
+        from agentrt._core.store.address import server_of
+        from agentrt._core.store.postgres.connection import connect
 
         with connect(server_of(path), writes=False) as server:
             yield server.rows

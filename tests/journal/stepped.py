@@ -16,15 +16,15 @@ import trio.lowlevel
 
 import agentrt
 from agentrt import Agent, Limits
-from agentrt._journal.reader import SqliteReader
-from agentrt._journal.sqlite import SqliteBackend
-from agentrt._journal.writer import Batch, StoreWriter, WriterJob, gathered
-from agentrt._model.driver import Opening
-from agentrt._permissions.policies import Policy
-from agentrt._runtime.offer import Offer
-from agentrt._runtime.open import serve_session
-from agentrt._runtime.protocol_setup import set_up_protocol
-from agentrt._runtime.stored import ClaimedSession
+from agentrt._core.model.driver import Opening
+from agentrt._core.permissions.policies import Policy
+from agentrt._core.runtime.offer import Offer
+from agentrt._core.runtime.open import serve_session
+from agentrt._core.runtime.protocol_setup import set_up_protocol
+from agentrt._core.runtime.stored import ClaimedSession
+from agentrt._core.store.reader import SqliteReader
+from agentrt._core.store.sqlite import SqliteBackend
+from agentrt._core.store.writer import Batch, StoreWriter, WriterJob, gathered
 from agentrt.store import Store
 from agentrt.testing import MemoryAgent
 

@@ -19,8 +19,8 @@ import trio.testing
 
 import agentrt
 from agentrt import Limits
-from agentrt._journal import sqlite
-from agentrt._journal.store import Store
+from agentrt._core.store import sqlite
+from agentrt._core.store.store import Store
 from agentrt.errors import StoreDamaged, StoreUnavailable
 from agentrt.store import open_store
 from runtime.fakes import Incarnations, echo, obedient

@@ -7,13 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._journal import sqlite
-from agentrt._journal.base import About, Flush, Part, SessionClaim, SessionQuery, SessionRow
-from agentrt._journal.reader import SqliteReader
-from agentrt._journal.sqlite import SqliteBackend
-from agentrt._journal.store import snapshot_of
-from agentrt._model.checkpoint import Head, Record
-from agentrt._model.events import (
+from agentrt._core.model.checkpoint import Head, Record
+from agentrt._core.model.events import (
     Event,
     Item,
     ItemClosed,
@@ -23,7 +18,12 @@ from agentrt._model.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt._model.state import TurnRecord
+from agentrt._core.model.state import TurnRecord
+from agentrt._core.store import sqlite
+from agentrt._core.store.base import About, Flush, Part, SessionClaim, SessionQuery, SessionRow
+from agentrt._core.store.reader import SqliteReader
+from agentrt._core.store.sqlite import SqliteBackend
+from agentrt._core.store.store import snapshot_of
 
 ABOUT = About(agent="fake", protocol="acp", cwd="/")
 MANY = 70

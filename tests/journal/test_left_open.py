@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from agentrt import Limits
-from agentrt._journal.address import address_of
-from agentrt._journal.base import About, Flush, Part, SessionRow
-from agentrt._journal.opening import backend_of
-from agentrt._model.content import Text
-from agentrt._model.events import (
+from agentrt._core.model.content import Text
+from agentrt._core.model.events import (
     AgentState,
     Event,
     QueueChanged,
@@ -21,7 +18,10 @@ from agentrt._model.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt._runtime.resting import is_closed, load_closed_log, load_log
+from agentrt._core.runtime.resting import is_closed, load_closed_log, load_log
+from agentrt._core.store.address import address_of
+from agentrt._core.store.base import About, Flush, Part, SessionRow
+from agentrt._core.store.opening import backend_of
 from agentrt.store import open_store
 
 ABOUT = About(agent="fake", protocol="acp", cwd="/")

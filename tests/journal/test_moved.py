@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._journal.sqlite import SqliteBackend, writing
+from agentrt._core.store.sqlite import SqliteBackend, writing
 from agentrt.errors import SessionNotFound
 from agentrt.store import open_store
 from runtime.fakes import Incarnations, echo
@@ -61,7 +61,7 @@ async def test_a_file_that_may_have_lost_something_hands_on_another_epoch(
     backend.open()
     backend.close()  # as if it were killed
     with monkeypatch.context() as patch:
-        patch.setattr("agentrt._journal.sqlite._boot", lambda: "another start of the machine")
+        patch.setattr("agentrt._core.store.sqlite._boot", lambda: "another start of the machine")
         with writing(path) as source:
             packed = source.pack("one")
     assert packed is not None

@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 
 import agentrt
 from agentrt import Limits, PermissionRequest
-from agentrt._runtime.runtime import Source, serve_runtime
+from agentrt._core.runtime.runtime import Source, serve_runtime
 from agentrt.errors import StoreUnavailable
 from agentrt.store import open_store
 

@@ -341,7 +341,7 @@ async def test_the_epoch_is_another_one_only_where_power_may_have_been_lost(
             await session.run("hello")
             abandoned(path, copy)
     if another_boot:
-        monkeypatch.setattr("agentrt._journal.sqlite._boot", lambda: "another")
+        monkeypatch.setattr("agentrt._core.store.sqlite._boot", lambda: "another")
     if killed:
         abandoned(copy, path)
     for _ in range(2):

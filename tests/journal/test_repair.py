@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agentrt._journal.base import CommandAnswer
-from agentrt._journal.reader import SqliteReader
-from agentrt._journal.repair import repair
+from agentrt._core.store.base import CommandAnswer
+from agentrt._core.store.reader import SqliteReader
+from agentrt._core.store.repair import repair
 from agentrt.errors import StoreDamaged, StoreError, StoreInUse
 from agentrt.store import open_store
 from runtime.fakes import Incarnations, echo

@@ -11,13 +11,13 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._journal import schema, sqlite, writer
-from agentrt._journal import store as store_module
-from agentrt._journal.address import address_of
-from agentrt._journal.opening import reader_of
-from agentrt._journal.search import excerpt, words_of
-from agentrt._journal.sqlite import SqliteBackend
-from agentrt._journal.writer import WriterJob
+from agentrt._core.store import schema, sqlite, writer
+from agentrt._core.store import store as store_module
+from agentrt._core.store.address import address_of
+from agentrt._core.store.opening import reader_of
+from agentrt._core.store.search import excerpt, words_of
+from agentrt._core.store.sqlite import SqliteBackend
+from agentrt._core.store.writer import WriterJob
 from agentrt.errors import StoreError
 from agentrt.store import open_store
 from runtime.fakes import Incarnations, echo

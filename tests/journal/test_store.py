@@ -13,12 +13,12 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._journal import schema
-from agentrt._journal.base import CommandAnswer, decode_record, encode_record
-from agentrt._model.checkpoint import Record
-from agentrt._model.events import Item
-from agentrt._model.state import TurnRecord
-from agentrt._runtime.open import new_id
+from agentrt._core.model.checkpoint import Record
+from agentrt._core.model.events import Item
+from agentrt._core.model.state import TurnRecord
+from agentrt._core.runtime.open import new_id
+from agentrt._core.store import schema
+from agentrt._core.store.base import CommandAnswer, decode_record, encode_record
 from agentrt.errors import StoreError, StoreInUse
 from agentrt.store import open_store
 from runtime.fakes import Incarnations, asking, echo, every, kinds, obedient

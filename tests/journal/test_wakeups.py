@@ -8,7 +8,7 @@ import threading
 import pytest
 import trio
 
-from agentrt._journal.wakeups import open_wakeups
+from agentrt._core.store.wakeups import open_wakeups
 
 
 async def test_what_other_threads_want_is_called_in_trio_s_in_its_order() -> None:

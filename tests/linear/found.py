@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import agentrt
 
 ROOT: Final = Path(agentrt.__file__).parent
-PAGE: Final = ROOT / "_web" / "page"
+PAGE: Final = ROOT / "_serve" / "page"
 FUNCTIONS: Final = (
     "compile",
     "search",

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from agentrt._trace import secrets
+from agentrt._core.trace import secrets
 
 from .found import Found, Unreadable, in_python, in_the_page, literals
 from .matcher import Program, TooManySteps
@@ -40,24 +40,28 @@ QUICK: Final = Effort((90, 180), ("\x00",), 24)
 FULL: Final = Effort((300, 600), ENDS, None)
 
 MADE: Final = {
-    Unreadable("agentrt._agents.find", "agent.installed_as or ''"): "of the catalogue; for a path",
-    Unreadable("agentrt._config", "pattern"): "the operator's own `trace.redact`",
+    Unreadable(
+        "agentrt._core.agents.find", "agent.installed_as or ''"
+    ): "of the catalogue; for a path",
+    Unreadable("agentrt._core.config", "pattern"): "the operator's own `trace.redact`",
     Unreadable("agentrt._cli.tracing", "pattern"): "the operator's own `trace.redact`",
     Unreadable(
-        "agentrt._listing", "translate(_TOKEN.sub(_for_fnmatch, part))"
+        "agentrt._core.listing", "translate(_TOKEN.sub(_for_fnmatch, part))"
     ): "fnmatch's, which are linear; tested below",
     Unreadable(
-        "agentrt._permissions.programs", "f'(?<![A-Za-z0-9_.-])(?:{names})(?![A-Za-z0-9_-])'"
+        "agentrt._core.permissions.programs", "f'(?<![A-Za-z0-9_.-])(?:{names})(?![A-Za-z0-9_-])'"
     ): "a choice of escaped names",
     Unreadable(
-        "agentrt._permissions.programs", "'.*'.join(map(re.escape, parts))"
+        "agentrt._core.permissions.programs", "'.*'.join(map(re.escape, parts))"
     ): "matched against names of agentrt's own",
-    Unreadable("agentrt._permissions.programs", "pattern"): "matched against agentrt's own paths",
     Unreadable(
-        "agentrt._permissions.inputs",
+        "agentrt._core.permissions.programs", "pattern"
+    ): "matched against agentrt's own paths",
+    Unreadable(
+        "agentrt._core.permissions.inputs",
         "f'\\\\$(?:{name}(?![A-Za-z0-9_])|\\\\{{{name}\\\\}})'",
     ): "the name of a variable",
-    Unreadable("agentrt._trace.secrets", "pattern.encode()"): "its results are globals",
+    Unreadable("agentrt._core.trace.secrets", "pattern.encode()"): "its results are globals",
     Unreadable("agentrt.demo.search", "re.escape(text)"): "one literal",
     Unreadable("agentrt.demo.search", "re.escape(text.encode())"): "one literal",
     Unreadable(
@@ -120,7 +124,11 @@ def test_the_sign_of_a_secret_has_a_limited_length() -> None:
 
 def test_patterns_are_found_in_all_places() -> None:
     modules = {found.where.rpartition(".")[0] for found in PYTHON}
-    assert {"agentrt._trace.secrets", "agentrt._permissions.shell", "agentrt.demo.words"} <= modules
+    assert {
+        "agentrt._core.trace.secrets",
+        "agentrt._core.permissions.shell",
+        "agentrt.demo.words",
+    } <= modules
     assert {found.where.partition(":")[0] for found in JAVASCRIPT} >= {"ansi.js", "parse.js"}
     assert len(PYTHON) > 120
     assert len(JAVASCRIPT) > 40

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from agentrt._model.life import ProcessLifeInput
-from agentrt._model.state import SessionState
+from agentrt._core.model.life import ProcessLifeInput
+from agentrt._core.model.state import SessionState
 
 from .stories import STORIES
 from .talk import Talk

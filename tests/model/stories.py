@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from agentrt._model.content import Diff, Image, ResourceLink, TerminalRef, Text, ToolText
-from agentrt._model.driver import (
+from agentrt._core.model.content import Diff, Image, ResourceLink, TerminalRef, Text, ToolText
+from agentrt._core.model.driver import (
     BlockReceived,
     CommandsSet,
     ModesSet,
@@ -18,7 +18,7 @@ from agentrt._model.driver import (
     UsageSet,
     UserContentReceived,
 )
-from agentrt._model.events import (
+from agentrt._core.model.events import (
     Choice,
     Command,
     ErrorInfo,
@@ -30,7 +30,7 @@ from agentrt._model.events import (
     Task,
     Usage,
 )
-from agentrt._model.life import ProcessLifeInput
+from agentrt._core.model.life import ProcessLifeInput
 
 from .talk import Talk, ask, call
 

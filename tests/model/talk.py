@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from agentrt._limits import Limits
-from agentrt._model.content import Block
-from agentrt._model.conversation import Conversation
-from agentrt._model.driver import DecisionRequested, Effect, ToolCalled
-from agentrt._model.events import (
+from agentrt._core.limits import Limits
+from agentrt._core.model.content import Block
+from agentrt._core.model.conversation import Conversation
+from agentrt._core.model.driver import DecisionRequested, Effect, ToolCalled
+from agentrt._core.model.events import (
     TERMINAL,
     AgentState,
     Event,
@@ -32,10 +32,10 @@ from agentrt._model.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt._model.life import ProcessLifeInput
-from agentrt._model.log import Log
-from agentrt._model.state import SessionState, Snapshot
-from agentrt._model.turn import TurnMachine
+from agentrt._core.model.life import ProcessLifeInput
+from agentrt._core.model.log import Log
+from agentrt._core.model.state import SessionState, Snapshot
+from agentrt._core.model.turn import TurnMachine
 
 OPTIONS = [
     PermissionOption("yes", "Allow", "allow_once"),

@@ -13,9 +13,9 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agentrt._limits import Limits
-from agentrt._model.content import Diff, Image, TerminalRef, Text, ToolText
-from agentrt._model.driver import (
+from agentrt._core.limits import Limits
+from agentrt._core.model.content import Diff, Image, TerminalRef, Text, ToolText
+from agentrt._core.model.driver import (
     BlockReceived,
     CommandsSet,
     ModesSet,
@@ -27,7 +27,7 @@ from agentrt._model.driver import (
     UsageSet,
     UserContentReceived,
 )
-from agentrt._model.events import (
+from agentrt._core.model.events import (
     TERMINAL,
     Command,
     Event,
@@ -41,10 +41,10 @@ from agentrt._model.events import (
     Task,
     Usage,
 )
-from agentrt._model.life import TABLE, ProcessLife, ProcessLifeInput
-from agentrt._model.log import Cursor, EventsExpired
-from agentrt._model.state import SessionState, Snapshot
-from agentrt._model.turn import TurnMachineState
+from agentrt._core.model.life import TABLE, ProcessLife, ProcessLifeInput
+from agentrt._core.model.log import Cursor, EventsExpired
+from agentrt._core.model.state import SessionState, Snapshot
+from agentrt._core.model.turn import TurnMachineState
 from simulation.fold import Fold
 
 from .talk import Rules, Talk, ask, call, prompted, shown

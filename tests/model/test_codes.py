@@ -10,8 +10,8 @@ from typing import Final, get_args
 import pytest
 
 import agentrt
-from agentrt._model.codes import ERRORS, NOTICES
-from agentrt._model.events import Outcome
+from agentrt._core.model.codes import ERRORS, NOTICES
+from agentrt._core.model.events import Outcome
 
 PACKAGE: Final = Path(agentrt.__file__).parent
 REFERENCE: Final = Path(__file__).parents[2] / "docs/reference/codes.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from agentrt._model.content import (
+from agentrt._core.model.content import (
     Audio,
     Block,
     Diff,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from agentrt._errors import LocalProtocolError
-from agentrt._model.content import TerminalRef, Text
-from agentrt._model.driver import (
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.content import TerminalRef, Text
+from agentrt._core.model.driver import (
     BlockReceived,
     CommandsSet,
     DecisionRequested,
@@ -20,7 +20,7 @@ from agentrt._model.driver import (
     UsageSet,
     UserContentReceived,
 )
-from agentrt._model.events import (
+from agentrt._core.model.events import (
     Command,
     CommandsChanged,
     ErrorInfo,
@@ -41,7 +41,7 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.life import ProcessLifeInput
+from agentrt._core.model.life import ProcessLifeInput
 
 from .talk import Rules, Talk, ask, call, shown
 

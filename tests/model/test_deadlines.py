@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentrt import Limits
-from agentrt._model.deadlines import next_deadline
-from agentrt._model.turn import TurnMachine, TurnMachineState
+from agentrt._core.model.deadlines import next_deadline
+from agentrt._core.model.turn import TurnMachine, TurnMachineState
 
 RUNNING, WAITING, CANCELLING = (
     TurnMachineState.RUNNING,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from agentrt._model.difference import difference
-from agentrt._model.events import (
+from agentrt._core.model.difference import difference
+from agentrt._core.model.events import (
     Event,
     Item,
     ItemClosed,
@@ -18,7 +18,7 @@ from agentrt._model.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt._model.state import SessionState, Snapshot
+from agentrt._core.model.state import SessionState, Snapshot
 
 from .stories import STORIES
 from .talk import Rules, shown

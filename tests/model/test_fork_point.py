@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._errors import LocalProtocolError
-from agentrt._model.content import Text
-from agentrt._model.driver import Effect, TextEnded, TextReceived, ToolCalled, UserContentReceived
-from agentrt._model.events import Item, ItemOpened, ToolCall, TurnEnded, TurnStarted
-from agentrt._model.fork_point import ForkPoint, fork_point, shown_until
-from agentrt._model.repeated import history_effects
-from agentrt._model.state import SessionState
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import (
+    Effect,
+    TextEnded,
+    TextReceived,
+    ToolCalled,
+    UserContentReceived,
+)
+from agentrt._core.model.events import Item, ItemOpened, ToolCall, TurnEnded, TurnStarted
+from agentrt._core.model.fork_point import ForkPoint, fork_point, shown_until
+from agentrt._core.model.repeated import history_effects
+from agentrt._core.model.state import SessionState
 
 
 def state_of(*items: Item) -> SessionState:

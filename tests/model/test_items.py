@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._model.content import Diff, Image, TerminalRef, Text, ToolText
-from agentrt._model.driver import (
+from agentrt._core.model.content import Diff, Image, TerminalRef, Text, ToolText
+from agentrt._core.model.driver import (
     BlockReceived,
     Retracted,
     TextEnded,
     TextReceived,
     UserContentReceived,
 )
-from agentrt._model.events import (
+from agentrt._core.model.events import (
     ItemDelta,
     ItemOpened,
     ItemStatus,
@@ -21,7 +21,7 @@ from agentrt._model.events import (
     ThoughtDelta,
     ToolCall,
 )
-from agentrt._model.items import UNPLACED_CHARS
+from agentrt._core.model.items import UNPLACED_CHARS
 
 from .talk import Talk, call
 

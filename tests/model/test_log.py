@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._limits import Limits
-from agentrt._model.events import (
+from agentrt._core.limits import Limits
+from agentrt._core.model.events import (
     Event,
     Item,
     ItemClosed,
@@ -28,8 +28,8 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.log import JOINED_CHARS, Cursor, EventsExpired, Log, joined
-from agentrt._model.state import SessionState
+from agentrt._core.model.log import JOINED_CHARS, Cursor, EventsExpired, Log, joined
+from agentrt._core.model.state import SessionState
 
 from .talk import shown
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agentrt._model.checkpoint import Checkpoints, Record, prepend_records, restored
-from agentrt._model.content import Text
-from agentrt._model.driver import TaskSet, TextReceived, ToolCalled, UserContentReceived
-from agentrt._model.events import Task
-from agentrt._model.state import History, Snapshot, StoredHistory
+from agentrt._core.model.checkpoint import Checkpoints, Record, prepend_records, restored
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import TaskSet, TextReceived, ToolCalled, UserContentReceived
+from agentrt._core.model.events import Task
+from agentrt._core.model.state import History, Snapshot, StoredHistory
 
 from .talk import Talk
 

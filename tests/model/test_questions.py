@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._model.content import Text
-from agentrt._model.driver import TextReceived
-from agentrt._model.events import PermissionOpened, StateChanged, ToolCall
-from agentrt._model.life import ProcessLifeInput
-from agentrt._model.turn import TurnMachineState
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import TextReceived
+from agentrt._core.model.events import PermissionOpened, StateChanged, ToolCall
+from agentrt._core.model.life import ProcessLifeInput
+from agentrt._core.model.turn import TurnMachineState
 
 from .talk import OPTIONS, Talk, ask, call
 

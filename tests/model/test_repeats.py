@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt._model.events import Notice
-from agentrt._model.repeats import REPORTED_NOTICES, NoticeLimiter, listed
+from agentrt._core.model.events import Notice
+from agentrt._core.model.repeats import REPORTED_NOTICES, NoticeLimiter, listed
 
 NOISE = Notice("warning", "noise", "it rattles", "tick")
 

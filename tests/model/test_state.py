@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from agentrt._model.content import Diff, Text, ToolText
-from agentrt._model.events import (
+from agentrt._core.model.content import Diff, Text, ToolText
+from agentrt._core.model.events import (
     AgentState,
     Choice,
     Command,
@@ -40,8 +40,8 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.growing import MIN_GROWTH_CHARS, GrowingText
-from agentrt._model.state import SessionState, Snapshot
+from agentrt._core.model.growing import MIN_GROWTH_CHARS, GrowingText
+from agentrt._core.model.state import SessionState, Snapshot
 
 from .talk import shown, through_json
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import astuple
 
-from agentrt._errors import LocalProtocolError
-from agentrt._model.turn import PHASES, TABLE, TurnMachine, TurnMachineInput, TurnMachineState
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.model.turn import PHASES, TABLE, TurnMachine, TurnMachineInput, TurnMachineState
 
 LEGAL = {
     ("queued", "start"): "running",

@@ -23,17 +23,17 @@ from unittest import mock
 import trio
 
 from agentrt import Limits
-from agentrt._journal import membership
-from agentrt._journal.base import Fenced, Process, decode_events
-from agentrt._journal.cluster import ClusterClient, NotificationListener
-from agentrt._journal.membership import Membership
-from agentrt._journal.postgres.commands import Notified, notified_of
-from agentrt._journal.store import OpenSessions, Store
-from agentrt._journal.writer import Batch, WriterJob, _acknowledge, _fence, gathered
-from agentrt._model import events as e
-from agentrt._nesting import bare_errors
-from agentrt._web.forwarded import serve_forwarded
-from agentrt._web.hub import Hub
+from agentrt._core.model import events as e
+from agentrt._core.nesting import bare_errors
+from agentrt._core.store import membership
+from agentrt._core.store.base import Fenced, Process, decode_events
+from agentrt._core.store.cluster import ClusterClient, NotificationListener
+from agentrt._core.store.membership import Membership
+from agentrt._core.store.postgres.commands import Notified, notified_of
+from agentrt._core.store.store import OpenSessions, Store
+from agentrt._core.store.writer import Batch, WriterJob, _acknowledge, _fence, gathered
+from agentrt._serve.forwarded import serve_forwarded
+from agentrt._serve.hub import Hub
 from agentrt.errors import StoreUnavailable
 from agentrt.testing import FakeAcpAgent, open_fake_runtime, run_seeded
 from journal.stepped import PassingWriter

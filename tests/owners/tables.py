@@ -1,6 +1,6 @@
 """What a store in PostgreSQL is to those who share it: rows, and what each statement makes of them.
 
-Each method is what one statement or transaction of `_journal/postgres` does. `test_tables.py` in
+Each method is what one statement or transaction of `_core/store/postgres` does. `test_tables.py` in
 `tests/postgres` does the same to both, at random, and compares.
 """
 
@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from agentrt._journal.base import (
+from agentrt._core.model.checkpoint import Record
+from agentrt._core.model.events import Event, TurnStarted
+from agentrt._core.model.state import StoredHistory
+from agentrt._core.store.base import (
     About,
     CommandAnswer,
     CommandStatus,
@@ -36,9 +39,6 @@ from agentrt._journal.base import (
     encode_events,
     encode_record,
 )
-from agentrt._model.checkpoint import Record
-from agentrt._model.events import Event, TurnStarted
-from agentrt._model.state import StoredHistory
 from agentrt.errors import SessionElsewhere, StoreUnavailable
 
 FRAMES = 2000

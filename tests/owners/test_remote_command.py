@@ -9,11 +9,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._journal.base import About, Process, StoredCommand
-from agentrt._journal.cluster import ClusterClient
-from agentrt._nesting import bare_errors
-from agentrt._web.command_machine import OWNER_PATIENCE_S
-from agentrt._web.remote_command import ask
+from agentrt._core.nesting import bare_errors
+from agentrt._core.store.base import About, Process, StoredCommand
+from agentrt._core.store.cluster import ClusterClient
+from agentrt._serve.command_machine import OWNER_PATIENCE_S
+from agentrt._serve.remote_command import ask
 from agentrt.errors import StoreUnavailable
 
 from .tables import Backend, Leases, Rows, Tables

@@ -10,16 +10,16 @@ from unittest import mock
 import pytest
 import trio
 
-from agentrt._journal import cluster
-from agentrt._journal.base import CommandAnswer, Part
-from agentrt._journal.cluster import ClusterClient
-from agentrt._journal.store import Store
-from agentrt._runtime.host import Host
-from agentrt._web import operations
-from agentrt._web.answers import Refused
-from agentrt._web.command_machine import CommandEvent, CommandOrder, CommandPlace
-from agentrt._web.hub import Hub
-from agentrt._web.remote_command import RemoteCommand
+from agentrt._core.runtime.host import Host
+from agentrt._core.store import cluster
+from agentrt._core.store.base import CommandAnswer, Part
+from agentrt._core.store.cluster import ClusterClient
+from agentrt._core.store.store import Store
+from agentrt._serve import operations
+from agentrt._serve.answers import Refused
+from agentrt._serve.command_machine import CommandEvent, CommandOrder, CommandPlace
+from agentrt._serve.hub import Hub
+from agentrt._serve.remote_command import RemoteCommand
 from faults.quick import FULL
 
 from . import routing, tables

@@ -2,8 +2,8 @@
 // of the request, or the text as it is revealed.
 
 import { createInterface } from "node:readline";
-import { requestParts } from "../../src/agentrt/_web/page/request_parts.js";
-import { reveal } from "../../src/agentrt/_web/page/reveal.js";
+import { requestParts } from "../../src/agentrt/_serve/page/request_parts.js";
+import { reveal } from "../../src/agentrt/_serve/page/reveal.js";
 
 for await (const line of createInterface({ input: process.stdin })) {
   const given = JSON.parse(line);

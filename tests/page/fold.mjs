@@ -4,7 +4,7 @@
 
 import assert from "node:assert";
 import { createInterface } from "node:readline";
-import { fromSnapshot, gone, leftOpen, reduce } from "../../src/agentrt/_web/page/reduce.js";
+import { fromSnapshot, gone, leftOpen, reduce } from "../../src/agentrt/_serve/page/reduce.js";
 
 /** The snapshot that a view is. */
 const toSnapshot = (view) =>

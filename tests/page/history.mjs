@@ -2,7 +2,7 @@
 // or `again` (a later snapshot). A line out: the view, as a snapshot.
 
 import { createInterface } from "node:readline";
-import { fromSnapshot, reduce, resumed, withHistory } from "../../src/agentrt/_web/page/reduce.js";
+import { fromSnapshot, reduce, resumed, withHistory } from "../../src/agentrt/_serve/page/reduce.js";
 
 const toSnapshot = (view) =>
   Object.fromEntries(Object.entries(view).map(([key, value]) => [key, value instanceof Map ? [...value.values()] : value]));

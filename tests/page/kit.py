@@ -14,7 +14,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PAGE = ROOT / "src/agentrt/_web/page"
+PAGE = ROOT / "src/agentrt/_serve/page"
 OLDEST = 20
 
 

@@ -2,7 +2,7 @@
 // seats stand behind each lot.
 
 import { createInterface } from "node:readline";
-import { EMPTY, take } from "../../src/agentrt/_web/page/model.js";
+import { EMPTY, take } from "../../src/agentrt/_serve/page/model.js";
 
 const stands = ({ seq, gone, behind, view: { state, turns } }) =>
   [seq, gone, behind, state.phase, state.error?.code ?? null, [...turns.values()].map(({ outcome }) => outcome ?? null)];

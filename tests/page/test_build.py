@@ -72,7 +72,7 @@ def nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_what_is_there_already_is_taken(hook: ModuleType, root: Path, nothing: None) -> None:
     put(hook, root)
     files, warnings = build(hook, root)
-    folder = "/src/agentrt/_web/page/vendor"
+    folder = "/src/agentrt/_serve/page/vendor"
     names = ("highlight.js", "screen.js", "libraries.js", "LICENSES.txt")
     assert files == [f"{folder}/{name}" for name in names]
     assert not warnings

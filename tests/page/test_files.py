@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._web.http import load_page
+from agentrt._serve.http import load_page
 
 from .kit import PAGE, ROOT
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt._model.content import Text
-from agentrt._model.driver import TextReceived, ToolCalled, UserContentReceived
+from agentrt._core.model.content import Text
+from agentrt._core.model.driver import TextReceived, ToolCalled, UserContentReceived
 from model.talk import Talk
 from simulation.fold import Fold
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt._model.content import Diff, Text, ToolText
-from agentrt._model.events import (
+from agentrt._core.model.content import Diff, Text, ToolText
+from agentrt._core.model.events import (
     TERMINAL,
     AgentState,
     Choice,
@@ -47,7 +47,7 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.state import SessionState, Snapshot, left_open
+from agentrt._core.model.state import SessionState, Snapshot, left_open
 from model.make_golden import FOLDER
 
 from .kit import Answering, needs_node, running

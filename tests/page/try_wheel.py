@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[2]
 PIP = (sys.executable, "-m", "pip")
-BUNDLE = "agentrt/_web/page/vendor/libraries.js"
+BUNDLE = "agentrt/_serve/page/vendor/libraries.js"
 
 
 def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
@@ -132,7 +132,7 @@ def main() -> None:
         size = len(gzip.compress(b"".join(files[path] for path in needed), mtime=0))
         print(f"the page: {len(files)} files, {size / 1000:.1f} kB compressed at first")
         assert size < 140_000
-        notices = read(made)["agentrt/_web/page/vendor/LICENSES.txt"].decode()
+        notices = read(made)["agentrt/_serve/page/vendor/LICENSES.txt"].decode()
         for name in ("markdown-it", "linkify-it", "highlight.js", "@xterm/headless", "preact"):
             assert re.search(rf"^{re.escape(name)} [0-9]", notices, re.MULTILINE), name
 

@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 
-from agentrt._permissions.policies import PermissionRequest
-from agentrt._permissions.programs import Verdict
-from agentrt._permissions.rules import PermissionRule
-from agentrt._permissions.seen import RequestFacts
+from agentrt._core.permissions.policies import PermissionRequest
+from agentrt._core.permissions.programs import Verdict
+from agentrt._core.permissions.rules import PermissionRule
+from agentrt._core.permissions.seen import RequestFacts
 
 LINES = 20_000 if "AGENTRT_FULL" in os.environ else 200
 AT_A_TIME = 200

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentrt
-from agentrt._permissions.pages import read_page
-from agentrt._permissions.policies import Allow, Deny, PermissionRequest
+from agentrt._core.permissions.pages import read_page
+from agentrt._core.permissions.policies import Allow, Deny, PermissionRequest
 
 EVIL = [
     "https://evil.com",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._permissions.policies import Allow, Deny, PermissionRequest
+from agentrt._core.permissions.policies import Allow, Deny, PermissionRequest
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/guides/permissions.md").read_text()
 SECTION = DOCUMENT[DOCUMENT.index("## Recipes") : DOCUMENT.index("## What was tried")]

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentrt
-from agentrt._permissions.policies import Allow, Deny, PermissionRequest
-from agentrt._permissions.programs import Verdict
-from agentrt._permissions.rules import PermissionRule
-from agentrt._permissions.seen import RequestFacts
+from agentrt._core.permissions.policies import Allow, Deny, PermissionRequest
+from agentrt._core.permissions.programs import Verdict
+from agentrt._core.permissions.rules import PermissionRule
+from agentrt._core.permissions.seen import RequestFacts
 
 
 def asked(tool: str, input: Any, cwd: str = "/work", **more: Any) -> PermissionRequest:

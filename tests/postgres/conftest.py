@@ -6,8 +6,8 @@ import secrets
 
 import pytest
 
-from agentrt._journal.address import PostgresAddress as Address
-from agentrt._journal.address import server_of
+from agentrt._core.store.address import PostgresAddress as Address
+from agentrt._core.store.address import server_of
 
 from .server import Server
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._journal.address import SCHEMES, address_of, server_of
-from agentrt._journal.address import PostgresAddress as Address
-from agentrt._journal.opening import backend_of, is_away, reader_of, writing
-from agentrt._journal.postgres.backend import PostgresBackend
+from agentrt._core.store.address import SCHEMES, address_of, server_of
+from agentrt._core.store.address import PostgresAddress as Address
+from agentrt._core.store.opening import backend_of, is_away, reader_of, writing
+from agentrt._core.store.postgres.backend import PostgresBackend
 from agentrt.errors import StoreError
 
 from .server import PASSWORD, Server, free_port
@@ -236,7 +236,7 @@ def test_a_program_without_psycopg_is_told_what_to_install(
     import sys
 
     for name in list(sys.modules):
-        if name.startswith("agentrt._journal.postgres"):
+        if name.startswith("agentrt._core.store.postgres"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     for opened in (backend_of, reader_of):

@@ -9,8 +9,9 @@ from contextlib import closing
 import pytest
 from msgspec.structs import replace
 
-from agentrt._journal.address import server_of
-from agentrt._journal.base import (
+from agentrt._core.model.events import Event, TextDelta
+from agentrt._core.store.address import server_of
+from agentrt._core.store.base import (
     CommandStatus,
     Fenced,
     Flush,
@@ -20,9 +21,8 @@ from agentrt._journal.base import (
     Tail,
     encode_events,
 )
-from agentrt._journal.postgres.commands import Notified, PostgresCommands, PostgresListener
-from agentrt._journal.postgres.leases import PostgresLeases
-from agentrt._model.events import Event, TextDelta
+from agentrt._core.store.postgres.commands import Notified, PostgresCommands, PostgresListener
+from agentrt._core.store.postgres.leases import PostgresLeases
 
 from .kit import ABOUT, events, flush, rows
 from .test_nodes import member, process

@@ -10,12 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from agentrt._journal.address import PostgresAddress as Address
-from agentrt._journal.address import server_of
-from agentrt._journal.base import Fenced, Flush, SessionClaim, Unusable
-from agentrt._journal.postgres import connection as connections
-from agentrt._journal.postgres.backend import PostgresBackend
-from agentrt._journal.postgres.connection import PostgresConnection
+from agentrt._core.store.address import PostgresAddress as Address
+from agentrt._core.store.address import server_of
+from agentrt._core.store.base import Fenced, Flush, SessionClaim, Unusable
+from agentrt._core.store.postgres import connection as connections
+from agentrt._core.store.postgres.backend import PostgresBackend
+from agentrt._core.store.postgres.connection import PostgresConnection
 from agentrt.errors import StoreError, StoreInUse
 
 from .kit import ABOUT, Proxy, backend_pid, flush, frames, proxy, rows
@@ -224,7 +224,7 @@ def test_who_was_replaced_by_one_that_still_writes_writes_nothing_at_all(
 
 
 def test_an_answer_to_a_client_is_kept_with_its_flush(backend: PostgresBackend, url: str) -> None:
-    from agentrt._journal.base import CommandAnswer
+    from agentrt._core.store.base import CommandAnswer
 
     place = backend.create("one", "e", ABOUT)
     one = flush((place, 1, 5))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._journal.address import server_of
-from agentrt._journal.base import (
+from agentrt._core.store.address import server_of
+from agentrt._core.store.base import (
     CommandAnswer,
     Fenced,
     Flush,
@@ -19,16 +19,16 @@ from agentrt._journal.base import (
     StoredCommand,
     Tail,
 )
-from agentrt._journal.postgres.backend import PostgresBackend
-from agentrt._journal.postgres.commands import (
+from agentrt._core.store.postgres.backend import PostgresBackend
+from agentrt._core.store.postgres.commands import (
     PostgresCommands,
     PostgresListener,
     notified_of,
 )
-from agentrt._journal.postgres.connection import connect
-from agentrt._journal.postgres.leases import PostgresLeases
-from agentrt._journal.postgres.reader import PostgresReader
-from agentrt._journal.postgres.statements import CHANNEL
+from agentrt._core.store.postgres.connection import connect
+from agentrt._core.store.postgres.leases import PostgresLeases
+from agentrt._core.store.postgres.reader import PostgresReader
+from agentrt._core.store.postgres.statements import CHANNEL
 from agentrt.errors import SessionElsewhere
 from owners import tables
 

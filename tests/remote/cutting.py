@@ -10,13 +10,13 @@ import trio
 import trio.lowlevel
 
 from agentrt import Limits
-from agentrt._journal.store import Store
-from agentrt._remote.line import ServerLine
-from agentrt._remote.session import RemoteSession
-from agentrt._runtime.runtime import Runtime
-from agentrt._web.address import ServerAddress
-from agentrt._web.security import Security
-from agentrt._web.server import serve
+from agentrt._core.runtime.runtime import Runtime
+from agentrt._core.store.store import Store
+from agentrt._serve.address import ServerAddress
+from agentrt._serve.remote.line import ServerLine
+from agentrt._serve.remote.session import RemoteSession
+from agentrt._serve.security import Security
+from agentrt._serve.server import serve
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
 
 TOKEN = "the-token-of-the-controllers"

@@ -13,21 +13,21 @@ import pytest
 import trio
 
 from agentrt import Limits
-from agentrt._errors import (
+from agentrt._core.errors import (
     AgentrtError,
     LocalProtocolError,
     SessionNotFound,
     StoreError,
     StoreUnavailable,
 )
-from agentrt._model.content import Text
-from agentrt._model.events import Event, Notice, TurnEnded, TurnStarted
-from agentrt._model.state import SessionState
-from agentrt._remote.line import ServerLine
-from agentrt._remote.session import RemoteSession
-from agentrt._web import commands as c
-from agentrt._web.address import ServerAddress
-from agentrt._web.hub import Hub
+from agentrt._core.model.content import Text
+from agentrt._core.model.events import Event, Notice, TurnEnded, TurnStarted
+from agentrt._core.model.state import SessionState
+from agentrt._serve import commands as c
+from agentrt._serve.address import ServerAddress
+from agentrt._serve.hub import Hub
+from agentrt._serve.remote.line import ServerLine
+from agentrt._serve.remote.session import RemoteSession
 from agentrt.store import open_store
 
 from .cutting import Stage, stage

@@ -9,7 +9,7 @@ import pytest
 
 from agentrt._cli.exit_status import UsageError
 from agentrt._cli.servers import find_session, newest_sessions
-from agentrt._errors import SessionNotFound
+from agentrt._core.errors import SessionNotFound
 from agentrt.store import open_store
 
 from .cutting import stage
@@ -17,7 +17,7 @@ from .cutting import stage
 
 @pytest.fixture
 def pages_of_two(monkeypatch: Any) -> None:
-    monkeypatch.setattr("agentrt._web.hub.LISTED_SESSIONS", 1)
+    monkeypatch.setattr("agentrt._serve.hub.LISTED_SESSIONS", 1)
     monkeypatch.setattr("agentrt._cli.servers.PAGE_SESSIONS", 2)
 
 

@@ -25,9 +25,9 @@ from test_claude_control import controlled
 from trio.testing import assert_checkpoints
 
 import agentrt
-from agentrt._agents import BUILT_IN
-from agentrt._journal.base import About
-from agentrt._journal.sqlite import SqliteBackend
+from agentrt._core.agents import BUILT_IN
+from agentrt._core.store.base import About
+from agentrt._core.store.sqlite import SqliteBackend
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from public import PUBLIC
 

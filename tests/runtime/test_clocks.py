@@ -256,7 +256,7 @@ async def test_a_timeout_says_which_limit_to_raise(autojump_clock: trio.abc.Cloc
 
 
 def test_of_the_process_s_life_every_state_can_be_closed_or_is() -> None:
-    from agentrt._model.life import TABLE, ProcessLife, ProcessLifeInput
+    from agentrt._core.model.life import TABLE, ProcessLife, ProcessLifeInput
 
     for row in TABLE.values():
         assert row[ProcessLifeInput.CLOSE] in (ProcessLife.CLOSING, ProcessLife.CLOSED)

@@ -18,8 +18,8 @@ import trio.testing
 from trio.testing import MockClock
 
 import agentrt
-from agentrt._process.pipes import Transport
-from agentrt._process.streams import Streams, StreamTransport
+from agentrt._core.process.pipes import Transport
+from agentrt._core.process.streams import Streams, StreamTransport
 from agentrt.testing import FakeAcpAgent, FakeCodexAgent, MemoryAgent
 
 PATIENCE = 60

@@ -8,7 +8,7 @@ import costs
 import pytest
 import trio.testing
 
-from agentrt._session.link import Link
+from agentrt._core.session.link import Link
 
 MARGIN = {"calls": 0.02, "steps": 0.02, "blocks": 0.1, "garbage": 0.0}
 """How much more is let pass. Blocks differ a little between the versions of Python."""

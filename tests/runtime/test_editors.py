@@ -11,11 +11,11 @@ import trio
 from fakes import Script, session_with
 
 from agentrt import Session
-from agentrt._acp.roots import NotAllowed, Roots
-from agentrt._errors import RequestError
-from agentrt._model.content import JsonObject
-from agentrt._session.interfaces import ClientGone
-from agentrt._session.session import host_of
+from agentrt._core.acp.roots import NotAllowed, Roots
+from agentrt._core.errors import RequestError
+from agentrt._core.model.content import JsonObject
+from agentrt._core.session.interfaces import ClientGone
+from agentrt._core.session.session import host_of
 from agentrt.testing import FakeAcpAgent
 
 PATIENCE = 20.0

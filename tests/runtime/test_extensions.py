@@ -13,7 +13,7 @@ from fakes import Script, echo, log_of, session_with
 
 import agentrt
 from agentrt import LocalProtocolError, Notice, TurnEnded
-from agentrt._model.content import JsonObject
+from agentrt._core.model.content import JsonObject
 from agentrt.errors import RequestError
 from agentrt.testing import FakeAcpAgent, FakeClaudeAgent, MemoryAgent, open_fake_session
 from agentrt.tools import ExtensionContext, extension

@@ -10,8 +10,8 @@ import pytest
 from trio.testing import MockClock
 
 from agentrt import Busy, Limits, Runtime, Session
-from agentrt._errors import LocalProtocolError
-from agentrt._session.session import host_of
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.session.session import host_of
 from agentrt.errors import SessionNotFound
 from agentrt.store import open_store
 from agentrt.testing import FakeAcpAgent, open_fake_runtime

@@ -26,10 +26,10 @@ from child_programs import (
     until_gone,
 )
 
-from agentrt._errors import AgentStartError
-from agentrt._process import guard as guard_module
-from agentrt._process.descendants import MARKER
-from agentrt._process.guard import guard
+from agentrt._core.errors import AgentStartError
+from agentrt._core.process import guard as guard_module
+from agentrt._core.process.descendants import MARKER
+from agentrt._core.process.guard import guard
 
 
 def programs(of: psutil.Process | None = None) -> list[psutil.Process]:
@@ -172,9 +172,9 @@ async def test_a_python_that_does_not_start_is_a_start_error(
 
 HOST = """
 import os, signal, sys, trio
-from agentrt._limits import Limits
-from agentrt._process.pipes import read_loop
-from agentrt._process.process import open_process
+from agentrt._core.limits import Limits
+from agentrt._core.process.pipes import read_loop
+from agentrt._core.process.process import open_process
 
 async def agent(script):
     async with open_process(["sh", "-c", script], cwd="/", env=os.environ, limits=Limits()) as it:
@@ -282,7 +282,7 @@ async def test_a_host_that_ends_in_order_leaves_nothing_to_guard() -> None:
 
 HOST_WITH_A_FOLDER = """
 import os, sys, trio
-from agentrt._process.guard import guard, private_folder
+from agentrt._core.process.guard import guard, private_folder
 
 async def main():
     async with guard() as run:

@@ -15,9 +15,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ToolsListChanged
 from mcp_types import ToolListChangedNotification
 
-from agentrt._tools.bridge import Endpoint, serve_tools
-from agentrt._tools.server import ToolServer
-from agentrt._tools.tools import tool
+from agentrt._core.tools.bridge import Endpoint, serve_tools
+from agentrt._core.tools.server import ToolServer
+from agentrt._core.tools.tools import tool
 
 MODES = {"auto": "2026-07-28", "2026-07-28": "2026-07-28", "legacy": "2025-11-25"}
 """What a client is told, and the revision that it then speaks."""

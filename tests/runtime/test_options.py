@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._runtime import options as declared
+from agentrt._core.runtime import options as declared
 from agentrt.testing import open_fake_runtime, open_fake_session
 from runtime.fakes import Incarnations, echo
 

@@ -14,10 +14,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._model.content import JsonObject
-from agentrt._model.driver import DecisionRequested
-from agentrt._model.events import PermissionOption
-from agentrt._permissions.policies import (
+from agentrt._core.model.content import JsonObject
+from agentrt._core.model.driver import DecisionRequested
+from agentrt._core.model.events import PermissionOption
+from agentrt._core.permissions.policies import (
     Allow,
     Ask,
     Decision,
@@ -31,10 +31,10 @@ from agentrt._permissions.policies import (
     request_of,
     rules,
 )
-from agentrt._permissions.programs import Verdict
-from agentrt._permissions.rules import PermissionRule
-from agentrt._runtime.open import open_session
-from agentrt._runtime.runtime import open_runtime
+from agentrt._core.permissions.programs import Verdict
+from agentrt._core.permissions.rules import PermissionRule
+from agentrt._core.runtime.open import open_session
+from agentrt._core.runtime.runtime import open_runtime
 
 CWD = "/work/project"
 

@@ -14,9 +14,9 @@ from child_programs import PATIENT, Lines, python, started
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._errors import LocalProtocolError
-from agentrt._process import pipes
-from agentrt._process.pipes import (
+from agentrt._core.errors import LocalProtocolError
+from agentrt._core.process import pipes
+from agentrt._core.process.pipes import (
     FIRST_PIECE_BYTES,
     MIN_PIECE_BYTES,
     PIECE_S,

@@ -16,12 +16,12 @@ import pytest
 import trio.testing
 from child_programs import PATIENT, QUICK, Lines, python, running, sh, started, until_gone
 
-from agentrt._errors import AgentNotFound, AgentStartError
-from agentrt._limits import Limits
-from agentrt._process import descendants
-from agentrt._process.descendants import MARKER
-from agentrt._process.pipes import LineWriter, read_loop
-from agentrt._process.process import AgentProcess, close
+from agentrt._core.errors import AgentNotFound, AgentStartError
+from agentrt._core.limits import Limits
+from agentrt._core.process import descendants
+from agentrt._core.process.descendants import MARKER
+from agentrt._core.process.pipes import LineWriter, read_loop
+from agentrt._core.process.process import AgentProcess, close
 
 # --- start
 
@@ -292,8 +292,8 @@ async def test_an_agent_that_leaves_at_the_end_of_its_input_gets_no_signal() -> 
 
 HOST_THAT_FORKS = """
 import os, signal, sys, trio
-from agentrt._limits import Limits
-from agentrt._process.process import close, open_process
+from agentrt._core.limits import Limits
+from agentrt._core.process.process import close, open_process
 
 async def main():
     limits = Limits(stdin_close_grace_s=20, terminate_grace_s=20)

@@ -25,10 +25,10 @@ from child_programs import (
     until,
 )
 
-from agentrt._limits import Limits
-from agentrt._process import process
-from agentrt._process.descendants import ProcessId, identify, list_processes
-from agentrt._process.process import AgentProcess, close
+from agentrt._core.limits import Limits
+from agentrt._core.process import process
+from agentrt._core.process.descendants import ProcessId, identify, list_processes
+from agentrt._core.process.process import AgentProcess, close
 
 IN_A_GROUP = f"""{sys.executable} -I -S -c '
 import os
@@ -213,8 +213,8 @@ async def test_a_walk_that_hangs_does_not_stop_the_ladder(monkeypatch: pytest.Mo
 
 HOST_THAT_ADOPTS = """
 import ctypes, sys, trio
-from agentrt._limits import Limits
-from agentrt._process.process import open_process
+from agentrt._core.limits import Limits
+from agentrt._core.process.process import open_process
 
 assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER, as PID 1 is
 
@@ -237,8 +237,8 @@ def test_a_host_that_adopts_orphans_reaps_them() -> None:
 
 HOST_AS_PID_1 = """
 import os, trio
-from agentrt._limits import Limits
-from agentrt._process.process import open_process
+from agentrt._core.limits import Limits
+from agentrt._core.process.process import open_process
 
 def zombies():
     states = []

@@ -6,7 +6,7 @@ import trio
 from fakes import session_with, unresponsive
 
 import agentrt
-from agentrt._model.driver import ToolCalled
+from agentrt._core.model.driver import ToolCalled
 from web.tool_calls import Calls
 
 

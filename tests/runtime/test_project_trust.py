@@ -15,8 +15,8 @@ import trio
 from msgspec import structs
 
 import agentrt
-from agentrt._agents import BUILT_IN, Agent
-from agentrt._agents.projects import PROJECT_RULES
+from agentrt._core.agents import BUILT_IN, Agent
+from agentrt._core.agents.projects import PROJECT_RULES
 
 PROGRAM = Path(__file__).with_name("listed_agent.py")
 QUICK = agentrt.Limits(
@@ -412,7 +412,7 @@ async def test_what_cannot_be_meant_is_refused(place: Place, wrong: Any) -> None
 
 
 async def test_a_runtime_trusts_what_its_configuration_lists(place: Place) -> None:
-    from agentrt._config import Config
+    from agentrt._core.config import Config
 
     other = place.home / "other"
     other.mkdir()

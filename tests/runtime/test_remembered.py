@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentrt
-from agentrt._model.remembered import count_remembered
+from agentrt._core.model.remembered import count_remembered
 from agentrt.testing import FakeAcpAgent
 
 LOADS = {"capabilities": {"loadSession": True}}

@@ -15,7 +15,7 @@ import trio
 
 import agentrt
 from agentrt import Limits, Runtime
-from agentrt._runtime import memory
+from agentrt._core.runtime import memory
 from agentrt.store import open_store
 from agentrt.testing import open_fake_runtime
 from journal.kit import RESUMES, abandoned

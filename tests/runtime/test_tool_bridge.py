@@ -15,13 +15,13 @@ import msgspec
 import pytest
 import trio
 
-from agentrt._limits import Limits
-from agentrt._model.content import JsonObject
-from agentrt._tools import bridge as tool_bridge
-from agentrt._tools.bridge import Endpoint, serve_tools
-from agentrt._tools.server import ToolServer
-from agentrt._tools.tools import ToolContext, tool
-from agentrt._wire.json import encode_line
+from agentrt._core.limits import Limits
+from agentrt._core.model.content import JsonObject
+from agentrt._core.tools import bridge as tool_bridge
+from agentrt._core.tools.bridge import Endpoint, serve_tools
+from agentrt._core.tools.server import ToolServer
+from agentrt._core.tools.tools import ToolContext, tool
+from agentrt._core.wire.json import encode_line
 
 
 @tool

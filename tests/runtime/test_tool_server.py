@@ -12,10 +12,10 @@ import pytest
 import trio
 import trio.testing
 
-from agentrt._model.content import JsonObject
-from agentrt._tools.server import ToolConnection, ToolServer
-from agentrt._tools.tools import ToolContext, ToolError, tool
-from agentrt._wire.json import encode_line
+from agentrt._core.model.content import JsonObject
+from agentrt._core.tools.server import ToolConnection, ToolServer
+from agentrt._core.tools.tools import ToolContext, ToolError, tool
+from agentrt._core.wire.json import encode_line
 
 
 class Client:

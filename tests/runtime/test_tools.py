@@ -19,9 +19,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._model.content import Image, JsonObject, Text
-from agentrt._tools.tools import Tool, ToolContext, ToolError, call_tool, tool
-from agentrt._wire.mcp import ToolOutcome
+from agentrt._core.model.content import Image, JsonObject, Text
+from agentrt._core.tools.tools import Tool, ToolContext, ToolError, call_tool, tool
+from agentrt._core.wire.mcp import ToolOutcome
 
 
 class Colour(enum.Enum):

@@ -14,9 +14,9 @@ from child_programs import PATIENT, sh, started
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._process import descendants, tree
-from agentrt._process.descendants import ProcessId, ProcessTable, _Stat
-from agentrt._process.tree import _ProcScans
+from agentrt._core.process import descendants, tree
+from agentrt._core.process.descendants import ProcessId, ProcessTable, _Stat
+from agentrt._core.process.tree import _ProcScans
 
 
 class Looks:

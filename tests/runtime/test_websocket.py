@@ -17,7 +17,7 @@ from trio_websocket import WebSocketConnection, WebSocketRequest, serve_websocke
 from websocket_bridge import bridge
 
 import agentrt
-from agentrt._runtime.websocket_streams import MessageStream
+from agentrt._core.runtime.websocket_streams import MessageStream
 
 PATIENCE = 60
 DEMO = (sys.executable, "-m", "agentrt.demo")

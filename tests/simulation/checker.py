@@ -13,8 +13,8 @@ import msgspec
 import trio
 
 from agentrt import Limits, TurnResult
-from agentrt._model import events as e
-from agentrt._model.log import Cursor
+from agentrt._core.model import events as e
+from agentrt._core.model.log import Cursor
 
 from .agent import AGENTRT, TAG, TOKEN
 from .fold import Fold

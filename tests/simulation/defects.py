@@ -16,37 +16,37 @@ import trio
 from msgspec import structs
 
 from agentrt import Allow
-from agentrt._acp.driver import AcpDriver
-from agentrt._acp.messages import SessionRequest
-from agentrt._claude.driver import ClaudeDriver
-from agentrt._codex.driver import CodexDriver
-from agentrt._codex.requests import CodexRequests
-from agentrt._codex.turn import CodexTurn, CodexTurnInput, CodexTurns
-from agentrt._journal.persister import LogPersister
-from agentrt._journal.reader import SqliteReader
-from agentrt._journal.sqlite import SqliteBackend
-from agentrt._model import conversation as conversation_module
-from agentrt._model.conversation import Conversation
-from agentrt._model.deadlines import Deadline
-from agentrt._model.events import ItemClosed
-from agentrt._model.items import Items
-from agentrt._model.log import Cursor
-from agentrt._model.prompt_queue import PromptQueue
-from agentrt._model.state import SessionState
-from agentrt._model.turn import TurnMachine, TurnMachineState
-from agentrt._process.pipes import LineWriter
-from agentrt._session import core as core_module
-from agentrt._session import link as link_module
-from agentrt._session.core import SessionCore
-from agentrt._session.host import SessionHost
-from agentrt._session.link import Link
-from agentrt._session.questions import OpenQuestions
-from agentrt._session.turn import Turn
-from agentrt._session.unsent import UnsentUntilStored
-from agentrt._web.client import Client
-from agentrt._web.feed import Feed
-from agentrt._web.native import NativeViewer
-from agentrt._wire.channel import Channel
+from agentrt._core.acp.driver import AcpDriver
+from agentrt._core.acp.messages import SessionRequest
+from agentrt._core.claude.driver import ClaudeDriver
+from agentrt._core.codex.driver import CodexDriver
+from agentrt._core.codex.requests import CodexRequests
+from agentrt._core.codex.turn import CodexTurn, CodexTurnInput, CodexTurns
+from agentrt._core.model import conversation as conversation_module
+from agentrt._core.model.conversation import Conversation
+from agentrt._core.model.deadlines import Deadline
+from agentrt._core.model.events import ItemClosed
+from agentrt._core.model.items import Items
+from agentrt._core.model.log import Cursor
+from agentrt._core.model.prompt_queue import PromptQueue
+from agentrt._core.model.state import SessionState
+from agentrt._core.model.turn import TurnMachine, TurnMachineState
+from agentrt._core.process.pipes import LineWriter
+from agentrt._core.session import core as core_module
+from agentrt._core.session import link as link_module
+from agentrt._core.session.core import SessionCore
+from agentrt._core.session.host import SessionHost
+from agentrt._core.session.link import Link
+from agentrt._core.session.questions import OpenQuestions
+from agentrt._core.session.turn import Turn
+from agentrt._core.session.unsent import UnsentUntilStored
+from agentrt._core.store.persister import LogPersister
+from agentrt._core.store.reader import SqliteReader
+from agentrt._core.store.sqlite import SqliteBackend
+from agentrt._core.wire.channel import Channel
+from agentrt._serve.client import Client
+from agentrt._serve.feed import Feed
+from agentrt._serve.native import NativeViewer
 
 from .world import Driver
 

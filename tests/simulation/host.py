@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 import agentrt
 from agentrt import Allow, Deny, Limits, PermissionRequest
-from agentrt._errors import LocalProtocolError, RequestError
-from agentrt._permissions.policies import Policy, allow_all, deny_all
+from agentrt._core.errors import LocalProtocolError, RequestError
+from agentrt._core.permissions.policies import Policy, allow_all, deny_all
 from agentrt.permissions import Ask
 
 from .checker import TAG

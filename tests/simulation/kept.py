@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from agentrt._journal import schema
-from agentrt._journal.base import Flush
-from agentrt._journal.persister import LogPersister, Persist
-from agentrt._journal.store import snapshot_of
-from agentrt._journal.writer import Batch, WriterJob, gathered
-from agentrt._model import events as e
-from agentrt._model.log import Log
-from agentrt._process.pipes import READ_BYTES
+from agentrt._core.model import events as e
+from agentrt._core.model.log import Log
+from agentrt._core.process.pipes import READ_BYTES
+from agentrt._core.store import schema
+from agentrt._core.store.base import Flush
+from agentrt._core.store.persister import LogPersister, Persist
+from agentrt._core.store.store import snapshot_of
+from agentrt._core.store.writer import Batch, WriterJob, gathered
 from journal.stepped import SteppedStore
 
 from .agent import AGENTRT, TOKEN

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 import agentrt
-from agentrt._runtime.stored import ClaimedSession
+from agentrt._core.runtime.stored import ClaimedSession
 from journal.kit import abandoned
 
 from . import kept
@@ -24,7 +24,7 @@ from .rules import rule
 from .rules_of_viewers import come_back, tabs
 
 if TYPE_CHECKING:
-    from agentrt._runtime.runtime import Runtime
+    from agentrt._core.runtime.runtime import Runtime
 
     from .world import World
 

@@ -15,9 +15,9 @@ from typing import Protocol
 import trio
 
 from agentrt import AgentStartError, Limits
-from agentrt._nesting import open_service_nursery
-from agentrt._process.pipes import READ_BYTES, Transport, read_loop
-from agentrt._process.process import close
+from agentrt._core.nesting import open_service_nursery
+from agentrt._core.process.pipes import READ_BYTES, Transport, read_loop
+from agentrt._core.process.process import close
 
 
 class Program(Protocol):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from agentrt._model.conversation import Conversation
-from agentrt._model.log import Log
-from agentrt._model.state import SessionState
+from agentrt._core.model.conversation import Conversation
+from agentrt._core.model.log import Log
+from agentrt._core.model.state import SessionState
 
 from .checker import SLACK, TERMINAL
 from .fold import Fold

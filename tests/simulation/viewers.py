@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from agentrt._model import events as e
-from agentrt._web.native import NATIVE
-from agentrt._web.refusal import CloseCode, ConnectionRefusal
+from agentrt._core.model import events as e
+from agentrt._serve.native import NATIVE
+from agentrt._serve.refusal import CloseCode, ConnectionRefusal
 
 from . import kept
 from .agent import TOKEN

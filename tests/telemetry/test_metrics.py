@@ -22,8 +22,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 import agentrt
-from agentrt._telemetry.counts import SECONDS, Histogram
-from agentrt._telemetry.metrics import _buckets
+from agentrt._core.telemetry.counts import SECONDS, Histogram
+from agentrt._core.telemetry.metrics import _buckets
 from agentrt.testing import FakeAcpAgent
 from runtime.fakes import Incarnations, asking, echo, obedient, session_with
 

@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 import agentrt
 from agentrt._cli.arguments import make_parser
 from agentrt._cli.commands.serve import open_tracing
-from agentrt._config import load_config
+from agentrt._core.config import load_config
 from agentrt.testing import FakeAcpAgent, FakeAgent, FakeClaudeAgent, scripted_agents
 from runtime.fakes import Incarnations, asking, echo, session_with
 
@@ -270,7 +270,7 @@ def test_the_setting_is_a_flag_a_variable_and_a_line_of_the_file(tmp_path: Path)
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "agentrt._telemetry.tracing", raising=False)
+    monkeypatch.delitem(sys.modules, "agentrt._core.telemetry.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(agentrt.AgentrtError, match=r'pip install "agentrt\[otel\]"'):
         agentrt.telemetry.OpenTelemetry()

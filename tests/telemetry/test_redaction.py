@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._trace.redact import Redaction
+from agentrt._core.trace.redact import Redaction
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._model.content import Image, Text
-from agentrt._model.events import (
+from agentrt._core.model.content import Image, Text
+from agentrt._core.model.events import (
     AgentState,
     ErrorInfo,
     Event,
@@ -33,7 +33,7 @@ from agentrt._model.events import (
     TurnStarted,
     Usage,
 )
-from agentrt._telemetry.spans import (
+from agentrt._core.telemetry.spans import (
     Operation,
     SpanChange,
     SpanEnd,

@@ -29,9 +29,9 @@ import agentrt._cli.commands.sessions
 import agentrt._cli.screen.repl
 
 # What a program needs is imported here, so that it is there when the program is forked.
-import agentrt._config
-import agentrt._runtime.acp_setup
-import agentrt._runtime.claude_setup
+import agentrt._core.config
+import agentrt._core.runtime.acp_setup
+import agentrt._core.runtime.claude_setup
 from agentrt._cli.main import main as agentrt
 from agentrt.demo.__main__ import main as demo
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentrt._cli.attachments import prompt_of, text_of
-from agentrt._model.content import ResourceLink, Text
+from agentrt._core.model.content import ResourceLink, Text
 
 
 @pytest.fixture

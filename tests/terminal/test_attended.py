@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from agentrt._agents import BUILT_IN
 from agentrt._cli.repl.conversation import what_is_meant
 from agentrt._cli.repl.export import exported
 from agentrt._cli.repl.slash_commands import COMMANDS as OURS
@@ -16,10 +15,11 @@ from agentrt._cli.screen.status import status_line
 from agentrt._cli.screen.style import Painter
 from agentrt._cli.setup import Setup
 from agentrt._cli.text import folded, wrapped
-from agentrt._config import Config
-from agentrt._limits import Limits
-from agentrt._model.content import Text
-from agentrt._model.events import (
+from agentrt._core.agents import BUILT_IN
+from agentrt._core.config import Config
+from agentrt._core.limits import Limits
+from agentrt._core.model.content import Text
+from agentrt._core.model.events import (
     AgentState,
     Command,
     CommandsChanged,
@@ -36,7 +36,7 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.state import SessionState
+from agentrt._core.model.state import SessionState
 
 
 def test_a_turn_has_no_hard_limit_unless_one_was_set() -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from agentrt._cli.repl.export import exported
-from agentrt._model.content import Text
-from agentrt._model.events import Item, ItemOpened, TurnStarted
-from agentrt._model.state import SessionState
+from agentrt._core.model.content import Text
+from agentrt._core.model.events import Item, ItemOpened, TurnStarted
+from agentrt._core.model.state import SessionState
 
 PIECES = st.sampled_from(
     [

@@ -13,8 +13,8 @@ import pytest
 from program import FAST_DEMO, PATIENCE, Program, fake_claude, odd
 
 from agentrt._cli.main import main
-from agentrt._model.events import Event
-from agentrt._model.state import SessionState
+from agentrt._core.model.events import Event
+from agentrt._core.model.state import SessionState
 
 
 def events(output: str) -> list[dict[str, Any]]:
@@ -374,7 +374,7 @@ def test_no_command_without_a_person_takes_the_demo_agent_for_a_missing_one(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.setattr("agentrt._agents.find._claude_places", lambda: iter(()))
+    monkeypatch.setattr("agentrt._core.agents.find._claude_places", lambda: iter(()))
     assert main(arguments) == 4
     out, err = capfd.readouterr()
     assert "no agent is installed; `agentrt agents` lists agents" in err

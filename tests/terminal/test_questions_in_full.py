@@ -13,10 +13,16 @@ from trio.testing import MockClock
 
 from agentrt._cli.repl.asking import BAR, READING_TIME_S, Asker, Pages
 from agentrt._cli.repl.view import View
-from agentrt._model.content import Diff, JsonObject
-from agentrt._model.events import Item, ItemOpened, PermissionOpened, PermissionOption, ToolCall
-from agentrt._model.reveal import reveal
-from agentrt._session.session import Session
+from agentrt._core.model.content import Diff, JsonObject
+from agentrt._core.model.events import (
+    Item,
+    ItemOpened,
+    PermissionOpened,
+    PermissionOption,
+    ToolCall,
+)
+from agentrt._core.model.reveal import reveal
+from agentrt._core.session.session import Session
 
 OPTIONS = [
     PermissionOption("ok", "Allow", "allow_once"),

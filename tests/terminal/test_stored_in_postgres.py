@@ -17,8 +17,8 @@ from test_attach import attached
 from test_repl import PROMPT
 from test_serve import serving
 
-from agentrt._journal.address import server_of
-from agentrt._journal.opening import writing
+from agentrt._core.store.address import server_of
+from agentrt._core.store.opening import writing
 from agentrt.store import open_store
 from journal.kit import kept
 from postgres.server import PASSWORD, Server, free_port

@@ -20,7 +20,7 @@ from agentrt._cli.arguments import make_parser
 from agentrt._cli.main import main
 from agentrt._cli.setup import choose_agent
 from agentrt._cli.subcommands import SESSION_OPTIONS, SUBCOMMANDS
-from agentrt._config import Config
+from agentrt._core.config import Config
 
 
 def test_the_version_is_reported_by_either_name_of_the_program(program: Program) -> None:
@@ -323,7 +323,11 @@ def test_little_is_imported_to_say_little(program: Program) -> None:
         "print(*[name for name in {!r} if name in sys.modules], file=sys.stderr)"
     )
     for arguments in (["--version"], ["agents", "--json"]):
-        heavy = ["agentrt._runtime.protocol_setup", "agentrt._acp.driver", "agentrt._claude.driver"]
+        heavy = [
+            "agentrt._core.runtime.protocol_setup",
+            "agentrt._core.acp.driver",
+            "agentrt._core.claude.driver",
+        ]
         heavy += ["trio_websocket", "prompt_toolkit", "rich", "asyncio", "pydantic"]
         done = subprocess.run(
             [sys.executable, "-c", code.format(arguments, heavy)],

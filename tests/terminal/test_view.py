@@ -11,8 +11,8 @@ from agentrt._cli.screen.cards import full, has_more, printed
 from agentrt._cli.screen.drawing import Drawing
 from agentrt._cli.screen.page import ScrollingText
 from agentrt._cli.screen.style import Painter
-from agentrt._model.content import ResourceLink, Text, ToolText
-from agentrt._model.events import (
+from agentrt._core.model.content import ResourceLink, Text, ToolText
+from agentrt._core.model.events import (
     ErrorInfo,
     Event,
     Item,

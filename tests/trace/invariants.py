@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 import agentrt
-from agentrt._trace.conversation import TraceConversation, TraceRow
-from agentrt._trace.record import TraceRecord
+from agentrt._core.trace.conversation import TraceConversation, TraceRow
+from agentrt._core.trace.record import TraceRecord
 from agentrt.testing import check_log
 from simulation.fold import Fold
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentrt._trace.conversation import TraceConversation, TraceRow
-from agentrt._trace.record import Kind, TraceRecord, read_trace
+from agentrt._core.trace.conversation import TraceConversation, TraceRow
+from agentrt._core.trace.record import Kind, TraceRecord, read_trace
 
 
 def record(t: float, kind: Kind, message: Any = None, **fields: Any) -> TraceRecord:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agentrt._trace.redact import Redaction
+from agentrt._core.trace.redact import Redaction
 
 # Put together here, so that no scanner of repositories takes them for real ones.
 ALNUM = "aB3dE5fG7hJ9kL2mN4pQ6rS8tU0vW1xY3zA5bC7dE9fG1hJ3kL5mN7pQ9rS1tU3vW5xY7z"

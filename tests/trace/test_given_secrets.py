@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._session.session import host_of
+from agentrt._core.session.session import host_of
 from runtime.fakes import echo, session_with
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._process.inherited import is_secret
-from agentrt._trace import secrets
-from agentrt._trace.redact import Redaction, begins_key
-from agentrt._trace.secrets import SIGN_COST_BYTES, WINDOW_BYTES
+from agentrt._core.process.inherited import is_secret
+from agentrt._core.trace import secrets
+from agentrt._core.trace.redact import Redaction, begins_key
+from agentrt._core.trace.secrets import SIGN_COST_BYTES, WINDOW_BYTES
 from agentrt.demo.words import understand
 
 REPEATED = (

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._acp.host import FileService as Files
-from agentrt._acp.terminals import TerminalService
+from agentrt._core.acp.host import FileService as Files
+from agentrt._core.acp.terminals import TerminalService
 from agentrt.testing import check_log, replay, run_seeded
 
 KEPT = {path.stem: path for path in sorted(Path(__file__).with_name("traces").glob("*.ndjson"))}

@@ -7,11 +7,11 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._trace import assemble
-from agentrt._trace.assemble import Assembler
-from agentrt._trace.record import TraceRecord
-from agentrt._trace.redact import REDACTED, Redaction
-from agentrt._trace.tap import Piece
+from agentrt._core.trace import assemble
+from agentrt._core.trace.assemble import Assembler
+from agentrt._core.trace.record import TraceRecord
+from agentrt._core.trace.redact import REDACTED, Redaction
+from agentrt._core.trace.tap import Piece
 
 
 def records(*pieces: Piece) -> list[TraceRecord]:

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 import agentrt
-from agentrt._trace.record import TraceRecord, read_trace
+from agentrt._core.trace.record import TraceRecord, read_trace
 from agentrt.testing import Replay, ReplayMismatch, mutations, run_seeded
 from agentrt.testing.mutations import (
     Records,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import trio
 import trio.testing
 
-from agentrt._session.session import host_of
-from agentrt._trace.recent import MAX_ROWS, RecentWire
+from agentrt._core.session.session import host_of
+from agentrt._core.trace.recent import MAX_ROWS, RecentWire
 from runtime.fakes import echo, session_with
 
 

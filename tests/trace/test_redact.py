@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._trace.redact import REDACTED, Redaction
+from agentrt._core.trace.redact import REDACTED, Redaction
 
 SECRETS = {
     "a key's shape": "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUv",

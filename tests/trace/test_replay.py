@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._trace.record import TraceRecord
+from agentrt._core.trace.record import TraceRecord
 from agentrt.testing import Replay, ReplayMismatch, replay
 
 # --- what a host may do otherwise

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentrt._trace.assemble import MAX_SINGLE_LINES, Assembler
-from agentrt._trace.record import TraceReader, TraceRecord, Written
-from agentrt._trace.redact import REDACTED, Redaction
-from agentrt._trace.tap import Piece
+from agentrt._core.trace.assemble import MAX_SINGLE_LINES, Assembler
+from agentrt._core.trace.record import TraceReader, TraceRecord, Written
+from agentrt._core.trace.redact import REDACTED, Redaction
+from agentrt._core.trace.tap import Piece
 
 from .test_redact import SECRETS
 

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 import agentrt
-from agentrt._model.log import Cursor
-from agentrt._session.session import host_of
-from agentrt._trace.assemble import Assembler
-from agentrt._trace.record import TraceRecord
-from agentrt._trace.redact import Redaction
-from agentrt._trace.tap import Piece
+from agentrt._core.model.log import Cursor
+from agentrt._core.session.session import host_of
+from agentrt._core.trace.assemble import Assembler
+from agentrt._core.trace.record import TraceRecord
+from agentrt._core.trace.redact import Redaction
+from agentrt._core.trace.tap import Piece
 from agentrt.testing import Replay, ReplayMismatch, run_seeded
 
 from .transcripts import ALL, converted

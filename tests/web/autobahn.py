@@ -22,9 +22,9 @@ from unittest.mock import patch
 
 import trio
 
-from agentrt._web.http import HttpRequest
-from agentrt._web.security import Grant
-from agentrt._web.site import Site
+from agentrt._serve.http import HttpRequest
+from agentrt._serve.security import Grant
+from agentrt._serve.site import Site
 from web.sockets import TOKEN, Echoes, site
 
 SUITE = "autobahntestsuite==25.10.1"

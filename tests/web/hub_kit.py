@@ -9,12 +9,12 @@ from typing import Any
 import trio
 from wire_client import View, Wire, WireClient
 
-from agentrt._runtime.runtime import Runtime
-from agentrt._web.hub import Hub
-from agentrt._web.native import NATIVE
-from agentrt._web.refusal import ConnectionRefusal
-from agentrt._web.security import Role
-from agentrt._web.viewer import Viewer
+from agentrt._core.runtime.runtime import Runtime
+from agentrt._serve.hub import Hub
+from agentrt._serve.native import NATIVE
+from agentrt._serve.refusal import ConnectionRefusal
+from agentrt._serve.security import Role
+from agentrt._serve.viewer import Viewer
 from agentrt.testing import open_fake_runtime
 from runtime.fakes import Incarnations, Script
 

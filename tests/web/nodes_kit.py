@@ -12,10 +12,10 @@ from hub_kit import Stage, Tab
 from wire_client import WireClient
 
 from agentrt import Limits
-from agentrt._journal.address import address_of
-from agentrt._journal.store import open_address, process_of
-from agentrt._web.forwarded import serve_forwarded
-from agentrt._web.hub import Hub
+from agentrt._core.store.address import address_of
+from agentrt._core.store.store import open_address, process_of
+from agentrt._serve.forwarded import serve_forwarded
+from agentrt._serve.hub import Hub
 from agentrt.testing import open_fake_runtime
 from runtime.fakes import Incarnations, Script, echo
 

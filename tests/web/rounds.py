@@ -25,10 +25,10 @@ from typing import Any
 
 import trio
 
-from agentrt._runtime.runtime import open_runtime
-from agentrt._web.security import Security
-from agentrt._web.server import serve
-from agentrt._web.site import Site
+from agentrt._core.runtime.runtime import open_runtime
+from agentrt._serve.security import Security
+from agentrt._serve.server import serve
+from agentrt._serve.site import Site
 from web.socket_tab import Tab, opened, outcomes, tab, text
 from web.sockets import TOKEN, websocket
 from web.wire_client import WireClient

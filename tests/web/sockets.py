@@ -16,9 +16,9 @@ import trio
 from msgspec import structs
 
 from agentrt import Limits
-from agentrt._web.security import Role, Security
-from agentrt._web.server import open_site
-from agentrt._web.site import Site
+from agentrt._serve.security import Role, Security
+from agentrt._serve.server import open_site
+from agentrt._serve.site import Site
 
 TOKEN = "the-token-of-the-controllers"
 WATCH = "the-token-of-the-viewers"

@@ -13,13 +13,13 @@ from typing import Any
 import trio
 
 from agentrt import Limits
-from agentrt._journal.address import address_of
-from agentrt._journal.base import Process
-from agentrt._journal.store import open_address, process_of
-from agentrt._runtime.runtime import Runtime
-from agentrt._web.security import Security
-from agentrt._web.server import serve
-from agentrt._web.site import Site
+from agentrt._core.runtime.runtime import Runtime
+from agentrt._core.store.address import address_of
+from agentrt._core.store.base import Process
+from agentrt._core.store.store import open_address, process_of
+from agentrt._serve.security import Security
+from agentrt._serve.server import serve
+from agentrt._serve.site import Site
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Tenant
 from runtime.fakes import Incarnations, Script

@@ -12,8 +12,8 @@ import trio
 from trio.testing import MockClock
 
 from agentrt import Runtime
-from agentrt._web.acp import ACP, AcpViewer
-from agentrt._web.hub import Hub
+from agentrt._serve.acp import ACP, AcpViewer
+from agentrt._serve.hub import Hub
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from runtime.fakes import Incarnations, Script
 

@@ -11,8 +11,8 @@ import pytest
 from test_acp_fork import Client
 from trio.testing import MockClock
 
-from agentrt._web.acp import ACP, AcpViewer
-from agentrt._web.hub import Hub
+from agentrt._serve.acp import ACP, AcpViewer
+from agentrt._serve.hub import Hub
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from runtime.fakes import OPTION, Incarnations
 

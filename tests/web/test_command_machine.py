@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from agentrt._web.command_machine import (
+from agentrt._serve.command_machine import (
     FINAL,
     OWNER_PATIENCE_S,
     TABLE,

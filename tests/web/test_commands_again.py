@@ -18,10 +18,10 @@ from wire_client import WireClient
 
 import agentrt
 from agentrt import Limits
-from agentrt._config import Config
-from agentrt._model.content import plain_text
-from agentrt._runtime.runtime import Runtime
-from agentrt._web.hub import Hub
+from agentrt._core.config import Config
+from agentrt._core.model.content import plain_text
+from agentrt._core.runtime.runtime import Runtime
+from agentrt._serve.hub import Hub
 from agentrt.store import open_store
 from journal.kit import abandoned
 from postgres.server import Server
@@ -211,7 +211,7 @@ async def test_an_id_that_is_used_for_another_command_is_refused_by_the_next_ser
 async def test_a_stop_is_answered_also_while_as_many_commands_wait_as_may(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentrt._web.client.MAX_JOBS", 0)
+    monkeypatch.setattr("agentrt._serve.client.MAX_JOBS", 0)
     async with stored_stage(path, obedient, limits=Limits()) as stage:
         id = await stage.session()
         stage.runtime.get(id).submit("hello")

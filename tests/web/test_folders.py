@@ -8,8 +8,8 @@ import pytest
 from hub_kit import Stage, Tab, stage_with
 from trio.testing import MockClock
 
-from agentrt._web.answers import Refused
-from agentrt._web.folders import Folders
+from agentrt._serve.answers import Refused
+from agentrt._serve.folders import Folders
 from runtime.fakes import echo
 
 

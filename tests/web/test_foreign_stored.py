@@ -13,9 +13,9 @@ from hub_kit import Stage
 from test_native_stored import left, stored_stage
 
 from agentrt import Limits
-from agentrt._web.acp import ACP
-from agentrt._web.aisdk import AI_SDK
-from agentrt._web.hub import Dialect
+from agentrt._serve.acp import ACP
+from agentrt._serve.aisdk import AI_SDK
+from agentrt._serve.hub import Dialect
 from runtime.fakes import echo
 
 
@@ -70,8 +70,8 @@ async def test_an_acp_client_lists_loads_and_prompts_a_stored_session(path: Path
 async def test_an_acp_client_is_listed_all_sessions_a_page_at_a_time(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentrt._web.acp.LISTED_SESSIONS", 2)
-    monkeypatch.setattr("agentrt._web.hub.LISTED_SESSIONS", 1)
+    monkeypatch.setattr("agentrt._serve.acp.LISTED_SESSIONS", 2)
+    monkeypatch.setattr("agentrt._serve.hub.LISTED_SESSIONS", 1)
     ids = [await left(path, f"n{number}") for number in range(5)]
     async with stored_stage(path, echo) as stage:
         talk = Talk(stage, ACP)

@@ -15,11 +15,11 @@ from sockets import TOKEN, Client, frame, websocket
 from trio.testing import MockClock
 
 import agentrt
-from agentrt._model.driver import Started
-from agentrt._web.commands import COMMAND_CHARS
-from agentrt._web.security import Security
-from agentrt._web.server import open_site
-from agentrt._web.site import Site
+from agentrt._core.model.driver import Started
+from agentrt._serve.commands import COMMAND_CHARS
+from agentrt._serve.security import Security
+from agentrt._serve.server import open_site
+from agentrt._serve.site import Site
 from agentrt.testing import FakeAcpAgent
 from runtime.fakes import echo
 

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from wire_client import WireClient
 
 import agentrt
-from agentrt._web.native import NATIVE
+from agentrt._serve.native import NATIVE
 from agentrt.testing import FakeAcpAgent
 from runtime.fakes import asking, echo, obedient, unresponsive
 

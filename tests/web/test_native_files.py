@@ -10,8 +10,8 @@ from hub_kit import stage_with
 from test_browser_shapes import alone
 from trio.testing import MockClock
 
-from agentrt._web import files
-from agentrt._web.files import FileFinder
+from agentrt._serve import files
+from agentrt._serve.files import FileFinder
 from runtime.fakes import echo
 
 

@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from wire_client import View, Wire, WireClient
 
 import agentrt
-from agentrt._web.native import NATIVE
+from agentrt._serve.native import NATIVE
 from agentrt.testing import FakeAcpAgent
 from faults.quick import mostly_slow
 

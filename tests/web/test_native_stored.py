@@ -13,7 +13,7 @@ from hub_kit import Stage, stage_with
 from wire_client import WireClient
 
 from agentrt import Limits
-from agentrt._web.hub import Hub
+from agentrt._serve.hub import Hub
 from agentrt.errors import StoreUnavailable
 from agentrt.store import open_store
 from agentrt.testing import open_fake_runtime
@@ -265,7 +265,7 @@ async def test_words_find_the_sessions_in_which_they_were_said(path: Path) -> No
 async def test_an_old_session_is_in_the_list_while_somebody_reads_it(
     path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("agentrt._web.hub.LISTED_SESSIONS", 1)
+    monkeypatch.setattr("agentrt._serve.hub.LISTED_SESSIONS", 1)
     ids = [await left(path, f"number {number}") for number in range(3)]
     async with stored_stage(path, echo) as stage:
         tab = stage.connect()
@@ -277,7 +277,7 @@ async def test_an_old_session_is_in_the_list_while_somebody_reads_it(
 
 
 async def test_a_long_list_is_given_page_by_page(path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("agentrt._web.hub.LISTED_SESSIONS", 2)
+    monkeypatch.setattr("agentrt._serve.hub.LISTED_SESSIONS", 2)
     ids = [await left(path, f"number {number}") for number in range(5)]
     async with stored_stage(path, echo) as stage:
         tab = stage.connect()

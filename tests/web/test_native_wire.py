@@ -7,8 +7,8 @@ from hub_kit import stage_with
 from test_browser_shapes import alone
 from trio.testing import MockClock
 
-from agentrt._session.session import host_of
-from agentrt._web.live_traces import MAX_TRACE_ROWS, TRACE_DURATION_S
+from agentrt._core.session.session import host_of
+from agentrt._serve.live_traces import MAX_TRACE_ROWS, TRACE_DURATION_S
 from runtime.fakes import echo
 
 

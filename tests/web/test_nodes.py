@@ -14,11 +14,11 @@ from tool_calls import Calls
 from wire_client import WireClient
 
 from agentrt import Limits
-from agentrt._journal.base import StoredCommand
-from agentrt._journal.postgres.commands import Notified, PostgresCommands, PostgresListener
-from agentrt._web.answers import Refused
-from agentrt._web.commands import Cancel, Prompt
-from agentrt._web.forwarded import ClusterCommandHandler
+from agentrt._core.store.base import StoredCommand
+from agentrt._core.store.postgres.commands import Notified, PostgresCommands, PostgresListener
+from agentrt._serve.answers import Refused
+from agentrt._serve.commands import Cancel, Prompt
+from agentrt._serve.forwarded import ClusterCommandHandler
 from agentrt.errors import StoreUnavailable
 from postgres.kit import rows
 from postgres.server import Server
@@ -334,7 +334,7 @@ async def test_a_session_that_there_is_not_is_said_to_be_none(url: str) -> None:
 async def test_where_no_worker_has_room_it_is_said(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentrt._web.command_machine.OWNER_PATIENCE_S", 0.5)
+    monkeypatch.setattr("agentrt._serve.command_machine.OWNER_PATIENCE_S", 0.5)
     async with node(url, "g", role="gateway") as g:
         tab = g.connect(client=WireClient("somebody"))
         assert await tab.refused("session", op="new", agent="fake") == "limit"

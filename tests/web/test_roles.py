@@ -11,7 +11,7 @@ from hub_kit import stage_with
 from sockets import WATCH, frame, offer, site, websocket
 from trio.testing import MockClock
 
-from agentrt._web import commands
+from agentrt._serve import commands
 from runtime.fakes import echo
 
 WATCHER = {"sec_websocket_protocol": offer(WATCH)}
@@ -66,7 +66,7 @@ def test_only_content_may_be_long(kind: str) -> None:
 def test_half_a_surrogate_pair_is_refused_and_not_repaired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agentrt._wire.json.repair", None)
+    monkeypatch.setattr("agentrt._core.wire.json.repair", None)
     for text in ('{"type":"prompt","id":"p","x":"\\ud83d"}', '{"type":"beat","x":"\ud83d"}'):
         with pytest.raises(commands.Malformed) as refused:
             commands.decode(text)

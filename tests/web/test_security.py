@@ -7,8 +7,8 @@ import hmac
 
 import pytest
 
-from agentrt._web import security
-from agentrt._web.security import Security, offered_token
+from agentrt._serve import security
+from agentrt._serve.security import Security, offered_token
 
 TOKEN = "a-token-of-my-own-choice"
 WATCH = "another-token-for-sight"

@@ -13,8 +13,8 @@ from sockets import TEXT, TOKEN, Client, frame, websocket
 from wire_client import Wire, WireClient
 
 import agentrt
-from agentrt._web.security import Security
-from agentrt._web.server import open_site
+from agentrt._serve.security import Security
+from agentrt._serve.server import open_site
 from agentrt.testing import FakeAcpAgent
 
 WORDS = 2_000

@@ -29,9 +29,9 @@ from sockets import (
     websocket,
 )
 
-from agentrt._web.frames import Bucket, Meter
-from agentrt._web.refusal import CloseCode, ConnectionRefusal
-from agentrt._web.site import Site
+from agentrt._serve.frames import Bucket, Meter
+from agentrt._serve.refusal import CloseCode, ConnectionRefusal
+from agentrt._serve.site import Site
 
 BIG = b"x" * 1_000_000
 

@@ -35,10 +35,10 @@ from sockets import (
 )
 
 from agentrt import Limits
-from agentrt._web.http import SECURITY_HEADERS
-from agentrt._web.security import Security
-from agentrt._web.server import open_site
-from agentrt._web.site import Site
+from agentrt._serve.http import SECURITY_HEADERS
+from agentrt._serve.security import Security
+from agentrt._serve.server import open_site
+from agentrt._serve.site import Site
 
 
 async def works(port: int, **headers: str | None) -> None:
@@ -643,7 +643,7 @@ async def test_a_file_is_compressed_for_a_browser_that_takes_that(
 
 
 def test_the_page_needs_nothing_that_its_policy_forbids() -> None:
-    page = (Path(__file__).parents[2] / "src/agentrt/_web/page/index.html").read_text()
+    page = (Path(__file__).parents[2] / "src/agentrt/_serve/page/index.html").read_text()
     assert not re.search(r"<script>|<style>| style=| on\w+=|https?:|innerHTML", page)
 
 

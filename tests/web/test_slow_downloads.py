@@ -11,11 +11,11 @@ from msgspec import structs
 from sockets import Echoes, get, header, site
 
 from agentrt import Limits
-from agentrt._web.connections import Connections
-from agentrt._web.handler import ConnectionHandler
-from agentrt._web.http import RESPONSE_PIECE_BYTES, load_page
-from agentrt._web.security import Security
-from agentrt._web.site import Site
+from agentrt._serve.connections import Connections
+from agentrt._serve.handler import ConnectionHandler
+from agentrt._serve.http import RESPONSE_PIECE_BYTES, load_page
+from agentrt._serve.security import Security
+from agentrt._serve.site import Site
 
 FILES = load_page()
 LARGEST = max(FILES, key=lambda path: len(FILES[path].body))

@@ -13,10 +13,10 @@ from msgspec import structs
 from trio.testing import lockstep_stream_one_way_pair, memory_stream_one_way_pair
 
 from agentrt import Limits, TurnEnded
-from agentrt._runtime.runtime import Runtime
-from agentrt._web.acpmessages import Meta
-from agentrt._web.hub import Hub
-from agentrt._web.stdio import OwnSessions, serve_streams
+from agentrt._core.runtime.runtime import Runtime
+from agentrt._serve.acpmessages import Meta
+from agentrt._serve.hub import Hub
+from agentrt._serve.stdio import OwnSessions, serve_streams
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from runtime.fakes import Incarnations, Script, echo
 

@@ -18,10 +18,10 @@ from msgspec import Struct, structs
 from sockets import TOKEN, get, offer, status, websocket
 from tenants_kit import ACME, ACME_WATCHES, BOLT, Line, Servers, line, servers
 
-from agentrt._web import commands as c
-from agentrt._web.acp import _METHODS
-from agentrt._web.aisdk import Abort, Resume, Send
-from agentrt._web.dialects import DIALECTS
+from agentrt._serve import commands as c
+from agentrt._serve.acp import _METHODS
+from agentrt._serve.aisdk import Abort, Resume, Send
+from agentrt._serve.dialects import DIALECTS
 from agentrt.testing import FakeAcpAgent
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
@@ -298,7 +298,7 @@ async def test_no_request_of_the_ai_sdk_reaches_a_session_of_another_tenant(
 
 
 def _requests_of_the_ai_sdk() -> tuple[type[Struct], ...]:
-    from agentrt._web import aisdk
+    from agentrt._serve import aisdk
 
     union = msgspec.inspect.type_info(aisdk._requests.type)
     assert isinstance(union, msgspec.inspect.UnionType)

@@ -13,8 +13,8 @@ from sockets import TOKEN, get, header, offer, status, websocket
 from tenants_kit import ACME, ACME_WATCHES, BOLT, Line, line, servers
 from trio.testing import MockClock
 
-from agentrt._session.session import host_of
-from agentrt._web.security import Security
+from agentrt._core.session.session import host_of
+from agentrt._serve.security import Security
 from agentrt.testing import FakeAcpAgent
 from agentrt.web import Tenant
 from runtime.fakes import asking, echo

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from agentrt import Limits
-from agentrt._model.events import Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
-from agentrt._model.log import Log
-from agentrt._model.state import SessionState
-from agentrt._web.transcript import ItemIndex, ItemReader
+from agentrt._core.model.events import Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
+from agentrt._core.model.log import Log
+from agentrt._core.model.state import SessionState
+from agentrt._serve.transcript import ItemIndex, ItemReader
 
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: Any) -> None:
-    monkeypatch.setattr("agentrt._web.transcript.ITEMS_PER_STEP", 3)
-    monkeypatch.setattr("agentrt._web.transcript.ITEMS_PER_PIECE", 2)
+    monkeypatch.setattr("agentrt._serve.transcript.ITEMS_PER_STEP", 3)
+    monkeypatch.setattr("agentrt._serve.transcript.ITEMS_PER_PIECE", 2)
 
 
 def grown(log: Log, turns: range) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 import agentrt
-from agentrt._tools.server import ToolServer
+from agentrt._core.tools.server import ToolServer
 
 
 def server_of(session: agentrt.Session) -> ToolServer | None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt import _errors
-from agentrt._wire.json import decode, encode_line
+from agentrt._core import errors as _errors
+from agentrt._core.wire.json import decode, encode_line
 
 
 class Chunk(msgspec.Struct):

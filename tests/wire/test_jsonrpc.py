@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt import _errors
-from agentrt._wire.jsonrpc import (
+from agentrt._core import errors as _errors
+from agentrt._core.wire.jsonrpc import (
     INTERNAL_ERROR,
     JsonRpcError,
     JsonRpcNotification,

@@ -10,11 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._errors import RemoteProtocolError
-from agentrt._wire import long_lines
-from agentrt._wire.json import decode
-from agentrt._wire.lines import Lines
-from agentrt._wire.long_lines import LONG_LINE_BYTES, MAX_STRUCTURE_BYTES, PIECE_BYTES, LongLine
+from agentrt._core.errors import RemoteProtocolError
+from agentrt._core.wire import long_lines
+from agentrt._core.wire.json import decode
+from agentrt._core.wire.lines import Lines
+from agentrt._core.wire.long_lines import (
+    LONG_LINE_BYTES,
+    MAX_STRUCTURE_BYTES,
+    PIECE_BYTES,
+    LongLine,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

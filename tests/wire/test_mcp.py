@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._model.content import Image, JsonObject, Text
-from agentrt._wire.json import encode_line
-from agentrt._wire.mcp import (
+from agentrt._core.model.content import Image, JsonObject, Text
+from agentrt._core.wire.json import encode_line
+from agentrt._core.wire.mcp import (
     VERSION_KEY,
     VERSIONS,
     CallTool,

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from .._model.content import Block, ResourceLink, Text, plain_text
+from .._core.model.content import plain_text
+from ..events import Block, ResourceLink, Text
 
 _NAMED: Final = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|([^\s@"][^\s]*))')
 _BEHIND: Final = ".,:;!?)]}'\""

@@ -12,9 +12,9 @@ from typing import Final
 
 import trio
 
-from .._config import ColorChoice
-from .._errors import AgentrtError, AgentStartError
-from .._model.content import JsonObject
+from .._core.config import ColorChoice
+from ..errors import AgentrtError, AgentStartError
+from ..events import JsonObject
 from .command_output import laid_out
 from .output import Output, encoding_of, open_output
 from .text import plain

@@ -11,8 +11,11 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from .._config import ConfigError
-from .._errors import (
+from .._core.config import ConfigError
+from .._core.limits import Limits
+from .._core.model.result import TurnResult
+from .._core.permissions.policies import NOTHING_IS_ALLOWED
+from ..errors import (
     AgentNotFound,
     AgentrtError,
     AgentStartError,
@@ -24,10 +27,7 @@ from .._errors import (
     StoreUnavailable,
     TraceError,
 )
-from .._limits import Limits
-from .._model.events import Event, PermissionClosed, PermissionOpened, TurnEnded
-from .._model.result import Denial, TurnResult
-from .._permissions.policies import NOTHING_IS_ALLOWED
+from ..events import Denial, Event, PermissionClosed, PermissionOpened, TurnEnded
 from .text import one_line
 
 DAMAGED = 3

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .._config import Config, LogLevel
-    from .._errors import AgentrtError
+    from .._core.config import Config, LogLevel
+    from ..errors import AgentrtError
     from .options import Work
 
 
@@ -83,14 +83,14 @@ def _print_wrong_arguments(arguments: Sequence[str], error: Exception, program: 
     message = plain(str(error))
     print(f"agentrt: {message}\nagentrt: see `{program} --help`", file=sys.stderr)
     if (format := one_shot_format(arguments)) is not None:
-        from .._model.events import ErrorInfo
+        from ..events import ErrorInfo
 
         line = failure(format, ErrorInfo("usage", message), agent=None)
         sys.stdout.write(escaped(line.decode()))
 
 
 def _run(options: argparse.Namespace) -> int:
-    from .._errors import AgentrtError
+    from ..errors import AgentrtError
     from .exit_status import exit_code
     from .text import plain
 
@@ -123,7 +123,7 @@ def _prepare(options: argparse.Namespace) -> Work:
     from functools import partial
     from importlib import import_module
 
-    from .._config import load_config
+    from .._core.config import load_config
     from .options import check_options, expand_record, flags, warn_of_exposed_secrets
     from .printing import print_warning
     from .signals import until_signalled

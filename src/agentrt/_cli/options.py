@@ -10,12 +10,13 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from .._agents import Agent, resolve_agent
-from .._agents.projects import repository
-from .._config import Config
-from .._journal.address import PostgresAddress, StoreAddress
-from .._model.content import JsonObject
-from .._runtime.folders import NO_CURRENT_FOLDER, not_utf8
+from .._core.agents import resolve_agent
+from .._core.agents.projects import repository
+from .._core.config import Config
+from .._core.runtime.folders import NO_CURRENT_FOLDER, not_utf8
+from .._core.store.address import PostgresAddress, StoreAddress
+from ..agents import Agent
+from ..events import JsonObject
 from .exit_status import UsageError
 from .printing import print_warning
 from .setup import Setup, choose_agent, read_schema

@@ -7,7 +7,7 @@ import sys
 from datetime import datetime
 from typing import Literal
 
-from .._errors import AgentrtError
+from ..errors import AgentrtError
 from .exit_status import exit_code
 from .output import terminal_size
 from .text import escaped, one_line, plain, wrapped

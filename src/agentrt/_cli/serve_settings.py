@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from .._config import Config
-from .._web.security import Security
+from .._core.config import Config
+from .._serve.security import Security
 from .exit_status import UsageError
 from .setup import Setup
 

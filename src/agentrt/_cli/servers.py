@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct, convert
 
-from .._errors import AgentrtError, SessionNotFound
-from .._runtime.register import SessionInfo
-from .._web import commands as c
-from .._web.address import ServerAddress, address
+from .._core.runtime.register import SessionInfo
+from .._serve import commands as c
+from .._serve.address import ServerAddress, address
+from ..errors import AgentrtError, SessionNotFound
 from .exit_status import UsageError
 from .printing import print_warning
 from .state import state_folder
 from .text import one_line
 
 if TYPE_CHECKING:
-    from .._remote.line import ServerLine
+    from .._serve.remote.line import ServerLine
 
 TOKEN_VARIABLE = "AGENTRT_SERVE_TOKEN"
 """The environment variable for a token."""

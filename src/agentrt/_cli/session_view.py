@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, Protocol
 
-from .._model.content import JsonObject, Prompt
-from .._model.events import AgentState, Modes, PermissionOpened, QueueEntry, State, Task
-from .._model.state import Snapshot
+from .._core.model.content import Prompt
+from ..events import (
+    AgentState,
+    JsonObject,
+    Modes,
+    PermissionOpened,
+    QueueEntry,
+    Snapshot,
+    State,
+    Task,
+)
 
 
 class SubmittedPrompt(Protocol):

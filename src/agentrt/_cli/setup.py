@@ -13,17 +13,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from .._agents import BUILT_IN, Agent, acp, claude, find_agents, resolve_agent
-from .._config import Config, PermissionMode
-from .._errors import (
-    AgentNotFound,
-    SessionNotFound,
-)
-from .._journal.address import is_server
-from .._limits import Limits
-from .._model.content import JsonObject
-from .._model.fork_point import ForkPoint
-from .._permissions.policies import (
+from .._core.agents import BUILT_IN, resolve_agent
+from .._core.config import Config, PermissionMode
+from .._core.limits import Limits
+from .._core.process.inherited import without_own
+from .._core.runtime.open import open_session
+from .._core.session.session import Session
+from .._core.store.address import is_server
+from ..agents import Agent, acp, claude, find_agents
+from ..errors import AgentNotFound, SessionNotFound
+from ..events import ForkPoint, JsonObject
+from ..permissions import (
     Allow,
     Ask,
     Decision,
@@ -34,9 +34,7 @@ from .._permissions.policies import (
     deny_all,
     rules,
 )
-from .._process.inherited import without_own
-from .._runtime.open import open_session, reopen_session
-from .._session.session import Session
+from ..store import reopen_session
 from .exit_status import UsageError
 from .stores import OwnStore, StoredRef
 from .text import one_line
@@ -109,7 +107,7 @@ class Setup(Struct, frozen=True, kw_only=True):
         permissions = self.config.permissions
         if not (permissions.allow or permissions.deny):
             return []  # without rules, skip the slow import
-        from .._permissions.reach import unreachable_rules
+        from .._core.permissions.reach import unreachable_rules
 
         # Claude Code asks before each call, whatever its mode is.
         unasked = () if self.agent.protocol == "claude" else self.agent.quirks.unasked_modes
@@ -127,7 +125,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     @property
     def limits(self) -> Limits:
         """The limits for this agent, with the changes of the settings."""
-        from .._runtime.protocol_setup import (
+        from .._core.runtime.protocol_setup import (
             limits_for,  # as slow to import as everything else together
         )
 

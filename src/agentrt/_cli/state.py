@@ -15,9 +15,9 @@ from typing import Final
 
 import msgspec
 
-from .._home import home_folder
-from .._model.events import Event, TurnEnded, TurnStarted
-from .._session.agent_sessions import AgentSession
+from .._core.home import home_folder
+from ..agents import AgentSession
+from ..events import Event, TurnEnded, TurnStarted
 from .attachments import text_of
 from .session_view import SessionView
 from .text import one_line

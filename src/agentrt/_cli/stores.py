@@ -21,16 +21,17 @@ from typing import Final, TypeVar
 import trio
 from msgspec import Struct
 
-from .._config import Config
-from .._errors import SessionNotFound, StoreError, StoreInUse, StoreUnavailable
-from .._journal.address import PostgresAddress, StoreAddress, is_server, server_of
-from .._journal.base import Outdated, SessionQuery, StoreEntry
-from .._journal.base import Stored as Loaded
-from .._journal.opening import ReportingReader, reader_of, writing
-from .._journal.sqlite import SqliteBackend
-from .._journal.sqlite import writing as writing_file
-from .._journal.store import Store, open_address, open_store
-from .._session.agent_sessions import AgentSession
+from .._core.config import Config
+from .._core.store.address import PostgresAddress, StoreAddress, is_server, server_of
+from .._core.store.base import Outdated, SessionQuery
+from .._core.store.base import Stored as Loaded
+from .._core.store.opening import ReportingReader, reader_of, writing
+from .._core.store.sqlite import SqliteBackend
+from .._core.store.sqlite import writing as writing_file
+from .._core.store.store import open_address
+from ..agents import AgentSession
+from ..errors import SessionNotFound, StoreError, StoreInUse, StoreUnavailable
+from ..store import Store, StoreEntry, open_store
 from .exit_status import UsageError
 from .printing import print_warning
 from .session_view import SessionView

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-from .._config import Config
-from .._session.session import Session
-from .._trace.conversation import TraceRow
-from .._trace.redact import REDACTED
-from .._trace.trace import Trace, open_trace
+from .._core.config import Config
+from .._core.session.session import Session
+from .._core.trace.conversation import TraceRow
+from .._core.trace.redact import REDACTED
+from ..tracing import Trace, open_trace
 from .text import one_line, plain
 
 _ARROWS: Final = {"sent": "→", "received": "←", "stderr": "!"}

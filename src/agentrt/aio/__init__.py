@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 import trio
 
-from .._agents import agent_version as _agent_version
-from .._journal.store import open_store as _open_store
-from .._nesting import bare_errors
-from .._runtime import open as _open
-from .._runtime.agent_sessions import delete_session as _delete_session
-from .._runtime.agent_sessions import list_sessions as _list_sessions
-from .._runtime.claude_sessions import ClaudeSessions as _ClaudeSessions
-from .._runtime.claude_sessions import Messages, Stored
-from .._runtime.connect import connect as _connect
-from .._runtime.query import query as _query
-from .._runtime.runtime import open_runtime as _open_runtime
-from .._trace.trace import open_trace as _open_trace
-from .._web.server import serve as _serve
+from .._core.nesting import bare_errors
+from .._core.runtime import open as _open
+from .._core.runtime.claude_sessions import Messages, Stored
+from .._core.runtime.query import query as _query
+from .._core.runtime.runtime import open_runtime as _open_runtime
+from .._serve.server import serve as _serve
+from ..agents import agent_version as _agent_version
+from ..agents import connect as _connect
+from ..agents import delete_session as _delete_session
+from ..agents import list_sessions as _list_sessions
+from ..claude import ClaudeSessions as _ClaudeSessions
+from ..store import open_store as _open_store
+from ..tracing import open_trace as _open_trace
 from .block import TrioBlock
 from .guest import guest
 from .views import carried
@@ -36,10 +36,10 @@ from .views import carried
 if TYPE_CHECKING:
     import ssl
 
-    from .._runtime.runtime import Runtime
-    from .._telemetry.metrics import Metrics
-    from .._web.security import Security
-    from .._web.site import Site
+    from .._core.runtime.runtime import Runtime
+    from .._serve.security import Security
+    from .._serve.site import Site
+    from ..telemetry import Metrics
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,16 +72,16 @@ def _alone(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 
 if TYPE_CHECKING:  # the same functions, also by their types
-    from .._agents import agent_version as agent_version
-    from .._journal.store import open_store as open_store
-    from .._runtime.agent_sessions import delete_session as delete_session
-    from .._runtime.agent_sessions import list_sessions as list_sessions
-    from .._runtime.connect import connect as connect
-    from .._runtime.open import open_session as open_session
-    from .._runtime.open import reopen_session as reopen_session
-    from .._runtime.query import query as query
-    from .._runtime.runtime import open_runtime as open_runtime
-    from .._trace.trace import open_trace as open_trace
+    from .._core.runtime.open import open_session as open_session
+    from .._core.runtime.query import query as query
+    from .._core.runtime.runtime import open_runtime as open_runtime
+    from ..agents import agent_version as agent_version
+    from ..agents import connect as connect
+    from ..agents import delete_session as delete_session
+    from ..agents import list_sessions as list_sessions
+    from ..store import open_store as open_store
+    from ..store import reopen_session as reopen_session
+    from ..tracing import open_trace as open_trace
 else:
     open_session = _block(_open.open_session)
     connect = _block(_connect)

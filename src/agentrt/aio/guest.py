@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import trio
 
-from .._errors import AgentrtError, LocalProtocolError
-from .._nesting import bare_errors, only_cancelled
+from .._core.nesting import bare_errors, only_cancelled
+from ..errors import AgentrtError, LocalProtocolError
 
 T = TypeVar("T")
 

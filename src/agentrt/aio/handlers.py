@@ -10,20 +10,29 @@ from typing import Any, TypeVar, cast
 
 from msgspec import structs
 
-from .._model.content import JsonObject
-from .._permissions.policies import Decision, PermissionRequest, Policy
-from .._runtime.offer import checked_service
-from .._runtime.own_services import Files, Terminal, TerminalExit, TerminalOutput, Terminals
-from .._tools.checked import (
+from .._core.runtime.offer import checked_service
+from .._core.tools.checked import (
     checked_extensions,
     checked_hooks,
     checked_tools,
     checked_tools_and_servers,
 )
-from .._tools.extensions import Extension, ExtensionContext
-from .._tools.hooks import Hook, HookContext
-from .._tools.lent import Provided, ProvidedServer
-from .._tools.tools import Tool, ToolContext
+from .._core.tools.lent import Provided, ProvidedServer
+from ..events import JsonObject
+from ..permissions import Decision, PermissionRequest, Policy
+from ..tools import (
+    Extension,
+    ExtensionContext,
+    Files,
+    Hook,
+    HookContext,
+    Terminal,
+    TerminalExit,
+    TerminalOutput,
+    Terminals,
+    Tool,
+    ToolContext,
+)
 from .guest import Guest
 
 T = TypeVar("T")

@@ -15,18 +15,16 @@ from typing import Any, Final, TypeVar, cast
 
 import trio
 
-from .._journal.store import Store
-from .._model.events import Event
-from .._runtime.query import Query
-from .._runtime.runtime import Runtime
-from .._session.polling import call_when_more, has_yielded, must_yield, next_event
-from .._session.session import Session
-from .._session.subscription import Subscription
-from .._session.turn import Turn
-from .._tools.tools import Tool
-from .._trace.subscription import TraceSubscription
-from .._trace.trace import Trace
-from .._web.site import Site
+from .._core.runtime.query import Query
+from .._core.runtime.runtime import Runtime
+from .._core.session.polling import call_when_more, has_yielded, must_yield, next_event
+from .._core.session.session import Session
+from .._core.session.turn import Turn
+from .._serve.site import Site
+from ..events import Event, Subscription
+from ..store import Store
+from ..tools import Tool
+from ..tracing import Trace, TraceSubscription
 from .guest import Waiter, the_guest
 from .handlers import adapt_arguments, adapt_tools
 

@@ -4,8 +4,8 @@ With it you can try agentrt without installing anything else, and show a viewer 
 must handle: each `/command` demonstrates one feature. It also does small useful work on the folder
 that it was opened in, requested in plain sentences.
 
-Of agentrt's own code it uses the line and JSON-RPC parts (`_wire`), but nothing of the Agent Client
-Protocol: otherwise a misreading of that specification could hide in both.
+Of agentrt's own code it uses the line and JSON-RPC parts (`_core/wire`), but nothing of the Agent
+Client Protocol: otherwise a misreading of that specification could hide in both.
 
 ====================  ==========================================================================
 `server.py`           the protocol's methods: sessions, prompts, cancels

@@ -15,8 +15,8 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from .._nesting import bare_errors
-from .._wire.jsonrpc import METHOD_NOT_FOUND, JsonRpcRequest
+from .._core.nesting import bare_errors
+from .._core.wire.jsonrpc import METHOD_NOT_FOUND, JsonRpcRequest
 from .child import child
 from .files import FileRefused
 from .wire import DemoConnection, DemoRpcError, JsonObject

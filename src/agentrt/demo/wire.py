@@ -13,12 +13,12 @@ from typing import Any
 
 import trio
 
-from .._errors import RemoteProtocolError
-from .._nesting import open_service_nursery
-from .._wire import jsonrpc
-from .._wire.json import decode
-from .._wire.jsonrpc import Id, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse
-from .._wire.lines import Lines
+from .._core.nesting import open_service_nursery
+from .._core.wire import jsonrpc
+from .._core.wire.json import decode
+from .._core.wire.jsonrpc import Id, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse
+from .._core.wire.lines import Lines
+from ..errors import RemoteProtocolError
 
 JsonObject = dict[str, Any]
 

@@ -4,8 +4,8 @@ No process is started: a session with a `MemoryAgent` runs in one Trio loop and,
 `trio.testing.MockClock`, without waiting.
 """
 
-from .._conformance.check import ConformanceFinding, ConformancePrompts
-from .._conformance.run import Conformance
+from .._lab.conformance.check import ConformanceFinding, ConformancePrompts
+from .._lab.conformance.run import Conformance
 from .calls import ToolAnswer, ask_policy, call_tool
 from .chaos import Chaos, Faults, simulate
 from .checks import LogBroken, check_log

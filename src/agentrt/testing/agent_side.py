@@ -11,8 +11,8 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 import trio
 
-from .._model.content import JsonObject
-from .._nesting import bare_errors
+from .._core.nesting import bare_errors
+from ..events import JsonObject
 from .memory import MemoryAgent
 
 P = TypeVar("P")

@@ -8,21 +8,14 @@ from typing import Any, Final
 
 import trio
 
-from .._agents import BUILT_IN
-from .._model.content import JsonObject, Text
-from .._model.events import PermissionOption
-from .._permissions.mcp_calls import OWN_NAME
-from .._permissions.own_tools import OwnTools
-from .._permissions.policies import (
-    Decision,
-    PermissionRequest,
-    Policy,
-    check_decision,
-    check_policy,
-    for_agent,
-)
-from .._tools.tools import Tool, ToolContext
-from .._tools.tools import call_tool as run_tool
+from .._core.agents import BUILT_IN
+from .._core.permissions.mcp_calls import OWN_NAME
+from .._core.permissions.own_tools import OwnTools
+from .._core.permissions.policies import check_decision, check_policy, for_agent
+from .._core.tools.tools import call_tool as run_tool
+from ..events import JsonObject, PermissionOption, Text
+from ..permissions import Decision, PermissionRequest, Policy
+from ..tools import Tool, ToolContext
 
 OPTIONS: Final = (
     PermissionOption("yes", "Allow", "allow_once"),

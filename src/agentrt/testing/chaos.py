@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVarTuple
 import trio
 from msgspec import Struct
 
-from .._errors import AgentrtError
+from ..errors import AgentrtError
 from .checks import LogBroken
 from .memory import MemoryAgent
 from .mutations import HARMLESS, Mutation, picked

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .._model.events import (
-    TERMINAL,
+from .._core.model.events import TERMINAL
+from ..events import (
     Event,
     Item,
     ItemClosed,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from .._agents import ProtocolName
-from .._conformance.check import ConformancePrompts
-from .._conformance.run import CheckedAgent, Conformance, ConformanceRun
-from .._process.pipes import Transport
-from .._trace.tap import ProcessTap
+from .._core.process.pipes import Transport
+from .._core.trace.tap import ProcessTap
+from .._lab.conformance.check import ConformancePrompts
+from .._lab.conformance.run import CheckedAgent, Conformance, ConformanceRun
+from ..agents import ProtocolName
 from .memory import MemoryAgent
 
 

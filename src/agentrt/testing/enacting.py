@@ -10,13 +10,13 @@ import msgspec
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from .._codex.messages import ThreadSettingsUpdateParams
-from .._codex.settings import EFFORT, CodexSettings
-from .._errors import AgentrtError, LocalProtocolError
-from .._model.content import Prompt
-from .._model.events import PermissionOpened
-from .._session.session import Session
-from .._trace.record import TraceRecord
+from .._core.codex.messages import ThreadSettingsUpdateParams
+from .._core.codex.settings import EFFORT, CodexSettings
+from .._core.model.content import Prompt
+from .._core.session.session import Session
+from ..errors import AgentrtError, LocalProtocolError
+from ..events import PermissionOpened
+from ..tracing import TraceRecord
 
 _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import trio
 
-from .._model.content import JsonObject
-from .._wire.jsonrpc import METHOD_NOT_FOUND
+from .._core.wire.jsonrpc import METHOD_NOT_FOUND
+from ..events import JsonObject
 from .agent_side import AgentSide
 from .memory import MemoryAgent
 

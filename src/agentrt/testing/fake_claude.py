@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import trio
 
-from .._model.content import JsonObject
+from ..events import JsonObject
 from .agent_side import AgentSide
 from .calls import ToolAnswer
 from .memory import MemoryAgent

@@ -9,8 +9,8 @@ from itertools import count
 
 import trio
 
-from .._nesting import bare_errors
-from .._process.pipes import READ_BYTES, Transport
+from .._core.nesting import bare_errors
+from .._core.process.pipes import READ_BYTES, Transport
 
 _pids = count(100_000)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._trace.record import TraceRecord
+from ..tracing import TraceRecord
 from .replay import Replay, records_of
 
 MutationKind: TypeAlias = Literal["cut", "late", "reordered", "repeated", "dead", "cancelled"]

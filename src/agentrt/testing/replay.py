@@ -20,15 +20,16 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from .._agents import ProtocolName
-from .._errors import AgentrtError, RequestError
-from .._model.content import JsonObject
-from .._model.driver import ServiceRequested
-from .._nesting import bare_errors
-from .._session.host import Service
-from .._session.session import Session
-from .._trace.record import TraceRecord, read_trace
-from .._wire.jsonrpc import INTERNAL_ERROR
+from .._core.nesting import bare_errors
+from .._core.session.host import Service
+from .._core.session.session import Session
+from .._core.trace.record import read_trace
+from .._core.wire.jsonrpc import INTERNAL_ERROR
+from ..agents import ProtocolName
+from ..errors import AgentrtError, RequestError
+from ..events import JsonObject
+from ..lowlevel import ServiceRequested
+from ..tracing import TraceRecord
 from .enacting import RecordedAgent
 from .memory import MemoryAgent
 from .sessions import open_fake_session

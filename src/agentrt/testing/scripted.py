@@ -9,25 +9,25 @@ from typing import Final, TypeAlias, cast
 
 from msgspec import structs
 
-from .._agents import Agent, ProtocolName
-from .._agents.find import PROGRAMS
-from .._errors import AgentStartError
-from .._model.content import Text
-from .._model.driver import Opening
-from .._model.events import (
+from .._core.agents.find import PROGRAMS
+from .._core.process.pipes import Transport
+from .._core.runtime.offer import Offer, ProtocolSetup
+from .._core.runtime.protocol_setup import SETUP, set_up_driver, set_up_program
+from .._core.session.host import SessionHost
+from .._core.session.session import Session
+from ..agents import Agent, ProtocolName
+from ..errors import AgentStartError
+from ..events import (
     Event,
     ItemOpened,
     PermissionClosed,
     PermissionOpened,
+    Text,
     TextDelta,
     TurnEnded,
     TurnStarted,
 )
-from .._process.pipes import Transport
-from .._runtime.offer import Offer, ProtocolSetup
-from .._runtime.protocol_setup import SETUP, set_up_driver, set_up_program
-from .._session.host import SessionHost
-from .._session.session import Session
+from ..lowlevel import Opening
 from .checks import check_log
 from .fake_acp import FakeAcpAgent
 from .fake_claude import FakeClaudeAgent

@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from msgspec import structs
 
-from .._agents import Agent, AgentInfo, ProtocolName
-from .._errors import AgentNotFound
-from .._limits import Limits
-from .._model.content import JsonObject
-from .._model.driver import Opening
-from .._permissions.policies import Policy, ask
-from .._permissions.standing import Standing
-from .._runtime.arguments import check_names
-from .._runtime.offer import AroundSession, Offer
-from .._runtime.open import serve_session
-from .._runtime.options import SessionOptions
-from .._runtime.protocol_setup import set_up_protocol
-from .._runtime.runtime import Runtime, Source, serve_runtime
-from .._runtime.stored import ClaimedSession
-from .._session.host import Service, SessionHost
-from .._session.session import Session
-from .._telemetry.observation import as_one
-from .._tools.checked import checked_tools_and_servers
-from .._tools.lent import Provided, Tools, split
+from .._core.limits import Limits
+from .._core.permissions.standing import Standing
+from .._core.runtime.arguments import check_names
+from .._core.runtime.offer import AroundSession, Offer
+from .._core.runtime.open import serve_session
+from .._core.runtime.options import SessionOptions
+from .._core.runtime.protocol_setup import set_up_protocol
+from .._core.runtime.runtime import Runtime, Source, serve_runtime
+from .._core.runtime.stored import ClaimedSession
+from .._core.session.host import Service, SessionHost
+from .._core.session.session import Session
+from .._core.telemetry.observation import as_one
+from .._core.tools.checked import checked_tools_and_servers
+from .._core.tools.lent import Provided, split
+from ..agents import Agent, AgentInfo, ProtocolName
+from ..errors import AgentNotFound
+from ..events import JsonObject
+from ..lowlevel import Opening
+from ..permissions import Policy, ask
+from ..tools import Tools
 from .memory import MemoryAgent
 
 if TYPE_CHECKING:
-    from .._journal.base import StoreEntry
-    from .._journal.store import Store
+    from ..store import Store, StoreEntry
 
 
 WITHOUT_PROCESS: Final = ("hooks", "env", "trusted", "on_stderr", "trace")

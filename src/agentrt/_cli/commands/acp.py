@@ -13,21 +13,21 @@ from typing import Literal
 import trio
 from msgspec import structs
 
-from ..._config import Config
-from ..._errors import AgentrtError, SessionNotFound
-from ..._journal.address import PostgresAddress
-from ..._limits import Limits
-from ..._nesting import bare_errors
-from ..._remote.line import ServerLine
-from ..._runtime.register import SessionInfo
-from ..._runtime.runtime import Runtime, open_runtime
-from ..._web.acpmessages import Meta
-from ..._web.address import ServerAddress
-from ..._web.answers import Fields
-from ..._web.dial import Unreachable, dial
-from ..._web.hub import Hub
-from ..._web.relay import AcpRelay
-from ..._web.stdio import OwnSessions, StdioPeer, serve_streams
+from ..._core.config import Config
+from ..._core.limits import Limits
+from ..._core.nesting import bare_errors
+from ..._core.runtime.register import SessionInfo
+from ..._core.runtime.runtime import Runtime, open_runtime
+from ..._core.store.address import PostgresAddress
+from ..._serve.acpmessages import Meta
+from ..._serve.address import ServerAddress
+from ..._serve.answers import Fields
+from ..._serve.dial import Unreachable, dial
+from ..._serve.hub import Hub
+from ..._serve.relay import AcpRelay
+from ..._serve.remote.line import ServerLine
+from ..._serve.stdio import OwnSessions, StdioPeer, serve_streams
+from ...errors import AgentrtError, SessionNotFound
 from ..exit_status import UsageError
 from ..options import Work, make_setup, refuse_server_options, session_of_server
 from ..printing import print_error

@@ -7,15 +7,13 @@ import sys
 import msgspec
 import trio
 
-from ..._agents import Agent, find_agents
-from ..._config import Config
-from ..._errors import AgentrtError, RequestError, SessionNotFound, TraceError
-from ..._nesting import bare_errors
-from ..._permissions.policies import deny_all
-from ..._runtime.agent_sessions import delete_session, list_sessions
-from ..._session.agent_sessions import AgentSession
-from ..._trace.trace import Trace
-from ..._wire.jsonrpc import METHOD_NOT_FOUND
+from ..._core.config import Config
+from ..._core.nesting import bare_errors
+from ..._core.wire.jsonrpc import METHOD_NOT_FOUND
+from ...agents import Agent, AgentSession, delete_session, find_agents, list_sessions
+from ...errors import AgentrtError, RequestError, SessionNotFound, TraceError
+from ...permissions import deny_all
+from ...tracing import Trace
 from ..exit_status import exit_code
 from ..printing import as_date, first_part, print_document, print_error, print_table
 from ..repl.export import ExportFormat, exported

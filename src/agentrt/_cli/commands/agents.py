@@ -8,9 +8,9 @@ from functools import partial
 import msgspec
 import trio
 
-from ..._agents import FoundAgent, agent_version, find_agents
-from ..._config import Config
-from ..._nesting import bare_errors
+from ..._core.config import Config
+from ..._core.nesting import bare_errors
+from ...agents import FoundAgent, agent_version, find_agents
 from ..options import Work
 from ..printing import print_table
 

@@ -14,11 +14,11 @@ from functools import partial
 import trio
 from msgspec import structs
 
-from ..._config import Config, PermissionSettings
-from ..._errors import AgentrtError
-from ..._limits import Limits
-from ..._nesting import bare_errors
-from ..._remote.line import ServerLine, Where
+from ..._core.config import Config, PermissionSettings
+from ..._core.limits import Limits
+from ..._core.nesting import bare_errors
+from ..._serve.remote.line import ServerLine, Where
+from ...errors import AgentrtError
 from ..console import LAST_OUTPUT_S
 from ..exit_status import UsageError
 from ..options import Work, refuse_server_options, session_of_server

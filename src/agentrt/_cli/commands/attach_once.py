@@ -14,14 +14,13 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from ..._config import Config, PermissionSettings
-from ..._limits import Limits
-from ..._model.content import Text
-from ..._model.events import ErrorInfo, Event, PermissionOpened, TurnEnded, TurnStarted
-from ..._model.result import TurnResult
-from ..._nesting import bare_errors
-from ..._remote.line import ServerLine, Where
-from ..._remote.session import RemoteSession, SentPrompt
+from ..._core.config import Config, PermissionSettings
+from ..._core.limits import Limits
+from ..._core.model.result import TurnResult
+from ..._core.nesting import bare_errors
+from ..._serve.remote.line import ServerLine, Where
+from ..._serve.remote.session import RemoteSession, SentPrompt
+from ...events import ErrorInfo, Event, PermissionOpened, Text, TurnEnded, TurnStarted
 from ..console import LAST_OUTPUT_S, Console, open_terminal
 from ..exit_status import CommandTimeout
 from ..repl.asking import Asker

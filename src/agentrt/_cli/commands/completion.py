@@ -8,14 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..._config import Config
+    from ..._core.config import Config
     from ..options import Work
 
 import argparse
 import sys
 from typing import Any
 
-from ..._errors import AgentrtError
+from ...errors import AgentrtError
 
 PROGRAM = "agentrt"
 MISSING = 'agentrt: completion needs argcomplete: pip install "agentrt[repl]"'
@@ -73,8 +73,8 @@ def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
 
 def _agents(**asked: Any) -> dict[str, str]:
     """Return the names of the installed agents."""
-    from ..._agents import find_agents
-    from ..._config import load_config
+    from ..._core.config import load_config
+    from ...agents import find_agents
 
     try:
         found = find_agents(load_config())

@@ -15,20 +15,21 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from ..._agents import Agent
-from ..._agents.find import is_known
-from ..._claude.command import build_command
-from ..._claude.options import ClaudeOptions, effective
-from ..._config import Config
-from ..._conformance.check import ConformanceFinding, ConformancePrompts, Verdict
-from ..._conformance.checks import CHECKS
-from ..._conformance.run import LIMITS, Conformance, ConformanceRun, subject_of
-from ..._errors import AgentrtError
-from ..._model.driver import Opening
-from ..._process.pipes import Transport
-from ..._process.process import open_process
-from ..._runtime.offer import environment
-from ..._trace.tap import ProcessTap
+from ..._core.agents.find import is_known
+from ..._core.claude.command import build_command
+from ..._core.claude.options import effective
+from ..._core.config import Config
+from ..._core.process.pipes import Transport
+from ..._core.process.process import open_process
+from ..._core.runtime.offer import environment
+from ..._core.trace.tap import ProcessTap
+from ..._lab.conformance.check import ConformanceFinding, ConformancePrompts, Verdict
+from ..._lab.conformance.checks import CHECKS
+from ..._lab.conformance.run import LIMITS, Conformance, ConformanceRun, subject_of
+from ...agents import Agent
+from ...claude import ClaudeOptions
+from ...errors import AgentrtError
+from ...lowlevel import Opening
 from ..exit_status import UsageError
 from ..options import Work
 from ..printing import print_error

@@ -8,9 +8,9 @@ from functools import partial
 
 from msgspec import structs
 
-from ..._agents import resolve_stored_agent
-from ..._config import Config
-from ..._errors import SessionNotFound
+from ..._core.agents import resolve_stored_agent
+from ..._core.config import Config
+from ...errors import SessionNotFound
 from ..exit_status import UsageError
 from ..options import Work, checked, claude_options, make_setup
 from ..setup import Setup, choose_agent

@@ -12,16 +12,15 @@ import msgspec
 import trio
 from msgspec import Struct, structs
 
-from ..._agents import Agent, find_agents
-from ..._config import Config, load_config
-from ..._errors import AgentrtError, AgentStartError, StoreError
-from ..._journal.address import StoreAddress
-from ..._journal.reader import SqliteReport
-from ..._limits import Limits
-from ..._model.content import JsonObject
-from ..._model.events import Notice
-from ..._nesting import bare_errors
-from ..._permissions.policies import deny_all
+from ..._core.config import Config, load_config
+from ..._core.limits import Limits
+from ..._core.nesting import bare_errors
+from ..._core.store.address import StoreAddress
+from ..._core.store.reader import SqliteReport
+from ...agents import Agent, find_agents
+from ...errors import AgentrtError, AgentStartError, StoreError
+from ...events import JsonObject, Notice
+from ...permissions import deny_all
 from ..console import quoted
 from ..exit_status import TIMED_OUT, CommandTimeout, TimedOut, UsageError
 from ..options import Work, chosen_agents, flags, timeout_s

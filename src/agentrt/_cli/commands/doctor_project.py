@@ -12,11 +12,11 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from ..._agents import Agent
-from ..._agents.projects import describe_measures, is_trusted, judge, project_rules
-from ..._config import Config
-from ..._runtime.offer import environment
-from ..._runtime.project_start import HOW_TO_TRUST
+from ..._core.agents.projects import describe_measures, is_trusted, judge, project_rules
+from ..._core.config import Config
+from ..._core.runtime.offer import environment
+from ..._core.runtime.project_start import HOW_TO_TRUST
+from ...agents import Agent
 from ..setup import agents_environment
 from ..text import one_line, plain
 

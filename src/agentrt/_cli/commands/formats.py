@@ -6,11 +6,11 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from ..._config import ConfigError
-from ..._errors import AgentNotFound, AgentrtError, AgentStartError, SessionNotFound
-from ..._model.content import plain_text
-from ..._model.events import ErrorInfo, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded
-from ..._model.result import TurnResult
+from ..._core.config import ConfigError
+from ..._core.model.content import plain_text
+from ..._core.model.result import TurnResult
+from ...errors import AgentNotFound, AgentrtError, AgentStartError, SessionNotFound
+from ...events import ErrorInfo, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded
 from ..exit_status import TimedOut, UsageError
 from ..output import Output
 from ..servers import ServerNotFound

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..._errors import AgentrtError
-from ..._nesting import bare_errors
+from ..._core.nesting import bare_errors
+from ...errors import AgentrtError
 from ..console import LAST_OUTPUT_S
 from ..output import encoding_of, open_output, wants_colour
 from ..printing import print_error

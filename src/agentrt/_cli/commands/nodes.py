@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import trio
 
-from ..._config import Config
-from ..._errors import StoreError
-from ..._journal.address import PostgresAddress
-from ..._journal.base import NodeEntry
-from ..._journal.opening import leases_of
+from ..._core.config import Config
+from ..._core.store.address import PostgresAddress
+from ..._core.store.base import NodeEntry
+from ..._core.store.opening import leases_of
+from ...errors import StoreError
 from ..exit_status import UsageError
 from ..options import Work, server_store
 from ..printing import print_table
 from ..text import one_line, plain
 
 if TYPE_CHECKING:
-    from ..._journal.postgres.leases import PostgresLeases
+    from ..._core.store.postgres.leases import PostgresLeases
 
 T = TypeVar("T")
 

@@ -21,14 +21,13 @@ from typing import Final, NamedTuple, Protocol, TextIO
 import trio
 from msgspec import structs
 
-from ..._config import ColorChoice, Config
-from ..._errors import AgentrtError
-from ..._model.events import ErrorInfo, Outcome, TurnEnded
-from ..._model.result import TurnResult
-from ..._nesting import bare_errors
-from ..._runtime.drain import wait_for_rest
-from ..._session.session import Session, host_of
-from ..._session.subscription import Subscription
+from ..._core.config import ColorChoice, Config
+from ..._core.model.result import TurnResult
+from ..._core.nesting import bare_errors
+from ..._core.runtime.drain import wait_for_rest
+from ..._core.session.session import Session, host_of
+from ...errors import AgentrtError
+from ...events import ErrorInfo, Outcome, Subscription, TurnEnded
 from ..console import LAST_OUTPUT_S, Console, LineReader, open_console, open_terminal, stderr_of
 from ..exit_status import (
     DENIED,

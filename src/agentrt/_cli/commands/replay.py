@@ -10,15 +10,15 @@ from functools import partial
 
 import trio
 
-from ..._config import Config
-from ..._errors import TraceError
-from ..._limits import Limits
-from ..._nesting import bare_errors
-from ..._permissions.policies import ask
-from ..._runtime.runtime import open_runtime
-from ..._web.security import Security
-from ..._web.server import serve
-from ..._web.site import Site
+from ..._core.config import Config
+from ..._core.limits import Limits
+from ..._core.nesting import bare_errors
+from ..._core.runtime.runtime import open_runtime
+from ..._serve.security import Security
+from ..._serve.server import serve
+from ..._serve.site import Site
+from ...errors import TraceError
+from ...permissions import ask
 from ...testing.replay import Replay, ReplayMismatch, replay
 from ..options import Work
 from ..text import plain

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
-from ..._agents import Agent, find_agents
-from ..._config import Config
-from ..._model.content import JsonObject
-from ..._permissions.policies import PermissionRequest
-from ..._permissions.programs import Verdict
-from ..._permissions.reach import unreachable
-from ..._permissions.rules import PermissionRule
-from ..._permissions.seen import RequestFacts
-from ..._permissions.words import CLASSES
+from ..._core.config import Config
+from ..._core.permissions.programs import Verdict
+from ..._core.permissions.reach import unreachable
+from ..._core.permissions.rules import PermissionRule
+from ..._core.permissions.seen import RequestFacts
+from ..._core.permissions.words import CLASSES
+from ...agents import Agent, find_agents
+from ...events import JsonObject
+from ...permissions import PermissionRequest
 from ..exit_status import UsageError
 from ..options import Work
 

@@ -14,21 +14,21 @@ from typing import Final
 
 import trio
 
-from ..._config import Config, ServeSettings
-from ..._errors import AgentrtError, StoreError
-from ..._journal.address import PostgresAddress, StoreAddress
-from ..._journal.membership import Membership
-from ..._journal.opening import is_away, reach
-from ..._journal.store import Store, open_address, process_of
-from ..._limits import Limits
-from ..._nesting import bare_errors
-from ..._runtime.runtime import Runtime, open_runtime
-from ..._telemetry.metrics import Metrics
-from ..._telemetry.otel import OpenTelemetry
-from ..._web.security import Security
-from ..._web.server import serve
-from ..._web.site import Site
-from ..._web.waiting import not_ready
+from ..._core.config import Config, ServeSettings
+from ..._core.limits import Limits
+from ..._core.nesting import bare_errors
+from ..._core.runtime.runtime import Runtime, open_runtime
+from ..._core.store.address import PostgresAddress, StoreAddress
+from ..._core.store.membership import Membership
+from ..._core.store.opening import is_away, reach
+from ..._core.store.store import open_address, process_of
+from ..._serve.security import Security
+from ..._serve.server import serve
+from ..._serve.site import Site
+from ..._serve.waiting import not_ready
+from ...errors import AgentrtError, StoreError
+from ...store import Store
+from ...telemetry import Metrics, OpenTelemetry
 from ..exit_status import UsageError, exit_code
 from ..options import Work, make_setup, server_store
 from ..serve_settings import make_security, pages_config

@@ -14,14 +14,14 @@ from pathlib import Path
 import msgspec
 import trio
 
-from ..._config import Config
-from ..._errors import AgentrtError, SessionNotFound, StoreError
-from ..._journal.address import PostgresAddress, StoreAddress
-from ..._journal.base import StoreEntry
-from ..._journal.opening import writing
-from ..._journal.repair import Repaired, repair
-from ..._journal.sqlite import writing as writing_file
-from ..._journal.store import snapshot_of
+from ..._core.config import Config
+from ..._core.store.address import PostgresAddress, StoreAddress
+from ..._core.store.opening import writing
+from ..._core.store.repair import Repaired, repair
+from ..._core.store.sqlite import writing as writing_file
+from ..._core.store.store import snapshot_of
+from ...errors import AgentrtError, SessionNotFound, StoreError
+from ...store import StoreEntry
 from ..exit_status import UsageError, exit_code
 from ..options import Work, chosen_agents
 from ..printing import as_date, as_size, count_of_sessions, print_document, print_error, print_table

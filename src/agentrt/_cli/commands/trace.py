@@ -13,16 +13,11 @@ from typing import BinaryIO, Final
 import trio
 from msgspec import Struct
 
-from ..._config import Config
-from ..._errors import TraceError
-from ..._trace.conversation import TraceConversation, TraceRow
-from ..._trace.record import (
-    TraceReader,
-    TraceRecord,
-    opened_trace,
-    parts,
-    read_trace,
-)
+from ..._core.config import Config
+from ..._core.trace.conversation import TraceConversation, TraceRow
+from ..._core.trace.record import TraceReader, opened_trace, parts, read_trace
+from ...errors import TraceError
+from ...tracing import TraceRecord
 from ..options import Work
 from ..text import plain
 from ..tracing import row_text

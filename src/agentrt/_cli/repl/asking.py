@@ -16,9 +16,9 @@ from typing import Final, Protocol
 
 import trio
 
-from ..._errors import LocalProtocolError
-from ..._model.events import Event, ItemUpdated, PermissionClosed, PermissionOpened
-from ..._session.origin import answering
+from ..._core.session.origin import answering
+from ...errors import LocalProtocolError
+from ...events import Event, ItemUpdated, PermissionClosed, PermissionOpened
 from ..console import LineReader
 from ..session_view import SessionView
 from ..text import broken, one_line

@@ -17,10 +17,14 @@ from typing import Final, Literal, TypeAlias
 import trio
 from msgspec import Struct, structs
 
-from ..._errors import AgentrtError, AgentStartError
-from ..._model.difference import difference
-from ..._model.events import (
-    TERMINAL,
+from ..._core.model.difference import difference
+from ..._core.model.events import TERMINAL
+from ..._core.model.state import TurnRecord
+from ..._core.nesting import bare_errors
+from ..._core.permissions.standing import ChangingPolicy
+from ..._core.trace.recent import RecentWire
+from ...errors import AgentrtError, AgentStartError
+from ...events import (
     Event,
     Item,
     ItemClosed,
@@ -29,14 +33,12 @@ from ..._model.events import (
     ItemUpdated,
     PermissionOpened,
     PlanChanged,
+    Snapshot,
     TaskChanged,
     TurnEnded,
 )
-from ..._model.state import SessionState, Snapshot, TurnRecord
-from ..._nesting import bare_errors
-from ..._permissions.policies import Policy, ask
-from ..._permissions.standing import ChangingPolicy
-from ..._trace.recent import RecentWire
+from ...lowlevel import SessionState
+from ...permissions import Policy, ask
 from ..attachments import prompt_of, text_of
 from ..console import LAST_OUTPUT_S
 from ..exit_status import exit_code

@@ -6,8 +6,8 @@ import difflib
 from itertools import takewhile
 from typing import Final
 
-from ..._model.content import Diff
-from ..._model.reveal import reveal
+from ..._core.model.reveal import reveal
+from ...events import Diff
 
 COMPARED_LINES: Final = 2000
 """Lines above which a line-by-line comparison could take seconds."""

@@ -13,10 +13,10 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from ..._agents import resolve_stored_agent
-from ..._errors import AgentrtError, SessionNotFound, StoreError
-from ..._session.agent_sessions import AgentSession
-from ..._session.session import Session
+from ..._core.agents import resolve_stored_agent
+from ..._core.session.session import Session
+from ...agents import AgentSession
+from ...errors import AgentrtError, SessionNotFound, StoreError
 from ..console import LineReader
 from ..exit_status import UsageError
 from ..session_view import SessionView

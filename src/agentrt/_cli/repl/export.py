@@ -12,9 +12,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from ..._model.content import Diff, ToolText, plain_text
-from ..._model.events import Item, ToolCall
-from ..._model.state import Snapshot, TurnRecord
+from ..._core.model.content import plain_text
+from ..._core.model.state import TurnRecord
+from ...events import Diff, Item, Snapshot, ToolCall, ToolText
 from ..attachments import text_of
 from ..text import one_line, without_controls
 from .diffs import changes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..._model.content import JsonObject
-from ..._model.reveal import reveal
+from ..._core.model.reveal import reveal
+from ...events import JsonObject
 from ..text import revealed_line
 
 _YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}

@@ -8,9 +8,9 @@ from typing import Final
 
 import trio
 
-from ..._model.events import TERMINAL
-from ..._session.session import Session
-from ..._trace.recent import RecentWire
+from ..._core.model.events import TERMINAL
+from ..._core.session.session import Session
+from ..._core.trace.recent import RecentWire
 from ..console import quoted
 from ..exit_status import UsageError
 from ..text import as_json, one_line, plain

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..._model.content import plain_text
-from ..._model.events import Item, TurnEnded, TurnStarted
-from ..._model.state import TurnRecord
-from ..._nesting import bare_errors
+from ..._core.model.content import plain_text
+from ..._core.model.state import TurnRecord
+from ..._core.nesting import bare_errors
 from ..._version import __version__
+from ...events import Item, TurnEnded, TurnStarted
 from ..attachments import text_of
 from ..console import Console, LineReader, open_console, quoted
 from ..session_view import SessionView

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from ..._errors import LocalProtocolError
-from ..._model.content import JsonObject
-from ..._model.events import Item, PermissionOpened, PermissionOption
-from ..._model.request_parts import TITLE_CHARS, RequestPart, form_parts, request_parts
-from ..._model.reveal import reveal
-from ..._permissions.policies import Deny, choose_option
+from ..._core.model.request_parts import TITLE_CHARS, RequestPart, form_parts, request_parts
+from ..._core.model.reveal import reveal
+from ..._core.permissions.policies import choose_option
+from ...errors import LocalProtocolError
+from ...events import Item, JsonObject, PermissionOpened, PermissionOption
+from ...permissions import Deny
 from ..session_view import SessionView
 from ..text import revealed_line
 from .diffs import show_diff

@@ -10,16 +10,16 @@ from typing import Final
 import trio
 from msgspec import Struct, convert, structs
 
-from ..._agents import Agent
-from ..._config import Config
-from ..._errors import AgentNotFound, AgentrtError
-from ..._model.state import Snapshot
-from ..._permissions.policies import Policy
-from ..._remote.line import ServerLine
-from ..._remote.session import RemoteSession
-from ..._runtime.register import SessionInfo
-from ..._trace.conversation import TraceRow
-from ..._web import commands as c
+from ..._core.config import Config
+from ..._core.runtime.register import SessionInfo
+from ..._core.trace.conversation import TraceRow
+from ..._serve import commands as c
+from ..._serve.remote.line import ServerLine
+from ..._serve.remote.session import RemoteSession
+from ...agents import Agent
+from ...errors import AgentNotFound, AgentrtError
+from ...events import Snapshot
+from ...permissions import Policy
 from ..attachments import text_of
 from ..exit_status import UsageError
 from ..servers import find_session, newest_sessions

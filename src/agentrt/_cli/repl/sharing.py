@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import trio
 
-from ..._errors import AgentrtError
-from ..._nesting import bare_errors
-from ..._runtime.runtime import Runtime, open_runtime
-from ..._session.session import Session
-from ..._web.server import serve
-from ..._web.site import Site
+from ..._core.nesting import bare_errors
+from ..._core.runtime.runtime import Runtime, open_runtime
+from ..._core.session.session import Session
+from ..._serve.server import serve
+from ..._serve.site import Site
+from ...errors import AgentrtError
 from ..exit_status import UsageError
 from ..serve_settings import make_security, pages_config
 from ..servers import announced

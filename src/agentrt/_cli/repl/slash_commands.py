@@ -7,11 +7,11 @@ from typing import Final, get_args
 
 from msgspec import structs
 
-from ..._agents import find_agents, resolve_agent
-from ..._config import PermissionMode, PermissionSettings
-from ..._model.events import Choice
-from ..._model.events import Command as AgentCommand
-from ..._model.state import Snapshot
+from ..._core.agents import resolve_agent
+from ..._core.config import PermissionMode, PermissionSettings
+from ...agents import find_agents
+from ...events import Choice, Snapshot
+from ...events import Command as AgentCommand
 from ..attachments import prompt_of, text_of
 from ..exit_status import UsageError
 from ..text import one_line

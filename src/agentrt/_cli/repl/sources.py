@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
-from ..._model.events import Event, Item
-from ..._model.fork_point import check_forks, shown_until
-from ..._model.state import Snapshot
-from ..._permissions.policies import Policy
-from ..._session.session import Session, host_of
+from ..._core.model.fork_point import check_forks, shown_until
+from ..._core.session.session import Session, host_of
+from ...events import Event, Item, Snapshot
+from ...permissions import Policy
 from ..exit_status import UsageError
 from ..session_view import SessionView
 from ..setup import Setup

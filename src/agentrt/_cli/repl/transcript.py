@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ..._model.events import PlanEntry, Task, TurnEnded, TurnStarted
+from ...events import PlanEntry, Task, TurnEnded, TurnStarted
 from ..output import Output
 from ..text import one_line, plain
 from .view import ENDS, SUB_AGENT_CHARS, CallView

@@ -12,11 +12,14 @@ from typing import Any, Final, Protocol
 import trio
 from msgspec import structs
 
-from ..._model.content import Diff, JsonObject, ToolText, plain_text
-from ..._model.events import (
-    TERMINAL,
+from ..._core.model.content import plain_text
+from ..._core.model.events import TERMINAL
+from ..._core.model.result import TurnResult
+from ..._core.model.state import TurnRecord
+from ...events import (
     Command,
     CommandsChanged,
+    Diff,
     Event,
     Item,
     ItemClosed,
@@ -24,6 +27,7 @@ from ..._model.events import (
     ItemOpened,
     ItemStatus,
     ItemUpdated,
+    JsonObject,
     Modes,
     ModesChanged,
     Notice,
@@ -40,13 +44,12 @@ from ..._model.events import (
     TextDelta,
     ThoughtDelta,
     ToolCall,
+    ToolText,
     TurnEnded,
     TurnStarted,
     Usage,
     UsageChanged,
 )
-from ..._model.result import TurnResult
-from ..._model.state import TurnRecord
 from ..attachments import text_of
 from ..command_output import laid_out
 from ..console import stderr_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..._model.events import ItemStatus
+from ...events import ItemStatus
 from ..command_output import laid_out
 from ..repl.view import ENDS, CallView
 from ..text import one_line, plain, wrapped

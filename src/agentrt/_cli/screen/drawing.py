@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..._model.events import PlanEntry, Task, TurnEnded, TurnStarted
-from ..._model.state import TurnRecord
+from ..._core.model.state import TurnRecord
+from ...events import PlanEntry, Task, TurnEnded, TurnStarted
 from ..console import quoted
 from ..repl.view import SUB_AGENT_CHARS, CallView, View
 from ..text import folded, one_line, plain, safe

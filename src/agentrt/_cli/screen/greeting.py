@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from ..._model.content import plain_text
-from ..._model.events import Item
-from ..._model.state import TurnRecord
+from ..._core.model.content import plain_text
+from ..._core.model.state import TurnRecord
 from ..._version import __version__
+from ...events import Item
 from ..repl.conversation import SHOWN_ITEMS
 from ..repl.view import how_it_ended, how_it_failed, tool_title
 from ..session_view import SessionView

@@ -9,10 +9,10 @@ from typing import Final
 
 import trio
 
-from ..._errors import AgentrtError
-from ..._model.events import Command as AgentCommand
-from ..._model.events import Modes
-from ..._nesting import bare_errors
+from ..._core.nesting import bare_errors
+from ...errors import AgentrtError
+from ...events import Command as AgentCommand
+from ...events import Modes
 from ..command_output import laid_out
 from ..console import LAST_OUTPUT_S, quoted
 from ..repl.asking import QuestionScreen

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from ..._config import PermissionMode
-from ..._model.events import Modes, Phase, Usage
+from ..._core.config import PermissionMode
+from ...events import Modes, Phase, Usage
 from ..repl.view import View
 from ..text import one_line, wrapped
 from .cards import SPINNER

@@ -1,0 +1,1 @@
+"""The core: everything that embedding a session loads."""

@@ -1,0 +1,601 @@
+"""The driver of one ACP agent: bytes and commands in, effects out. No I/O, no clock.
+
+Three identities decide where a message belongs: a response belongs to the request with its id, an
+update to the session that it names, and a turn to the one `session/prompt` in flight. A message
+that matches none of them is dropped, counted and reported. The agent's report about its turn is
+passed on unchanged; the caller of the driver knows that the turn was cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import LocalProtocolError, RemoteProtocolError
+from ..limits import Limits
+from ..model.content import Audio, Block, Image, JsonObject, Resource, Text
+from ..model.driver import (
+    CallReturned,
+    DecisionAnswer,
+    Effect,
+    NewKey,
+    Opening,
+    TextReceived,
+    TurnFinished,
+)
+from ..model.events import ErrorInfo, Usage
+from ..model.repeats import REPORTED_NOTICES
+from ..wire.channel import Channel
+from ..wire.json import DECODE_ERRORS
+from ..wire.jsonrpc import (
+    JsonRpcError,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    parse,
+    result_line,
+)
+from ..wire.lines import Lines
+from ..wire.long_lines import LongLine
+from .calls import resolve
+from .messages import (
+    NOT_FOUND_CODE,
+    ONLY_INTO_A_TURN,
+    STEER,
+    AgentSessionCapabilities,
+    CancelRequestNotification,
+    ClientCapabilities,
+    Implementation,
+    PromptAnswer,
+    PromptCapabilities,
+    PromptRequest,
+    PromptResponse,
+    SessionRequest,
+    SteerRequest,
+)
+from .opening import AcpHandshake
+from .requests import AcpRequests
+from .services import ElicitationRequest, RequestPermissionRequest
+from .settings import AcpSettings, UnsupportedAcpSetting
+from .stream import AcpStream
+from .translate import OUTCOMES, error_of, quota, turn_usage
+from .updates import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    KnownUpdate,
+    UnknownUpdate,
+    UpdateFrame,
+    read_update,
+    sub_agent_of,
+)
+
+_updates: msgspec.json.Decoder[UpdateFrame] = msgspec.json.Decoder(UpdateFrame)
+_UPDATE = b'"session/update"'
+_answers: msgspec.json.Decoder[PromptAnswer] = msgspec.json.Decoder(PromptAnswer)
+_ANSWER = b'"stopReason"'
+
+
+class _SentPrompt(Struct):
+    """The prompt in flight."""
+
+    turn: str
+    id: int
+    cancels: int = 0
+    steered: list[str] = msgspec.field(default_factory=list)
+    """Ids of the steered prompts that the agent has taken into it."""
+
+
+class AcpStatistics(Struct, frozen=True):
+    """Counts of messages and notices so far. `notices` counts by code, also unreported ones."""
+
+    messages: int
+    notices: dict[str, int]
+
+
+class AcpDriver:
+    """Implements `_core.model.driver.Driver` for agents with ACP version 1."""
+
+    def __init__(
+        self,
+        new_key: NewKey,
+        *,
+        capabilities: ClientCapabilities,
+        client: Implementation,
+        auth_method: str | None = None,
+        late_history: bool = False,
+        extensions: Collection[str] = (),
+        fork_at: bool = False,
+        meta: JsonObject | None = None,
+        refused_modes: Mapping[str, str] | None = None,
+        line_limit: int = Limits().message_bytes,
+    ) -> None:
+        """Create a driver; call `start` to open its session.
+
+        `capabilities`: the capabilities that the host serves (made by `client_capabilities`).
+
+        `auth_method`: the method to authenticate with if the agent requires that. Without it, the
+        start then fails.
+
+        `late_history`: the agent repeats a loaded conversation also after its response.
+
+        `extensions`: methods of the agent's own that the host serves.
+
+        `fork_at`: the agent accepts the point at which a fork ends, also if it does not report so.
+
+        `meta`: the `_meta` of the requests that open the session. Values from the session's opening
+        win.
+
+        `refused_modes`: modes that must not be chosen, with the reason for each.
+        """
+        self._capabilities = capabilities
+        self._client = client
+        self._auth_method = auth_method
+        self._late_history = late_history
+        self._fork_at = fork_at
+        self._meta = meta or {}
+        self._lines = Lines(line_limit, long_apart=True)
+        self._channel = Channel()
+        self._settings = AcpSettings(refused_modes)
+        self._requests = AcpRequests(
+            self._channel, new_key, capabilities, held=line_limit, extensions=extensions
+        )
+        self._stream = AcpStream(self._channel, self._settings)
+        self._handshake: AcpHandshake | None = None
+        self._ready = False
+        self._prompt: _SentPrompt | None = None
+        self._calls: dict[str, int] = {}
+        """Request ids of pending runtime calls, by call."""
+        self._messages = 0
+        self._singly = 0
+        """Number of batches still to be decoded line by line."""
+        self._penalty = 1
+        """The value that `_singly` gets from the next batch that cannot be decoded as one."""
+
+    # --- commands
+
+    def start(self, opening: Opening) -> list[Effect]:
+        if self._handshake is not None:
+            raise LocalProtocolError("already started")
+        self._handshake = AcpHandshake(
+            self._channel,
+            opening,
+            self._settings,
+            self._stream,
+            offered=self._capabilities,
+            client=self._client,
+            auth_method=self._auth_method,
+            late_history=self._late_history,
+            fork_at=self._fork_at,
+            meta=self._meta,
+            started=self._started,
+        )
+        self._handshake.begin()
+        return self._channel.take()
+
+    def prompt(
+        self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
+    ) -> list[Effect]:
+        session = self._session()
+        if self._prompt is not None:
+            raise LocalProtocolError("another prompt has not been answered yet")
+        self._check_content(content)
+        request = PromptRequest(session, list(content), meta=meta)
+        id = self._channel.request("session/prompt", request, self._prompt_answered, urgent=False)
+        self._prompt = _SentPrompt(turn, id)
+        self._stream.begin_turn()
+        return self._channel.take()
+
+    def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        session, prompt = self._session(), self._prompt
+        assert self._handshake is not None
+        if not self._handshake.steers:
+            raise LocalProtocolError("this agent takes no prompt into a running turn")
+        if prompt is None or prompt.cancels:
+            raise LocalProtocolError("no turn runs that a prompt could be taken into")
+        self._check_content(content)
+
+        def answered(response: JsonRpcResponse) -> None:
+            self._steer_answered(turn, prompt, response)
+
+        request = SteerRequest(session, list(content), meta=ONLY_INTO_A_TURN)
+        self._channel.request(STEER, request, answered, urgent=False)
+        return self._channel.take()
+
+    def discard_prompt(self, turn: str) -> None:
+        prompt = self._prompt
+        if prompt is not None and prompt.turn == turn:
+            self._prompt = None
+            self._channel.withdraw(prompt.id)
+            self._stream.end_turn()
+
+    def cancel(self) -> list[Effect]:
+        # Not urgent: if it overtook its own prompt, the agent would get it while idle.
+        prompt = self._prompt
+        if prompt is not None or self._stream.works_by_itself:
+            self._channel.notify("session/cancel", SessionRequest(self._session()), urgent=False)
+        if prompt is not None:
+            prompt.cancels += 1
+            if prompt.cancels > 1:  # perhaps the agent understands this one
+                self._channel.notify(
+                    "$/cancel_request", CancelRequestNotification(prompt.id), urgent=False
+                )
+        return self._channel.take()
+
+    def answer(self, key: str, answer: DecisionAnswer) -> list[Effect]:
+        self._requests.answer(key, answer)
+        return self._channel.take()
+
+    def reply(self, key: str, result: Any) -> list[Effect]:
+        self._requests.reply(key, result)
+        return self._channel.take()
+
+    def refuse(self, key: str, code: int, message: str, data: Any = None) -> list[Effect]:
+        self._requests.refuse(key, JsonRpcError(code, message, data))
+        return self._channel.take()
+
+    def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
+        session = self._session()
+        assert self._handshake is not None
+        if method == "stop_task":
+            return self._stop_task(call, params.get("task"))
+        try:
+            change = resolve(method, params, session, self._settings, self._handshake.agent)
+        except UnsupportedAcpSetting as error:
+            self._channel.out.append(CallReturned(call, error=ErrorInfo("unsupported", str(error))))
+            return self._channel.take()
+
+        def answered(response: JsonRpcResponse) -> None:
+            del self._calls[call]
+            error = response.error
+            if error is not None and not (
+                method == "delete_session" and error.code == NOT_FOUND_CODE  # already deleted
+            ):
+                self._channel.out.append(CallReturned(call, error=error_of(error)))
+                return
+            if change.apply is not None:
+                change.apply(response.result)
+                self._stream.show_settings()
+            self._channel.out.append(CallReturned(call, response.result))
+
+        self._calls[call] = self._channel.request(change.method, change.params, answered)
+        return self._channel.take()
+
+    def cancel_call(self, call: str) -> list[Effect]:
+        id = self._calls.pop(call, None)
+        if id is not None:
+            self._channel.forget(id)
+            self._channel.notify("$/cancel_request", CancelRequestNotification(id))
+        return self._channel.take()
+
+    def shutdown_message(self) -> list[Effect]:
+        if self._ready and self._handshake is not None:
+            agent = self._handshake.agent
+            sessions = agent.session_capabilities or AgentSessionCapabilities()
+            if sessions.close is not None and self._session():
+                request = SessionRequest(self._session())
+                self._channel.request("session/close", request, lambda response: None)
+        return self._channel.take()
+
+    @property
+    def idle(self) -> bool:
+        return self._prompt is None
+
+    def statistics(self) -> AcpStatistics:
+        return AcpStatistics(self._messages, dict(self._channel.counts))
+
+    # --- output of the agent
+
+    def receive(self, data: bytes) -> list[Effect]:
+        lines = self._lines.feed(data)
+        if self._lines.oversized:  # longer than a read: it ended before the lines of this read
+            self._channel.oversized(self._lines)
+        if self._lines.long:
+            self._receive_long()
+        if lines:
+            # The end of a turn, and any request that waits for an answer, comes last in a read. The
+            # updates before it can be decoded in one go.
+            cut = lines.rfind(b"\n", 0, -1) + 1
+            last = bytes(lines[cut : cut + 65536]).rstrip(b"\n")
+            if _UPDATE in last or len(lines) - cut > 65536:
+                self._receive_lines(lines)
+            else:
+                if cut:
+                    self._receive_lines(lines[:cut])
+                if not self._ends_turn(last) and last and not last.isspace():
+                    self._receive_message(last)
+        return self._channel.take()
+
+    def receive_eof(self) -> list[Effect]:
+        self._receive_lines(self._lines.end())
+        self._receive_long()
+        self._channel.oversized(self._lines)
+        return self._channel.take()
+
+    def _receive_long(self) -> None:
+        for line in self._lines.long:
+            self._receive_message(line)
+        self._lines.long.clear()
+
+    def _receive_lines(self, lines: bytes | bytearray) -> None:
+        """Decode the lines of a read in one go, if all are valid updates.
+
+        One line with unknown or invalid content costs the whole batch. So an agent that often sends
+        such lines is read line by line: after each lost batch, for twice as many batches.
+        """
+        if self._singly:
+            self._singly -= 1
+        else:
+            try:
+                frames = _updates.decode_lines(lines)
+            except DECODE_ERRORS:
+                pass
+            else:
+                self._penalty = 1
+                self._receive_updates(frames)
+                return
+        odd, noise, sample = False, 0, b""
+        for line in bytes(lines).split(b"\n"):
+            if not line or line.isspace():
+                continue
+            if b"{" not in line and self._channel.counts["malformed"] >= REPORTED_NOTICES:
+                noise, sample = noise + 1, line  # no object, no message: not worth an exception
+                continue
+            try:
+                frame = _updates.decode(line)
+            except DECODE_ERRORS:
+                odd = not self._receive_message(line) or odd
+            else:
+                self._receive_updates([frame])
+        if noise:
+            odd = True
+            self._messages += noise
+            self._channel.malformed("not a message", sample, noise)
+        if odd and not self._singly:
+            self._singly = self._penalty
+            self._penalty = min(2 * self._penalty, 64)
+
+    def _receive_updates(self, frames: list[UpdateFrame]) -> None:
+        """Take decoded updates and merge adjacent pieces of one message into one effect.
+
+        This is the hot path: a piece costs a few comparisons and an append.
+        """
+        self._messages += len(frames)
+        out = self._channel.out
+        live = self._stream.live
+        pieces: list[str] = []
+        kind: type[KnownUpdate] | None = None
+        message: str | None = None
+        for frame in frames:
+            params = frame.params
+            update = params.update
+            if (
+                (type(update) is AgentMessageChunk or type(update) is AgentThoughtChunk)
+                and params.session_id == live
+                and type(content := update.content) is Text
+                and content.text  # an empty one may carry something else
+                and (update.meta is None or sub_agent_of(update.meta) is None)
+            ):
+                if type(update) is not kind or update.message_id != message:
+                    if pieces:
+                        out.append(
+                            TextReceived("".join(pieces), kind is AgentThoughtChunk, message)
+                        )
+                        pieces = []
+                    kind, message = type(update), update.message_id
+                pieces.append(content.text)
+                continue
+            if pieces:
+                out.append(TextReceived("".join(pieces), kind is AgentThoughtChunk, message))
+                pieces = []
+            try:
+                self._stream.update(params.session_id, update)
+            except RecursionError:  # decoding it was just possible, processing it is not
+                self._channel.malformed("an update nested too deeply")
+        if pieces:
+            out.append(TextReceived("".join(pieces), kind is AgentThoughtChunk, message))
+
+    def _ends_turn(self, line: bytes) -> bool:
+        """Take the response to the prompt if the line is a valid one. Returns False otherwise.
+
+        Most turns end this way, so the line is decoded directly into its type.
+        """
+        prompt = self._prompt
+        if prompt is None or _ANSWER not in line:
+            return False
+        try:
+            answer = _answers.decode(line)
+        except DECODE_ERRORS:
+            return False
+        if answer.id != prompt.id or answer.result.stop_reason not in OUTCOMES:
+            return False
+        self._messages += 1
+        self._channel.withdraw(prompt.id)
+        self._forget_prompt()
+        self._end_turn(prompt, answer.result)
+        return True
+
+    def _receive_message(self, line: bytes | LongLine) -> bool:
+        """Take any message except an update, and any invalid line.
+
+        Returns False for an invalid line and for an update that strict decoding refused: decoding
+        the batch in one go failed because of it.
+        """
+        self._messages += 1
+        try:
+            return self._dispatch(parse(self._channel.decoded(line)))
+        except (RemoteProtocolError, *DECODE_ERRORS) as error:
+            self._channel.malformed(str(error), line if isinstance(line, bytes) else line.head)
+            return False
+
+    def _dispatch(self, message: JsonRpcRequest | JsonRpcNotification | JsonRpcResponse) -> bool:
+        match message:
+            case JsonRpcResponse():
+                self._channel.resolve(message)
+            case JsonRpcNotification(method="session/update"):
+                self._loose_update(message.params)
+                return False
+            case JsonRpcNotification():
+                self._notified(message)
+            case JsonRpcRequest(method="session/update"):
+                self._loose_update(message.params)
+                self._channel.write(result_line(message.id, {}))
+            case JsonRpcRequest():
+                self._requested(message)
+        return True
+
+    def _notified(self, notification: JsonRpcNotification) -> None:
+        method, params = notification.method, notification.params
+        if method == "$/cancel_request":
+            if isinstance(params, dict) and "requestId" in params:
+                self._requests.withdraw(params["requestId"])
+        elif self._requests.extends(method):
+            self._requests.notified(method, params)
+        elif not method.startswith(
+            ("$/", "_")
+        ):  # a vendor's own notifications concern only its own clients
+            known = method == "elicitation/complete"
+            self._channel.notice(
+                "info",
+                "elicitation_complete" if known else "unknown_notification",
+                f"the agent sent {method}",
+                params,
+                about=method,
+            )
+
+    def _loose_update(self, params: Any) -> None:
+        """Take an update that strict decoding refused, and keep its valid fields."""
+        params = params if isinstance(params, dict) else {}
+        raw, session = params.get("update"), params.get("sessionId")
+        dropped: list[str] = []
+        update: KnownUpdate | UnknownUpdate = read_update(raw, dropped)
+        if dropped:
+            self._channel.notice_dropped(dropped, raw, f"a {raw['sessionUpdate']}")
+        self._stream.update(session if isinstance(session, str) else "", update)
+
+    def _requested(self, request: JsonRpcRequest) -> None:
+        if self._requests.extends(request.method):
+            self._requests.extend(request)
+            return
+        params = self._requests.accept(request)
+        prompt = self._prompt
+        match params:
+            case None:
+                pass
+            case RequestPermissionRequest() | ElicitationRequest() if prompt and prompt.cancels:
+                if isinstance(params, RequestPermissionRequest):
+                    self._stream.about_permission(params)  # updates of the call may come later
+                self._requests.say_cancelled(request.id, request.method)
+            case RequestPermissionRequest():
+                asked = self._stream.about_permission(params)
+                self._requests.ask_permission(request, params, asked)
+            case ElicitationRequest():
+                self._requests.elicit(request, params)
+            case _:
+                self._requests.serve(request, params)
+
+    # --- the turn
+
+    def _prompt_answered(self, response: JsonRpcResponse) -> None:
+        prompt = self._prompt
+        assert prompt is not None
+        self._forget_prompt()
+        if response.error is not None:
+            error = error_of(response.error)
+            if self._handshake is not None:
+                self._handshake.add_methods(error, said=True)
+            cancelled = error.code == "request_cancelled"
+            self._channel.out.append(
+                TurnFinished(
+                    turn=prompt.turn,
+                    outcome="cancelled" if cancelled else "failed",
+                    error=error,
+                    folded=tuple(prompt.steered),
+                )
+            )
+            return
+        raw = response.result if isinstance(response.result, dict) else {}
+        result = self._channel.read(raw, PromptResponse, "the answer to a prompt")
+        reason = result.stop_reason
+        if reason not in OUTCOMES:
+            self._channel.notice(
+                "info",
+                "stop_reason",
+                f"the agent ended its turn with the unknown reason {reason!r}"
+                if reason is not None
+                else "the agent ended its turn without a reason",
+                response.result,
+            )
+        self._end_turn(prompt, result)
+
+    def _end_turn(self, prompt: _SentPrompt, result: PromptResponse) -> None:
+        reason = result.stop_reason
+        self._channel.out.append(
+            TurnFinished(
+                turn=prompt.turn,
+                outcome=OUTCOMES.get(reason or "", "completed"),
+                stop_reason=reason,
+                usage=self._usage_of(result),
+                folded=tuple(prompt.steered),
+            )
+        )
+
+    def _steer_answered(self, steered: str, prompt: _SentPrompt, response: JsonRpcResponse) -> None:
+        """Take the response to a steering request. The turn may be over already."""
+        raw = response.result if isinstance(response.result, dict) else {}
+        if response.error is None and raw.get("outcome") == "injected":
+            if self._prompt is prompt:
+                prompt.steered.append(steered)
+            return
+        why = "no turn ran any more"
+        if response.error is not None:
+            why = error_of(response.error).message
+        self._channel.notice("warning", "not_steered", f"the agent did not take it: {why}")
+        self._channel.out.append(TurnFinished(turn=steered, outcome="cancelled"))
+
+    def _forget_prompt(self) -> None:
+        self._prompt = None
+        self._stream.end_turn()
+
+    def _usage_of(self, result: PromptResponse) -> Usage | None:
+        """Return the usage of a turn: from the draft of ACP, else as Gemini or Qwen report it."""
+        if result.usage is not None:
+            return turn_usage(result.usage)
+        return quota(result.meta) or self._stream.spent
+
+    # --- helpers
+
+    def _started(self) -> None:
+        self._ready = True
+        self._stream.open()
+
+    def _session(self) -> str:
+        if not self._ready or self._stream.session is None:
+            raise LocalProtocolError("there is no session yet")
+        return self._stream.session
+
+    def _check_content(self, content: Sequence[Block]) -> None:
+        assert self._handshake is not None
+        can = self._handshake.agent.prompt_capabilities or PromptCapabilities()
+        for block in content:
+            if type(block) is not Text and (
+                (isinstance(block, Image) and not can.image)
+                or (isinstance(block, Audio) and not can.audio)
+                or (isinstance(block, Resource) and not can.embedded_context)
+            ):
+                kind = type(block).__name__.lower()
+                raise LocalProtocolError(
+                    f"the agent takes no {kind} in a prompt, by its capabilities: a ResourceLink"
+                    " and text are taken by all"
+                )
+
+    def _stop_task(self, call: str, task: Any) -> list[Effect]:
+        if self._stream.can_stop(task):
+            self._channel.notify("session/cancel", SessionRequest(task))
+            self._channel.out.append(CallReturned(call))
+        else:
+            error = ErrorInfo("unsupported", f"the agent has no task {task!r} that can be stopped")
+            self._channel.out.append(CallReturned(call, error=error))
+        return self._channel.take()

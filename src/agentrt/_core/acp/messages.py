@@ -1,0 +1,426 @@
+"""The client's requests to an agent: the handshake, sessions and their settings, prompts.
+
+Absent optional fields hold None, as in `updates`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from ..model.content import Block, JsonObject
+from .updates import AcpMessage, ConfigOption, KnownUpdate
+
+PROTOCOL_VERSION = 1
+
+AUTH_REQUIRED_CODE = -32000
+NOT_FOUND_CODE = -32002
+REQUEST_CANCELLED_CODE = -32800
+
+# --- initialize, authenticate
+
+
+class Implementation(AcpMessage):
+    """Name and version of a client or an agent."""
+
+    name: str
+    version: str | None = None
+    title: str | None = None
+
+
+class FileSystemCapabilities(AcpMessage):
+    """File methods that the client serves."""
+
+    read_text_file: bool | None = None
+    write_text_file: bool | None = None
+
+
+class Marker(AcpMessage):
+    """`{}` if the capability exists; absent or null if it does not."""
+
+
+class ConfigOptionsCapabilities(AcpMessage):
+    """Kinds of config options that the client supports, in addition to select."""
+
+    boolean: Marker | None = None
+
+
+class ClientSessionCapabilities(AcpMessage):
+    """Session features that the client supports."""
+
+    config_options: ConfigOptionsCapabilities | None = None
+    notices: Marker | None = None
+    compaction: Marker | None = None
+
+
+class ClientAuthCapabilities(AcpMessage):
+    """Login methods that the client supports."""
+
+    terminal: bool | None = None
+
+
+class ElicitationCapabilities(AcpMessage):
+    """Elicitation modes that the client supports."""
+
+    form: Marker | None = None
+    url: Marker | None = None
+
+
+class ClientCapabilities(AcpMessage):
+    """The capabilities of the client."""
+
+    fs: FileSystemCapabilities | None = None
+    terminal: bool | None = None
+    session: ClientSessionCapabilities | None = None
+    auth: ClientAuthCapabilities | None = None
+    elicitation: ElicitationCapabilities | None = None
+
+
+def client_capabilities(
+    *,
+    read_files: bool = False,
+    write_files: bool = False,
+    terminals: bool = False,
+    elicitation: bool = False,
+    meta: JsonObject | None = None,
+) -> ClientCapabilities:
+    """Return the capabilities of a host that serves these methods and shows all session features.
+
+    `meta` advertises extensions of the protocol.
+    """
+    return ClientCapabilities(
+        fs=FileSystemCapabilities(read_files, write_files),
+        terminal=terminals,
+        session=ClientSessionCapabilities(ConfigOptionsCapabilities(Marker()), Marker(), Marker()),
+        elicitation=ElicitationCapabilities(Marker(), Marker()) if elicitation else None,
+        meta=meta,
+    )
+
+
+class PromptCapabilities(AcpMessage):
+    """Content that the agent accepts in a prompt, in addition to text and links."""
+
+    image: bool | None = None
+    audio: bool | None = None
+    embedded_context: bool | None = None
+
+
+class McpCapabilities(AcpMessage):
+    """MCP transports that the agent supports, in addition to stdio."""
+
+    http: bool | None = None
+    sse: bool | None = None
+
+
+class AgentSessionCapabilities(AcpMessage):
+    """Session methods that the agent supports."""
+
+    list: Marker | None = None
+    delete: Marker | None = None
+    resume: Marker | None = None
+    close: Marker | None = None
+    additional_directories: Marker | None = None
+    fork: Marker | None = None
+
+
+class AgentAuthCapabilities(AcpMessage):
+    """Authentication methods that the agent supports."""
+
+    logout: Marker | None = None
+
+
+class AgentCapabilities(AcpMessage):
+    """The agent's capabilities beyond the baseline."""
+
+    load_session: bool | None = None
+    prompt_capabilities: PromptCapabilities | None = None
+    mcp_capabilities: McpCapabilities | None = None
+    session_capabilities: AgentSessionCapabilities | None = None
+    auth: AgentAuthCapabilities | None = None
+
+
+class AuthMethod(AcpMessage):
+    """A way to log in.
+
+    `type` absent or `agent`: send `authenticate`. `terminal`: run the agent's own command with
+    `args` and `env` in a terminal, and never send `authenticate`.
+    """
+
+    id: str
+    name: str | None = None
+    type: str | None = None
+    description: str | None = None
+    args: list[str] | None = None
+    env: dict[str, str] | None = None
+
+
+class InitializeRequest(AcpMessage):
+    """Parameters of `initialize`."""
+
+    protocol_version: int
+    client_capabilities: ClientCapabilities | None = None
+    client_info: Implementation | None = None
+
+
+class InitializeResponse(AcpMessage):
+    """Result of `initialize`."""
+
+    protocol_version: int
+    agent_capabilities: AgentCapabilities | None = None
+    auth_methods: list[AuthMethod] | None = None
+    agent_info: Implementation | None = None
+
+
+class AuthenticateRequest(AcpMessage):
+    """Parameters of `authenticate`."""
+
+    method_id: str
+
+
+class LogoutRequest(AcpMessage):
+    pass
+
+
+class Empty(AcpMessage):
+    """The result of a method without a value. Agents also send null."""
+
+
+# --- sessions
+
+
+class NameValue(AcpMessage):
+    """An environment variable or an HTTP header."""
+
+    name: str
+    value: str
+
+
+class AcpMcpServer(AcpMessage):
+    """An MCP server.
+
+    Without a `type`: a program on stdio (`command`, `args`, `env`, all three required). `http` or
+    `sse`: `url` and `headers`, both required.
+    """
+
+    name: str
+    type: str | None = None
+    command: str | None = None
+    args: list[str] | None = None
+    env: list[NameValue] | None = None
+    url: str | None = None
+    headers: list[NameValue] | None = None
+
+
+class SessionMode(AcpMessage):
+    """A mode that the agent offers."""
+
+    id: str
+    name: str | None = None
+    description: str | None = None
+
+
+class SessionModeState(AcpMessage):
+    """The current mode and the offered ones."""
+
+    current_mode_id: str
+    available_modes: list[SessionMode]
+
+
+class SessionModel(AcpMessage):
+    """A model that the agent offers."""
+
+    model_id: str
+    name: str | None = None
+    description: str | None = None
+
+
+class SessionModelState(AcpMessage):
+    """The current model and the offered ones.
+
+    Removed from the protocol in 2026; older agents still send it.
+    """
+
+    current_model_id: str
+    available_models: list[SessionModel]
+
+
+class OfferedSettings(AcpMessage, kw_only=True):
+    """The settings of a session. A mode or model in `config_options` takes precedence."""
+
+    modes: SessionModeState | None = None
+    config_options: list[ConfigOption] | None = None
+    models: SessionModelState | None = None
+
+
+class NewSessionRequest(AcpMessage):
+    """Parameters of `session/new`."""
+
+    cwd: str
+    mcp_servers: list[AcpMcpServer]
+    additional_directories: list[str] | None = None
+
+
+class NewSessionResponse(OfferedSettings):
+    """Result of `session/new`."""
+
+    session_id: str
+
+
+class LoadSessionRequest(AcpMessage):
+    """Parameters of `session/load`."""
+
+    session_id: str
+    cwd: str
+    mcp_servers: list[AcpMcpServer]
+    additional_directories: list[str] | None = None
+
+
+class LoadSessionResponse(OfferedSettings):
+    pass
+
+
+class ResumeSessionRequest(AcpMessage):
+    """Parameters of `session/resume`."""
+
+    session_id: str
+    cwd: str
+    mcp_servers: list[AcpMcpServer] | None = None
+    additional_directories: list[str] | None = None
+
+
+class ResumeSessionResponse(OfferedSettings):
+    pass
+
+
+class ForkSessionRequest(ResumeSessionRequest):
+    """A draft: parameters of `session/fork`, which opens a new session with another one's
+    history."""
+
+
+class ForkSessionResponse(NewSessionResponse):
+    pass
+
+
+class ListSessionsRequest(AcpMessage):
+    """Parameters of `session/list`."""
+
+    cwd: str | None = None
+    cursor: str | None = None
+
+
+class AcpSessionInfo(AcpMessage):
+    """A session in the result of `session/list`."""
+
+    session_id: str
+    cwd: str | None = None
+    title: str | None = None
+    updated_at: str | None = None
+    additional_directories: list[str] | None = None
+
+
+class ListSessionsResponse(AcpMessage):
+    """Result of `session/list`."""
+
+    sessions: list[AcpSessionInfo]
+    next_cursor: str | None = None
+
+
+class SessionRequest(AcpMessage):
+    """The parameters of `session/delete`, `session/close` and `session/cancel`."""
+
+    session_id: str
+
+
+class SetModeRequest(AcpMessage):
+    """Parameters of `session/set_mode`."""
+
+    session_id: str
+    mode_id: str
+
+
+class SetModelRequest(AcpMessage):
+    """Parameters of `session/set_model`. Removed from the protocol together with `models`."""
+
+    session_id: str
+    model_id: str
+
+
+class SetConfigOptionRequest(AcpMessage):
+    """Parameters of `session/set_config_option`. `type` is `boolean` for a bool, and absent for a
+    string."""
+
+    session_id: str
+    config_id: str
+    value: str | bool
+    type: str | None = None
+
+
+class SetConfigOptionResponse(AcpMessage):
+    """Result of `session/set_config_option`: the complete new list."""
+
+    config_options: list[ConfigOption]
+
+
+class PromptRequest(AcpMessage):
+    """Parameters of `session/prompt`."""
+
+    session_id: str
+    prompt: list[Block]
+
+
+class SteerRequest(AcpMessage):
+    """Parameters of `_session/steering`, an extension that agents offer in the `_meta.steering` of
+    their initialize response."""
+
+    session_id: str
+    prompt: list[Block]
+
+
+STEER: Final = "_session/steering"
+ONLY_INTO_A_TURN: Final[JsonObject] = {"steering": {"idleBehavior": "promptRequired"}}
+"""The `_meta` of a steering request: without a running turn it must not begin one."""
+
+
+class TurnUsage(AcpMessage):
+    """A draft: the tokens of this turn."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    thought_tokens: int | None = None
+    cached_read_tokens: int | None = None
+    cached_write_tokens: int | None = None
+
+
+class PromptResponse(AcpMessage):
+    """The end of a turn.
+
+    `stop_reason` is `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled`, or
+    another value of the agent's.
+    """
+
+    stop_reason: str | None = None
+    usage: TurnUsage | None = None
+
+
+class PromptAnswer(Struct, gc=False):
+    """A valid response to `session/prompt`."""
+
+    id: int
+    result: PromptResponse
+    error: None = None
+    method: None = None
+
+
+class CancelRequestNotification(AcpMessage):
+    """Parameters of `$/cancel_request`, in either direction: gives up a request of the sender."""
+
+    request_id: int | float | str | None
+
+
+class SessionNotification(AcpMessage):
+    """Parameters of `session/update`."""
+
+    session_id: str
+    update: KnownUpdate

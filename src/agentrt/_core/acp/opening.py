@@ -1,0 +1,397 @@
+"""Opening a session: initialize, authenticate if required, then new, load, resume or fork, then the
+requested mode, model and options.
+
+Requests are sent one at a time; each response leads to the next step. The handshake ends with
+`Started` or `StartFailed`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import ValidationError, convert
+
+from ..errors import LocalProtocolError
+from ..model.content import JsonObject
+from ..model.driver import ModesSet, Opening, Started, StartFailed
+from ..model.events import ErrorInfo
+from ..wire.channel import Channel
+from ..wire.jsonrpc import JsonRpcResponse
+from .forking import with_point
+from .messages import (
+    AUTH_REQUIRED_CODE,
+    NOT_FOUND_CODE,
+    PROTOCOL_VERSION,
+    AcpMcpServer,
+    AgentCapabilities,
+    AgentSessionCapabilities,
+    AuthenticateRequest,
+    AuthMethod,
+    ClientCapabilities,
+    ForkSessionRequest,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    McpCapabilities,
+    NewSessionRequest,
+    PromptCapabilities,
+    ResumeSessionRequest,
+)
+from .settings import AcpSettingChange, AcpSettings, UnsupportedAcpSetting
+from .stream import AcpStream
+from .translate import error_of
+
+_NO_SESSION = re.compile(
+    r"\b(session|conversation|thread)\b(?:(?!\b(?:session|conversation|thread)\b).)*"
+    r"\b(not found|does not exist)"
+    r"|\b(unknown|no such|invalid) session|\bno previous sessions|\bno rollout found",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Messages that mean an unknown session: few agents use the error code for it."""
+
+
+ECHO = "_agentrt/echo"
+"""A method that no agent implements."""
+
+
+class AcpHandshake:
+    """Opens one session. Calls `started` after the effects that report that prompts may be sent."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        opening: Opening,
+        settings: AcpSettings,
+        stream: AcpStream,
+        *,
+        offered: ClientCapabilities,
+        client: Implementation,
+        auth_method: str | None,
+        late_history: bool,
+        fork_at: bool,
+        meta: JsonObject,
+        started: Callable[[], None],
+    ) -> None:
+        self.agent = AgentCapabilities()
+        self._channel = channel
+        self._opening = opening
+        self._settings = settings
+        self._stream = stream
+        self._offered = offered
+        self._client = client
+        self._auth_method = auth_method
+        self._late_history = late_history
+        self._fork_at = fork_at
+        self._meta = meta
+        self.steers = False
+        """True if the agent accepts prompts into a running turn."""
+        self._servers = [_server(entry) for entry in opening.mcp_servers]
+        self._started = started
+        self._method = ""
+        self._auth_methods: list[AuthMethod] = []
+        self._authenticated = False
+        self._info: Implementation | None = None
+        self._raw_capabilities: JsonObject = {}
+
+    def begin(self) -> None:
+        """Send the first request."""
+        request = InitializeRequest(PROTOCOL_VERSION, self._offered, self._client)
+        self._channel.request("initialize", request, self._initialized)
+
+    def _initialized(self, response: JsonRpcResponse) -> None:
+        if response.error is not None:
+            self._fail("rejected", response)
+            return
+        raw = response.result if isinstance(response.result, dict) else {}
+        version = raw.get("protocolVersion")
+        if type(version) is not int or version != PROTOCOL_VERSION:
+            self._fail("version", f"the agent speaks version {version!r} of the protocol, not 1")
+            return
+        agent = self._channel.read(raw, InitializeResponse, "the answer to initialize")
+        self.agent = agent.agent_capabilities or self.agent
+        self._info = agent.agent_info
+        self._auth_methods = agent.auth_methods or []
+        if isinstance(raw.get("agentCapabilities"), dict):
+            self._raw_capabilities = raw["agentCapabilities"]
+        self.steers = _says(raw, "steering", "supported")
+        self._fork_at = self._fork_at or _says(raw, "agentrt", "forkAt")
+        if self._opening.options.get("session") is False:
+            self._stream.expect(
+                "", replay=False
+            )  # for requests to the agent itself, without a session
+            self._finish("")
+        else:
+            self._open()
+
+    def _open(self) -> None:
+        """Request the session by the method that fits the opening and the agent's capabilities."""
+        opening, agent = self._opening, self.agent
+        sessions = agent.session_capabilities or AgentSessionCapabilities()
+        servers = self._reachable_servers()
+        roots = self._roots()
+        meta = _merged(self._meta, opening.options.get("meta") or {}) or None
+        request: NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
+        if opening.resume is None:
+            self._method = "session/new"
+            request = NewSessionRequest(opening.cwd, servers, roots, meta=meta)
+        elif opening.fork:
+            if sessions.fork is None:
+                self._fail("rejected", "the agent cannot fork a session")
+                return
+            if opening.fork_at is not None:
+                if not self._fork_at:
+                    self._fail("rejected", "the agent forks a session at its end only")
+                    return
+                meta = with_point(meta, opening.fork_at)
+            self._method = "session/fork"
+            request = ForkSessionRequest(opening.resume, opening.cwd, servers, roots, meta=meta)
+        elif agent.load_session and (sessions.resume is None or self._wants_history):
+            self._method = "session/load"
+            request = LoadSessionRequest(opening.resume, opening.cwd, servers, roots, meta=meta)
+        elif sessions.resume is not None:
+            self._method = "session/resume"
+            request = ResumeSessionRequest(opening.resume, opening.cwd, servers, roots, meta=meta)
+        else:
+            self._fail("rejected", "the agent cannot take up an earlier session")
+            return
+        if self._resumes:
+            assert opening.resume is not None
+            self._stream.expect(opening.resume, replay=True)
+        self._channel.request(self._method, request, self._answered)
+
+    @property
+    def _resumes(self) -> bool:
+        return self._method in ("session/load", "session/resume")
+
+    @property
+    def _wants_history(self) -> bool:
+        """True if the host wants the earlier conversation. Loading repeats it, resuming not."""
+        return self._opening.options.get("replay", True) is not False
+
+    def _answered(self, response: JsonRpcResponse) -> None:
+        """Take the response to the request for the session."""
+        error = response.error
+        if error is not None and error.code == AUTH_REQUIRED_CODE:
+            self._authenticate(response)
+        elif error is not None:
+            unknown = error.code == NOT_FOUND_CODE or _NO_SESSION.search(error_of(error).message)
+            lost = self._opening.resume is not None and unknown
+            self._fail("session_not_found" if lost else "rejected", response)
+        else:
+            self._take_session(response.result)
+
+    def _authenticate(self, refusal: JsonRpcResponse) -> None:
+        """Authenticate once, and only with the configured method.
+
+        A method that the agent merely offers may open a browser, or wait for a person who is not
+        there.
+        """
+        method = self._auth_method
+        terminals = [each.id for each in self._auth_methods if each.type not in (None, "agent")]
+        if self._authenticated or method is None or method in terminals:
+            self._fail("auth_required", refusal)
+            return
+        self._authenticated = True
+
+        def done(response: JsonRpcResponse) -> None:
+            if response.error is not None:
+                self._fail("auth_required", response)
+            else:
+                self._open()
+
+        self._channel.request("authenticate", AuthenticateRequest(method), done)
+
+    def _take_session(self, result: Any) -> None:
+        raw = result if isinstance(result, dict) else {}
+        session = raw.get("sessionId")
+        if self._resumes:
+            session = self._opening.resume
+        if not isinstance(session, str):
+            self._fail("protocol", f"the agent's answer to {self._method} names no session")
+            return
+        what = f"the answer to {self._method}"
+        self._settings.open(self._channel.read(raw, LoadSessionResponse, what))
+        if self._late_history and self._method == "session/load":
+            self._await_history(session)
+        else:
+            self._opened(session)
+
+    def _await_history(self, session: str) -> None:
+        """Wait until no more history comes for as long as a response takes.
+
+        Without this wait, late history would be taken for new output.
+        """
+        seen = self._stream.replayed
+
+        def done(response: JsonRpcResponse) -> None:
+            if self._stream.replayed == seen:
+                self._opened(session)
+            else:
+                self._await_history(session)
+
+        # No agent implements it: the agent refuses it, and every agent must respond.
+        self._channel.request(ECHO, {}, done)
+
+    def _opened(self, session: str) -> None:
+        self._stream.expect(session, replay=False)
+        self._apply(session, self._changes(session))
+
+    def _changes(self, session: str) -> Iterator[AcpSettingChange]:
+        """Yield the requested settings.
+
+        Each is looked up after the one before it has been made, because another model may bring
+        other modes.
+        """
+        opening, settings = self._opening, self._settings
+        if opening.model is not None:
+            yield settings.change_model(session, opening.model)
+        if opening.mode is not None:
+            yield settings.change_mode(session, opening.mode)
+        for option, value in opening.options.get("config", {}).items():
+            yield settings.change_option(session, option, value)
+
+    def _apply(self, session: str, changes: Iterator[AcpSettingChange]) -> None:
+        """Make the changes one after the other.
+
+        A change that cannot be made fails the start: a mode may be the only thing that keeps the
+        agent from writing.
+        """
+        try:
+            change = next(changes, None)
+        except UnsupportedAcpSetting as error:
+            self._fail("rejected", str(error))
+            return
+        if change is None:
+            self._finish(session)
+            return
+
+        def done(response: JsonRpcResponse) -> None:
+            if response.error is not None:
+                self._fail("rejected", response)
+            else:
+                assert change.apply is not None
+                change.apply(response.result)
+                self._apply(session, changes)
+
+        self._channel.request(change.method, change.params, done)
+
+    def _finish(self, session: str) -> None:
+        started = Started(
+            session=session,
+            agent_version=self._info.version if self._info is not None else None,
+            resumed=self._resumes,
+            repeated=self._method == "session/load",
+            capabilities=self._capabilities(),
+        )
+        self._channel.out += [started, ModesSet(self._settings.view())]
+        self._started()
+
+    def _capabilities(self) -> JsonObject:
+        """Return the agent's capabilities, with neutral names and as reported (`agent`)."""
+        agent = self.agent
+        sessions = agent.session_capabilities or AgentSessionCapabilities()
+        prompts = agent.prompt_capabilities or PromptCapabilities()
+        return {
+            "resume": bool(agent.load_session) or sessions.resume is not None,
+            "fork": sessions.fork is not None,
+            "fork_at": sessions.fork is not None and self._fork_at,
+            "steer": self.steers,
+            "list_sessions": sessions.list is not None,
+            "delete_session": sessions.delete is not None,
+            "logout": agent.auth is not None and agent.auth.logout is not None,
+            "image": bool(prompts.image),
+            "audio": bool(prompts.audio),
+            "embedded_context": bool(prompts.embedded_context),
+            "agent": self._raw_capabilities,
+        }
+
+    def _reachable_servers(self) -> list[AcpMcpServer]:
+        """Return the MCP servers that the agent can reach.
+
+        Several entries with the same name are alternatives: the first whose transport the agent
+        supports is used.
+        """
+        can = self.agent.mcp_capabilities or McpCapabilities()
+        reachable = {None: True, "http": can.http, "sse": can.sse}
+        taken: dict[str, AcpMcpServer] = {}
+        for server in self._servers:
+            if reachable.get(server.type) and server.name not in taken:
+                taken[server.name] = server
+        for name in sorted({server.name for server in self._servers} - taken.keys()):
+            self._channel.notice(
+                "warning", "mcp_unsupported", f"the agent cannot reach the MCP server {name!r}"
+            )
+        return list(taken.values())
+
+    def _roots(self) -> list[str] | None:
+        if not self._opening.roots:
+            return None
+        sessions = self.agent.session_capabilities or AgentSessionCapabilities()
+        if sessions.additional_directories is None:
+            self._channel.notice(
+                "warning",
+                "roots_unsupported",
+                "the agent takes no folders other than the working folder",
+                list(self._opening.roots),
+            )
+            return None
+        return list(self._opening.roots)
+
+    def _fail(self, code: str, why: JsonRpcResponse | str) -> None:
+        if isinstance(why, str):
+            error = ErrorInfo(code, why)
+        else:
+            assert why.error is not None
+            error = error_of(why.error)
+            error.code = code
+        error = ErrorInfo(error.code, error.message, error.data)  # with the cause of this code
+        self.add_methods(error)
+        self._channel.out.append(StartFailed(error))
+
+    def add_methods(self, error: ErrorInfo, *, said: bool = False) -> None:
+        """Add the login methods to an error about a missing login. `said`: also to its message."""
+        if error.code != "auth_required":
+            return
+        methods = [
+            {"id": each.id, "name": each.name, "type": each.type or "agent"}
+            | ({"args": each.args} if each.args else {})
+            for each in self._auth_methods
+        ]
+        error.data = {**(error.data or {}), "methods": methods}
+        if said and methods:
+            ways = ", ".join(str(each["name"]) for each in methods)
+            error.message += f". Log in, then send the prompt again; ways to log in: {ways}"
+
+
+def _merged(below: JsonObject, above: JsonObject) -> JsonObject:
+    """Merge two objects recursively. Values of `above` win."""
+    merged = {**below, **above}
+    for name in below.keys() & above.keys():
+        if isinstance(below[name], dict) and isinstance(above[name], dict):
+            merged[name] = _merged(below[name], above[name])
+    return merged
+
+
+def _says(answer: JsonObject, extension: str, what: str) -> bool:
+    """Return True if the agent offers an extension in the `_meta` of its initialize response."""
+    meta = answer.get("_meta")
+    offered = meta.get(extension) if isinstance(meta, dict) else None
+    return isinstance(offered, dict) and offered.get(what) is True
+
+
+def _server(entry: JsonObject) -> AcpMcpServer:
+    """Convert an MCP server to its wire form, with the lists that agents require."""
+    try:
+        server = convert(entry, AcpMcpServer)
+    except ValidationError as error:
+        raise LocalProtocolError(f"not an MCP server: {error}") from error
+    if server.type in (None, "stdio"):
+        server.type = None
+        server.args, server.env = server.args or [], server.env or []
+    else:
+        server.headers = server.headers or []
+    return server

@@ -1,0 +1,319 @@
+"""The agent's requests (permission, elicitation, files, terminals) and their responses.
+
+The agent numbers its own requests. The runtime knows each by a key, so that a late, second or
+foreign answer can never reach another request. Every request is answered exactly once.
+
+File requests are passed on a few at a time, because an agent may send thousands together. The
+others wait here, where they cost little, up to a limit on the size of all.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection
+from typing import Any, Final
+
+from msgspec import Struct, ValidationError, to_builtins
+
+from ..errors import LocalProtocolError
+from ..model.content import JsonObject
+from ..model.driver import (
+    DecisionAnswer,
+    DecisionRequested,
+    NewKey,
+    RequestWithdrawn,
+    ServiceRequested,
+    extension_request,
+)
+from ..model.events import PermissionOption
+from ..wire.channel import Channel
+from ..wire.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Id,
+    JsonRpcError,
+    JsonRpcRequest,
+    error_line,
+    result_line,
+)
+from .messages import REQUEST_CANCELLED_CODE, ClientCapabilities
+from .methods import CLIENT_METHODS
+from .services import (
+    CancelledOutcome,
+    ElicitationRequest,
+    ElicitationResponse,
+    RequestPermissionRequest,
+    RequestPermissionResponse,
+    SelectedOutcome,
+)
+
+ELICITATION_OPTIONS = [
+    PermissionOption("accept", "Accept", "allow_once"),
+    PermissionOption("decline", "Decline", "reject_once"),
+]
+
+
+CONCURRENT_FILE_REQUESTS: Final = 8
+"""File requests that are passed on at a time: more would only wait for the same disk."""
+
+_REQUEST_OVERHEAD_BYTES: Final = 4096
+"""Approximate cost of a request in bytes, in addition to its text."""
+
+
+class _OpenAcpRequest(Struct):
+    """A request that waits for an answer."""
+
+    id: Id
+    method: str
+    options: frozenset[str] = frozenset()
+    """The ids of the options of a permission request."""
+    size: int = 0
+    """Its part of the total size of pending requests."""
+
+
+class AcpRequests:
+    """The agent's open requests."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        new_key: NewKey,
+        offered: ClientCapabilities,
+        held: int,
+        extensions: Collection[str] = (),
+    ) -> None:
+        """Create an empty set of requests.
+
+        `held`: limit on the total size of open requests other than questions. `extensions`: methods
+        that are not part of the protocol. Raises `LocalProtocolError` if one of them is.
+        """
+        for method in extensions:
+            if method in CLIENT_METHODS or method.startswith(("$/", "session/")):
+                raise LocalProtocolError(f"{method} is ACP's, and served by agentrt itself")
+        self._channel = channel
+        self._new_key = new_key
+        self._offered = offered
+        self._extensions = frozenset(extensions)
+        self._most_held = held
+        self._held = 0
+        self._open: dict[str, _OpenAcpRequest] = {}
+        self._keys: dict[tuple[type, Id], list[str]] = {}
+        """Keys of the open requests by the agent's ids. The agent may use an id twice."""
+        self._waiting: OrderedDict[str, ServiceRequested] = OrderedDict()
+        """File requests that are not passed on yet."""
+        self._files: set[str] = set()
+        """Keys of the file requests that are passed on."""
+
+    def accept(self, request: JsonRpcRequest) -> Struct | None:
+        """Return the typed parameters of a request, or None after refusing it.
+
+        A request that was not offered, or that has unusable parameters, is refused immediately.
+        """
+        method = request.method
+        if not self._offers(method):
+            self._channel.notice(
+                "info",
+                "unknown_request",
+                f"the agent asked for {method}, which it was not offered",
+                request.params,
+                about=method,
+            )
+            self._refuse(request, METHOD_NOT_FOUND, f"{method} is not supported")
+            return None
+        try:
+            return self._channel.read(request.params, CLIENT_METHODS[method].params, method)
+        except ValidationError as error:
+            why = f"{method} without a usable {error}"
+            self._channel.notice("warning", "invalid_request", why, request.params)
+            self._refuse(request, INVALID_PARAMS, why)
+            return None
+
+    def serve(self, request: JsonRpcRequest, params: Struct) -> None:
+        """Pass a file or terminal request on to the host."""
+        plain: JsonObject = to_builtins(params)
+        key = self._hold(request, plain)
+        if key is None:
+            return
+        requested = ServiceRequested(key=key, method=request.method, params=plain)
+        if request.method.startswith("fs/"):
+            self._waiting[key] = requested
+            self._pass_on()
+        else:
+            self._channel.out.append(requested)
+
+    def _hold(self, request: JsonRpcRequest, params: Any) -> str | None:
+        """Return a key for the request, or None after refusing it because too much is pending."""
+        size = _REQUEST_OVERHEAD_BYTES + _length(params)
+        if self._held and self._held + size > self._most_held:
+            self._refuse(request, INTERNAL_ERROR, "too much is asked for: wait for some answers")
+            return None
+        self._held += size
+        return self._add(_OpenAcpRequest(request.id, request.method, size=size))
+
+    def _pass_on(self) -> None:
+        while self._waiting and len(self._files) < CONCURRENT_FILE_REQUESTS:
+            key, requested = self._waiting.popitem(last=False)
+            self._files.add(key)
+            self._channel.out.append(requested)
+
+    def extends(self, method: str) -> bool:
+        """True if `method` is an extension that the host serves."""
+        return method in self._extensions
+
+    def extend(self, request: JsonRpcRequest) -> None:
+        """Pass an extension request on to the host."""
+        key = self._hold(request, request.params)
+        if key is not None:
+            self._channel.out.append(extension_request(key, request.method, request.params))
+
+    def notified(self, method: str, params: Any) -> None:
+        """Pass an extension notification on to the host."""
+        requested = extension_request(self._new_key(), method, params, notification=True)
+        self._channel.out.append(requested)
+
+    def ask_permission(
+        self, request: JsonRpcRequest, params: RequestPermissionRequest, asked: DecisionRequested
+    ) -> None:
+        """Ask about a permission request. `asked` describes its subject."""
+        options = [
+            PermissionOption(each.option_id, each.name or each.option_id, each.kind or "")
+            for each in params.options
+        ]
+        ids = frozenset(option.id for option in options)
+        asked.key = self._add(_OpenAcpRequest(request.id, request.method, ids))
+        asked.options = options
+        asked.raw = request.params
+        self._channel.out.append(asked)
+
+    def elicit(self, request: JsonRpcRequest, params: ElicitationRequest) -> None:
+        """Ask about an elicitation, if its mode was offered."""
+        offered = self._offered.elicitation
+        form = params.mode == "form" and params.requested_schema is not None
+        url = params.mode == "url" and params.url is not None
+        if offered is None or not ((form and offered.form) or (url and offered.url)):
+            self._refuse(request, INVALID_PARAMS, f"elicitation mode {params.mode} is not offered")
+            return
+        key = self._add(_OpenAcpRequest(request.id, request.method))
+        self._channel.out.append(
+            DecisionRequested(
+                key=key,
+                kind="elicitation",
+                title=params.message,
+                options=ELICITATION_OPTIONS,
+                tool_call=params.tool_call_id,
+                form=params.requested_schema if form else None,
+                url=params.url if url else None,
+                raw=request.params,
+            )
+        )
+
+    def withdraw(self, id: Any) -> None:
+        """Answer and withdraw a request that the agent gave up (`$/cancel_request`)."""
+        named = (type(id), id) if isinstance(id, int | float | str | None) else None
+        for key in tuple(self._keys.get(named, ()) if named else ()):
+            self._channel.out.append(RequestWithdrawn(key))
+            self.say_cancelled(id, self._remove(key).method)
+
+    def say_cancelled(self, id: Id, method: str) -> None:
+        """Answer a request that will not be decided or served."""
+        if method == "session/request_permission":
+            self._channel.write(result_line(id, RequestPermissionResponse(CancelledOutcome())))
+        elif method == "elicitation/create":
+            self._channel.write(result_line(id, ElicitationResponse("cancel")))
+        else:
+            self._channel.write(error_line(id, JsonRpcError(REQUEST_CANCELLED_CODE, "cancelled")))
+
+    def answer(self, key: str, answer: DecisionAnswer) -> None:
+        """Answer a question. A key that is not open any more is ignored.
+
+        Raises `LocalProtocolError` for an answer that the request does not allow.
+        """
+        request = self._open.get(key)
+        if request is None:
+            return
+        result: Struct
+        if request.method == "elicitation/create":
+            action = answer.option or "cancel"
+            if action not in ("accept", "decline", "cancel"):
+                raise LocalProtocolError(f"an elicitation has no answer {action!r}")
+            content = answer.content if action == "accept" else None
+            result = ElicitationResponse(action, content)
+        elif request.method != "session/request_permission":
+            raise LocalProtocolError(f"{request.method} wants a reply, not a decision")
+        elif answer.option is None:
+            result = RequestPermissionResponse(CancelledOutcome())
+        elif answer.option in request.options:
+            result = RequestPermissionResponse(SelectedOutcome(answer.option))
+        else:  # agents fail their turn over an option that they did not offer
+            raise LocalProtocolError(f"the request has no option {answer.option!r}")
+        self._close(key, result_line(request.id, result))
+
+    def reply(self, key: str, result: Any) -> None:
+        """Answer a service request. None stands for an empty result."""
+        request = self._open.get(key)
+        if request is not None:
+            self._close(key, result_line(request.id, {} if result is None else result))
+
+    def refuse(self, key: str, error: JsonRpcError) -> None:
+        """Answer a request with an error. A key that is not open any more is ignored."""
+        request = self._open.get(key)
+        if request is not None:
+            self._close(key, error_line(request.id, error))
+
+    def _close(self, key: str, line: bytes) -> None:
+        # The line is encoded already: a request whose answer cannot be encoded stays open.
+        self._remove(key)
+        self._channel.write(line)
+
+    def _add(self, request: _OpenAcpRequest) -> str:
+        key = self._new_key()
+        self._open[key] = request
+        self._keys.setdefault((type(request.id), request.id), []).append(key)
+        return key
+
+    def _remove(self, key: str) -> _OpenAcpRequest:
+        request = self._open.pop(key)
+        named = type(request.id), request.id
+        self._keys[named].remove(key)
+        if not self._keys[named]:
+            del self._keys[named]
+        self._held -= request.size
+        self._files.discard(key)
+        self._waiting.pop(key, None)
+        self._pass_on()
+        return request
+
+    def _refuse(self, request: JsonRpcRequest, code: int, message: str) -> None:
+        self._channel.write(error_line(request.id, JsonRpcError(code, message)))
+
+    def _offers(self, method: str) -> bool:
+        files, offered = self._offered.fs, self._offered
+        match method:
+            case "session/request_permission":
+                return True
+            case "fs/read_text_file":
+                return files is not None and bool(files.read_text_file)
+            case "fs/write_text_file":
+                return files is not None and bool(files.write_text_file)
+            case "elicitation/create":
+                return offered.elicitation is not None
+            case _:
+                return (
+                    method.startswith("terminal/")
+                    and method in CLIENT_METHODS
+                    and bool(offered.terminal)
+                )
+
+
+def _length(value: object) -> int:
+    """Return the number of characters in the values of a decoded message."""
+    match value:
+        case str():
+            return len(value)
+        case list():
+            return sum(map(_length, value))
+        case dict():
+            return sum(len(name) + _length(each) for name, each in value.items())
+        case _:
+            return 0

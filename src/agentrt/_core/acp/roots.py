@@ -1,0 +1,255 @@
+"""The folders that an agent may reach through its client, and the files below them.
+
+A path is walked part by part, each opened relative to the previous folder and never through a link:
+links are read, and their targets walked by the same steps. Nothing is checked first and opened
+later, so a link that is swapped in between leads nowhere else. (Linux has `openat2` for this;
+Python does not.)
+
+All functions here block, because file systems may be slow: call them in a worker thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Final
+
+from ..project_files import protected_file
+
+MAX_LINKS: Final = 40
+"""Links that a path may lead through, as in the kernel."""
+
+MAX_PATH_PARTS: Final = 200
+"""Limit on the parts of a path: as many descriptors are open for a moment."""
+
+_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+
+
+class NotAllowed(Exception):
+    """The path leads to a place that the agent may not access; the message gives the reason."""
+
+
+class RootedName:
+    """A name in an open folder: the target of a path, which may not exist."""
+
+    def __init__(self, folder: int, name: str) -> None:
+        self.folder = folder
+        self.name = name
+
+    def stat(self) -> os.stat_result:
+        """Return the status of the file or link at this place. Raises `OSError`."""
+        return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
+
+    def open(self, flags: int, mode: int = 0o666) -> int:
+        """Open the file at this place and return its descriptor, without blocking or following a
+        link.
+
+        Raises `OSError`.
+        """
+        return os.open(self.name, flags | _SAFE, mode, dir_fd=self.folder)
+
+
+class Roots:
+    """Some folders and everything below them."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        """Create roots from the absolute paths of folders.
+
+        The targets of the paths at this moment count, also if the paths later lead to other
+        folders; an agent may use either form of a path. Below a folder that does not exist nothing
+        can be located, and `check` compares paths by their text alone.
+        """
+        self._roots: list[tuple[list[str], list[str]]] = []
+        for folder in folders:
+            real = _split(os.path.realpath(folder))
+            self._roots += [(real, real), (_split(os.path.normpath(folder)), real)]
+        self._roots.sort(key=lambda root: len(root[0]), reverse=True)
+        self._pseudo = _pseudo_systems()
+
+    @contextmanager
+    def locate(self, path: str, *, writing: bool = False) -> Iterator[RootedName]:
+        """Yield the place that an absolute path leads to, for the duration of the block.
+
+        `writing`: create missing folders on the way, and refuse a protected file
+        (`_core/project_files`). If the block raises, the created folders are removed again.
+
+        Raises `NotAllowed`, or `OSError` for a part that is missing or not a folder.
+        """
+        walk = _RootWalk(writing=writing)
+        try:
+            walk.restart(*self._root_of(path))
+            while (target := walk.step()) is not None:
+                if target.startswith("/"):
+                    walk.restart(*self._root_of(target))
+                else:
+                    walk.follow(target)
+            for folder in walk.folders:
+                if os.fstat(folder).st_dev in self._pseudo:
+                    raise NotAllowed("it is not a file, but a view into the kernel")
+            yield RootedName(walk.folders[-1], walk.name)
+        except BaseException:
+            walk.unmake()
+            raise
+        finally:
+            walk.close()
+
+    def check(self, path: str, *, writing: bool = False) -> None:
+        """Check that a path may be read or written. Raises like `locate`.
+
+        Nothing is created, and a missing part is not an error.
+        """
+        walk = _RootWalk(writing=writing, makes=False)
+        try:
+            walk.restart(*self._root_of(path))
+            while (target := walk.step()) is not None:
+                if target.startswith("/"):
+                    walk.restart(*self._root_of(target))
+                else:
+                    walk.follow(target)
+        except FileNotFoundError:
+            walk.check_rest()
+        finally:
+            walk.close()
+
+    def open_folder(self, path: str) -> int:
+        """Open an existing folder and return its descriptor, which the caller must close.
+
+        Raises like `locate`.
+        """
+        with self.locate(path) as place:
+            return os.open(place.name, _FOLDER, dir_fd=place.folder)
+
+    def _root_of(self, path: str) -> tuple[list[str], list[str]]:
+        """Return the root that a path begins with, and the remaining path."""
+        if not path.startswith("/"):
+            raise NotAllowed("the path is not absolute")
+        parts = _split(path)
+        for written, real in self._roots:
+            if parts[: len(written)] == written:
+                return real, parts[len(written) :]
+        raise NotAllowed("it is outside the folders of this session")
+
+
+class _RootWalk:
+    """A walk from a root to a place."""
+
+    def __init__(self, *, writing: bool, makes: bool = True) -> None:
+        self.folders: list[int] = []
+        """The open folders from the root on; the last one is the current folder."""
+        self.name = "."
+        self._writing = writing
+        self._makes = writing and makes
+        self._way: list[str] = []
+        """The names of the open folders below the root."""
+        self._made: list[tuple[int, str]] = []
+        """Folders that were created, each by its parent's descriptor and its name."""
+        self._links = 0
+        self._parts: list[str] = []
+        """The remaining parts of the path, the next part last."""
+
+    def restart(self, root: list[str], parts: list[str]) -> None:
+        """Continue at a root, and then along `parts`."""
+        self._leave()
+        self._way = []
+        self._push(parts)  # if the root itself is missing, the rest must still be checked
+        self.folders = [os.open("/", _FOLDER)]
+        for name in root:
+            self._enter(name)
+            os.close(self.folders.pop(0))
+
+    def follow(self, target: str) -> None:
+        self._push(_split(target))
+
+    def step(self) -> str | None:
+        """Walk to the next link and return its target, or None at the end of the walk."""
+        while self._parts:
+            name = self._parts.pop()
+            if name == "..":
+                if len(self.folders) == 1:
+                    raise NotAllowed("it leads out of the folders of this session")
+                os.close(self.folders.pop())
+                self._way.pop()
+                continue
+            try:
+                return self._read_link(name)
+            except OSError as error:
+                # EINVAL: not a link. ENOENT: nothing there, which the caller handles.
+                if error.errno not in (errno.EINVAL, errno.ENOENT):
+                    raise
+            self._check_guarded((*self._way, name))
+            if not self._parts:
+                self.name = name
+                return None
+            self._enter_or_make(name)
+            self._way.append(name)
+        return None
+
+    def check_rest(self) -> None:
+        """Check the missing part of the path by its text."""
+        way = list(self._way)
+        for name in reversed(self._parts):
+            if name == "..":
+                raise NotAllowed("it leads back out of a folder that is missing")
+            way.append(name)
+            self._check_guarded(way)
+
+    def _check_guarded(self, way: Sequence[str]) -> None:
+        if self._writing and (name := protected_file(way)) is not None:
+            raise NotAllowed(f"agents may not write {name}, which can start programs unasked")
+
+    def unmake(self) -> None:
+        """Remove the created folders, unless something was put into them in the meantime."""
+        for parent, name in reversed(self._made):
+            with suppress(OSError):
+                os.rmdir(name, dir_fd=parent)
+
+    def close(self) -> None:
+        self._leave()
+        while self._made:
+            os.close(self._made.pop()[0])
+
+    def _leave(self) -> None:
+        while self.folders:
+            os.close(self.folders.pop())
+
+    def _push(self, parts: list[str]) -> None:
+        self._parts += reversed(parts)
+        if len(self._parts) + len(self.folders) > MAX_PATH_PARTS:
+            raise NotAllowed(f"the path has more than {MAX_PATH_PARTS} parts")
+
+    def _read_link(self, name: str) -> str:
+        target = os.readlink(name, dir_fd=self.folders[-1])
+        self._links += 1
+        if self._links > MAX_LINKS:
+            raise NotAllowed(f"it leads through more than {MAX_LINKS} links")
+        return target
+
+    def _enter_or_make(self, name: str) -> None:
+        try:
+            self._enter(name)
+        except FileNotFoundError:
+            if not self._makes:
+                self._parts.append(name)
+                raise
+            with suppress(FileExistsError):  # another process was faster
+                os.mkdir(name, dir_fd=self.folders[-1])
+                self._made.append((os.dup(self.folders[-1]), name))
+            self._enter(name)
+
+    def _enter(self, name: str) -> None:
+        self.folders.append(os.open(name, _FOLDER, dir_fd=self.folders[-1]))
+
+
+@cache
+def _pseudo_systems() -> frozenset[int]:
+    """Return the devices of the file systems that are views into the kernel."""
+    systems = ("/proc", "/sys")
+    return frozenset(os.stat(system).st_dev for system in systems if os.path.ismount(system))
+
+
+def _split(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]

@@ -1,0 +1,202 @@
+"""Modes, models and options of a session, and the requests that change them.
+
+ACP has had three mechanisms: `modes`, `models` (removed, still sent by older agents) and config
+options, of which the one with category `mode` or `model` is the mode or the model. Where both
+exist, the config option takes precedence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from msgspec import Struct, ValidationError
+
+from ..model.content import JsonObject
+from ..model.events import Choice, Modes, Option
+from ..wire.lenient import lenient
+from .messages import (
+    OfferedSettings,
+    SessionModelState,
+    SessionModeState,
+    SetConfigOptionRequest,
+    SetConfigOptionResponse,
+    SetModelRequest,
+    SetModeRequest,
+)
+from .updates import ConfigOption
+
+
+class UnsupportedAcpSetting(Exception):
+    """The agent does not offer the requested setting; the text lists its offers."""
+
+
+class AcpSettingChange(NamedTuple):
+    """A request to the agent. If it changes a setting, `apply` takes its result."""
+
+    method: str
+    params: Struct | JsonObject
+    apply: Callable[[Any], None] | None = None
+
+
+class AcpSettings:
+    """The settings of one session, as last reported."""
+
+    def __init__(self, refused_modes: Mapping[str, str] | None = None) -> None:
+        """Create empty settings.
+
+        `refused_modes`: modes that the host must not choose in this session, with the reason for
+        each.
+        """
+        self._refused_modes = refused_modes or {}
+        self.modes: SessionModeState | None = None
+        self.models: SessionModelState | None = None
+        self.options: list[ConfigOption] = []
+
+    def open(self, offered: OfferedSettings) -> None:
+        """Take the settings from the response that opened the session."""
+        self.modes = offered.modes
+        self.models = offered.models
+        self.options = offered.config_options or []
+
+    def view(self) -> Modes:
+        """Return all settings in neutral form."""
+        mode, model = self._option("mode"), self._option("model")
+        modes = Modes(
+            options=[
+                Option(
+                    id=option.id,
+                    name=option.name or option.id,
+                    category=option.category,
+                    description=option.description,
+                    value=option.current_value,
+                    choices=_choices(option),
+                )
+                for option in self.options
+                if option is not mode
+                and option is not model
+                and option.type in ("select", "boolean")
+            ]
+        )
+        if mode is not None:
+            modes.mode, modes.modes = str(mode.current_value), _choices(mode)
+        elif self.modes is not None:
+            modes.mode = self.modes.current_mode_id
+            modes.modes = [
+                Choice(each.id, each.name or each.id, each.description)
+                for each in self.modes.available_modes
+            ]
+        if model is not None:
+            modes.model, modes.models = str(model.current_value), _choices(model)
+        elif self.models is not None:
+            modes.model = self.models.current_model_id
+            modes.models = [
+                Choice(each.model_id, each.name or each.model_id, each.description)
+                for each in self.models.available_models
+            ]
+        return modes
+
+    def mode_is(self, mode: str) -> None:
+        """Set the current mode, after a report of the agent or a successful request."""
+        if self.modes is not None:
+            self.modes.current_mode_id = mode
+        option = self._option("mode")
+        if option is not None and any(choice.id == mode for choice in _choices(option)):
+            option.current_value = mode
+
+    def change_mode(self, session: str, mode: str) -> AcpSettingChange:
+        """Return the request that changes the mode, given by id or name.
+
+        Raises `UnsupportedAcpSetting` if the mode does not exist, or is refused.
+        """
+        view = self.view()
+        mode = _pick("mode", mode, view.modes)
+        self._check_mode(mode)
+        if (option := self._option("mode")) is not None:
+            return self._set(session, option, mode)
+        return AcpSettingChange(
+            "session/set_mode", SetModeRequest(session, mode), lambda result: self.mode_is(mode)
+        )
+
+    def change_model(self, session: str, model: str) -> AcpSettingChange:
+        """Return the request that changes the model. Raises `UnsupportedAcpSetting` if the agent
+        does not offer it."""
+        view = self.view()
+        if model != view.model:  # the current model need not be among those it offers
+            model = _pick("model", model, view.models)
+        if (option := self._option("model")) is not None:
+            return self._set(session, option, model)
+
+        def apply(result: Any) -> None:
+            if self.models is not None:
+                self.models.current_model_id = model
+
+        return AcpSettingChange("session/set_model", SetModelRequest(session, model), apply)
+
+    def change_option(self, session: str, id: str, value: str | bool) -> AcpSettingChange:
+        """Return the request that changes an option. Raises `UnsupportedAcpSetting` if the option
+        or the value does not exist."""
+        option = next((each for each in self.options if each.id == id), None)
+        if option is None:
+            known = ", ".join(each.id for each in self.options) or "none"
+            raise UnsupportedAcpSetting(f"the agent has no option {id!r}; it has: {known}")
+        if option.type == "boolean":
+            if not isinstance(value, bool):
+                raise UnsupportedAcpSetting(
+                    f"option {id!r} is a switch: true or false, not {value!r}"
+                )
+        else:
+            value = _pick(f"value of {id!r}", str(value), _choices(option))
+        if option is self._option("mode"):
+            self._check_mode(str(value))
+        return self._set(session, option, value)
+
+    def _check_mode(self, mode: str) -> None:
+        if mode in self._refused_modes:
+            raise UnsupportedAcpSetting(self._refused_modes[mode])
+
+    def _set(self, session: str, option: ConfigOption, value: str | bool) -> AcpSettingChange:
+        def apply(result: Any) -> None:
+            try:
+                self.options = lenient(result, SetConfigOptionResponse, []).config_options
+            except ValidationError:  # the complete list is required, but some agents do not send it
+                option.current_value = value
+
+        return AcpSettingChange(
+            "session/set_config_option",
+            SetConfigOptionRequest(
+                session, option.id, value, type="boolean" if isinstance(value, bool) else None
+            ),
+            apply,
+        )
+
+    def _option(self, category: str) -> ConfigOption | None:
+        """Return the select option that is the mode or the model, or None."""
+        return next(
+            (each for each in self.options if each.category == category and each.type == "select"),
+            None,
+        )
+
+
+def _choices(option: ConfigOption) -> list[Choice]:
+    """Return the values of a select option, including those in groups (groups are not nested)."""
+    offered = option.options or []
+    return [
+        Choice(value.value, value.name or value.value, value.description)
+        for each in offered
+        for value in (each.options or [] if each.value is None else [each])
+        if value.value is not None
+    ]
+
+
+def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
+    """Return the id of a choice given by id or name. Raises `UnsupportedAcpSetting` if there is
+    none."""
+    for choice in offered:
+        if choice.id == wanted:
+            return wanted
+    for choice in offered:
+        if choice.name.casefold() == wanted.casefold():
+            return choice.id
+    known = ", ".join(choice.id for choice in offered) or "none"
+    raise UnsupportedAcpSetting(f"the agent has no {what} {wanted!r}; it has: {known}")

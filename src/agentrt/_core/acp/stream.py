@@ -1,0 +1,390 @@
+"""The updates of a session: every `session/update`, routed and converted to neutral effects.
+
+Updates are routed by the session they name, never by the running turn: they come before the
+response to `session/new`, after the response to a prompt, for children of the session, and for
+unrelated sessions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Struct, to_builtins
+
+from ..model.content import Block, Diff, Text, plain_text
+from ..model.driver import (
+    BlockReceived,
+    DecisionRequested,
+    ModesSet,
+    TaskSet,
+    TextReceived,
+    TitleSet,
+    ToolCalled,
+    UserContentReceived,
+)
+from ..model.events import ItemStatus, Task, Usage
+from ..wire.channel import Channel
+from .services import RequestPermissionRequest
+from .settings import AcpSettings
+from .translate import commands_set, plan_set, tool_called, tool_name, usage_set, with_usage
+from .updates import (
+    AcpPlan,
+    AcpToolCall,
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    AvailableCommandsUpdate,
+    CompactionSummaryChunk,
+    CompactionUpdate,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    KnownUpdate,
+    NoticeUpdate,
+    SessionInfoUpdate,
+    SubagentUpdate,
+    ToolCallUpdate,
+    ToolFields,
+    UnknownUpdate,
+    UsageUpdate,
+    UserMessageChunk,
+    sub_agent_of,
+)
+
+MAX_EARLY_UPDATES = 10_000
+"""Limit of updates that are kept because they come too early to be reported. Real agents send
+three."""
+
+Content: TypeAlias = (
+    UserMessageChunk | AgentMessageChunk | AgentThoughtChunk | AcpToolCall | ToolCallUpdate
+)
+"""The updates that make up the conversation; all others are about the session."""
+
+_LEVELS: dict[str | None, Literal["info", "warning", "error"]] = {
+    "warning": "warning",
+    "error": "error",
+}
+
+
+OVER: dict[str, ItemStatus] = {
+    "completed": "completed",
+    "cancelled": "cancelled",
+    "failed": "failed",
+}
+"""Status of a child session's card when it ends, by the status of its task."""
+
+
+class _ChildSession(Struct):
+    """A child session that the agent announced."""
+
+    task: Task
+    can_stop: bool = False
+
+
+class _OpenAcpTool(Struct):
+    """The last reported state of a tool call: permission requests often contain only its id."""
+
+    title: str | None = None
+    name: str | None = None
+    kind: str | None = None
+    input: Any = None
+    changes: list[str] = []
+    created: list[str] = []
+    locations: list[str] = []
+
+
+class AcpStream:
+    """The updates of one session."""
+
+    def __init__(self, channel: Channel, settings: AcpSettings) -> None:
+        self.session: str | None = None
+        """The agent's id of the session, as soon as it is known."""
+        self.live: str | None = None
+        """The id of the turn while a prompt is in flight, else None."""
+        self.works_by_itself = False
+        """True if the agent has sent content since the last turn that no prompt asked for."""
+        self.replayed = 0
+        """Number of updates that repeated a loaded conversation."""
+        self.spent: Usage | None = None
+        """Usage of the running turn so far, if the agent reports it with its messages."""
+        self._channel = channel
+        self._settings = settings
+        self._phase: Literal["opening", "replay", "open"] = "opening"
+        self._early: list[tuple[str, KnownUpdate | UnknownUpdate]] = []
+        self._children: dict[str, _ChildSession] = {}
+        self._tools: dict[str, _OpenAcpTool] = {}
+        self._calls: set[str] = set()
+        """Every tool call that has a card."""
+        self._summaries: dict[str, list[str]] = {}
+
+    # --- events of the driver
+
+    def expect(self, session: str, *, replay: bool) -> None:
+        """Set the session's id. `replay`: the following updates are its history."""
+        self.session = session
+        self._phase = "replay" if replay else "opening"
+
+    def open(self) -> None:
+        """Note the end of the handshake, and report the updates that came too early."""
+        self._phase = "open"
+        self.works_by_itself = False
+        early, self._early = self._early, []
+        for session, update in early:
+            self.update(session, update)
+
+    def begin_turn(self) -> None:
+        """Note that a prompt is in flight."""
+        self.live = self.session
+        self.works_by_itself = False
+        self.spent = None
+        self._tools.clear()
+
+    def end_turn(self) -> None:
+        """Note that no prompt is in flight."""
+        self.live = None
+        self._phase = "open"
+
+    def can_stop(self, task: Any) -> bool:
+        """Return True if `task` is the id of a child session that can be cancelled."""
+        child = self._children.get(task) if isinstance(task, str) else None
+        return child is not None and child.can_stop
+
+    def show_settings(self) -> None:
+        """Report the session's settings."""
+        self._channel.out.append(ModesSet(self._settings.view()))
+
+    # --- routing
+
+    def update(self, session: str, update: KnownUpdate | UnknownUpdate) -> None:
+        """Take an update: route it by its session, then convert it."""
+        parent = None
+        if session != self.session:
+            if session in self._children:
+                parent = session
+            elif self.session is None:
+                self._keep(session, update)
+                return
+            else:
+                self._drop("foreign_session", f"an update of another session, {session!r}", update)
+                return
+        if isinstance(update, Content):
+            if self._phase == "opening":
+                self._keep(session, update)
+            else:
+                self.works_by_itself = self.live is None
+                self.replayed += self._phase == "replay"
+                replay = self._phase == "replay"
+                self._content(update, parent or self._sub_agent(update, replay), replay)
+        elif isinstance(update, SubagentUpdate):
+            self._subagent(update, parent)
+        elif parent is None:
+            self._about_session(update)
+
+    def _keep(self, session: str, update: KnownUpdate | UnknownUpdate) -> None:
+        if len(self._early) < MAX_EARLY_UPDATES:
+            self._early.append((session, update))
+        else:
+            self._drop("early_update", "too many updates before the session was open", update)
+
+    def _drop(self, code: str, what: str, update: KnownUpdate | UnknownUpdate) -> None:
+        self._channel.notice("info", code, f"the agent sent {what}: dropped", _raw(update))
+
+    # --- the conversation
+
+    def _content(self, update: Content, parent: str | None, replay: bool) -> None:
+        out = self._channel.out
+        match update:
+            case UserMessageChunk(content=block, message_id=message):
+                if parent is None:
+                    out.append(UserContentReceived(content=[block], message=message, replay=replay))
+            case AgentMessageChunk() | AgentThoughtChunk():
+                thought = isinstance(update, AgentThoughtChunk)
+                if update.meta is not None and not replay:
+                    self.spent = with_usage(self.spent, update.meta.get("usage"))
+                out.append(_speech(update.content, thought, update.message_id, parent, replay))
+            case AcpToolCall() | ToolCallUpdate():
+                self._remember(update)
+                out.append(tool_called(update, parent, replay))
+
+    def _sub_agent(self, update: Content | ToolFields, replay: bool) -> str | None:
+        """Return the tool call of the sub-agent that sent an update, or None if the agent does not
+        name it.
+
+        A call that was not reported yet gets its card now, so that the steps can be shown below it.
+        """
+        parent = sub_agent_of(update.meta)
+        if parent is None or parent == getattr(update, "tool_call_id", None):
+            return None
+        if parent not in self._calls:
+            self._calls.add(parent)
+            self._channel.out.append(
+                ToolCalled(
+                    id=parent,
+                    opens=True,
+                    title="Sub-agent",
+                    kind="think",
+                    status="running",
+                    replay=replay,
+                )
+            )
+        return parent
+
+    def _remember(self, update: ToolFields) -> _OpenAcpTool:
+        tool = self._tools.setdefault(update.tool_call_id, _OpenAcpTool())
+        self._calls.add(update.tool_call_id)
+        tool.title = update.title or tool.title
+        tool.name = tool_name(update) or tool.name
+        tool.kind = update.kind or tool.kind
+        tool.input = update.raw_input if update.raw_input is not None else tool.input
+        if update.content is not None:
+            diffs = [each for each in update.content if isinstance(each, Diff)]
+            tool.changes = [each.path for each in diffs]
+            tool.created = [each.path for each in diffs if each.old_text is None]
+        if update.locations is not None:
+            tool.locations = [each.path for each in update.locations]
+        return tool
+
+    def about_permission(self, request: RequestPermissionRequest) -> DecisionRequested:
+        """Convert a permission request to a question; the caller adds the key and the options.
+
+        The request's fields about its tool call are reported first, because no update may follow
+        with them.
+        """
+        update = request.tool_call
+        known = update.tool_call_id in self._tools
+        tool = self._remember(update)
+        parent = request.session_id if request.session_id in self._children else None
+        parent = parent or self._sub_agent(update, False)
+        called = tool_called(update, parent, False)
+        called.opens = not known
+        if known:
+            called.status = UNSET  # the call continues as it was, below the question
+        self._channel.out.append(called)
+        return DecisionRequested(
+            key="",
+            kind="permission",
+            title=tool.title or tool.name or tool.kind or "The agent asks for permission",
+            tool_call=update.tool_call_id,
+            name=tool.name,
+            tool_kind=tool.kind,
+            input=tool.input,
+            changes=tool.changes,
+            created=tool.created,
+            locations=tool.locations,
+            detail=to_builtins(update.content) if update.content else None,
+        )
+
+    # --- the session
+
+    def _about_session(self, update: KnownUpdate | UnknownUpdate) -> None:
+        out = self._channel.out
+        match update:
+            case AcpPlan():
+                out.append(plan_set(update))
+            case AvailableCommandsUpdate():
+                out.append(commands_set(update))
+            case UsageUpdate():
+                out.append(usage_set(update))
+            case SessionInfoUpdate(title=title):
+                if title is not UNSET:
+                    out.append(TitleSet(title))
+            case CurrentModeUpdate():
+                self._settings.mode_is(update.current_mode_id or update.mode_id or "")
+                self.show_settings()
+            case ConfigOptionUpdate(config_options=options):
+                self._settings.options = options
+                self.show_settings()
+            case CompactionSummaryChunk(compaction_id=id, content=block):
+                self._summaries.setdefault(id, []).append(plain_text([block]))
+            case CompactionUpdate():
+                self._compaction(update)
+            case _:
+                self._report(update)
+
+    def _report(self, update: KnownUpdate | UnknownUpdate) -> None:
+        """Report an update that changes nothing, as a notice."""
+        match update:
+            case NoticeUpdate(severity=severity, title=title, description=description):
+                message = f"{title}: {description}" if description else title
+                self._channel.notice(
+                    _LEVELS.get(severity, "info"), "agent_notice", message, about=message
+                )
+            case UnknownUpdate(defect=str() as defect, raw=raw):
+                self._channel.notice("warning", "unusable_update", f"the agent sent {defect}", raw)
+            case _:
+                raw = _raw(update)
+                kind = raw["sessionUpdate"]
+                self._channel.notice(
+                    "info", "unknown_update", f"the agent sent a {kind}", raw, about=kind
+                )
+
+    def _compaction(self, update: CompactionUpdate) -> None:
+        status = "running" if update.status == "in_progress" else update.status
+        if update.summary is not None:
+            detail = plain_text(update.summary)
+        else:
+            detail = "".join(self._summaries.get(update.compaction_id, ()))
+        if status != "running":
+            self._summaries.pop(update.compaction_id, None)
+        if isinstance(update.error, str):
+            detail = update.error
+        self._channel.out.append(
+            TaskSet(
+                Task(
+                    id=update.compaction_id,
+                    title="Compacting the conversation",
+                    status=status,
+                    kind="compaction",
+                    detail=detail or None,
+                )
+            )
+        )
+
+    def _subagent(self, update: SubagentUpdate, parent: str | None) -> None:
+        child = self._children.get(update.session_id)
+        if child is None:
+            task = Task(id=update.session_id, title="Sub-agent", kind="subagent")
+            child = self._children[update.session_id] = _ChildSession(task)
+        task = child.task = Task(
+            id=update.session_id,
+            title=update.title or child.task.title,
+            status=child.task.status,
+            kind="subagent",
+            detail=update.description or child.task.detail,
+        )
+        if update.capabilities is not None:
+            child.can_stop = update.capabilities.get("cancel") is not None
+        if update.state is not None:
+            idle = update.state.get("state") == "idle"
+            ends = {"cancelled": "cancelled", "error": "failed"}
+            reason = str(update.state.get("stopReason"))
+            task.status = ends.get(reason, "completed") if idle else "running"
+        self._card(task, parent)
+        self._channel.out.append(TaskSet(task, call=task.id))
+
+    def _card(self, task: Task, parent: str | None) -> None:
+        """Show a child session, which has no tool call, as a card in the running turn.
+
+        Its steps are shown below the card.
+        """
+        known = task.id in self._calls
+        over = task.status != "running"
+        if self.live is None or (known and not over) or (over and not known):
+            return
+        self._calls.add(task.id)
+        status = OVER[task.status] if over else "running"
+        card = ToolCalled(id=task.id, title=task.title, kind="think", status=status)
+        card.opens, card.parent = not known, parent
+        self._channel.out.append(card)
+
+
+def _speech(
+    block: Block, thought: bool, message: str | None, parent: str | None, replay: bool
+) -> TextReceived | BlockReceived:
+    if isinstance(block, Text):
+        return TextReceived(block.text, thought, message, parent, replay)
+    return BlockReceived(
+        block=block, thought=thought, message=message, parent=parent, replay=replay
+    )
+
+
+def _raw(update: KnownUpdate | UnknownUpdate) -> Any:
+    return update.raw if isinstance(update, UnknownUpdate) else to_builtins(update)

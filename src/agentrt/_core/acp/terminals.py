@@ -1,0 +1,418 @@
+"""Terminals: programs that the client runs for the agent (`terminal/*`).
+
+They belong to the session: they outlive turns, and end with `release` or with the session. Output
+is read continuously, also if it is not requested, so that no program ever waits for a reader.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import re
+import secrets
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+from ..errors import RequestError
+from ..limits import Limits
+from ..logging import get_logger
+from ..model.content import JsonObject
+from ..nesting import bare_errors
+from ..process.descendants import MARKER
+from ..process.tree import SCAN_TIMEOUT_S, ProcessTree
+from ..wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from .environment import merge_environment
+from .host import parse, reported
+from .messages import NOT_FOUND_CODE
+from .roots import Roots
+from .services import CreateTerminalRequest, TerminalRequest
+
+logger = get_logger("terminals")
+
+OnOutput = Callable[[str, str], None]
+OnLeftOut = Callable[[str], None]
+
+_READ_BYTES: Final = 65536
+_MAX_REPORTED_NAMES: Final = 64
+"""Limit of ignored variables that a session reports: an agent may send any number."""
+_LINE: Final = re.compile(r"[\s;&|<>$`(){}*?\[\]'\"\\#~]")
+"""Characters that turn a command without arguments into a shell line: agents send both kinds."""
+
+
+@asynccontextmanager
+async def open_terminals(
+    roots: Roots,
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    limits: Limits | None = None,
+    on_output: OnOutput = lambda terminal, text: None,
+    variables: Sequence[str] = (),
+    on_left_out: OnLeftOut = lambda name: None,
+    on_exit: Callable[[], None] = lambda: None,
+) -> AsyncIterator[TerminalService]:
+    """Serve the terminals of one session. Start tasks that use them inside the block.
+
+    `env`: the programs' environment. The agent may add harmless variables and those that
+    `variables` names (see `merge_environment`). Others are ignored, and `on_left_out(name)` is
+    called once for each.
+
+    `cwd`: the folder in which programs start if the agent does not name one.
+
+    `on_output(terminal, text)` is called with output as it comes. `on_exit` is called when a
+    program has ended.
+
+    Leaving the block, in any way, kills all programs and their descendants within
+    `limits.terminate_grace_s` and `limits.kill_wait_s` seconds.
+    """
+    async with bare_errors(), trio.open_nursery() as nursery:
+        terminals = TerminalService(
+            nursery,
+            roots=roots,
+            cwd=cwd,
+            env=env,
+            limits=limits or Limits(),
+            on_output=on_output,
+            variables=variables,
+            on_left_out=on_left_out,
+            on_exit=on_exit,
+        )
+        try:
+            yield terminals
+        finally:
+            terminals.release_all()
+
+
+class TerminalService:
+    """Serves an ACP agent's terminal requests. Created by `open_terminals`."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        *,
+        roots: Roots,
+        cwd: str,
+        env: Mapping[str, str],
+        limits: Limits,
+        on_output: OnOutput,
+        variables: Sequence[str],
+        on_left_out: OnLeftOut,
+        on_exit: Callable[[], None],
+    ) -> None:
+        self._nursery = nursery
+        self._roots = roots
+        self._cwd = cwd
+        self._env = dict(env)
+        self._limits = limits
+        self._on_output = on_output
+        self._variables = tuple(variables)
+        self._on_left_out = on_left_out
+        self._on_exit = on_exit
+        self._left_out: set[str] = set()
+        """The names of variables that the session has reported."""
+        self._terminals: dict[str, _RunningTerminal] = {}
+        self._last = 0
+        self._starting = 0
+
+    async def handle(self, method: str, params: JsonObject) -> JsonObject:
+        """Serve a request, named by its ACP method, and return its result. Raises `RequestError`.
+
+        A cancelled `terminal/create` has created no terminal, or one with an id that the agent
+        never gets and that ends with the session. Cancelling another request does not change the
+        terminal.
+        """
+        if method == "terminal/create":
+            return {"terminalId": await self._create(parse(params, CreateTerminalRequest))}
+        if method not in _ON_ONE:
+            raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
+        id = parse(params, TerminalRequest).terminal_id
+        terminal = self._terminals.get(id)
+        if terminal is None:
+            raise RequestError(NOT_FOUND_CODE, f"there is no terminal {id!r:.100}")
+        match method:
+            case "terminal/output":
+                return terminal.output()
+            case "terminal/wait_for_exit":
+                return await terminal.wait()
+            case "terminal/kill":
+                await terminal.kill().wait()
+            case "terminal/release":
+                self._terminals.pop(id).release()
+        return {}
+
+    @property
+    def running(self) -> int:
+        """The number of programs that have not exited."""
+        return sum(not terminal.over for terminal in self._terminals.values())
+
+    def release_all(self) -> None:
+        """End every terminal, as when its agent has exited. Returns immediately."""
+        while self._terminals:
+            self._terminals.popitem()[1].release()
+
+    async def _create(self, request: CreateTerminalRequest) -> str:
+        environment, left_out = merge_environment(self._env, request.env, self._variables)
+        for name in left_out:
+            if name not in self._left_out and len(self._left_out) < _MAX_REPORTED_NAMES:
+                self._left_out.add(name)
+                self._on_left_out(name)
+        wanted, most = request.output_byte_limit, self._limits.terminal_output_bytes
+        limit = most if wanted is None else max(0, min(wanted, most))
+        argv = command_words(request)
+        if len(self._terminals) + self._starting >= self._limits.open_terminals:
+            count = self._limits.open_terminals
+            raise RequestError(INTERNAL_ERROR, f"{count} terminals are open: release some")
+        # All descendants of the program, in any session, inherit the marker.
+        outer = environment.get(MARKER, "")
+        run = outer.rpartition(",")[2].partition(":")[0] or secrets.token_hex(8)
+        marker = f"{run}:{secrets.token_hex(8)}"
+        environment[MARKER] = f"{outer},{marker}" if outer else marker
+        self._starting += 1
+        try:
+            process = await self._spawn(argv, request.cwd or self._cwd, environment)
+        finally:
+            self._starting -= 1
+        self._last += 1
+        id = f"terminal-{self._last}"
+        tree = ProcessTree(process.pid, marker)
+        outputs = (self._on_output, self._on_exit)
+        terminal = _RunningTerminal(id, process, tree, limit, self._limits, *outputs)
+        self._terminals[id] = terminal
+        with trio.CancelScope(shield=True):  # it starts immediately
+            await self._nursery.start(terminal.serve)
+        return id
+
+    async def _spawn(self, argv: list[str], cwd: str, env: Mapping[str, str]) -> trio.Process:
+        with reported(cwd):
+            folder = await trio.to_thread.run_sync(self._roots.open_folder, cwd)
+        try:
+            return await trio.lowlevel.open_process(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=_way_to(folder, cwd),
+                env=env,
+                start_new_session=True,
+            )
+        except ValueError as error:  # a NUL, or half a character
+            raise RequestError(INVALID_PARAMS, f"{argv[0]!r:.100} cannot run: {error}") from error
+        except OSError as error:
+            code = INTERNAL_ERROR if error.errno in _EXHAUSTED else INVALID_PARAMS
+            raise RequestError(code, f"{argv[0]!r:.100} cannot run: {error.strerror}") from error
+        finally:
+            os.close(folder)
+
+
+_ON_ONE: Final = {
+    "terminal/output",
+    "terminal/wait_for_exit",
+    "terminal/kill",
+    "terminal/release",
+}
+_EXHAUSTED: Final = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+"""Errors that are not the command's fault."""
+
+
+def command_words(request: CreateTerminalRequest) -> list[str]:
+    """Return the program and the arguments of a request."""
+    if not request.args and _LINE.search(request.command):
+        return ["/bin/sh", "-c", request.command]
+    return [request.command, *(request.args or ())]
+
+
+class _RunningTerminal:
+    """A program in its own session and process group, and the end of its output.
+
+    It is not reaped before it is released. Until then its pid and its group's id are not reused, so
+    that its descendants may be signalled even if it has exited itself.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        process: trio.Process,
+        tree: ProcessTree,
+        limit: int,
+        limits: Limits,
+        on_output: OnOutput,
+        on_exit: Callable[[], None],
+    ) -> None:
+        assert isinstance(process.stdout, trio.lowlevel.FdStream)
+        self._id = id
+        self._process = process
+        self._stdout = process.stdout
+        self._output = _OutputTail(limit)
+        self._limits = limits
+        self._on_output = on_output
+        self._on_exit = on_exit
+        self._tree = tree
+        self._status: JsonObject = {"exitCode": None, "signal": None}
+        self._dead = trio.Event()
+        self._eof = trio.Event()
+        self._exited = trio.Event()
+        """Set when the program has exited and its output has been read."""
+        self._killed: trio.Event | None = None
+        self._released = trio.Event()
+        self._nursery: trio.Nursery
+
+    def output(self) -> JsonObject:
+        result = {"output": self._output.text(), "truncated": self._output.truncated}
+        return {**result, "exitStatus": self._status} if self._exited.is_set() else result
+
+    @property
+    def over(self) -> bool:
+        return self._exited.is_set()
+
+    async def wait(self) -> JsonObject:
+        await self._exited.wait()
+        return self._status
+
+    def kill(self) -> trio.Event:
+        """End the program and its descendants.
+
+        The event is set when they are dead or cannot be killed.
+        """
+        if self._killed is None:
+            self._killed = trio.Event()
+            self._nursery.start_soon(self._kill, self._killed)
+        return self._killed
+
+    def release(self) -> None:
+        self._released.set()
+
+    async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Read output and watch the program until it is released.
+
+        Not even a cancellation ends this earlier, so that the termination steps are always
+        completed.
+        """
+        try:
+            with trio.CancelScope(shield=True):
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    nursery.start_soon(self._read)
+                    nursery.start_soon(self._watch)
+                    task_status.started()
+                    await self._released.wait()
+                    await self.kill().wait()
+                    nursery.cancel_scope.cancel()
+        finally:
+            self._tree.kill_known()
+            self._stdout.close()
+            self._process.poll()
+            self._tree.reaped()
+            self._exited.set()
+
+    async def _read(self) -> None:
+        while data := await self._stdout.receive_some(_READ_BYTES):
+            self._feed(data)
+        self._feed(b"", final=True)
+        self._eof.set()
+
+    def _feed(self, data: bytes, *, final: bool = False) -> None:
+        text = self._output.feed(data, final=final)
+        if text:
+            try:
+                self._on_output(self._id, text)
+            except Exception:
+                logger.exception("on_output failed; the terminal is read on")
+
+    async def _watch(self) -> None:
+        self._status = _exit_status(await self._wait_dead())
+        self._dead.set()
+        with trio.move_on_after(self._limits.stdout_drain_s):
+            await self._eof.wait()  # a descendant may keep the pipe open forever
+        self._exited.set()
+        self._on_exit()
+
+    async def _wait_dead(self) -> int:
+        """Wait for the exit status, negative for a signal, without reaping if the system supports
+        that."""
+        try:
+            handle = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):
+            return await self._reap()
+        try:
+            await trio.lowlevel.wait_readable(handle)
+        finally:
+            trio.lowlevel.notify_closing(handle)
+            os.close(handle)
+        status = _read_status(self._process.pid)
+        return await self._reap() if status is None else status
+
+    async def _reap(self) -> int:
+        status = await self._process.wait()
+        self._tree.reaped()
+        return status
+
+    async def _kill(self, done: trio.Event) -> None:
+        with trio.move_on_after(SCAN_TIMEOUT_S):
+            await self._tree.note()
+        self._tree.terminate()
+        with trio.move_on_after(self._limits.terminate_grace_s) as patience:
+            await self._tree.wait(self._dead)
+        with trio.move_on_after(self._limits.kill_wait_s):
+            if patience.cancelled_caught:
+                await self._tree.kill(self._dead)
+            await self._exited.wait()
+        done.set()
+
+
+class _OutputTail:
+    """The end of a program's output: at most `limit` bytes of UTF-8, cut between characters."""
+
+    def __init__(self, limit: int) -> None:
+        self.truncated = False
+        self._limit = limit
+        self._kept = bytearray()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, data: bytes, *, final: bool) -> str:
+        """Take output and return the text that is complete with it."""
+        text = self._decoder.decode(data, final)
+        self._kept += text.encode()
+        cut = len(self._kept) - self._limit
+        if cut > 0:
+            self.truncated = True
+            while cut < len(self._kept) and self._kept[cut] & 0xC0 == 0x80:
+                cut += 1
+            del self._kept[:cut]
+        return text
+
+    def text(self) -> str:
+        return self._kept.decode()
+
+
+def _way_to(folder: int, path: str) -> str:
+    """Return a path to the folder that the descriptor refers to, which `path` may no longer lead
+    to."""
+    way = f"/proc/self/fd/{folder}"
+    return way if os.path.isdir(way) else path
+
+
+def _read_status(pid: int) -> int | None:
+    """Return the exit status of a dead child without reaping it, or None if it is not a child
+    any more."""
+    try:
+        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    assert info is not None
+    return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+
+
+def _exit_status(status: int) -> JsonObject:
+    if status >= 0:
+        return {"exitCode": status, "signal": None}
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:  # a real-time signal
+        name = f"SIG{-status}"
+    return {"exitCode": None, "signal": name}

@@ -1,0 +1,204 @@
+"""Agents: a program, its protocol, and its differences from other agents."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ..claude.options import ClaudeOptions, check_values
+
+ProtocolName: TypeAlias = Literal["acp", "claude", "codex"]
+"""A protocol that agents speak."""
+
+
+class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Differences of an agent from others that affect the runtime."""
+
+    startup_timeout_s: float | None = None
+    """Seconds for the handshake, replaces `Limits.startup_timeout_s`."""
+    stdin_close_grace_s: float | None = None
+    """Seconds to wait for the exit after stdin was closed, replaces
+    `Limits.stdin_close_grace_s`.
+    """
+    cancel_grace_s: float | None = None
+    """Seconds for the end of a cancelled turn, replaces `Limits.cancel_grace_s`."""
+    eof_exits: bool = True
+    """False if the agent keeps running when its stdin is closed, so that only a signal ends it."""
+    resend_cancel: bool = False
+    """True if it loses a cancel that immediately follows the prompt; a second one may work."""
+    auth_method: str | None = None
+    """Id of a login method that needs no user, for an agent that requires a login.
+
+    Without it the start fails, and the error names the available methods.
+    """
+    mode: str | None = None
+    """The mode to start in, for an agent whose default mode never asks for permission."""
+    unasked_modes: tuple[str, ...] = ()
+    """Modes in which it acts without asking, so that permission rules have no effect."""
+    unasked: str = ""
+    """Actions that it takes without asking in every mode, as text for users."""
+    option_modes: dict[str, str] = {}
+    """Modes to which its permission options switch, by option id; `KIND:ID` for requests of one
+    kind.
+    """
+    claude_rules: bool = False
+    """True if it takes Claude Code's deny rules, as `_meta.claudeCode.options.disallowedTools`."""
+    option_scopes: dict[str, str] = {}
+    """Effect and scope of permission options whose names do not tell them, by option id.
+
+    They are added to the names.
+    """
+    command_shown: Literal["title", "text"] | None = None
+    """The field that shows the command of a permission request without input.
+
+    Rules that deny read the command there.
+    """
+    late_history: bool = False
+    """True if it still repeats a conversation after the answer that reports it as loaded."""
+    fork_at: bool = False
+    """True if it accepts the end of a fork, as `_meta.jetbrains.air.fork` of `session/fork`."""
+    kinds_hold: bool = False
+    """True if its program, not its model, sets the kind of a request.
+
+    A rule that denies commands then does not apply to an edit.
+    """
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """A program that speaks one of the three protocols on its standard streams."""
+
+    name: str
+    """Name of the agent, as in the catalogue and in configuration files."""
+    command: tuple[str, ...]
+    """The program and its arguments."""
+    title: str = ""
+    """Name for users."""
+    protocol: ProtocolName = "acp"
+    """The protocol that it speaks."""
+    aliases: tuple[str, ...] = ()
+    """Other common names of the agent."""
+    alternatives: tuple[tuple[str, ...], ...] = ()
+    """Other commands that start the same agent, tried when the program of `command` is missing."""
+    installed_as: str | None = None
+    """Regular expression for the program's real path, where two agents share a name."""
+    env: dict[str, str] = {}
+    """Variables added to the environment."""
+    unset_env: tuple[str, ...] = ()
+    """Variables removed from the environment."""
+    terminal_env: tuple[str, ...] = ()
+    """Names of further variables that an ACP agent may set for programs in host-provided terminals.
+
+    `*` stands for any characters. A few harmless variables (`LANG`, `TERM`, `CI`, …) are always
+    accepted; others are dropped, because they could turn an allowed command into a different one.
+    """
+    install: str = ""
+    """Installation instructions."""
+    docs: str = ""
+    """Address of its documentation."""
+    note: str = ""
+    """Note for users to read before using the agent."""
+    version_args: tuple[str, ...] = ("--version",)
+    """Arguments that make its program print its version; empty if there are none."""
+    quirks: Quirks = Quirks()
+    """Its differences from other agents."""
+    tools: dict[str, str] = {}
+    """The agent's tool names, mapped to the names in permission rules (`Bash`, `Edit`, `Write`,
+    `Read`, `Fetch`).
+    """
+    connect: Callable[[], AbstractAsyncContextManager[object]] | None = None
+    """Function that connects to an agent that is not a program on this machine (see
+    `agentrt.agents.connect`).
+    """
+    claude: ClaudeOptions | None = None
+    """Options for Claude Code; only for the protocol `claude`."""
+
+
+class AgentInfo(Struct, frozen=True, kw_only=True):
+    """An agent for which sessions can be opened. `available`: its program is installed."""
+
+    name: str
+    """Name of the agent, for `Runtime.create`."""
+    title: str = ""
+    """Name for users."""
+    available: bool = True
+    unasked_modes: tuple[str, ...] = ()
+    """Modes in which the agent does not ask for every permission; `*` stands for all modes."""
+
+
+def acp(
+    command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    name: str | None = None,
+    title: str = "",
+    env: Mapping[str, str] | None = None,
+    unset_env: Sequence[str] = (),
+    terminal_env: Sequence[str] = (),
+    quirks: Quirks | None = None,
+) -> Agent:
+    """Return an agent that speaks ACP.
+
+    - `command`: a list of words, or one string in shell syntax.
+    - `name`: name of the agent; default: the name of its program.
+    - The others are as in `Agent`.
+
+    Raises `ValueError` for an empty command, or one that cannot be parsed.
+    """
+    words = _words(command)
+    return Agent(
+        name=name or os.path.basename(words[0]),
+        title=title,
+        command=words,
+        env=dict(env or {}),
+        unset_env=tuple(unset_env),
+        terminal_env=tuple(terminal_env),
+        quirks=quirks or Quirks(),
+    )
+
+
+def claude(
+    command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "claude",
+    *,
+    name: str = "claude",
+    env: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Agent:
+    """Return Claude Code with these options, which are the fields of `ClaudeOptions`.
+
+    Raises `ValueError` for an unknown option or a wrong value.
+    """
+    try:
+        wanted = msgspec.convert(options, ClaudeOptions)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not an option of Claude Code: {error}") from error
+    check_values(wanted)
+    return Agent(
+        name=name,
+        title="Claude Code",
+        protocol="claude",
+        command=_words(command),
+        env=dict(env or {}),
+        claude=wanted,
+    )
+
+
+def _words(command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    if isinstance(command, str):
+        try:
+            words = tuple(shlex.split(command))
+        except ValueError as error:
+            raise ValueError(f"an agent's command {command!r} cannot be read: {error}") from error
+    elif isinstance(command, os.PathLike):
+        words = (os.fspath(command),)
+    elif isinstance(command, Sequence) and all(isinstance(w, str | os.PathLike) for w in command):
+        words = tuple(os.fspath(word) for word in command)
+    else:
+        raise TypeError(f"an agent's command is a string or a list of words, not {command!r:.100}")
+    if not words or not words[0]:
+        raise ValueError("an agent's command is empty")
+    return words

@@ -1,0 +1,129 @@
+"""Claude Code's suggestions: further answers to a permission request.
+
+Claude sends a list of permission changes with a request, and accepts any of them in the answer.
+Together they do more than a person wants who allows one command permanently: one of them is often
+the mode that ends all asking. So each change has its own option, which names its effect and its
+scope:
+
+- rules that allow: "always", for the session, and a second option where Claude would store them;
+- a mode, if it lifts no more than questions about edits;
+- a folder.
+
+Changes that remove rules, replace them, deny, or end all asking have no option.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ..model.content import JsonObject
+from ..model.events import PermissionOption
+from .coerce import objects
+
+ALLOW_ALWAYS: Final = "allow_always"
+ACCEPT_EDITS: Final[JsonObject] = {
+    "type": "setMode",
+    "mode": "acceptEdits",
+    "destination": "session",
+}
+ACCEPT_EDITS_NAME: Final = "accept all edits of files in this session (mode acceptEdits)"
+FILES: Final = {
+    "localSettings": ("for this project", ".claude/settings.local.json"),
+    "projectSettings": ("for everybody in this project", ".claude/settings.json"),
+    "userSettings": ("for all your projects", "~/.claude/settings.json"),
+}
+"""The places that Claude Code writes rules to: their scope and their file."""
+_MODES: Final = {
+    "acceptEdits": ACCEPT_EDITS_NAME,
+    "plan": "plan from now on (mode plan)",
+    "default": "ask before edits and commands from now on (mode default)",
+    "dontAsk": "deny whatever is not allowed beforehand from now on (mode dontAsk)",
+}
+"""The modes that may be offered: none of them ends all asking."""
+_EDITS: Final = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path"}
+_PLAIN_PATH: Final = re.compile(r"/[\w./ @+=,-]+", re.ASCII)
+
+
+def suggested(request: JsonObject) -> list[tuple[PermissionOption, list[JsonObject]]]:
+    """Return the further options of a `can_use_tool` request, each with its updates."""
+    updates = objects(request.get("permission_suggestions"))
+    found: list[tuple[PermissionOption, list[JsonObject]]] = []
+    if not request.get("suppress_always_allow_rule"):
+        allowing = [update for update in updates if _allows(update)] or _for_file(request)
+        found += _always(allowing)
+    for update in updates:
+        match update:
+            case {"type": "setMode", "mode": str(mode)} if mode in _MODES:
+                name = f"Allow, and {_MODES[mode]}"
+                option = PermissionOption(f"mode:{mode}", name, ALLOW_ALWAYS, "mode")
+                found.append((option, [{**update, "destination": "session"}]))
+            case {"type": "addDirectories", "directories": [*folders]} if folders:
+                named = ", ".join(map(str, folders))
+                name = f"Allow, and let the agent work in {named} in this session"
+                option = PermissionOption(f"folder:{named}", name, ALLOW_ALWAYS, "folder")
+                found.append((option, [{**update, "destination": "session"}]))
+    return _distinct(found)
+
+
+def _always(updates: list[JsonObject]) -> list[tuple[PermissionOption, list[JsonObject]]]:
+    """Return options for rules that allow: for the session, and for each place Claude would write
+    to."""
+    words = ", ".join(filter(None, map(_in_words, updates)))
+    if not words:
+        return []
+    for_session = [{**update, "destination": "session"} for update in updates]
+    name = f"Always allow {words} in this session"
+    found = [(PermissionOption(ALLOW_ALWAYS, name, ALLOW_ALWAYS), for_session)]
+    for place, (scope, file) in FILES.items():
+        kept = [update for update in updates if update.get("destination") == place]
+        if words := ", ".join(filter(None, map(_in_words, kept))):
+            name = f"Always allow {words} {scope}, in later sessions too (written to {file})"
+            option = PermissionOption(f"{ALLOW_ALWAYS}:{place}", name, ALLOW_ALWAYS)
+            found.append((option, kept))
+    return found
+
+
+def _allows(update: JsonObject) -> bool:
+    return update.get("type") == "addRules" and update.get("behavior") == "allow"
+
+
+def _for_file(request: JsonObject) -> list[JsonObject]:
+    """Return a rule for the one file of an edit, for which Claude only suggests a mode."""
+    arguments = request.get("input")
+    key = _EDITS.get(str(request.get("tool_name")))
+    if key is None or not isinstance(arguments, dict):
+        return []
+    path = arguments.get(key)
+    if not isinstance(path, str) or not _PLAIN_PATH.fullmatch(path) or ".." in path:
+        return []
+    rule = {"toolName": "Edit", "ruleContent": f"/{path}"}
+    return [
+        {"type": "addRules", "behavior": "allow", "rules": [rule], "destination": "session"},
+    ]
+
+
+def _in_words(update: JsonObject) -> str:
+    rules = update.get("rules")
+    return ", ".join(filter(None, map(_rule, rules))) if isinstance(rules, list) else ""
+
+
+def _rule(rule: Any) -> str:
+    if not isinstance(rule, dict) or not isinstance(rule.get("toolName"), str):
+        return ""
+    content = rule.get("ruleContent")
+    name: str = rule["toolName"]
+    if isinstance(content, str) and content.startswith("//"):
+        content = content[1:]  # Claude's notation for an absolute path
+    return f"{name}({content})" if content else name
+
+
+def _distinct(
+    found: Iterable[tuple[PermissionOption, list[JsonObject]]],
+) -> list[tuple[PermissionOption, list[JsonObject]]]:
+    """Drop each option with an id that came before."""
+    by_id: dict[str, tuple[PermissionOption, list[JsonObject]]] = {}
+    for option, updates in found:
+        by_id.setdefault(option.id, (option, updates))
+    return list(by_id.values())

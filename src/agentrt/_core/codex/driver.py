@@ -1,0 +1,703 @@
+"""The driver of `codex app-server`: messages in, effects out, and commands in the other direction.
+No I/O, no clock.
+
+The parts are in other modules: opening a thread (`opening.py`), the running turn (`turn.py`),
+codex's output and tool calls (`speech.py`), its requests (`requests.py`), and settings
+(`settings.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError
+
+from ..errors import LocalProtocolError, RemoteProtocolError
+from ..limits import Limits
+from ..model.content import Audio, Block, JsonObject
+from ..model.driver import (
+    CallReturned,
+    DecisionAnswer,
+    Effect,
+    ModesSet,
+    NewKey,
+    Opening,
+    PlanSet,
+    TitleSet,
+    ToolCalled,
+    TurnBegan,
+    TurnFinished,
+    UsageSet,
+)
+from ..model.events import ErrorInfo, PlanEntry
+from ..wire.channel import Channel
+from ..wire.json import DECODE_ERRORS
+from ..wire.jsonrpc import (
+    JsonRpcError,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    parse,
+)
+from ..wire.lenient import lenient
+from ..wire.lines import Lines
+from ..wire.long_lines import LongLine
+from ..wire.mcp import ToolInfo
+from . import messages as wire
+from .notices import CodexNotices
+from .opening import CodexHandshake, NoParams
+from .outcome import CodexTurnUsage, error_of, finished, session_usage
+from .requests import CodexRequests
+from .settings import CodexSettings, UnsupportedCodexSetting
+from .speech import CodexTranslator, user_input
+from .turn import CodexTurn, CodexTurnInput, CodexTurns
+
+PLAN: Final = {"inProgress": "in_progress"}
+"""Codex's names for the state of a step, where they differ from the neutral ones."""
+
+OWN: Final = {
+    "initialize": "start",
+    "thread/start": "start",
+    "thread/resume": "start",
+    "thread/fork": "start",
+    "turn/start": "prompt",
+    "turn/steer": "steer",
+    "turn/interrupt": "cancel",
+    "thread/settings/update": "set_mode, set_model or set_option",
+}
+"""Methods that change state which the driver tracks; each has its own command, named here."""
+
+
+class CodexFrame(Struct):
+    """A message before its contents are decoded."""
+
+    method: str | UnsetType = UNSET
+    id: Any = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+_frames: msgspec.json.Decoder[CodexFrame] = msgspec.json.Decoder(CodexFrame)
+
+
+class CodexDriver:
+    """The state machine of one `codex app-server` with one thread. Implements `Driver`, `Steers`.
+
+    `tools` are the program's tools, which codex calls over this same channel. A thread keeps the
+    tools that it was started with.
+    """
+
+    def __init__(
+        self,
+        new_key: NewKey,
+        *,
+        client: wire.CodexClientInfo,
+        tools: Sequence[ToolInfo] = (),
+        extensions: Collection[str] = (),
+        config: JsonObject | None = None,
+        line_limit: int = Limits().message_bytes,
+    ) -> None:
+        """Create a driver; call `start` to open its thread.
+
+        `config`: settings of each thread, as in codex's configuration file. Values from the
+        session's opening win.
+
+        Raises `LocalProtocolError` if `extensions` contains a method that the driver itself serves.
+        """
+        self._client = client
+        self._tools = tools
+        self._config = config or {}
+        self._lines = Lines(line_limit, long_apart=True)
+        self._channel = Channel()
+        self._turns = CodexTurns()
+        self._settings = CodexSettings()
+        self._speech = CodexTranslator(self._channel)
+        self._notices = CodexNotices(self._channel)
+        self._requests = CodexRequests(self._channel, new_key, self._speech, extensions)
+        self._spent = CodexTurnUsage()
+        self._opening = Opening(cwd="")
+        self._thread: str | None = None
+        self._handshake: CodexHandshake | None = None
+        self._calls: dict[str, int] = {}
+        self._take = _table(self)
+        for method in self._take.keys() & extensions:
+            raise LocalProtocolError(f"{method} is served by agentrt itself")
+
+    # --- commands
+
+    def start(self, opening: Opening) -> list[Effect]:
+        if self._handshake is not None:
+            raise LocalProtocolError("already started")
+        self._opening = opening
+        self._handshake = CodexHandshake(
+            self._channel,
+            opening,
+            self._settings,
+            self._speech,
+            client=self._client,
+            tools=self._tools,
+            config=self._config,
+            started=self._started,
+        )
+        self._handshake.begin()
+        return self._channel.take()
+
+    def prompt(
+        self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
+    ) -> list[Effect]:
+        thread = self._ready()
+        if self._turns.prompt is not None:
+            raise LocalProtocolError("another prompt has not been answered yet")
+        request = wire.TurnStartParams(
+            thread_id=thread,
+            input=_input(content),
+            output_schema=self._opening.options.get("json_schema"),
+        )
+        sent = self._turns.sent(turn)
+        self._spent.begin()
+        if self._turns.own is None:
+            self._speech.turn_ended()
+
+        def answered(response: JsonRpcResponse) -> None:
+            self._turn_taken(sent, response)
+
+        self._channel.request("turn/start", request, answered, urgent=False)
+        return self._channel.take()
+
+    def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        self._ready()
+        current = self._turns.current
+        if current is None or current.id is None or not current.runs:
+            raise LocalProtocolError("no turn runs that a prompt could be taken into")
+        self._steer(current, current.id, turn, _input(content))
+        return self._channel.take()
+
+    def discard_prompt(self, turn: str) -> None:
+        prompt = self._turns.prompt
+        if prompt is not None and prompt.prompt == turn:
+            self._turns.forget(prompt)
+
+    def cancel(self) -> list[Effect]:
+        turn = self._turns.current
+        if turn is not None and turn.apply(CodexTurnInput.CANCEL):
+            self._interrupt(turn)
+        return self._channel.take()
+
+    def answer(self, key: str, answer: DecisionAnswer) -> list[Effect]:
+        self._requests.answer(key, answer)
+        return self._channel.take()
+
+    def reply(self, key: str, result: Any) -> list[Effect]:
+        self._requests.reply(key, result)
+        return self._channel.take()
+
+    def refuse(self, key: str, code: int, message: str, data: Any = None) -> list[Effect]:
+        self._requests.refuse(key, JsonRpcError(code, message, data))
+        return self._channel.take()
+
+    def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
+        thread = self._ready()
+        if method in OWN:
+            raise LocalProtocolError(f"{method} is not to be called: it is done by {OWN[method]}")
+        try:
+            sent, request, made = self._resolve(thread, method, params)
+        except UnsupportedCodexSetting as error:
+            self._channel.out.append(CallReturned(call, error=ErrorInfo("unsupported", str(error))))
+            return self._channel.take()
+
+        def answered(response: JsonRpcResponse) -> None:
+            del self._calls[call]
+            if response.error is not None:
+                self._channel.out.append(CallReturned(call, error=error_of(response.error)))
+                return
+            if isinstance(request, wire.ThreadSettingsUpdateParams):
+                self._settings.taken(request)
+                self._channel.out.append(ModesSet(self._settings.view()))
+            value = response.result if made is None else made(response.result)
+            self._channel.out.append(CallReturned(call, value))
+
+        self._calls[call] = self._channel.request(sent, request, answered)
+        return self._channel.take()
+
+    def _resolve(
+        self, thread: str, method: str, params: JsonObject
+    ) -> tuple[str, Struct | JsonObject, Callable[[Any], Any] | None]:
+        """Return the request for a command, and a function that converts its result, or None."""
+        change = "thread/settings/update"
+        roots = [self._opening.cwd, *self._opening.roots]
+        match method:
+            case "set_mode":
+                mode = _text(params, "mode")
+                return change, self._settings.change_mode(thread, mode, roots), None
+            case "set_model":
+                model = _text(params, "model")
+                return change, self._settings.change_model(thread, model), None
+            case "set_option":
+                value = params.get("value")
+                if not isinstance(value, str | bool):
+                    raise LocalProtocolError(f"an option's value is text or a bool, not {value!r}")
+                option = _text(params, "option")
+                return change, self._settings.change_option(thread, option, value), None
+            case "list_sessions":
+                asked = wire.ThreadListParams(cursor=params.get("cursor"), cwd=params.get("cwd"))
+                return "thread/list", asked, _listed
+            case "delete_session":
+                gone = wire.ThreadDeleteParams(thread_id=_text(params, "session"))
+                return "thread/delete", gone, None
+            case "logout":
+                return "account/logout", NoParams(), None
+            case "stop_task":
+                raise UnsupportedCodexSetting(
+                    f"codex has no task {params.get('task')!r} that can be stopped"
+                )
+            case _:
+                return method, params, None
+
+    def cancel_call(self, call: str) -> list[Effect]:
+        id = self._calls.pop(call, None)
+        if id is not None:
+            self._channel.forget(id)
+        return self._channel.take()
+
+    def shutdown_message(self) -> list[Effect]:
+        return []  # the end of its input is the shutdown message
+
+    @property
+    def idle(self) -> bool:
+        return self._turns.current is None
+
+    # --- bytes
+
+    def receive(self, data: bytes) -> list[Effect]:
+        lines = self._lines.feed(data)
+        if self._lines.oversized:  # longer than a read: it ended before the lines of this read
+            self._channel.oversized(self._lines)
+        if self._lines.long:
+            self._receive_long()
+        if lines:
+            self._receive_lines(lines)
+        return self._channel.take()
+
+    def receive_eof(self) -> list[Effect]:
+        self._receive_lines(self._lines.end())
+        self._receive_long()
+        self._channel.oversized(self._lines)
+        return self._channel.take()
+
+    def _receive_long(self) -> None:
+        for line in self._lines.long:
+            self._receive_message(line)
+        self._lines.long.clear()
+
+    def _receive_lines(self, lines: bytes | bytearray) -> None:
+        try:
+            frames = _frames.decode_lines(lines)
+        except DECODE_ERRORS:
+            for line in bytes(lines).split(b"\n"):
+                if line and not line.isspace():
+                    self._receive_message(line)
+            return
+        self._receive_frames(frames)
+
+    def _receive_frames(self, frames: list[CodexFrame]) -> None:
+        """Take frames and merge adjacent pieces of one message into one effect. This is the hot
+        path.
+        """
+        item = ""
+        thought = False
+        pieces: list[str] = []
+        for frame in frames:
+            method = frame.method
+            if (
+                frame.id is UNSET
+                and method in _PIECES
+                and isinstance(frame.params, Raw)
+                and isinstance(method, str)
+            ):
+                try:
+                    piece = _piece.decode(frame.params)
+                except DECODE_ERRORS:
+                    pass  # decoded leniently below
+                else:
+                    if self._is_ours(piece.thread_id, piece.turn_id):
+                        thinks = _PIECES[method]
+                        if piece.item_id != item or thinks is not thought:
+                            self._speak(item, thought, pieces)
+                            item, thought = piece.item_id, thinks
+                        pieces.append(piece.delta)
+                    continue
+            self._speak(item, thought, pieces)
+            self._receive_frame(frame)
+        self._speak(item, thought, pieces)
+
+    def _speak(self, item: str, thought: bool, pieces: list[str]) -> None:
+        if text := "".join(pieces):
+            self._speech.pieces(item, text, thought=thought)
+        pieces.clear()
+
+    def _receive_frame(self, frame: CodexFrame) -> None:
+        method, params = frame.method, frame.params
+        if frame.id is UNSET and isinstance(method, str) and isinstance(params, Raw):
+            known = self._take.get(method)
+            if known is not None:
+                try:
+                    message = known[1].decode(params)
+                except DECODE_ERRORS:
+                    pass  # decoded leniently below
+                else:
+                    known[2](message)
+                    return
+        self._receive_message(msgspec.json.encode(frame))
+
+    def _receive_message(self, line: bytes | LongLine) -> None:
+        """Take any message except a well-formed notification."""
+        try:
+            self._dispatch(parse(self._channel.decoded(line)))
+        except (RemoteProtocolError, *DECODE_ERRORS) as error:
+            head = line if isinstance(line, bytes) else line.head
+            self._channel.malformed(str(error), head)
+
+    def _dispatch(self, message: JsonRpcRequest | JsonRpcNotification | JsonRpcResponse) -> None:
+        match message:
+            case JsonRpcResponse():
+                self._channel.resolve(message)
+            case JsonRpcNotification():
+                self._notified(message)
+            case JsonRpcRequest():
+                turn = self._turns.prompt
+                stopping = turn is not None and turn.cancelled
+                self._requests.received(message, stopping=stopping)
+
+    def _notified(self, message: JsonRpcNotification) -> None:
+        known = self._take.get(message.method)
+        if known is None:
+            self._requests.notified(message)
+            return  # dozens of notifications have no meaning here
+        params = message.params if isinstance(message.params, dict) else {}
+        if message.method in ("item/started", "item/completed") and self._unknown_item(
+            params, over=message.method == "item/completed"
+        ):
+            return
+        dropped: list[str] = []
+        try:
+            taken = lenient(params, known[0], dropped)
+        except ValidationError as error:
+            why = f"the agent sent a {message.method} without a usable {error}"
+            self._channel.notice("warning", "unusable_update", why, message.params)
+            return
+        if dropped:
+            self._channel.notice_dropped(dropped, params, f"a {message.method}")
+        known[2](taken)
+
+    def _unknown_item(self, params: JsonObject, *, over: bool) -> bool:
+        match params:
+            case {
+                "threadId": str(thread),
+                "turnId": str(turn),
+                "item": {"id": str(id), "type": str(kind)},
+            } if kind not in _ITEMS:
+                if kind not in _SILENT and self._is_ours(thread, turn):
+                    self._speech.unknown(id, kind, over=over)
+                return True
+            case _:
+                return False
+
+    # --- turns
+
+    def _started(self, thread: str) -> None:
+        self._thread = thread
+
+    def _ready(self) -> str:
+        if self._thread is None:
+            raise LocalProtocolError("there is no session yet")
+        return self._thread
+
+    def _turn_taken(self, sent: CodexTurn, response: JsonRpcResponse) -> None:
+        """Take the response to `turn/start`."""
+        if self._turns.prompt is not sent:
+            return  # it is over already, or was never written
+        if response.error is not None:
+            self._turns.forget(sent)
+            self._channel.out.append(
+                TurnFinished(turn=sent.prompt, outcome="failed", error=error_of(response.error))
+            )
+            return
+        match response.result:
+            case {"turn": {"id": str(id)}}:
+                if self._turns.named(id):
+                    self._interrupt(sent)
+                if self._turns.is_over(id):
+                    self._turns.forget(sent)
+                    self._channel.out.append(TurnFinished(turn=sent.prompt, outcome="completed"))
+            case _:
+                self._turns.forget(sent)
+                why = ErrorInfo("protocol", "codex took the prompt without saying which turn it is")
+                self._channel.out.append(
+                    TurnFinished(turn=sent.prompt, outcome="failed", error=why)
+                )
+
+    def _turn_started(self, message: wire.TurnStartedNotification) -> None:
+        if message.thread_id == self._thread:
+            self._begin(message.turn.id)
+
+    def _begin(self, id: str) -> bool:
+        """Note that a turn runs. Returns False if the turn is already over."""
+        began = self._turns.began(id)
+        if began is None:
+            return False
+        turn, interrupt = began
+        if turn.prompt is None and self._turns.prompt is None and not self._turns.reported_own:
+            self._turns.reported_own = True
+            self._speech.turn_ended()
+            self._spent.begin()
+            self._channel.out.append(TurnBegan())
+        if interrupt:
+            self._interrupt(turn)
+        return True
+
+    def _turn_completed(self, message: wire.TurnCompletedNotification) -> None:
+        if message.thread_id != self._thread:
+            return
+        reported = self._turns.reported_own
+        turn = self._turns.ended(message.turn.id)
+        if turn is None:
+            data = {"turn": message.turn.id}
+            self._channel.notice("info", "stale", "the end of no turn that runs", data)
+            return
+        if self._speech.commands and message.turn.status == "interrupted":
+            self._end_commands()  # one may have begun after the first interrupt
+        if turn.prompt is None and not reported:
+            return  # it was shown within a prompt's turn
+        out = self._channel.out
+        out.append(finished(turn, message.turn, self._spent.turn()))
+        if self._turns.current is None:
+            self._speech.turn_ended()
+
+    def _interrupt(self, turn: CodexTurn) -> None:
+        if turn.id is None:
+            return
+        request = wire.TurnInterruptParams(thread_id=self._ready(), turn_id=turn.id)
+        self._channel.request("turn/interrupt", request, _ignore, urgent=False)
+        if self._speech.commands:
+            self._end_commands()
+
+    def _end_commands(self) -> None:
+        """End the commands of an interrupted turn, which codex leaves running.
+
+        Only commands that codex lists and that belong to this turn are ended.
+        """
+        thread, commands = self._ready(), frozenset(self._speech.commands)
+
+        def listed(response: JsonRpcResponse) -> None:
+            found = response.result if isinstance(response.result, dict) else {}
+            dropped: list[str] = []
+            try:
+                answer = lenient(found, wire.ThreadBackgroundTerminalsListResponse, dropped)
+            except ValidationError:
+                return
+            for each in answer.data:
+                if each.item_id in commands:
+                    end = wire.ThreadBackgroundTerminalsTerminateParams(
+                        thread_id=thread, process_id=each.process_id
+                    )
+                    self._channel.request("thread/backgroundTerminals/terminate", end, _ignore)
+
+        ask = wire.ThreadBackgroundTerminalsListParams(thread_id=thread)
+        self._channel.request("thread/backgroundTerminals/list", ask, listed, urgent=False)
+
+    def _steer(self, turn: CodexTurn, expected: str, id: str, input: list[wire.UserInput]) -> None:
+        request = wire.TurnSteerParams(
+            thread_id=self._ready(),
+            expected_turn_id=expected,
+            client_user_message_id=id,
+            input=input,
+        )
+
+        def answered(response: JsonRpcResponse) -> None:
+            if response.error is None and self._turns.live(expected):
+                turn.steered.append(id)
+            else:  # the turn was over, or takes none
+                self._channel.out.append(TurnFinished(turn=id, outcome="cancelled"))
+
+        self._channel.request("turn/steer", request, answered, urgent=False)
+
+    def _is_ours(self, thread: str, turn: str) -> bool:
+        """Return True if a message belongs to a running turn of this thread.
+
+        A turn that was not announced begins with its first message. Messages of a turn that is over
+        are ignored.
+        """
+        if thread != self._thread:
+            return False
+        return self._turns.live(turn) or self._begin(turn)
+
+    # --- one method for each notification
+
+    def _item_started(self, message: wire.ItemStartedNotification) -> None:
+        if self._is_ours(message.thread_id, message.turn_id):
+            self._speech.started(message.item)
+
+    def _item_completed(self, message: wire.ItemCompletedNotification) -> None:
+        if self._is_ours(message.thread_id, message.turn_id):
+            self._speech.completed(message.item)
+
+    def _part_added(self, message: wire.ReasoningSummaryPartAddedNotification) -> None:
+        if self._is_ours(message.thread_id, message.turn_id):
+            self._speech.part_added(message.item_id, message.summary_index)
+
+    def _piece(self, message: wire.AgentMessageDeltaNotification, *, thought: bool) -> None:
+        if self._is_ours(message.thread_id, message.turn_id):
+            self._speech.pieces(message.item_id, message.delta, thought=thought)
+
+    def _output(self, message: wire.CommandExecutionOutputDeltaNotification) -> None:
+        if self._is_ours(message.thread_id, message.turn_id):
+            self._speech.output(message.item_id, message.delta)
+
+    def _patched(self, message: wire.FileChangePatchUpdatedNotification) -> None:
+        if self._is_ours(message.thread_id, message.turn_id):
+            self._speech.patched(message.item_id, message.changes)
+
+    def _progress(self, message: wire.McpToolCallProgressNotification) -> None:
+        if self._is_ours(message.thread_id, message.turn_id):
+            called = ToolCalled(id=message.item_id, append=f"{message.message}\n")
+            self._channel.out.append(called)
+
+    def _planned(self, message: wire.TurnPlanUpdatedNotification) -> None:
+        if self._is_ours(message.thread_id, message.turn_id):
+            entries = [PlanEntry(s.step, PLAN.get(s.status, s.status)) for s in message.plan]
+            self._channel.out.append(PlanSet(entries))
+
+    def _usage(self, message: wire.ThreadTokenUsageUpdatedNotification) -> None:
+        if message.thread_id == self._thread:
+            self._spent.reported(message.token_usage)
+            self._channel.out.append(UsageSet(session_usage(message.token_usage)))
+
+    def _settings_updated(self, message: wire.ThreadSettingsUpdatedNotification) -> None:
+        if message.thread_id == self._thread:
+            new = message.thread_settings
+            self._settings.reported(new.approval_policy, new.sandbox_policy, new.model, new.effort)
+            self._channel.out.append(ModesSet(self._settings.view()))
+
+    def _named(self, message: wire.ThreadNameUpdatedNotification) -> None:
+        if message.thread_id == self._thread:
+            self._channel.out.append(TitleSet(message.thread_name))
+
+    def _resolved(self, message: wire.ServerRequestResolvedNotification) -> None:
+        self._requests.resolved(message.request_id)
+
+
+class _DeltaParams(Struct, rename="camel", gc=False):
+    """The common fields of all pieces of text."""
+
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+
+
+_piece: msgspec.json.Decoder[_DeltaParams] = msgspec.json.Decoder(_DeltaParams)
+
+_PIECES: Final = {
+    "item/agentMessage/delta": False,
+    "item/plan/delta": False,
+    "item/reasoning/summaryTextDelta": True,
+    "item/reasoning/textDelta": True,
+}
+"""Pieces of text by method; True for thoughts."""
+
+_ITEMS: Final = frozenset(
+    str(kind.__struct_config__.tag) for kind in msgspec.json.Decoder(wire.ThreadItem).type.__args__
+)
+_SILENT: Final = frozenset({"hookPrompt", "functionCallOutput"})
+"""Items that show nothing."""
+
+_Taken = tuple[type[Any], msgspec.json.Decoder[Any], Callable[[Any], None]]
+
+
+def _table(driver: CodexDriver) -> dict[str, _Taken]:
+    """Return the handler of each notification."""
+
+    def say(message: Any) -> None:
+        driver._piece(message, thought=False)
+
+    def think(message: Any) -> None:
+        driver._piece(message, thought=True)
+
+    notices = driver._notices
+    found: dict[str, tuple[type[Any], Callable[[Any], None]]] = {
+        "turn/started": (wire.TurnStartedNotification, driver._turn_started),
+        "turn/completed": (wire.TurnCompletedNotification, driver._turn_completed),
+        "turn/plan/updated": (wire.TurnPlanUpdatedNotification, driver._planned),
+        "item/started": (wire.ItemStartedNotification, driver._item_started),
+        "item/completed": (wire.ItemCompletedNotification, driver._item_completed),
+        "item/agentMessage/delta": (wire.AgentMessageDeltaNotification, say),
+        "item/plan/delta": (wire.PlanDeltaNotification, say),
+        "item/reasoning/summaryTextDelta": (wire.ReasoningSummaryTextDeltaNotification, think),
+        "item/reasoning/textDelta": (wire.ReasoningTextDeltaNotification, think),
+        "item/reasoning/summaryPartAdded": (
+            wire.ReasoningSummaryPartAddedNotification,
+            driver._part_added,
+        ),
+        "item/commandExecution/outputDelta": (
+            wire.CommandExecutionOutputDeltaNotification,
+            driver._output,
+        ),
+        "item/fileChange/patchUpdated": (
+            wire.FileChangePatchUpdatedNotification,
+            driver._patched,
+        ),
+        "item/mcpToolCall/progress": (wire.McpToolCallProgressNotification, driver._progress),
+        "thread/tokenUsage/updated": (
+            wire.ThreadTokenUsageUpdatedNotification,
+            driver._usage,
+        ),
+        "thread/settings/updated": (
+            wire.ThreadSettingsUpdatedNotification,
+            driver._settings_updated,
+        ),
+        "thread/name/updated": (wire.ThreadNameUpdatedNotification, driver._named),
+        "serverRequest/resolved": (wire.ServerRequestResolvedNotification, driver._resolved),
+        **notices.table,
+    }
+    return {
+        method: (kind, msgspec.json.Decoder(kind), take) for method, (kind, take) in found.items()
+    }
+
+
+def _input(content: Sequence[Block]) -> list[wire.UserInput]:
+    if any(isinstance(block, Audio) for block in content):
+        raise LocalProtocolError("codex takes no audio in a prompt")
+    try:
+        return user_input(list(content))
+    except ValueError as error:
+        raise LocalProtocolError(str(error)) from None
+
+
+def _ignore(response: JsonRpcResponse) -> None:
+    """Ignore the response: the turn reports its own end, and a refusal means that it was over."""
+
+
+def _text(params: JsonObject, name: str) -> str:
+    value: Any = params.get(name)
+    if not isinstance(value, str):
+        raise LocalProtocolError(f"{name} must be given as text, not {value!r}")
+    return value
+
+
+def _listed(result: Any) -> JsonObject:
+    """Convert a list of threads to the list of sessions that every protocol returns."""
+    page = lenient(result if isinstance(result, dict) else {}, wire.ThreadListResponse, [])
+    sessions = [
+        {
+            "sessionId": thread.id,
+            "title": thread.name or thread.preview,
+            "cwd": thread.cwd,
+            "updatedAt": datetime.fromtimestamp(thread.updated_at, UTC).isoformat(),
+        }
+        for thread in page.data
+    ]
+    return {"sessions": sessions, "nextCursor": page.next_cursor}

@@ -1,0 +1,295 @@
+"""Content blocks of prompts, answers and tool results.
+
+The shapes are those of ACP (`ContentBlock` and `ToolCallContent` in version 1 of the protocol) and
+go to browsers unchanged; this is the reason for camelCase.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, field
+
+from ..errors import LocalProtocolError
+from .media import (
+    MAX_FILE_BYTES,
+    check_media,
+    check_name,
+    check_size,
+    media_type,
+    read_file,
+    read_media,
+)
+
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON object of a shape that agentrt does not define."""
+
+
+class Text(Struct, tag_field="type", tag="text", rename="camel", gc=False):
+    """Plain text or Markdown."""
+
+    text: str
+    annotations: JsonObject | UnsetType | None = UNSET
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+
+
+class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
+    """An image. `data` is base64."""
+
+    data: str
+    mime_type: str
+    uri: str | UnsetType | None = UNSET
+    annotations: JsonObject | UnsetType | None = UNSET
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+
+    @classmethod
+    def from_path(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        mime_type: str | None = None,
+        largest: int = MAX_FILE_BYTES,
+    ) -> Image:
+        """Read an image file.
+
+        The MIME type is detected from the first bytes, or else from the file name. Blocks until the
+        disk has answered, like the other `from_path` methods that read a file. Raises `OSError` if
+        the file cannot be read, and `LocalProtocolError` if it is larger than `largest` bytes or
+        not an image.
+        """
+        data, kind = read_media(path, "image", mime_type, largest)
+        return cls(b64encode(data).decode(), kind)
+
+    @classmethod
+    def from_bytes(
+        cls, data: bytes, *, mime_type: str | None = None, largest: int = MAX_FILE_BYTES
+    ) -> Image:
+        """Make an image block from bytes; see `from_path`."""
+        kind = check_media(data, "image", mime_type)
+        check_size(len(data), largest, "the image")
+        return cls(b64encode(data).decode(), kind)
+
+
+class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
+    """Sound. `data` is base64."""
+
+    data: str
+    mime_type: str
+    annotations: JsonObject | UnsetType | None = UNSET
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+
+    @classmethod
+    def from_path(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        mime_type: str | None = None,
+        largest: int = MAX_FILE_BYTES,
+    ) -> Audio:
+        """Read a sound file; see `Image.from_path`."""
+        data, kind = read_media(path, "audio", mime_type, largest)
+        return cls(b64encode(data).decode(), kind)
+
+    @classmethod
+    def from_bytes(
+        cls, data: bytes, *, mime_type: str | None = None, largest: int = MAX_FILE_BYTES
+    ) -> Audio:
+        """Make a sound block from bytes; see `Image.from_path`."""
+        kind = check_media(data, "audio", mime_type)
+        check_size(len(data), largest, "the sound")
+        return cls(b64encode(data).decode(), kind)
+
+
+class ResourceLink(Struct, tag_field="type", tag="resource_link", rename="camel", gc=False):
+    """A file or other resource that the agent can open by itself."""
+
+    uri: str
+    name: str = ""
+    title: str | UnsetType | None = UNSET
+    description: str | UnsetType | None = UNSET
+    mime_type: str | UnsetType | None = UNSET
+    size: int | UnsetType | None = UNSET
+    annotations: JsonObject | UnsetType | None = UNSET
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+
+    @classmethod
+    def from_path(
+        cls, path: str | os.PathLike[str], *, mime_type: str | None = None
+    ) -> ResourceLink:
+        """Link to a file without reading its content; the agent opens it.
+
+        Raises `OSError` if the file does not exist.
+        """
+        file = Path(path).absolute()
+        size = file.stat().st_size
+        check_name(mime_type)
+        kind = mime_type or media_type(b"", file.name) or UNSET
+        return cls(file.as_uri(), file.name, mime_type=kind, size=size)
+
+
+class Resource(Struct, tag_field="type", tag="resource"):
+    """A resource with its content: `{uri, text, mimeType?}` or `{uri, blob, mimeType?}`."""
+
+    resource: JsonObject
+    annotations: JsonObject | UnsetType | None = UNSET
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+
+    @classmethod
+    def from_path(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        mime_type: str | None = None,
+        largest: int = MAX_FILE_BYTES,
+    ) -> Resource:
+        """Read a file: as `text` if it is UTF-8, else as `blob`.
+
+        Raises the same errors as `Image.from_path`.
+        """
+        file = Path(path).absolute()
+        data = read_file(file, largest)
+        resource: JsonObject = {"uri": file.as_uri()}
+        if kind := mime_type or media_type(data, file.name):
+            resource["mimeType"] = kind
+        try:
+            resource["text"] = data.decode()
+        except UnicodeDecodeError:
+            resource["blob"] = b64encode(data).decode()
+        return cls(resource)
+
+    @classmethod
+    def from_text(cls, uri: str, text: str, *, mime_type: str | None = None) -> Resource:
+        """Make a resource of text under a URI of your choice, such as an unsaved buffer."""
+        resource: JsonObject = {"uri": uri, "text": text}
+        if mime_type is not None:
+            resource["mimeType"] = mime_type
+        for name, value in resource.items():
+            if not isinstance(value, str):
+                raise TypeError(f"{name}: a string, not {type(value).__name__}")
+        return cls(resource)
+
+
+Block: TypeAlias = Text | Image | Audio | ResourceLink | Resource
+"""A content block of a prompt or an answer."""
+
+
+class ToolText(Struct, tag_field="type", tag="content"):
+    """A content block in a tool call's result."""
+
+    content: Block
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+
+
+class Diff(Struct, tag_field="type", tag="diff", rename="camel", gc=False):
+    """A file before and after a change. `old_text` is None for a new file."""
+
+    path: str
+    new_text: str
+    old_text: str | None = None
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+
+
+class TerminalRef(Struct, tag_field="type", tag="terminal", rename="camel", gc=False):
+    """A reference to a terminal. Its live output belongs to the tool call."""
+
+    terminal_id: str
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+
+
+ToolContent: TypeAlias = ToolText | Diff | TerminalRef
+"""The content of a tool call's result."""
+
+Prompt: TypeAlias = str | Block | JsonObject | Iterable[Block | JsonObject | str]
+"""The accepted types of a prompt; `blocks` converts each to a list of blocks."""
+
+
+def blocks(prompt: Prompt) -> list[Block]:
+    """Convert a prompt to content blocks. A string becomes a text block; a dict has ACP's shape.
+
+    Raises `LocalProtocolError` for an invalid or an empty prompt.
+    """
+    if isinstance(prompt, str):
+        return [Text(prompt) if prompt.isascii() else _text(prompt)]
+    if isinstance(prompt, Text | Image | Audio | ResourceLink | Resource | dict):
+        return [_block(prompt)]
+    if isinstance(prompt, bytes | bytearray | memoryview) or not isinstance(prompt, Iterable):
+        raise LocalProtocolError(f"a prompt is {_WANTED}, not {_named(prompt)}")
+    content = [_text(part) if isinstance(part, str) else _block(part) for part in prompt]
+    if not content:
+        raise LocalProtocolError("a prompt needs some content: it is an empty list")
+    return content
+
+
+_WANTED = "a str, a content block (Text, Image, …), a dict in ACP's shape, or a list of these"
+
+
+def _named(value: object) -> str:
+    return f"{type(value).__name__} ({value!r:.60})"
+
+
+def _text(text: str) -> Text:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise LocalProtocolError(f"a prompt holds half a character: {error}") from None
+    return Text(text)
+
+
+class _TextFields(Struct, rename="camel"):
+    """The required fields of a text resource."""
+
+    uri: str
+    text: str
+    mime_type: str | None = None
+
+
+class _BlobFields(Struct, rename="camel"):
+    """The required fields of a base64 resource."""
+
+    uri: str
+    blob: str
+    mime_type: str | None = None
+
+
+def _block(value: object) -> Block:
+    """Validate a block: an invalid one would reach the agent and every viewer."""
+    if not isinstance(value, Text | Image | Audio | ResourceLink | Resource | dict):
+        raise LocalProtocolError(f"a part of a prompt is {_named(value)}; it takes {_WANTED}")
+    try:
+        block: Block = msgspec.convert(msgspec.to_builtins(value), Block)
+        msgspec.json.encode(block)
+        if isinstance(block, Resource):
+            msgspec.convert(
+                block.resource, _BlobFields if "blob" in block.resource else _TextFields
+            )
+    except msgspec.ValidationError as error:
+        raise LocalProtocolError(f"{_named(value)} is not a content block: {error}") from None
+    except RecursionError:
+        raise LocalProtocolError("a part of a prompt contains itself") from None
+    except (TypeError, ValueError) as error:
+        raise LocalProtocolError(f"{_named(value)} cannot be sent as JSON: {error}") from None
+    return block
+
+
+def plain_text(content: Iterable[Block]) -> str:
+    """Return the text of blocks, for titles and logs. Other blocks appear as a name in brackets."""
+    parts: list[str] = []
+    for block in content:
+        match block:
+            case Text(text=text):
+                parts.append(text)
+            case ResourceLink(uri=uri):
+                parts.append(f"[{uri}]")
+            case Resource(resource=resource):
+                parts.append(f"[{resource.get('uri', 'resource')}]")
+            case Image():
+                parts.append("[image]")
+            case Audio():
+                parts.append("[audio]")
+    return "".join(parts)

@@ -1,0 +1,446 @@
+"""The numbered log of one session, and the cursors that read it.
+
+Appending is synchronous and never waits. The log keeps a ring of recent events; their fold, the
+state, keeps the content. A reader that is too slow for the ring is either *lossless* or must start
+again from a snapshot (a browser). Lossless is a turn's Python iterator: its unread events are kept
+for it, with neighbours joined and their text only in the state.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from ..errors import AgentrtError
+from ..limits import Limits
+from .events import (
+    CommandsChanged,
+    Event,
+    ItemDelta,
+    ItemUpdated,
+    ModesChanged,
+    PlanChanged,
+    QueueChanged,
+    TaskChanged,
+    TitleChanged,
+    UsageChanged,
+)
+from .state import History, SessionState, Snapshot, patched
+
+JOINED_CHARS: Final = 256 * 1024
+"""Characters of joined text after which a slow lossless reader gets the remaining text as another
+event.
+"""
+
+EVENT_BYTES: Final = 256
+"""Approximate size of an event without its content, in bytes."""
+
+READ_AHEAD_EVENTS: Final = 16
+"""Events that a reader fetches at a time: finding its position costs as much as reading two."""
+
+
+PAUSED_SEQ: Final = sys.maxsize
+"""The position of a paused reader."""
+
+
+class EventsExpired(AgentrtError):
+    """The requested events have been dropped; start again from a snapshot."""
+
+    __module__ = "agentrt.errors"  # the public import path
+
+
+class Persister(Protocol):
+    """Stores the batches of a log before readers see them."""
+
+    def put(self, first: int, events: list[Event], size: int) -> None:
+        """Take the events from number `first`, made of messages of `size` bytes.
+
+        Never waits and never raises. Stored events go to `Log.shown`, in order.
+        """
+        ...
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` while no new work may start."""
+        ...
+
+    def hurry(self) -> None:
+        """Make the next batch survive a loss of power as well, because something waits for it."""
+        ...
+
+    @property
+    def unread(self) -> bool:
+        """True if reading from the agent has stopped, because its messages do not fit into the
+        buffer.
+        """
+        ...
+
+    @property
+    def over(self) -> bool:
+        """True if nothing waits any more for events that are not stored."""
+        ...
+
+
+class Log:
+    """The event log of a session.
+
+    `append` takes an event; `publish` gives the appended events to the readers and wakes them. They
+    are separate so that a batch of events is numbered, folded into the state and kept in one step,
+    and wakes readers once. Code that reads the state before `publish` already sees the appended
+    events in it.
+    """
+
+    def __init__(
+        self, session: str, epoch: str, limits: Limits, state: SessionState, *, seq: int = 0
+    ) -> None:
+        """Start a log after event `seq`, with `state` as the state at that event.
+
+        Earlier events are not kept here.
+        """
+        self.session = session
+        self.epoch = epoch
+        self.shown: Log = self
+        """The log to read from: this one or, if a keeper takes the batches, the one it forwards
+        them to.
+        """
+        self._source = self
+        self.persister: Persister | None = None
+        """Takes the batches, if set."""
+        self.observer: Callable[[list[Event], int], None] | None = None
+        """Called with each batch and its size before readers see it, even if it is not stored yet.
+        Must not block, raise or append.
+        """
+        self._new: list[Event] = []
+        """Events that are not in the state yet."""
+        self.append: Final[Callable[[Event], None]] = self._new.append
+        """Append the next event."""
+        self._state = state
+        self._seq = seq
+        """The number of the last event in the state."""
+        self._events: list[Event] = []
+        self._first = seq + 1
+        self._limits = limits
+        self._ring_events, self._ring_bytes = limits.recent_events, limits.recent_events_bytes
+        self._batches: deque[tuple[int, int]] = deque()  # (events, bytes) of each `publish`
+        self._weighed = 0  # the number of `_events` that are in `_batches`
+        self._bytes = 0
+        self.arrived: int = 0
+        """Bytes of the messages that the next events are made of, or 0. This bounds the size of the
+        events without a look into each of them.
+        """
+        self._lossless: set[Cursor] = set()
+        self._wakers: tuple[Callable[[], None], ...] = ()
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event."""
+        return self._seq + len(self._new)
+
+    @property
+    def state(self) -> SessionState:
+        """The fold of all events."""
+        if self._new:
+            self._fold()
+        return self._state
+
+    def _fold(self) -> None:
+        new, take = self._new, self._state.table
+        for event in new:
+            take[type(event)](event)
+        self._events += new
+        self._seq += len(new)
+        new.clear()
+
+    def publish(self) -> None:
+        """Wake the waiting readers and keep the ring within its bounds."""
+        if self._new:
+            self._fold()
+        arrived = self.arrived
+        self.arrived = 0
+        kept = len(self._events)
+        new = kept - self._weighed
+        if not new:
+            return
+        if self.observer is not None:
+            self.observer(self._events[-new:], arrived)
+        if self.persister is not None:
+            events, self._events = self._events, []
+            self._first = self._seq + 1
+            self.persister.put(self._first - new, events, arrived)
+            return
+        size = arrived + EVENT_BYTES * new
+        self._batches.append((new, size))
+        self._weighed = kept
+        self._bytes = held = self._bytes + size
+        for wake in self._wakers:
+            wake()
+        if kept > self._ring_events or held > self._ring_bytes:
+            self._cut(self._ring_events, self._ring_bytes)
+
+    def persist_with(self, keeper: Persister, shown: Log) -> None:
+        """Give all later batches to `keeper`.
+
+        Stored batches go to `shown`, a log equal to this one, which is read instead of it.
+        """
+        self._fold()
+        self.persister = keeper
+        self._events, self._first = [], self._seq + 1
+        self._batches.clear()
+        self._weighed = self._bytes = 0
+        self.shown = shown
+        shown._source = self
+
+    def extend(self, events: list[Event], size: int) -> None:
+        """Append a whole batch, made of messages of `size` bytes, and publish it."""
+        self._new += events
+        self.arrived = size
+        self.publish()
+
+    @property
+    def behind(self) -> bool:
+        """True if there are events that are not shown yet."""
+        return self.shown.seq != self.seq
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` after each batch. Returns the function that unsubscribes it.
+
+        `wake` must not block, raise or append.
+        """
+        self._wakers = (*self._wakers, wake)
+
+        def leave() -> None:
+            self._wakers = tuple(each for each in self._wakers if each is not wake)
+
+        return leave
+
+    def snapshot(self) -> Snapshot:
+        """Return a snapshot of the whole session."""
+        return self.state.snapshot(self.session, self.epoch, self.seq)
+
+    def recent(self) -> Snapshot:
+        """Return a snapshot of the last turns, in a time independent of their total number."""
+        limits = self._limits
+        turns, items = limits.snapshot_turns, limits.snapshot_items
+        return self.state.snapshot(self.session, self.epoch, self.seq, turns=turns, items=items)
+
+    def history(self, before: str, turns: int | None = None) -> History:
+        """Return up to `turns` turns before an item (default: as many as in a snapshot).
+
+        Raises `KeyError` if the item does not exist.
+        """
+        return self.state.history(before, self._most(turns), self._limits.snapshot_items)
+
+    def lacks(self, before: str | None, turns: int | None = None) -> bool:
+        """Return True if part of that history is only in a store. None means the whole history."""
+        return self.state.lacks(before, self._most(turns), self._limits.snapshot_items)
+
+    def _most(self, turns: int | None) -> int:
+        most = self._limits.snapshot_turns
+        return most if turns is None else min(turns, most)
+
+    def since(self, seq: int) -> list[Event]:
+        """Return the events after `seq`; the caller may merge them. Raises `EventsExpired`."""
+        self._fold()
+        if seq < self._first - 1 or seq > self._seq:
+            raise EventsExpired(seq)
+        return self._events[seq - self._first + 1 :]
+
+    @property
+    def kept_after(self) -> int:
+        """The events after this number are still kept."""
+        return self._first - 1
+
+    def cursor(self, after: int | None = None, *, lossless: bool = False) -> Cursor:
+        """Return a reader that starts after event `after`.
+
+        The default is the last event, whether or not it is shown yet. Raises `EventsExpired` if
+        that position is not kept.
+        """
+        newest = self._source.seq
+        start = newest if after is None else after
+        if start < self._first - 1 or start > newest:
+            raise EventsExpired(start)
+        cursor = Cursor(self, start)
+        if lossless:
+            self._lossless.add(cursor)
+        return cursor
+
+    def _cut(self, count: int, size: int) -> None:
+        """Drop the oldest batches down to three quarters of the bounds, but never the newest one.
+
+        Three quarters makes cuts rare.
+        """
+        batches = self._batches
+        drop = 0
+        while len(batches) > 1 and (
+            self._weighed - drop > count * 3 // 4 or self._bytes > size * 3 // 4
+        ):
+            events, weight = batches.popleft()
+            drop += events
+            self._bytes -= weight
+        late = [cursor for cursor in self._lossless if cursor.seq < self._first - 1 + drop]
+        if late:
+            gone = self._placed(drop)
+            for cursor in late:
+                cursor._keep(gone, self._first)
+        del self._events[:drop]
+        self._weighed -= drop
+        self._first += drop
+
+    def _placed(self, count: int) -> list[Event | _Slice]:
+        """Return the `count` oldest events, with their text as positions in the state's text."""
+        ends: dict[str, int | None] = {}
+        placed: list[Event | _Slice] = []
+        for event in reversed(self._events):  # the state has the text of all of them
+            if isinstance(event, ItemDelta):
+                end = ends[event.item] if event.item in ends else self.state.length(event.item)
+                if end is None:
+                    placed.append(event)
+                else:
+                    ends[event.item] = start = end - len(event.text)
+                    placed.append(_Slice(type(event), event.item, start, end))
+            else:
+                placed.append(event)
+        placed.reverse()
+        return placed[:count]
+
+
+class _Slice(Struct):
+    """A piece of an item's text, by its position: the state keeps the text only once."""
+
+    kind: type[ItemDelta]
+    item: str
+    start: int
+    end: int
+
+
+class Cursor:
+    """A reader's position in the log.
+
+    Events are fetched into `ready`. Fast readers take them from there and call `more` when it is
+    empty.
+    """
+
+    __slots__ = ("_end", "_kept", "_log", "ready")
+
+    def __init__(self, log: Log, seq: int) -> None:
+        self._log = log
+        self._end = seq  # the number of the last fetched event
+        self._kept: deque[tuple[int, Event | _Slice]] | None = None
+        self.ready: list[Event] = []
+        """The fetched events, the next one last. Always the same list object."""
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event that was returned or skipped."""
+        return self._log.seq if self._end == PAUSED_SEQ else self._end - len(self.ready)
+
+    def pop(self) -> Event | None:
+        """Return the next event, or None if it does not exist yet.
+
+        Raises `EventsExpired`, unless lossless.
+        """
+        return self.ready.pop() if self.ready or self.more() else None
+
+    def more(self) -> bool:
+        """Fetch the next events; `ready` must be empty. Returns True if there were any.
+
+        Raises `EventsExpired`, unless lossless.
+        """
+        log, end = self._log, self._end
+        if self._kept:
+            self._end, kept = self._kept.popleft()
+            if isinstance(kept, _Slice):
+                kept = kept.kind(kept.item, log.state.part(kept.item, kept.start, kept.end))
+            self.ready.append(kept)
+            return True
+        if end >= log._seq:
+            if not log._new:
+                return False
+            log._fold()
+            if end >= log._seq:
+                return False
+        at = end + 1 - log._first
+        if at < 0:
+            raise EventsExpired(end)
+        ready = self.ready
+        ready += log._events[at : at + READ_AHEAD_EVENTS]
+        ready.reverse()
+        self._end = end + len(ready)
+        return True
+
+    def pause(self) -> None:
+        """Return no events until `skip` sets the position to continue after."""
+        self.skip(PAUSED_SEQ)
+
+    def skip(self, seq: int) -> None:
+        """Continue after event `seq`."""
+        self._kept = None
+        self.ready.clear()
+        self._end = seq
+
+    def close(self) -> None:
+        """Stop keeping the unread events of this reader."""
+        self._log._lossless.discard(self)
+        self.skip(self.seq)
+
+    def _keep(self, events: list[Event | _Slice], first: int) -> None:
+        """Keep the unread ones of the events `first…`, which are leaving the ring.
+
+        Neighbours are joined.
+        """
+        if self._kept is None:
+            self._kept = deque()
+        kept = self._kept
+        if self._end < first:  # fetched events, if any, were kept before
+            kept.extendleft((self._end, event) for event in self.ready)
+        self._end = self.seq
+        self.ready.clear()
+        unread = max(0, self.seq - first + 1)
+        for seq, event in enumerate(events[unread:], first + unread):
+            both = _merged(kept[-1][1], event) if kept else None
+            if both is not None:
+                kept[-1] = (seq, both)
+            else:
+                kept.append((seq, event))
+
+
+def _merged(last: Event | _Slice, event: Event | _Slice) -> Event | _Slice | None:
+    """Merge two neighbours, if the result has a reasonable size; else return None."""
+    if isinstance(event, _Slice):
+        if (
+            isinstance(last, _Slice)
+            and last.item == event.item
+            and last.end == event.start
+            and last.end - last.start < JOINED_CHARS
+        ):
+            return _Slice(last.kind, last.item, last.start, event.end)
+        return None
+    return None if isinstance(last, _Slice) else joined(last, event)
+
+
+_WHOLE: Final = (
+    CommandsChanged,
+    ModesChanged,
+    PlanChanged,
+    QueueChanged,
+    TitleChanged,
+    UsageChanged,
+)
+"""Events that carry a complete new value, so that the later one replaces the earlier."""
+
+
+def joined(last: Event, event: Event) -> Event | None:
+    """Merge two neighbours that are not text, if possible; else return None."""
+    if isinstance(event, ItemUpdated):
+        if isinstance(last, ItemUpdated) and last.item == event.item:
+            return ItemUpdated(event.item, patched(last.patch, event.patch))
+    elif isinstance(event, TaskChanged):
+        if isinstance(last, TaskChanged) and last.task.id == event.task.id:
+            return event
+    elif isinstance(event, _WHOLE) and type(last) is type(event):
+        return event
+    return None

@@ -1,0 +1,162 @@
+"""Additions to Trio's nurseries: bare errors, service scopes, and an error for calls outside Trio.
+
+A *service scope* holds tasks that must briefly outlive the block that uses them. When the block is
+cancelled they continue, so that final messages can still be written, until the block's own clean-up
+ends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import trio
+
+from .errors import LocalProtocolError
+
+
+def check_trio(function: str) -> None:
+    """Raise `LocalProtocolError` outside a Trio task; Trio's own error would not explain the
+    fix.
+    """
+    if not trio.lowlevel.in_trio_task():
+        raise LocalProtocolError(
+            f"{function} must be called in a Trio task; in an asyncio program, use"
+            f" agentrt.aio.{function} instead, or run the program with trio.run(main)"
+        )
+
+
+class bare_errors:
+    """Unwrap a single error from a nursery: raise it directly, not in the nursery's group.
+
+    Only that layer is removed: a group that a program has raised itself is not changed.
+    Cancellations next to the error are dropped: it replaces them, as anywhere in Trio. Several
+    errors stay a group.
+    """
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not isinstance(raised, BaseExceptionGroup):
+            return
+        errors = [error for error in raised.exceptions if not only_cancelled(error)]
+        if len(errors) != 1:
+            return
+        [error] = errors
+        context = error.__context__
+        try:
+            raise error
+        finally:
+            # The group adds no information; chaining to it would only repeat the error.
+            error.__context__ = context
+            del error, errors, context, raised
+
+
+def only_cancelled(error: BaseException) -> bool:
+    """Return True if the error consists of Trio cancellations only."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(only_cancelled, error.exceptions))
+    return isinstance(error, trio.Cancelled)
+
+
+class ServiceNursery:
+    """A nursery for services, each in its own shielded scope.
+
+    An error of one service cancels the block that uses them. The other services run until the block
+    ends them, so that they do not mistake this for another kind of end.
+    """
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._scopes: set[trio.CancelScope] = set()
+        self._ended = False
+
+    def cancel(self) -> None:
+        """End all services, including any that are started later."""
+        self._ended = True
+        for scope in self._scopes:
+            scope.cancel()
+
+    def start_soon(self, service: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Start a service, as `trio.Nursery.start_soon`."""
+        self._nursery.start_soon(self._serve, service, args, name=service)
+
+    async def start(self, service: Callable[..., Awaitable[object]], *args: object) -> Any:
+        """Start a service and wait for it, as `trio.Nursery.start`.
+
+        Until the service has started, a cancellation of the caller also cancels the service, and an
+        error of the service is raised in the caller.
+        """
+        return await self._nursery.start(self._serve, service, args, name=service)
+
+    async def _serve(  # noqa: ASYNC114, ASYNC128 - the service does
+        self,
+        service: Callable[..., Awaitable[object]],
+        args: tuple[object, ...],
+        *,
+        task_status: trio.TaskStatus[Any] | None = None,
+    ) -> None:
+        scope = trio.CancelScope()
+        if task_status is None:
+            self.shield(scope)
+        else:
+            service = partial(service, task_status=_Status(task_status, self, scope))
+        try:
+            with scope:
+                await service(*args)
+        finally:
+            self._scopes.discard(scope)
+
+    def shield(self, scope: trio.CancelScope) -> None:
+        """Shield the scope; from now on only `cancel` ends it."""
+        scope.shield = True
+        self._scopes.add(scope)
+        if self._ended:
+            scope.cancel()
+
+    def has(self, task: trio.lowlevel.Task) -> bool:
+        """Return True if the task is a service of this nursery and has started."""
+        return task.parent_nursery is self._nursery
+
+
+class _Status(trio.TaskStatus[Any]):
+    """Shields the service once it has started. Created by the service's task."""
+
+    def __init__(
+        self, status: trio.TaskStatus[Any], services: ServiceNursery, scope: trio.CancelScope
+    ) -> None:
+        self._status = status
+        self._services = services
+        self._scope = scope
+        self._task = trio.lowlevel.current_task()
+
+    def started(self, value: Any = None) -> None:
+        # Shield first: the task moves to a nursery that may be cancelled, and stays where it was if
+        # the caller is cancelled.
+        self._services.shield(self._scope)
+        self._status.started(value)
+        self._scope.shield = self._services.has(self._task)
+
+
+@asynccontextmanager
+async def open_service_nursery() -> AsyncIterator[ServiceNursery]:
+    """Open a nursery whose tasks are not cancelled from outside.
+
+    Before leaving the block, end them with `cancel` or let them end in bounded time. An error of a
+    service task cancels the block and is raised from here, bare if it is the only one.
+    """
+    async with bare_errors(), trio.open_nursery() as nursery:
+        services = ServiceNursery(nursery)
+        try:
+            yield services
+        finally:
+            services.cancel()

@@ -1,0 +1,533 @@
+"""Permission requests, decisions, and the policies that make them.
+
+A policy is a function from a `PermissionRequest` to a `Decision`, sync or async. `deny_all` applies
+if no policy is given; agentrt also has `allow_all`, `ask` and `rules`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_args
+
+from msgspec import Struct, structs
+
+from ..agents.agent import Agent
+from ..model.content import JsonObject
+from ..model.driver import DecisionRequested
+from ..model.events import PermissionOption
+from .mcp_calls import called_tool
+
+if TYPE_CHECKING:
+    from .rules import PermissionRule
+    from .seen import RequestFacts
+
+
+class _Decided(Struct, frozen=True, eq=False):
+    """Base class of decisions. Two decisions are equal if they differ only in `rule`."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Decided) or type(other) is not type(self):
+            return NotImplemented
+        return self._meaning() == other._meaning()
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self._meaning())))
+
+    def _meaning(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__struct_fields__ if name != "rule")
+
+
+class Allow(_Decided, frozen=True, eq=False):
+    """Allow the request.
+
+    `option` is the id of one of the request's options; without it, the least permissive option that
+    allows is chosen. `remember` prefers the option that keeps the agent from asking again.
+    `updated_input` replaces the tool's input, if the agent's protocol supports it.
+    """
+
+    option: str | None = None
+    updated_input: JsonObject | None = None
+    remember: bool = False
+    rule: str = ""
+    """The rule that decided, for the log (`PermissionClosed.rule`)."""
+
+
+class Deny(_Decided, frozen=True, eq=False):
+    """Deny the request.
+
+    `message` is shown to the model, if the protocol supports it. `interrupt` also ends the turn.
+    """
+
+    message: str = ""
+    interrupt: bool = False
+    rule: str = ""
+    """The rule that decided, for the log (`PermissionClosed.rule`)."""
+
+
+class Ask(_Decided, frozen=True, eq=False):
+    """Leave the request open, for a person to answer."""
+
+    rule: str = ""
+    """The rule that requires a person to be asked."""
+
+
+Decision: TypeAlias = Allow | Deny | Ask
+"""The decision of a policy."""
+
+
+class PermissionRequest(Struct, frozen=True, kw_only=True):
+    """A permission request as the agent sent it.
+
+    `title` and `kind` are for people to read. The agent chooses them freely, so a policy must not
+    rely on them.
+    """
+
+    title: str
+    tool: str = ""
+    """The tool's name; empty if the agent gave none (many ACP agents do not)."""
+    kind: str = "other"
+    input: Any = None
+    """The tool's parsed arguments, usually an object; None if the agent gave none."""
+    options: tuple[PermissionOption, ...] = ()
+    cwd: str = "/"
+    """The session's working directory, absolute."""
+    tool_call: str | None = None
+    changes: tuple[str, ...] = ()
+    """The files in the changes that the request shows, as the agent wrote them."""
+    created: tuple[str, ...] = ()
+    """The files of `changes` that the agent writes as a whole."""
+    locations: tuple[str, ...] = ()
+    """The files that the agent claims the request is about. Not verified."""
+    tools: dict[str, str] = {}
+    """The agent's tool names, mapped to the names that rules use."""
+    shown_command: str | None = None
+    """The command that the agent's program shows to people, if it is complete. No rule allows a
+    request because of it."""
+    kind_holds: bool = False
+    """True if `kind` comes from the agent's program, not from its model."""
+    raw: Any = None
+    """The request as the protocol transmitted it."""
+    id: str = ""
+    """The id of the request, as in `PermissionOpened.request`."""
+
+    @property
+    def command(self) -> str | None:
+        """The shell command in the input; None if there is none."""
+        from .seen import find_command
+
+        return find_command(self.input)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path in the input as it resolves now: absolute, with symlinks followed.
+
+        A string that is not a path on this machine (a URL, or one with a NUL) does not start with a
+        slash. Raises `ValueError` if the input has more than 2,000 parts.
+        """
+        from .paths import find_paths, resolve
+
+        return tuple(resolve(path) for path in find_paths(self.input, self.cwd))
+
+
+def request_of(asked: DecisionRequested, *, cwd: str) -> PermissionRequest:
+    """Return the request that policies receive, from the driver's `asked`."""
+    return PermissionRequest(
+        id=asked.key,
+        title=asked.title,
+        tool=asked.name or "",
+        kind=asked.tool_kind or "other",
+        input=asked.input,
+        options=tuple(asked.options),
+        cwd=cwd,
+        tool_call=asked.tool_call,
+        changes=tuple(asked.changes),
+        created=tuple(asked.created),
+        locations=tuple(asked.locations),
+        raw=asked.raw,
+    )
+
+
+Policy: TypeAlias = Callable[[PermissionRequest], Decision | Awaitable[Decision]]
+"""A function that decides. If it raises, or takes longer than `limits.permission_timeout_s`, the
+request is denied."""
+
+
+_ALLOW: Final = Allow(rule="allow_all")
+NOTHING_IS_ALLOWED: Final = "Nothing is allowed here."
+_NOTHING: Final = Deny(NOTHING_IS_ALLOWED, rule="deny_all")
+OnViolation: TypeAlias = Literal["warn", "cancel"]
+"""The reaction to a tool call that ran unasked although the policy refuses such a call."""
+
+
+def deny_all(request: PermissionRequest) -> Decision:
+    """Deny every request."""
+    return _NOTHING
+
+
+def allow_all(request: PermissionRequest) -> Decision:
+    """Allow every request without asking. For agents in a sandbox."""
+    return _ALLOW
+
+
+def ask(request: PermissionRequest) -> Decision:
+    """Leave every request to a viewer."""
+    return Ask()
+
+
+class NamedTool(Protocol):
+    """A tool defined by the host program, as `agentrt.tool` creates it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def input_schema(self) -> JsonObject: ...
+
+
+RuleLike: TypeAlias = "str | NamedTool"
+"""A rule: its text, or a tool of the program."""
+
+
+class RulesPolicy:
+    """The policy that `rules` returns."""
+
+    def __init__(
+        self,
+        *,
+        allow: Sequence[PermissionRule],
+        deny: Sequence[PermissionRule],
+        ask: Sequence[PermissionRule],
+        otherwise: Policy,
+        attended: bool,
+        on_violation: OnViolation = "warn",
+    ) -> None:
+        self.allow = tuple(allow)
+        self.deny = tuple(deny)
+        self.ask = tuple(ask)
+        self.otherwise = otherwise
+        self.attended = attended
+        self.on_violation = on_violation
+        self.__qualname__ = "rules"
+
+    def __call__(self, request: PermissionRequest) -> Decision | Awaitable[Decision]:
+        from .programs import Verdict
+        from .protected import names_file, protected_change
+        from .rules import covered, worst
+        from .seen import RequestFacts
+
+        seen = RequestFacts(request)
+        rule, found = worst(self.deny, seen)
+        if found.verdict is Verdict.YES:
+            return Deny(f"Denied by the rule {rule}.", rule=f"deny {rule}")
+        asking, wanted = worst(self.ask, seen)
+        if wanted.verdict is not Verdict.NO:
+            return Ask(rule=f"ask {asking}")
+        # An allow rule that names one of the project's programs accepts everything it does.
+        if found.verdict <= Verdict.HIDDEN and covered(self.allow, seen):
+            entry = protected_change(seen)
+            if entry is None or names_file(self.allow, entry):
+                return Allow(rule=_covering(self.allow, seen))
+        if found.verdict is Verdict.NO:
+            return self.otherwise(request)
+        reason = f"Denied because the rule {rule} may apply: {found.why}."
+        doubt = Deny(reason, rule=f"deny {rule}")
+        instead = Ask(rule=f"deny {rule}") if self.attended else doubt
+        return _unless_allowed(self.otherwise, request, instead)
+
+    def about_tool(self, server: str, tool: str, arguments: Any, cwd: str) -> Deny | Ask | None:
+        """Return the decision about a call of one of the program's own tools.
+
+        None if no rule denies the call or wants it asked. A rule counts only if it names the tool,
+        all tools of its server, or everything.
+        """
+        from .programs import Verdict
+        from .rules import worst
+        from .seen import RequestFacts
+
+        request = PermissionRequest(
+            title=tool, tool=f"mcp__{server}__{tool}", input=arguments, cwd=cwd
+        )
+        seen = RequestFacts(request, own_tool=tool)
+        rule, found = worst([each for each in self.deny if each.names(seen)], seen)
+        if found.verdict is Verdict.YES:
+            return Deny(f"Denied by the rule {rule}.", rule=f"deny {rule}")
+        if found.verdict is not Verdict.NO:
+            reason = f"Denied because the rule {rule} may apply: {found.why}."
+            doubt = Deny(reason, rule=f"deny {rule}")
+            return Ask(rule=f"deny {rule}") if self.attended else doubt
+        asking, wanted = worst([each for each in self.ask if each.names(seen)], seen)
+        if wanted.verdict > Verdict.NO:
+            return Ask(rule=f"ask {asking}")
+        inner = policy_rules(self.otherwise)
+        return None if inner is None else inner.about_tool(server, tool, arguments, cwd)
+
+
+def _covering(allowing: Sequence[PermissionRule], seen: RequestFacts) -> str:
+    """List the rules that together allow a request, for the log."""
+    alone = next((rule for rule in allowing if rule.covers(seen)), None)
+    if alone is not None:
+        return f"allow {alone}"
+    return ", ".join(f"allow {rule}" for rule in allowing if rule.names(seen))
+
+
+def rules(
+    *,
+    allow: Iterable[RuleLike] = (),
+    deny: Iterable[RuleLike] = (),
+    ask: Iterable[RuleLike] = (),
+    otherwise: Policy = deny_all,
+    attended: bool = False,
+    on_violation: OnViolation = "warn",
+) -> Policy:
+    """Make a policy from rules. A rule is written `NAME` or `NAME(WHAT)`::
+
+        Bash(git status:*)       commands that begin with these words
+        Bash(npm test)           this command
+        Edit(src/**)             changes to files in src, in the session's working directory
+        Write(/tmp/*.txt)        files written as a whole; * and ? stay within one part of a path
+        Read(~/notes/**)         files read, listed or searched
+        Fetch(*.example.com)     pages of these hosts
+        Read                     everything of that kind
+        mcp__app__*              tools of an MCP server; * matches any characters
+        *                        everything
+        run_shell_command        an agent's own name for a tool
+
+    A tool of your program (see `tool`) is also a rule: `deny=[greet]`, or by name,
+    `deny=["greet"]`. Agents may call it unless a rule denies it or wants it asked.
+
+    - A request that a `deny` rule matches is denied.
+    - A request that a `deny` rule *may* match (the command cannot be parsed, or the agent does not
+      state it) is never allowed. If a person can be asked, which is so if `otherwise` asks or
+      `attended` is true, the person decides; otherwise it is denied.
+    - A request that an `ask` rule matches, or may match, is asked.
+    - A request that `allow` rules cover completely is allowed; in a line with several commands,
+      every command must be covered. A change to a file that makes programs run (`.git/…`,
+      `.claude/settings.json`, `.npmrc`, …) is allowed only by a rule that names the file or its
+      folder: `Edit(.vscode/**)`.
+    - `otherwise` decides all other requests.
+
+    `deny` and `ask` rules and `otherwise=deny_all` apply for the life of the session, even if the
+    mode is changed or a request is answered "always". Claude Code asks agentrt before every tool
+    call. Other agents may run a call without asking; if a rule matches or may match it, a notice
+    with the code `ran_unasked` reports it, and `on_violation="cancel"` also cancels the turn.
+
+    The names mean the same for every agent. An agent's own description (kind, title) can cause a
+    request to be denied, but never to be allowed. Raises `ValueError` for a text that is not a
+    rule.
+    """
+    allowing = _read_rules("allow", allow)
+    denying = _read_rules("deny", deny, denies=True)
+    asking = _read_rules("ask", ask, denies=True)
+    check_policy(otherwise, "otherwise")
+    if on_violation not in get_args(OnViolation):
+        raise ValueError(f"on_violation must be 'warn' or 'cancel', not {on_violation!r}")
+    if not (allowing or denying or asking) and on_violation == "warn":
+        return otherwise
+    return RulesPolicy(
+        allow=allowing,
+        deny=denying,
+        ask=asking,
+        otherwise=otherwise,
+        attended=attended,
+        on_violation=on_violation,
+    )
+
+
+def _read_rules(
+    name: str, texts: Iterable[RuleLike], *, denies: bool = False
+) -> list[PermissionRule]:
+    if isinstance(texts, str):
+        raise ValueError(f"{name} must be a list of rules: {name}=[{texts!r}]")
+    if not isinstance(texts, Iterable):
+        given = getattr(texts, "name", None) or getattr(texts, "__name__", None) or repr(texts)
+        raise ValueError(f"{name} must be a list of rules: {name}=[{given}]")
+    texts = list(texts)
+    if not texts:
+        return []  # importing the rules costs as much as importing a driver
+    from .rules import PermissionRule
+
+    return [PermissionRule(_rule_text(name, each), denies=denies) for each in texts]
+
+
+def _rule_text(name: str, rule: RuleLike) -> str:
+    """Return the text of a rule. Raises `ValueError` for a function that is not a tool."""
+    if isinstance(rule, str):
+        return rule
+    if isinstance(getattr(rule, "input_schema", None), dict):
+        return f"mcp__agentrt__{rule.name}"
+    if callable(rule):
+        plain = getattr(rule, "__name__", None) or repr(rule)
+        raise ValueError(
+            f"{name}=[{plain}]: {plain} is a bare function, not a tool; decorate it with"
+            " @agentrt.tool"
+        )
+    raise ValueError(f"{name} must be a list of rules and tools, not {rule!r}")
+
+
+def _unless_allowed(
+    policy: Policy, request: PermissionRequest, instead: Decision
+) -> Decision | Awaitable[Decision]:
+    """Return the policy's decision, but `instead` if that is `Allow`."""
+
+    def judged(decision: Decision) -> Decision:
+        decision = check_decision(policy, decision)
+        return instead if isinstance(decision, Allow) else decision
+
+    async def later() -> Decision:
+        decision = policy(request)
+        return judged(await decision if inspect.isawaitable(decision) else decision)
+
+    called = getattr(policy, "__call__", None)  # noqa: B004 - of an object, its method
+    if inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(called):
+        return later()  # the policy is called when this is awaited
+    decision = policy(request)
+    if inspect.isawaitable(decision):
+        return _Judged(decision, judged)
+    return judged(decision)
+
+
+class _Judged:
+    """An awaitable that passes its result through `judged` and never needs to be closed."""
+
+    def __init__(
+        self, pending: Awaitable[Decision], judged: Callable[[Decision], Decision]
+    ) -> None:
+        self._pending = pending
+        self._judged = judged
+
+    def __await__(self) -> Generator[Any, Any, Decision]:
+        return self._judged((yield from self._pending.__await__()))
+
+
+def check_policy(policy: object, name: str = "permissions") -> None:
+    """Raise `ValueError` unless `policy` can be called."""
+    if callable(policy):
+        return
+    wanted = {
+        "allow": "allow_all",
+        "allow_all": "allow_all",
+        "deny": "deny_all",
+        "deny_all": "deny_all",
+        "ask": "ask",
+        "rules": "rules",
+    }
+    if isinstance(policy, str):
+        from difflib import get_close_matches  # for the few who pass a name
+
+        close = get_close_matches(policy.casefold().replace("-", "_"), list(wanted), 1)
+        meant = f"Did you mean agentrt.{wanted[close[0]]}? " if close else ""
+    else:
+        meant = ""
+    raise ValueError(
+        f"{name}={policy!r} is not a policy. {meant}Choices: agentrt.allow_all, agentrt.deny_all,"
+        " agentrt.ask, agentrt.rules(allow=[…], deny=[…]), or a function that takes a"
+        " PermissionRequest and returns a Decision"
+    )
+
+
+def for_agent(policy: Policy, agent: Agent) -> Policy:
+    """Wrap a policy for one agent.
+
+    Its requests are completed from the catalogue (`with_catalogue_data`), and its return value is
+    checked.
+    """
+
+    def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
+        return given(policy, policy(with_catalogue_data(request, agent)))
+
+    decide.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
+    decide.__wrapped__ = policy  # type: ignore[attr-defined]
+    return decide
+
+
+def policy_rules(policy: Policy | None) -> RulesPolicy | None:
+    """Return the rules that a policy consists of, also through wrappers with `__wrapped__`."""
+    found: Any = policy
+    if callable(found) and not isinstance(found, RulesPolicy):
+        found = inspect.unwrap(found, stop=lambda each: isinstance(each, RulesPolicy))
+    return found if isinstance(found, RulesPolicy) else None
+
+
+def _with_tool(request: PermissionRequest) -> PermissionRequest:
+    """Return the request with the name that rules use for a tool of an MCP server."""
+    found = None if request.tool else called_tool(request)
+    if found is None:
+        return request
+    server, tool, arguments = found
+    return structs.replace(
+        request, tool=f"mcp__{server}__{tool}", input=arguments, kind="other", shown_command=None
+    )
+
+
+def with_catalogue_data(request: PermissionRequest, agent: Agent) -> PermissionRequest:
+    """Return the request with everything that the catalogue knows about this agent's requests."""
+    known = structs.replace(
+        request,
+        tools=agent.tools,
+        shown_command=_shown_command(request, agent.quirks.command_shown),
+        kind_holds=agent.quirks.kinds_hold,
+    )
+    return _with_tool(known)
+
+
+def _shown_command(request: PermissionRequest, where: str | None) -> str | None:
+    if where is None or request.kind != "execute" or request.input is not None:
+        return None
+    if where == "title":
+        return request.title
+    try:
+        [block] = request.raw["toolCall"]["content"]
+        text = str(block["content"]["text"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    # A long command is shown only in part, ending with "…".
+    found = re.fullmatch(r"[\w ]+: (.*[^…])", text, re.DOTALL)
+    return found[1] if found else None
+
+
+DECISIONS: Final = (Allow, Deny, Ask)
+
+
+def check_decision(policy: object, decision: object) -> Decision:
+    """Return the policy's result if it is a decision. Raises `TypeError` if it is not."""
+    if isinstance(decision, DECISIONS):
+        return decision
+    name = getattr(policy, "__qualname__", None) or repr(policy)
+    raise TypeError(
+        f"{name} returned {decision!r:.200}, which is no decision: Allow(), Deny() or Ask() is"
+    )
+
+
+def given(policy: object, decision: object) -> Decision | Awaitable[Decision]:
+    """Like `check_decision`, but an awaitable is returned unchecked."""
+    if not isinstance(decision, DECISIONS) and inspect.isawaitable(decision):
+        return decision
+    return check_decision(policy, decision)
+
+
+def choose_option(
+    options: Sequence[PermissionOption], decision: Decision
+) -> PermissionOption | None:
+    """Return the option that carries out a decision; None means to answer `cancelled`.
+
+    Options are selected by kind, never by id or name, and "once" is preferred to "always" unless
+    the decision sets `remember`. An option that also changes the mode or adds a folder (`effect`)
+    is chosen only by its id. If no option allows, the request is rejected; if no option rejects,
+    it is cancelled.
+    """
+
+    def first(*kinds: str) -> PermissionOption | None:
+        plain = [option for option in options if not option.effect]
+        return next((o for kind in kinds for o in plain if o.kind == kind), None)
+
+    chosen = None
+    match decision:
+        case Allow(option=None, remember=True):
+            chosen = first("allow_always", "allow_once")
+        case Allow(option=None):
+            chosen = first("allow_once", "allow_always")
+        case Allow(option=id):
+            chosen = next((o for o in options if o.id == id and o.kind.startswith("allow_")), None)
+    return chosen or first("reject_once", "reject_always")

@@ -1,0 +1,350 @@
+"""Refusals that apply even if the agent does not ask.
+
+A policy answers requests. A refusal must also apply if there is no request: in a mode that never
+asks, after an "always", or because of settings that an earlier session wrote into the agent's
+configuration. `Standing` is the part of a policy with such refusals: `deny` and `ask` rules, and
+`deny_all`. It judges a call by its effect, whether or not the agent asks.
+
+Functions of the host program are policies that only answer requests; they have no standing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from ..agents.agent import Agent, Quirks
+from ..model.driver import DecisionRequested
+from ..model.events import Modes, PermissionOption
+from .mcp_calls import OWN_NAME
+from .own_tools import OwnTools
+from .policies import (
+    NOTHING_IS_ALLOWED,
+    Allow,
+    Ask,
+    Deny,
+    PermissionRequest,
+    Policy,
+    RulesPolicy,
+    allow_all,
+    deny_all,
+    with_catalogue_data,
+)
+
+READING_RULES: Final = frozenset({"Read"})
+"""Names of rules for calls that only look."""
+HARMLESS_KINDS: Final = frozenset({"read", "search", "think", "switch_mode"})
+"""Kinds of calls that change nothing. The agent chooses the kind."""
+HARMLESS_COMMANDS: Final = frozenset(
+    """ls pwd cat head tail wc grep egrep fgrep stat file which whoami basename dirname realpath
+    readlink nl cksum sha256sum true""".split()  # noqa: SIM905
+)
+"""Programs that only look, with any arguments."""
+HARMLESS_TOOLS: Final = frozenset(
+    """task agent todowrite todoread taskcreate taskupdate tasklist taskget taskoutput taskstop
+    bashoutput killshell killbash askuserquestion enterplanmode exitplanmode toolsearch skill
+    slashcommand structuredoutput listmcpresourcestool sendusermessage todo_write update_plan
+    exit_plan_mode ask_user_question tool_search update_topic request_permissions""".split()  # noqa: SIM905
+)
+"""Tools of agents that plan, ask and delegate, in lower case: each further call of theirs is judged
+separately."""
+UNASKED_NAME: Final = re.compile(
+    r"bypass|yolo|full.?auto|auto.?(?:edit|approve|accept|run)|accept.?edit|full.?access|dangerous"
+    r"|skip.?permission|never.?ask|always.?(?:allow|approve)|^auto$",
+    re.IGNORECASE,
+)
+"""Mode names that suggest fewer permission requests, for agents that the catalogue does not
+know."""
+
+
+class StandingRefusal(Struct, frozen=True):
+    """The reason why a call must not happen unasked."""
+
+    decision: Deny | Ask
+    rule: str
+    certain: bool
+    """True if the call cannot have been allowed: a rule matches, or nothing is allowed at all."""
+
+
+class Standing:
+    """The part of a policy that applies whether or not the agent asks.
+
+    - `agent`: the agent that sends the requests; its catalogue entry lists its tools' names.
+    - `own_tools`: the program's own tools, which are judged by their own rules.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None,
+        agent: Agent | None = None,
+        own_tools: OwnTools | None = None,
+    ) -> None:
+        self._policy = policy
+        self._agent = agent
+        self._own_tools = own_tools
+
+    @property
+    def refuses(self) -> bool:
+        """True if the policy refuses anything for the life of the session, or may come to do so: a
+        policy that may be replaced counts, since an agent is told at its start that it is asked."""
+        return any(True for _ in _parts(self._policy, changing=True))
+
+    @property
+    def refuses_now(self) -> bool:
+        """True if the policy in force refuses anything whatever the agent asks."""
+        return any(True for _ in _parts(self._policy))
+
+    @property
+    def cancels(self) -> bool:
+        """True if a violation cancels the turn."""
+        return any(
+            isinstance(part, RulesPolicy) and part.on_violation == "cancel"
+            for part in _parts(self._policy)
+        )
+
+    @property
+    def deny_rules(self) -> list[str]:
+        """The texts of the deny rules, which are also given to the agent."""
+        return [
+            str(rule)
+            for part in _parts(self._policy)
+            if isinstance(part, RulesPolicy)
+            for rule in part.deny
+        ]
+
+    @property
+    def binds(self) -> bool:
+        """True if agentrt decides before each tool call of the agent, in every mode."""
+        return self._agent is not None and self._agent.protocol == "claude"
+
+    def agent_problem(self) -> str | None:
+        """Return the reason why the refusals have no effect in any mode of the agent; None if they
+        may."""
+        if (
+            self._agent is None
+            or not self.refuses_now
+            or "*" not in self._agent.quirks.unasked_modes
+        ):
+            return None
+        return (
+            f"{self._agent.name} asks for nothing, so {self._described()} cannot hold; calls that"
+            " they deny are only reported"
+        )
+
+    def mode_problem(self, mode: str) -> str | None:
+        """Return the reason why the refusals would have no effect in a mode; None if they have."""
+        if self._agent is None or self.binds or not self.refuses_now:
+            return None
+        if not is_unasked(mode, self._agent) or "*" in self._agent.quirks.unasked_modes:
+            return None
+        return (
+            f"{self._agent.name} does not ask for permission in its mode {mode!r}, so"
+            f" {self._described()} would not hold; choose another mode, or open the session"
+            " without them"
+        )
+
+    def offered(self, asked: DecisionRequested, modes: Modes | None) -> list[PermissionOption]:
+        """Return the options of a request that may be chosen, each with its effect and scope.
+
+        Options that switch the agent to a mode in which the refusals would have no effect are left
+        out.
+        """
+        known = set() if modes is None else {choice.id for choice in modes.modes}
+        found: list[PermissionOption] = []
+        for option in asked.options:
+            if option.kind.startswith("allow"):
+                mode = self._mode_of(option.id, asked.tool_kind, known)
+                if mode is not None and self.mode_problem(mode) is not None:
+                    continue
+                option = self._with_consequences(option, asked.tool_kind, mode)
+            found.append(option)
+        return found
+
+    def _mode_of(self, option: str, tool_kind: str | None, modes: set[str]) -> str | None:
+        """Return the mode to which an option switches the agent, or None."""
+        switches = self._quirks.option_modes
+        mode = switches.get(f"{tool_kind}:{option}") or switches.get(option)
+        if mode is None and (option in modes or option in self._quirks.unasked_modes):
+            return option
+        return mode
+
+    def _with_consequences(
+        self, option: PermissionOption, tool_kind: str | None, mode: str | None
+    ) -> PermissionOption:
+        """Add to an option its effect, if it switches the mode, and its scope, if it is known."""
+        scopes = self._quirks.option_scopes
+        scope = scopes.get(f"{tool_kind}:{option.id}") or scopes.get(option.id)
+        return structs.replace(
+            option,
+            effect=option.effect if mode is None else option.effect or "mode",
+            name=f"{option.name} ({scope})" if scope else option.name,
+        )
+
+    @property
+    def _quirks(self) -> Quirks:
+        return Quirks() if self._agent is None else self._agent.quirks
+
+    def _described(self) -> str:
+        rules = [str(rule) for part in _parts(self._policy) for rule in getattr(part, "deny", ())]
+        return f"the deny rules ({', '.join(rules)})" if rules else "a policy that denies"
+
+    def refusal(self, request: PermissionRequest, *, ran: bool = False) -> StandingRefusal | None:
+        """Return the reason why this call must not happen without a question; None if it may.
+
+        `ran`: the call has already run. Then the kind that the agent gave is trusted, since it can
+        only make a notice superfluous.
+        """
+        own = None if self._own_tools is None else self._own_tools.preview(request)
+        match own:
+            case Deny(rule=rule):
+                return StandingRefusal(own, rule, certain=True)
+            case Ask(rule=rule):
+                return StandingRefusal(own, rule, certain=False)
+            case Allow():
+                return None
+        if self._agent is not None:
+            request = with_catalogue_data(request, self._agent)
+        return _refusal(self._policy, request, ran=ran)
+
+
+def is_unasked(mode: str, agent: Agent) -> bool:
+    """True for a mode in which an agent acts without asking. If the catalogue does not describe the
+    mode, its name decides."""
+    if mode in agent.quirks.unasked_modes or "*" in agent.quirks.unasked_modes:
+        return True
+    described = agent.quirks.unasked_modes or agent.quirks.mode is not None
+    return not described and UNASKED_NAME.search(mode) is not None
+
+
+class ChangingPolicy:
+    """A policy that can be replaced while sessions use it."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.__qualname__ = "permissions"
+
+    def __call__(self, request: PermissionRequest) -> Any:
+        return self.policy(request)
+
+    @property
+    def __wrapped__(self) -> Policy:
+        return self.policy
+
+
+def _parts(policy: Any, *, changing: bool = False) -> Iterator[object]:
+    """Yield the policies with standing that a policy consists of, the outermost first.
+
+    `changing`: also yield a policy that may be replaced, since its successor may have standing.
+    """
+    while policy is not None:
+        if isinstance(policy, ChangingPolicy):
+            if changing:
+                yield policy
+            policy = policy.policy
+        elif isinstance(policy, RulesPolicy):
+            if policy.deny or policy.ask or policy.on_violation == "cancel":
+                yield policy
+            policy = policy.otherwise
+        elif policy is deny_all:
+            yield policy
+            return
+        else:
+            policy = _unwrapped(policy)
+
+
+def _unwrapped(policy: Any) -> Any:
+    return inspect.getattr_static(policy, "__wrapped__", None)
+
+
+def _refusal(policy: Any, request: PermissionRequest, *, ran: bool) -> StandingRefusal | None:
+    while policy is not None:
+        if isinstance(policy, ChangingPolicy):
+            policy = policy.policy
+        elif isinstance(policy, RulesPolicy):
+            return _by_rules(policy, request, ran=ran)
+        elif policy is deny_all:
+            if is_harmless(request) or (ran and _is_own_tool(request)):
+                return None  # agentrt serves its own tools and checks their calls there
+            return StandingRefusal(
+                Deny(NOTHING_IS_ALLOWED, rule="deny_all"), "deny_all", certain=True
+            )
+        else:
+            policy = _unwrapped(policy)
+    return None
+
+
+def _by_rules(
+    policy: RulesPolicy, request: PermissionRequest, *, ran: bool
+) -> StandingRefusal | None:
+    from .programs import NOTHING, Verdict
+    from .protected import names_file, protected_change
+    from .rules import covered, worst
+    from .seen import RequestFacts
+    from .words import KINDS
+
+    if ran and request.kind in KINDS:
+        request = structs.replace(request, kind_holds=True)
+    seen = RequestFacts(request)
+    rule, found = worst(policy.deny, seen)
+    if found.verdict is Verdict.YES:
+        reason = Deny(f"Denied by the rule {rule}.", rule=f"deny {rule}")
+        return StandingRefusal(reason, reason.rule, certain=True)
+    asking, wanted = worst(policy.ask, seen)
+    if ran and request.kind in ("think", "switch_mode") and seen.unknown:
+        found = wanted = NOTHING
+    if wanted.verdict is not Verdict.NO:
+        return StandingRefusal(Ask(rule=f"ask {asking}"), f"ask {asking}", certain=False)
+    if found.verdict <= Verdict.HIDDEN and covered(policy.allow, seen):
+        entry = protected_change(seen)
+        if entry is None or names_file(policy.allow, entry):
+            return None
+    if found.verdict is not Verdict.NO:
+        return _possibly_denied(policy, f"{rule}", found.why)
+    inner = _refusal(policy.otherwise, request, ran=ran)
+    if inner is not None and policy.allow:
+        return StandingRefusal(inner.decision, inner.rule, certain=False)
+    return inner
+
+
+def _possibly_denied(policy: RulesPolicy, rule: str, why: str) -> StandingRefusal:
+    """Refuse a call to which a deny rule may apply: ask if anyone can answer, otherwise deny."""
+    denied = f"deny {rule}"
+    if policy.attended or policy.otherwise not in (allow_all, deny_all):
+        return StandingRefusal(Ask(rule=denied), denied, certain=False)
+    reason = f"Denied because the rule {rule} may apply: {why}."
+    return StandingRefusal(Deny(reason, rule=denied), denied, certain=False)
+
+
+def is_harmless(request: PermissionRequest) -> bool:
+    """True for a call that only looks, plans or delegates, as far as the agent's program shows."""
+    from .rules import PermissionRule, covered
+    from .seen import RequestFacts
+    from .words import meant_by, perhaps_meant_by
+
+    seen = RequestFacts(request)
+    if request.changes:
+        return False
+    if seen.has_command or request.shown_command is not None:
+        rules = [PermissionRule(f"Bash({program}:*)") for program in HARMLESS_COMMANDS]
+        return covered(rules, seen)
+    if request.tool:
+        if request.tool.casefold() in HARMLESS_TOOLS:
+            return True
+        known = meant_by(request.tool, request.tools) - {request.tool}
+        known |= perhaps_meant_by(request.tool, "")
+        if known:
+            return known <= READING_RULES
+    return request.kind in HARMLESS_KINDS
+
+
+def _is_own_tool(request: PermissionRequest) -> bool:
+    """True for a call of the program's own tools, by the naming of any agent."""
+    if request.changes or request.kind in ("execute", "edit", "delete", "move", "fetch"):
+        return False
+    name = request.tool or request.title
+    parts = name.replace("(", "_").replace(" ", "_").replace(".", "_").split("_")
+    return OWN_NAME in parts

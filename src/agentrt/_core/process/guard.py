@@ -1,0 +1,219 @@
+"""The host's side of the guard program (`supervisor.py`), which outlives a host that is killed.
+
+There is one per Trio run, started before the first agent and shared by all. It costs nothing while
+the host lives. Agents carry the run's token in their environment (see `descendants.MARKER`); if the
+host dies without closing them, the guard ends all processes that carry it, and removes the folders
+that `private_folder` has made for the run.
+
+It needs `/proc` and a Python interpreter. On other systems, and in a frozen program, nothing
+guards agents, and an agent that ignores the end of its standard input outlives a host that is
+killed.
+
+`PR_SET_PDEATHSIG` does not replace this: Trio spawns from a worker thread, and the kernel treats
+the end of that thread, after ten idle seconds, as the parent's death.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from ..errors import AgentStartError
+from . import supervisor
+from .descendants import MARKER, reap_adopted
+from .forks import forget_in_forks
+from .programs import python_program
+from .tree import leaders, reap
+
+_log = logging.getLogger("agentrt.process")
+
+SHORT = "/tmp"
+"""A folder with a path that is short enough for a socket."""
+
+_MAX_PATH_CHARS = 100
+"""Maximum length of the path of a Unix socket: the kernels' limits are 108 (Linux) and 104
+bytes."""
+
+_EXIT_TIMEOUT_S = 1.0
+"""Seconds to wait for the killed guard to end; it should take a millisecond."""
+
+
+_REAP_INTERVAL_S = 1.0
+"""Seconds between two searches for dead orphans."""
+
+_RESTART_DELAY_S = 1.0
+"""Seconds between two starts of a guard program that ends repeatedly."""
+
+
+class _Guard:
+    """The guard program of one Trio run."""
+
+    def __init__(self) -> None:
+        self.token = secrets.token_hex(8)
+        self.users = 0
+        self.until: float | None = None
+        """The time at which the agents are ended, of a clock that advances while a machine
+        sleeps."""
+        self.reaping = trio.Lock()
+        self._starting = trio.Lock()
+        self._process: trio.Process | None = None
+
+    async def start(self) -> None:
+        """Start the program unless it runs, including after it was killed."""
+        if self._runs:
+            return
+        async with self._starting:
+            if self._runs:
+                return  # another task has started it in the meantime
+            await self.end()
+            # The program need not report that it is ready: the pipe ends even if the host has died.
+            self._process = await trio.lowlevel.open_process(
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    *python_program(supervisor),
+                    self.token,
+                    str(os.getpid()),
+                    *{tempfile.gettempdir(), SHORT},
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                # Without the marker of an outer host: that host would end the guard first.
+                env={name: value for name, value in os.environ.items() if name != MARKER},
+                start_new_session=True,
+            )
+            if isinstance(self._process.stdin, trio.lowlevel.FdStream):
+                forget_in_forks(self._process.stdin)
+            if self.until is not None:
+                self.send_end_time()
+
+    async def keep(self) -> None:
+        """Restart the program whenever it ends, until cancelled."""
+        while self._process is not None:
+            await self._process.wait()
+            await self.start()
+            await trio.sleep(_RESTART_DELAY_S)
+
+    @property
+    def _runs(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    def send_end_time(self) -> None:
+        """Send the program the time until which agents may live. Never waits."""
+        stdin = None if self._process is None else self._process.stdin
+        if isinstance(stdin, trio.lowlevel.FdStream):
+            said = "-" if self.until is None else f"{self.until:.3f}"
+            with contextlib.suppress(OSError, trio.ClosedResourceError):
+                os.write(stdin.fileno(), f"{said}\n".encode())
+
+    async def end(self) -> None:
+        """Kill and reap the program. It has no state that would need a graceful shutdown."""
+        if self._process is not None:
+            self._process.kill()
+            assert self._process.stdin is not None
+            await self._process.stdin.aclose()
+            await reap(self._process)
+
+
+_current: trio.lowlevel.RunVar[_Guard | None] = trio.lowlevel.RunVar("agentrt guard", None)
+
+
+_until: trio.lowlevel.RunVar[float | None] = trio.lowlevel.RunVar("agentrt agents' end", None)
+
+
+def let_agents_live(until: float | None) -> None:
+    """End the agents of this Trio run at `until` (of `CLOCK_BOOTTIME`), unless another time is set
+    before. This holds even if this process is stopped then. None: never."""
+    _until.set(until)
+    shared = _current.get()
+    if shared is not None:
+        shared.until = until
+        shared.send_end_time()
+
+
+@asynccontextmanager
+async def guard() -> AsyncIterator[str]:
+    """Run the guard program while the block runs; the value is the run's token.
+
+    The first user starts it, the last one ends it. A program that opens one agent after the other
+    saves repeated starts by holding a block open around them all.
+
+    Raises `AgentStartError` if it cannot be started. Cancellation ends the block as usual; ending
+    the program is shielded and takes a second at most.
+    """
+    shared = _current.get()
+    if shared is None:
+        shared = _Guard()
+        shared.until = _until.get()
+        _current.set(shared)
+    shared.users += 1
+    try:
+        if _available():
+            try:
+                await shared.start()
+            except (OSError, RuntimeError) as error:  # the second: no thread available
+                raise AgentStartError(f"the guard program could not be started: {error}") from error
+        yield shared.token
+    finally:
+        shared.users -= 1
+        if not shared.users:
+            _current.set(None)
+            with trio.move_on_after(_EXIT_TIMEOUT_S, shield=True):
+                await shared.end()
+
+
+async def keep_guard() -> None:
+    """Replace the guard program whenever it is killed, until cancelled. Call it inside a block of
+    `guard`. If the program cannot be restarted, that is logged, and the start of the next agent
+    raises the error."""
+    shared = _current.get()
+    if shared is None or not _available():
+        return
+    try:
+        await shared.keep()
+    except (OSError, RuntimeError) as error:
+        _log.warning("the guard program ended and could not be started again: %s", error)
+
+
+async def reap_orphans() -> None:
+    """Reap dead processes that agents leave to this process while it is PID 1, as in a container,
+    until cancelled. Call it inside a block of `guard`; once serves all agents."""
+    shared = _current.get()
+    if shared is None or os.getpid() != 1:
+        return
+    async with shared.reaping:
+        while True:
+            await trio.sleep(_REAP_INTERVAL_S)
+            reap_adopted(shared.token, leaders)
+
+
+def private_folder(run: str) -> Path:
+    """Make a folder that only this user can enter, with a path short enough for a socket.
+
+    `run`: the token of the run with the guard that removes the folder if this process cannot.
+    Raises OSError.
+    """
+    prefix = f"agentrt-{run}-"
+    folder = tempfile.mkdtemp(prefix=prefix)
+    if len(os.fsencode(folder)) + 2 > _MAX_PATH_CHARS:
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix=prefix, dir=SHORT)
+    return Path(folder)
+
+
+def _available() -> bool:
+    # In a frozen program `sys.executable` is the program itself, which would be started again.
+    return bool(sys.executable) and not hasattr(sys, "frozen") and os.path.exists("/proc/self")

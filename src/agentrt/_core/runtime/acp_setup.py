@@ -1,0 +1,197 @@
+"""Session setup for ACP agents: serves files and terminals, and provides tools by an MCP server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from ..._version import __version__
+from ..acp.driver import AcpDriver
+from ..acp.host import FileService as Files
+from ..acp.messages import Implementation, client_capabilities
+from ..acp.roots import Roots
+from ..acp.terminals import TerminalService, open_terminals
+from ..agents import Agent
+from ..errors import LocalProtocolError
+from ..model.content import JsonObject
+from ..model.driver import Driver, Opening, ServiceRequested
+from ..model.events import Notice
+from ..permissions.claude_rules import as_claude_rules
+from ..process.descendants import MARKER
+from ..process.guard import guard
+from ..session.host import SessionHost
+from ..tools.extensions import ExtensionTable
+from .editors import Editors
+from .offer import (
+    Offer,
+    ProtocolSetup,
+    check_dicts,
+    check_fork,
+    connection,
+    environment,
+    keys,
+    relays,
+    serve_extensions,
+    tool_server,
+)
+from .own_services import OwnServices
+
+if TYPE_CHECKING:
+    from ..session.session import Session
+    from ..tools.server import InProcessServer
+
+OPTIONS = ("capabilities", "config", "meta", "replay", "session")
+
+
+def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
+    """Set up a session for an ACP agent.
+
+    Raises `LocalProtocolError`, `TypeError` or `ValueError` for options that it does not support.
+    """
+    if offer.hooks:
+        raise LocalProtocolError(f"{agent.name} speaks ACP, which has no hooks")
+    if unknown := [name for name in opening.options if name not in OPTIONS]:
+        raise ValueError(
+            f"{agent.name} has no option {unknown[0]!r}: agents that speak ACP get"
+            ' options={"config": {…}} (of their own `modes.options`) or {"meta": {…}}'
+        )
+    check_dicts(agent, opening, "capabilities", "config", "meta")
+    check_fork(opening)
+    if opening.mode is None and agent.quirks.mode is not None:
+        opening = structs.replace(opening, mode=agent.quirks.mode)
+    if agent.quirks.claude_rules:
+        opening = _with_claude_rules(opening, offer)
+    variables = environment(agent, offer.env, project=offer.project)
+    offer.tap.env = variables  # programs in its terminals get it, wherever the agent runs
+    new_key = keys(offer.first_key)
+    extensions = ExtensionTable(offer.extensions)
+
+    def make_driver() -> Driver:
+        return AcpDriver(
+            new_key,
+            capabilities=client_capabilities(
+                read_files=bool(offer.files),
+                write_files=bool(offer.files),
+                terminals=bool(offer.terminals),
+                elicitation=True,
+                meta=opening.options.get("capabilities"),
+            ),
+            client=Implementation("agentrt", __version__),
+            auth_method=agent.quirks.auth_method,
+            late_history=agent.quirks.late_history,
+            extensions=extensions.methods,
+            fork_at=agent.quirks.fork_at,
+            meta=offer.project.meta if offer.project is not None else None,
+            refused_modes=offer.project.refused_modes if offer.project is not None else None,
+            line_limit=offer.limits.message_bytes,
+        )
+
+    if offer.extensions:
+        make_driver()  # reports errors in the extensions before anything is started
+
+    @asynccontextmanager
+    async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        async with AsyncExitStack() as stack:
+            serve_extensions(host, session, extensions)
+            roots = Roots((opening.cwd, *opening.roots))
+            own = OwnServices(
+                host,
+                None if isinstance(offer.files, bool) else offer.files,
+                None if isinstance(offer.terminals, bool) else offer.terminals,
+                limits=offer.limits,
+            )
+            stack.push_async_callback(own.close)
+            editors = Editors(
+                host,
+                roots,
+                cwd=opening.cwd,
+                env=variables,
+                variables=agent.terminal_env,
+                own=own,
+            )
+            if offer.files:
+                files = Files(roots, limits=offer.limits, ready=host.wait_read)
+                serve_own = partial(_serve_file, files)
+                host.services["fs"] = partial(editors.serve, serve_own)
+            run = ""
+            serves_programs = offer.terminals is True or offer.tools or offer.servers
+            if offer.connect is None and serves_programs:
+                # If this process is killed, its guard finds the programs by the marker.
+                run = await stack.enter_async_context(guard())
+            if own.serves("terminal/create", {}):
+                host.services["terminal"] = partial(editors.serve, None)
+            elif offer.terminals:
+                marked = variables
+                if run:
+                    outer = variables.get(MARKER)
+                    marked = {**variables, MARKER: f"{outer},{run}" if outer else run}
+                terminals = await stack.enter_async_context(
+                    open_terminals(
+                        roots,
+                        cwd=opening.cwd,
+                        env=marked,
+                        limits=offer.limits,
+                        on_output=host.terminal_output,
+                        variables=agent.terminal_env,
+                        on_left_out=partial(_left_out, host),
+                        on_exit=host.program_ended,
+                    )
+                )
+                host.exit_callbacks.append(terminals.release_all)
+                host.program_counts.append(lambda: terminals.running)
+                serve_terminal = partial(_serve_terminal, host, terminals)
+                host.services["terminal"] = partial(editors.serve, serve_terminal)
+            servers = list(opening.mcp_servers)
+            tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
+            if offer.tools:
+                tool_servers.append(tool_server(host, session, offer))
+            for server in tool_servers:
+                # The HTTP modules take as long to import as everything else here.
+                from ..tools.bridge import serve_tools
+
+                endpoint = await stack.enter_async_context(
+                    serve_tools(server, host.spawn_tool, limits=offer.limits, run=run)
+                )
+                # Alternatives: the driver uses the first one that the agent supports.
+                servers += (await endpoint.http_server(), endpoint.stdio_server())
+            yield structs.replace(opening, mcp_servers=tuple(servers))
+
+    connect = connection(agent, offer, lambda opening: (agent.command, variables))
+    return ProtocolSetup(opening, make_driver, connect, around_session, offer)
+
+
+def _with_claude_rules(opening: Opening, offer: Offer) -> Opening:
+    """Also pass the deny rules to an adapter of Claude Code."""
+    rules = as_claude_rules(offer.standing.deny_rules, whole_tools=True)
+    if not rules:
+        return opening
+    meta: JsonObject = dict(opening.options.get("meta") or {})
+    claude: JsonObject = dict(meta.get("claudeCode") or {})
+    options: JsonObject = dict(claude.get("options") or {})
+    options["disallowedTools"] = [*options.get("disallowedTools", ()), *rules]
+    meta["claudeCode"] = {**claude, "options": options}
+    return structs.replace(opening, options={**opening.options, "meta": meta})
+
+
+async def _serve_file(files: Files, asked: ServiceRequested) -> JsonObject:
+    return await files.handle(asked.method, asked.params)
+
+
+async def _serve_terminal(
+    host: SessionHost, terminals: TerminalService, asked: ServiceRequested
+) -> JsonObject:
+    if asked.method == "terminal/output":
+        await host.wait_read()
+    return await terminals.handle(asked.method, asked.params)
+
+
+def _left_out(host: SessionHost, variable: str) -> None:
+    message = (
+        f"a command runs without {variable!r:.100}, which the agent may not set: it could make the"
+        " command something else (see `terminal_env` of the agent)"
+    )
+    host.core.add_notice(Notice("info", "variable_left_out", message, {"variable": variable[:100]}))

@@ -1,0 +1,164 @@
+"""Session setup for Claude Code, which requests tools and hooks over its own pipes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import trio
+from msgspec import structs
+
+from ..agents import Agent
+from ..claude.checks import with_checks
+from ..claude.command import build_command
+from ..claude.legacy import driver_for
+from ..claude.options import ClaudeOptions, check_values, effective, with_session_id
+from ..errors import RequestError
+from ..model.driver import Driver, Opening, ServiceRequested
+from ..permissions.claude_rules import as_claude_rules
+from ..session.host import SessionHost
+from ..session.turn import Turn
+from ..tools.extensions import ExtensionTable
+from ..tools.hooks import HookTable
+from ..tools.lent import OWN_NAME
+from ..wire.jsonrpc import METHOD_NOT_FOUND
+from .claude_sessions import KeptByClaude, stored_history, with_entry
+from .offer import (
+    Offer,
+    ProtocolSetup,
+    check_fork,
+    check_no_services,
+    connection,
+    environment,
+    keys,
+    relays,
+    serve_extensions,
+    tool_server,
+)
+
+if TYPE_CHECKING:
+    from ..session.session import Session
+    from ..tools.server import InProcessConnection, InProcessServer
+
+
+def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
+    """Set up a session for Claude Code.
+
+    Raises `LocalProtocolError`, `TypeError` or `ValueError` for options that it does not support.
+    """
+    check_no_services(agent, offer)
+    hooks = HookTable(offer.hooks)
+    extensions = ExtensionTable(offer.extensions)
+    servers = [server.name for server in offer.servers]
+    if offer.tools:
+        servers.append(OWN_NAME)
+    options = structs.replace(
+        agent.claude or ClaudeOptions(),
+        hooks=hooks.matchers,
+        sdk_servers=tuple(servers),
+    )
+    if offer.project is not None:
+        options = offer.project.claude_options(options)
+    # Reports invalid options before anything is started.
+    wanted = effective(options, opening)
+    if offer.standing.refuses and not wanted.legacy:
+        options = structs.replace(options, hooks=with_checks(options.hooks))
+    check_values(wanted)
+    check_fork(opening, goes_on=wanted.continue_last)
+    new_key = keys(offer.first_key)
+
+    def make_driver() -> Driver:
+        return driver_for(
+            options,
+            new_key=new_key,
+            new_uuid=offer.new_uuid,
+            extensions=extensions.methods,
+            line_limit=offer.limits.message_bytes,
+            files=agent.connect is None,
+        )
+
+    if offer.extensions:
+        make_driver()  # reports errors in the extensions before anything is started
+
+    taken: set[str | None] = {None}
+
+    def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+        given = effective(options, opening)
+        if given.legacy:  # such a program does not accept the id of an earlier process
+            if given.session_id in taken:
+                given = structs.replace(given, session_id=offer.new_uuid())
+            taken.add(given.session_id)
+        if not given.legacy:
+            rules = as_claude_rules(offer.standing.deny_rules, whole_tools=False)
+            denied = (*given.disallowed_tools, *rules)
+            given = structs.replace(given, disallowed_tools=denied)
+        command = build_command(agent.command, opening, given)
+        inherited = environment(agent, offer.env, command.env_unset, offer.project)
+        return command.argv, {**inherited, **offer.variables(), **command.env_set}
+
+    @asynccontextmanager
+    async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        async with AsyncExitStack() as stack:
+            tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
+            if offer.tools:
+                tool_servers.append(tool_server(host, session, offer))
+            if tool_servers:
+                connections = {
+                    server.name: server.connect(partial(_notify, host, server.name))
+                    for server in tool_servers
+                }
+                host.services["mcp"] = partial(_serve_mcp, host, connections)
+            if offer.hooks:
+                host.turn_services["hook"] = lambda asked, turn: hooks.serve(
+                    asked, Turn.of(host, turn), host.wait_until_stored
+                )
+            serve_extensions(host, session, extensions)
+            if agent.connect is None:  # otherwise its sessions are on the agent's machine
+                session.keep_sessions(KeptByClaude(agent, offer.env))
+            given = effective(options, opening)
+            env = {**environment(agent, offer.env, project=offer.project), **given.env}
+            meant = await with_entry(opening, env)
+            for effect in await stored_history(meant, given, env):
+                host.core.conversation.effect_handlers[type(effect)](effect)
+            yield with_session_id(meant, options, offer.new_uuid)
+
+    return ProtocolSetup(
+        opening, make_driver, connection(agent, offer, program), around_session, offer
+    )
+
+
+async def _serve_mcp(
+    host: SessionHost, connections: Mapping[str, InProcessConnection], request: ServiceRequested
+) -> Any:
+    """Pass one message of Claude's to a server. A tool call runs here, in its own handler."""
+    calls: list[Callable[[], Awaitable[None]]] = []
+    answered = trio.Event()
+    answer: Any = None
+
+    def reply(given: Any) -> None:
+        nonlocal answer
+        answer = given
+        answered.set()
+
+    def begin(call: Callable[..., Awaitable[None]], *args: object) -> None:
+        if not request.background:
+            host.begin_tool()
+        calls.append(partial(call, *args))
+
+    name, message = request.params["server"], request.params["message"]
+    if name not in connections:
+        raise RequestError(METHOD_NOT_FOUND, f"there is no server {name}")
+    connections[name].handle(message, begin, reply, background=request.background)
+    for call in calls:
+        await call()
+    await answered.wait()
+    return answer
+
+
+def _notify(host: SessionHost, server: str, message: Any) -> None:
+    """Send a notification of the tool server, without waiting for the acknowledgement."""
+    if host.core.ready:
+        params = {"server": server, "message": message}
+        host.core.requests.call("mcp_notify", params, lambda returned: None)

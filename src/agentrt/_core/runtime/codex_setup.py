@@ -1,0 +1,139 @@
+"""Session setup for Codex, which calls the program's tools over its own pipes.
+
+It accesses files and runs commands by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from ..._version import __version__
+from ..agents import Agent
+from ..codex.driver import CodexDriver
+from ..codex.messages import CodexClientInfo
+from ..codex.options import CodexOptions
+from ..codex.toolkit import tool_response
+from ..errors import LocalProtocolError
+from ..model.driver import Driver, Opening, ServiceRequested
+from ..model.events import Notice
+from ..process.guard import guard
+from ..session.host import SessionHost
+from ..tools.extensions import ExtensionTable
+from .offer import (
+    Offer,
+    ProtocolSetup,
+    check_dicts,
+    check_fork,
+    check_no_services,
+    connection,
+    environment,
+    keys,
+    relays,
+    serve_extensions,
+    tool_server,
+)
+
+if TYPE_CHECKING:
+    from ..session.session import Session
+    from ..tools.server import InProcessServer, ToolServer
+
+OPTIONS = frozenset(CodexOptions.__annotations__)
+
+
+def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
+    """Set up a session for Codex.
+
+    Raises `LocalProtocolError`, `TypeError` or `ValueError` for options that it does not support.
+    """
+    check_no_services(agent, offer)
+    if offer.hooks:
+        raise LocalProtocolError(f"{agent.name} has no hooks that a program could serve")
+    if unknown := [name for name in opening.options if name not in OPTIONS]:
+        raise ValueError(
+            f"{agent.name} has no option {unknown[0]!r}: it gets"
+            ' options={"config": {"effort": …}}, {"json_schema": {…}}, or {"codex": {…}} for what'
+            " its configuration file may say"
+        )
+    check_dicts(agent, opening, "codex", "config", "json_schema")
+    check_fork(opening)
+    if opening.mode is None and agent.quirks.mode is not None:
+        opening = structs.replace(opening, mode=agent.quirks.mode)
+    variables = environment(agent, offer.env, project=offer.project)
+    new_key = keys(offer.first_key)
+    extensions = ExtensionTable(offer.extensions)
+    # A thread keeps the tools that it was started with. A resumed one, started by another process,
+    # gets its tools from an MCP server.
+    bridged = opening.resume is not None
+
+    def make_driver() -> Driver:
+        return CodexDriver(
+            new_key,
+            client=CodexClientInfo(name="agentrt", title="agentrt", version=__version__),
+            tools=[] if bridged else [tool.info for tool in offer.tools],
+            extensions=extensions.methods,
+            config=offer.project.thread_config if offer.project is not None else None,
+            line_limit=offer.limits.message_bytes,
+        )
+
+    if offer.extensions:
+        make_driver()  # reports errors in the extensions before anything is started
+
+    def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+        return agent.command, {**variables, **offer.variables()}
+
+    @asynccontextmanager
+    async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        async with AsyncExitStack() as stack:
+            serve_extensions(host, session, extensions)
+            servers = list(opening.mcp_servers)
+            tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
+            if offer.tools:
+                tools = tool_server(host, session, offer)
+                host.services["tool"] = partial(_serve_tool, host, tools)
+                if bridged:
+                    tool_servers.append(tools)
+                else:
+                    session.offer_tools(partial(_set_tools, host, tools))
+            for server in tool_servers:
+                # The HTTP modules take as long to import as everything else here.
+                from ..tools.bridge import serve_tools
+
+                run = await stack.enter_async_context(guard()) if not offer.connect else ""
+                endpoint = await stack.enter_async_context(
+                    serve_tools(server, host.spawn_tool, limits=offer.limits, run=run)
+                )
+                servers.append(endpoint.stdio_server())
+            yield structs.replace(opening, mcp_servers=tuple(servers))
+
+    return ProtocolSetup(
+        opening, make_driver, connection(agent, offer, program), around_session, offer
+    )
+
+
+async def _serve_tool(host: SessionHost, server: ToolServer, request: ServiceRequested) -> Any:
+    """Run a call of one of the program's tools, in its own handler."""
+    host.begin_tool()
+    given = request.params
+    arguments = given["arguments"]
+    outcome = await server.call(
+        given["tool"], arguments if isinstance(arguments, dict) else {}, tool_call=given["call"]
+    )
+    return tool_response(outcome)
+
+
+def _set_tools(host: SessionHost, server: ToolServer, tools: Iterable[object]) -> None:
+    """Set the tools of a running thread.
+
+    Tools can be removed or replaced; a notice reports new ones, which this thread cannot call.
+    """
+    known = {tool.name for tool in server.tools}
+    server.set_tools(tools)
+    new = sorted({tool.name for tool in server.tools} - known)
+    if new:
+        message = f"codex learns of new tools with its next session only: {', '.join(new)}"
+        host.core.add_notice(Notice("warning", "tools_fixed", message, {"tools": new}))

@@ -1,0 +1,328 @@
+"""The resources that a session provides to its agent, and helpers shared by all protocols'
+setup.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+from uuid import UUID
+
+from msgspec import Struct, field
+
+from ..agents import Agent
+from ..errors import LocalProtocolError
+from ..limits import Limits
+from ..model.driver import Driver, Opening, ToolCalled
+from ..model.events import Notice
+from ..permissions.own_tools import OwnTools
+from ..permissions.policies import Policy
+from ..permissions.standing import Standing
+from ..process.pipes import Transport
+from ..process.process import open_process
+from ..process.streams import OpenStreams, open_streams
+from ..session.host import SessionHost
+from ..session.link import Connect
+from ..session.turn import Turn
+from ..tools.client_tools import ClientTool
+from ..tools.extensions import Extension, ExtensionTable
+from ..tools.hooks import Hook
+from ..tools.lent import ProvidedServer
+from ..tools.tools import Tool
+from ..trace.tap import Tap
+
+if TYPE_CHECKING:
+    from ..session.session import Session
+    from ..tools.relay import McpRelay
+    from ..tools.server import ToolServer
+    from .own_services import Files, Terminals
+    from .project_start import ProjectStart
+
+T = TypeVar("T")
+
+NOTHING_TO_FORK = "fork=True copies an earlier session: give its id as `resume`, too"
+NO_FORK = "fork_at says where a copy ends: give fork=True, too"
+
+
+def check_fork(opening: Opening, *, goes_on: bool = False) -> None:
+    """Raise `ValueError` for invalid fork options. `goes_on`: a session is resumed without an
+    id.
+    """
+    if opening.fork and opening.resume is None and not goes_on:
+        raise ValueError(NOTHING_TO_FORK)
+    if opening.fork_at is not None and not opening.fork:
+        raise ValueError(NO_FORK)
+
+
+def check_dicts(agent: Agent, opening: Opening, *names: str) -> None:
+    """Raise `TypeError` unless the options of these names are dicts."""
+    for name in names:
+        value = opening.options.get(name)
+        if not isinstance(value, dict | None):
+            raise TypeError(
+                f"option {name!r} of {agent.name} must be a dict, not {type(value).__name__}"
+            )
+
+
+AroundSession = Callable[[SessionHost, "Session"], AbstractAsyncContextManager[Opening]]
+
+
+def _uuids() -> Callable[[], str]:
+    """Return a function that makes UUIDs with a random head and counting last digits.
+
+    Each prompt needs one, and asking the system for a random number every time would cost more than
+    the rest of the work.
+    """
+    head = str(UUID(bytes=secrets.token_bytes(16), version=4))[:24]
+    numbers = count(secrets.randbits(47))
+    return lambda: f"{head}{next(numbers):012x}"
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """The resources that a session provides to its agent, and the environment of the agent's
+    process.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    servers: tuple[ProvidedServer, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    extensions: tuple[Extension, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    on_stderr: Callable[[bytes], None] | None = None
+    files: bool | Files = True
+    terminals: bool | Terminals = True
+    connect: Connect | None = None
+    """Function that connects to the agent instead of starting its program."""
+    variables: Callable[[], Mapping[str, str]] = dict
+    """Returns further environment variables when the agent's process is started."""
+    first_key: str = "r"
+    """Prefix of the keys of the agent's requests; must differ from those of earlier processes."""
+    new_uuid: Callable[[], str] = field(default_factory=_uuids)
+    """Returns ids for Claude's sessions and prompts."""
+    standing: Standing = field(default_factory=lambda: Standing(None))
+    """Denials that apply even if the agent does not ask, for agents that accept such rules."""
+    tap: Tap = field(default_factory=Tap)
+    """The source of the session's trace."""
+    project: ProjectStart | None = None
+    """Changes of the agent's start that depend on the trust in the session's folders; None: no
+    change.
+    """
+
+
+class ProtocolSetup(Struct, frozen=True):
+    """The protocol-specific part of a session."""
+
+    opening: Opening
+    make_driver: Callable[[], Driver]
+    connect: Connect
+    around_session: AroundSession
+    """Context manager around the session: sets up everything that needs a running one, and returns
+    the opening.
+    """
+    offer: Offer
+
+    @property
+    def tap(self) -> Tap:
+        """The source of the session's trace."""
+        return self.offer.tap
+
+    def own_tools(self, policy: Policy | None, agent: Agent) -> OwnTools:
+        """Return the program's own tools in this session, with the rules of its policy."""
+        return OwnTools(
+            own_names(self.offer.tools),
+            [server.name for server in self.offer.servers],
+            policy=policy,
+            cwd=self.opening.cwd,
+            kind_holds=agent.quirks.kinds_hold,
+        )
+
+
+def own_names(tools: Iterable[Tool]) -> list[str]:
+    """Return the names of the tools that this program runs; those of viewers run in their
+    clients.
+    """
+    return [tool.name for tool in tools if not isinstance(tool, ClientTool)]
+
+
+def environment(
+    agent: Agent,
+    base: Mapping[str, str],
+    unset: frozenset[str] = frozenset(),
+    project: ProjectStart | None = None,
+) -> dict[str, str]:
+    """Return the environment of an agent's process.
+
+    It consists of `base` without `unset`, the variables of `project`, and those of the agent's
+    entry, which win.
+    """
+    dropped = unset.union(agent.unset_env)
+    given: Mapping[str, str] = {}
+    if project is not None:
+        dropped |= project.unset_env
+        given = project.env
+    return {k: v for k, v in base.items() if k not in dropped} | {**given, **agent.env}
+
+
+def connection(
+    agent: Agent,
+    offer: Offer,
+    program: Callable[[Opening], tuple[Sequence[str], Mapping[str, str]]],
+) -> Connect:
+    """Return the function that connects to the agent.
+
+    It uses the connection of the offer, existing streams, or starts a program. `program` returns
+    the command and environment for each start.
+    """
+    if offer.connect is not None:
+        return offer.connect
+    if agent.connect is not None:
+        return lambda opening: open_streams(cast("OpenStreams", agent.connect))
+
+    @asynccontextmanager
+    async def connect(opening: Opening) -> AsyncIterator[Transport]:
+        command, env = program(opening)
+        async with AsyncExitStack() as stack:
+            if offer.project is not None:
+                command = (*command, *offer.project.arguments)
+                env = await stack.enter_async_context(offer.project.entered(env))
+            offer.tap.env = env
+            yield await stack.enter_async_context(
+                open_process(
+                    command,
+                    cwd=opening.cwd,
+                    env=env,
+                    limits=offer.limits,
+                    on_stderr=offer.on_stderr,
+                    watcher=offer.tap.process,
+                )
+            )
+
+    return connect
+
+
+def keys(first: str) -> Callable[[], str]:
+    """Return a function that makes consecutive keys with this prefix."""
+    numbers = count(1)
+    return lambda: f"{first}{next(numbers)}"
+
+
+def _show_progress(
+    host: SessionHost,
+    tool: Tool,
+    call: str | None,
+    progress: float,
+    total: float | None,
+    message: str | None,
+) -> None:
+    """Show progress in the item of the call if the agent reports its id, otherwise as a notice."""
+    of = f" of {total:g}" if total is not None else ""
+    words = f"{message} ({progress:g}{of})" if message else f"{progress:g}{of}"
+    core = host.core
+    with core.step():
+        items = core.conversation.items
+        if call is not None and items.open_call(call) is not None:
+            items.tool_called(ToolCalled(id=call, append=f"{words}\n"))
+        else:
+            data = {"tool": tool.name, "progress": progress, "total": total, "message": message}
+            core.log.append(Notice("info", "tool_progress", f"{tool.name}: {words}", data))
+
+
+def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer:
+    """Create the MCP server for the program's tools."""
+    from ..tools.server import ToolServer
+
+    observer = host.core.observer
+    server = ToolServer(
+        offer.tools,
+        session=session,
+        turn=lambda: Turn.of(host, host.core.turn),
+        timeout=offer.limits.tool_timeout_s,
+        on_error=lambda tool, error: host.handler_failed(f"the tool {tool.name}", error),
+        on_progress=partial(_show_progress, host),
+        around=None if observer is None else observer.calling,
+        refuse=host.own_tools.refusal,
+        on_tools=lambda tools: host.own_tools.set_tools(own_names(tools)),
+    )
+    session.offer_tools(server.set_tools)
+    host.completion_callbacks.append(partial(_check_fetched, host, server))
+    return server
+
+
+def _check_fetched(host: SessionHost, server: ToolServer) -> None:
+    """Report after the first turn if the agent has not fetched the tools."""
+    host.completion_callbacks.clear()
+    if server.tools and not server.fetched:
+        names = [tool.name for tool in server.tools]
+        host.core.add_notice(
+            Notice(
+                "warning",
+                "tools_not_fetched",
+                f"the agent never asked for the program's tools, so it cannot call them: "
+                f"{', '.join(names)}. It may not support MCP servers that its client provides",
+                {"tools": names},
+            )
+        )
+
+
+async def relays(host: SessionHost, offer: Offer, stack: AsyncExitStack) -> list[McpRelay]:
+    """Serve the program's own MCP servers until the stack is closed."""
+    if not offer.servers:
+        return []
+    from ..tools.relay import open_relay
+
+    observer = host.core.observer
+    around = None if observer is None else observer.calling
+    return [
+        await stack.enter_async_context(
+            open_relay(
+                server,
+                timeout=offer.limits.tool_timeout_s,
+                around=around,
+                refuse=host.own_tools.refusal,
+            )
+        )
+        for server in offer.servers
+    ]
+
+
+def serve_extensions(host: SessionHost, session: Session, table: ExtensionTable) -> None:
+    """Serve the requests known to the driver with the program's extensions."""
+    if table.methods:
+        host.turn_services["extension"] = lambda asked, turn: table.serve(
+            asked, session, Turn.of(host, turn), host.handler_failed
+        )
+
+
+SERVICES: Final = {"files": ("read_text_file", "write_text_file"), "terminals": ("create",)}
+"""Services that a program can provide as its own objects, and the methods of those objects."""
+
+
+def checked_service(name: str, given: T) -> T:
+    """Return the value of `files` or `terminals`.
+
+    Raises `TypeError` if it is neither a bool nor an object with the required methods.
+    """
+    if isinstance(given, type):
+        raise TypeError(f"`{name}` must be an instance of {given.__name__}, not the class")
+    for method in SERVICES[name]:
+        if not isinstance(given, bool) and not callable(getattr(given, method, None)):
+            raise TypeError(
+                f"{name} is True, False, or an object of yours with"
+                f" {' and '.join(SERVICES[name])}: {type(given).__name__} has no {method}"
+            )
+    return given
+
+
+def check_no_services(agent: Agent, offer: Offer) -> None:
+    """Raise `LocalProtocolError` for services that this agent never requests."""
+    for name in SERVICES:
+        if not isinstance(getattr(offer, name), bool):
+            raise LocalProtocolError(
+                f"{agent.name} reads, writes and runs by itself: {name}=… is for agents that ask"
+                " their client, as some that speak ACP do"
+            )

@@ -1,0 +1,393 @@
+"""Open a session: assemble its parts and take them apart in the right order."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Unpack
+
+import trio
+from msgspec import Struct, structs
+
+from ..errors import LocalProtocolError
+from ..limits import Limits
+from ..model.content import JsonObject
+from ..model.conversation import Conversation
+from ..model.driver import Opening
+from ..model.events import AgentState
+from ..model.log import Log
+from ..model.state import SessionState
+from ..nesting import check_trio, open_service_nursery
+from ..permissions.policies import Policy, check_policy, for_agent
+from ..permissions.standing import Standing
+from ..process.inherited import inherited
+from ..session.host import SessionHost
+from ..session.session import Session, host_of
+from ..tools.checked import checked_extensions, checked_hooks, checked_tools_and_servers
+from ..tools.lent import Provided, split
+from .arguments import (
+    check,
+    check_env,
+    check_limits,
+    check_names,
+    check_on_stderr,
+    check_opening,
+    check_store,
+    check_trace,
+    checked_servers,
+)
+from .drain import wait_for_rest
+from .folders import folder, folders
+from .options import ReopenOptions, SessionOptions
+
+if TYPE_CHECKING:
+    from ..agents import Agent
+    from ..store.persister import Persist
+    from ..store.store import Store
+    from ..telemetry.observation import Telemetries, Telemetry
+    from ..tools.extensions import Extension
+    from ..tools.hooks import Hook
+    from ..trace.trace import Trace
+    from .offer import ProtocolSetup
+    from .own_services import Files, Terminals
+    from .project_start import Trusted
+    from .stored import ClaimedSession, SessionDescriber
+
+
+@asynccontextmanager
+async def open_session(
+    agent: str | Agent, **options: Unpack[SessionOptions]
+) -> AsyncIterator[Session]:
+    """Open a session with an agent, ready for prompts.
+
+    - `agent`: a name from the catalogue (`"claude"`, `"gemini"`, …) or an `Agent`.
+    - `options`: see `SessionOptions`, which documents each one and its default. **The agent:**
+      `cwd`, `roots`, `env`, `trusted`, `model`, `mode`, `options`. **Its resources:** `tools`,
+      `hooks`, `extensions`, `mcp_servers`, `files`, `terminals`. **An earlier conversation:**
+      `resume`, `fork`, `fork_at`. **Control:** `permissions`, `limits`. **Observation:**
+      `on_stderr`, `telemetry`, `trace`. **Storage:** `store`, `tenant`.
+
+    Leaving the block normally waits for running and background work, at most
+    `limits.drain_timeout_s` seconds. Leaving it by an exception or a cancellation ends everything
+    immediately, in bounded time.
+
+    Raises `AgentNotFound`, `AgentStartError` (or its subclass `FolderNotTrusted`),
+    `SessionNotFound`, `StoreError` or `TraceError`; `TypeError`, `ValueError` or
+    `LocalProtocolError` for an invalid argument.
+    """
+    check_trio("open_session")
+    check_names("open_session", options, SessionOptions)
+    # Imported here because the catalogue, drivers and bridges take as long to import as the rest.
+    from ..agents import resolve_agent
+
+    found = resolve_agent(agent)
+    given = _checked(found, options)
+    check_opening(options)
+    elsewhere = found.connect is not None
+    opening = Opening(
+        cwd=folder(options.get("cwd", "."), elsewhere=elsewhere),
+        roots=folders(options.get("roots", ()), elsewhere=elsewhere),
+        resume=options.get("resume"),
+        fork=options.get("fork", False),
+        fork_at=options.get("fork_at"),
+        mcp_servers=given.mcp_servers,
+        model=options.get("model"),
+        mode=options.get("mode"),
+        options=dict(options.get("options") or {}),
+        tenant=options.get("tenant", ""),
+    )
+    async with _opened(
+        found, opening, given, options.get("trace"), options.get("store")
+    ) as session:
+        yield session
+
+
+def _one(telemetry: Telemetries | None) -> Telemetry | None:
+    """Combine the telemetry into one object. Raises `TypeError`."""
+    if telemetry is None:
+        return None
+    from ..telemetry.observation import as_one
+
+    return as_one(telemetry)
+
+
+@asynccontextmanager
+async def reopen_session(
+    id: str,
+    store: Store,
+    *,
+    agent: str | Agent | None = None,
+    **options: Unpack[ReopenOptions],
+) -> AsyncIterator[Session]:
+    """Open a stored session to continue it, with its id, log, folder and settings.
+
+    No agent runs at first: the next prompt starts one, which resumes its own conversation if it
+    can; if it cannot, the log reports that the agent does not remember. Anything left open by the
+    earlier process is closed (a turn as `agent_died`, with the error `interrupted`). Queued prompts
+    stay queued until `queue.resume` or the next prompt. Nothing is sent again.
+
+    - `agent`: as in `open_session`, for an agent outside the catalogue; default: the stored name.
+    - `options`: see `ReopenOptions`. A store does not save functions, servers and the environment,
+      so pass them again.
+
+    Raises `SessionNotFound`, `StoreError`, `AgentNotFound`, or `LocalProtocolError` if the session
+    is already open, or if its folder is missing and no `cwd` is given.
+    """
+    from ..agents import resolve_agent, resolve_stored_agent
+    from .stored import ClaimedSession
+
+    check_trio("reopen_session")
+    check_names("reopen_session", options, ReopenOptions)
+    check("id", id, str, "a string")
+    check_store("store", store)
+    stored = await store.load(id)
+    if agent is None:
+        found = resolve_stored_agent(stored.about.agent)
+    else:
+        found = resolve_agent(agent)
+    if found.protocol != stored.about.protocol:
+        raise LocalProtocolError(
+            f"{found.name} cannot go on with {id!r}, which is a session of {stored.about.agent}"
+        )
+    given = _checked(found, options)
+    cwd, roots = options.get("cwd"), options.get("roots")
+    elsewhere = found.connect is not None
+    try:
+        working = folder(stored.about.cwd if cwd is None else cwd, elsewhere=elsewhere)
+    except LocalProtocolError as error:
+        if cwd is not None:
+            raise
+        raise LocalProtocolError(
+            f"{error}, or continue the session in another folder (cwd=…, --cwd DIR)"
+        ) from None
+    beside = None if roots is None else folders(roots, elsewhere=elsewhere)
+    again = ClaimedSession(id, *await store.claim(id))
+    opening = structs.replace(again.opening, mcp_servers=given.mcp_servers)
+    if cwd is not None:
+        opening = structs.replace(opening, cwd=working)
+    if beside is not None:
+        opening = structs.replace(opening, roots=beside)
+    async with _opened(found, opening, given, options.get("trace"), store, again) as session:
+        yield session
+
+
+class _Given(Struct, frozen=True, kw_only=True):
+    """The program's own arguments for a session and its forks: functions, servers, environment."""
+
+    tools: tuple[Provided, ...]
+    permissions: Policy | None
+    hooks: tuple[Hook, ...]
+    extensions: tuple[Extension, ...]
+    mcp_servers: tuple[JsonObject, ...]
+    env: Mapping[str, str] | None
+    trusted: Trusted
+    files: bool | Files
+    terminals: bool | Terminals
+    limits: Limits
+    on_stderr: Callable[[bytes], None] | None
+    telemetry: Telemetry | None
+
+
+def _checked(agent: Agent, options: ReopenOptions) -> _Given:
+    """Validate the options. Raises `TypeError`, `ValueError` or `LocalProtocolError`."""
+    from .offer import checked_service
+    from .project_start import checked_trusted
+    from .protocol_setup import limits_for
+
+    permissions, limits = options.get("permissions"), options.get("limits")
+    env, on_stderr = options.get("env"), options.get("on_stderr")
+    if permissions is not None:
+        check_policy(permissions)
+    check_limits(limits)
+    check_env(env)
+    check_on_stderr(on_stderr)
+    return _Given(
+        telemetry=_one(options.get("telemetry")),
+        limits=limits_for(agent, limits),
+        tools=checked_tools_and_servers(options.get("tools", ())),
+        permissions=permissions,
+        hooks=checked_hooks(options.get("hooks", ())),
+        extensions=checked_extensions(options.get("extensions", ())),
+        mcp_servers=checked_servers(options.get("mcp_servers", ())),
+        env=env,
+        trusted=checked_trusted(options.get("trusted", False)),
+        files=checked_service("files", options.get("files", True)),
+        terminals=checked_service("terminals", options.get("terminals", True)),
+        on_stderr=on_stderr,
+    )
+
+
+@asynccontextmanager
+async def _opened(
+    agent: Agent,
+    opening: Opening,
+    given: _Given,
+    trace: Trace | str | os.PathLike[str] | None,
+    store: Store | None,
+    again: ClaimedSession | None = None,
+) -> AsyncIterator[Session]:
+    from .offer import Offer
+    from .project_start import project_start
+    from .protocol_setup import set_up_protocol
+
+    check_store("store", store)
+    check_trace(trace)
+    functions, servers = split(given.tools)
+    offer = Offer(
+        tools=functions,
+        servers=servers,
+        hooks=given.hooks,
+        extensions=given.extensions,
+        env=inherited(os.environ) if given.env is None else dict(given.env),
+        files=given.files,
+        terminals=given.terminals,
+        limits=given.limits,
+        on_stderr=given.on_stderr,
+        variables=dict if given.telemetry is None else given.telemetry.environment,
+        standing=Standing(given.permissions, agent),
+        first_key="r" if again is None else f"r{again.place.owner}.",
+        project=project_start(agent, opening, given.trusted),
+    )
+    setup = set_up_protocol(agent, opening, offer)
+    tracing: AbstractAsyncContextManager[None] = nullcontext()
+    if trace is not None:
+        from ..trace.trace import tapped
+
+        tracing = tapped(trace, setup.tap)
+    async with (
+        tracing,
+        serve_session(
+            agent,
+            setup,
+            given.permissions,
+            given.limits,
+            store=store,
+            again=again,
+            telemetry=given.telemetry,
+        ) as session,
+    ):
+        host_of(session).fork_factory = partial(
+            open_session,
+            agent,
+            roots=opening.roots,
+            options=opening.options,
+            # A trace file of this session alone is not used for the fork.
+            trace=None if isinstance(trace, str | os.PathLike) else trace,
+            **structs.asdict(given),
+        )
+        yield session
+
+
+def check_modes(standing: Standing, opening: Opening) -> None:
+    """Raise `LocalProtocolError` if a session would start in a mode that bypasses its policy's
+    denials.
+    """
+    config = opening.options.get("config")
+    wanted = [opening.mode, config.get("mode") if isinstance(config, dict) else None]
+    for mode in wanted:
+        if isinstance(mode, str) and (problem := standing.mode_problem(mode)):
+            raise LocalProtocolError(problem)
+
+
+def new_id() -> str:
+    """Return an id that cannot be guessed and does not look like a command line option."""
+    while (id := secrets.token_urlsafe()).startswith("-"):
+        pass
+    return id
+
+
+@asynccontextmanager
+async def serve_session(
+    agent: Agent,
+    setup: ProtocolSetup,
+    permissions: Policy | None,
+    limits: Limits,
+    *,
+    ids: Callable[[], str] = new_id,
+    now: Callable[[], float] = time.time,
+    store: Store | None = None,
+    again: ClaimedSession | None = None,
+    telemetry: Telemetry | None = None,
+) -> AsyncIterator[Session]:
+    """Run a session from these parts; with `again`, one from `store`.
+
+    Tests pass `ids` and `now` to know them in advance.
+    """
+    own_tools = setup.own_tools(permissions, agent)
+    standing = Standing(permissions, agent, own_tools)
+    if again is None:
+        check_modes(standing, setup.opening)
+    clock = trio.lowlevel.current_clock().current_time  # a third of the cost of Trio's own call
+    describe: SessionDescriber | None = None
+    conversing: AbstractAsyncContextManager[tuple[Conversation, Persist | None]]
+    if store is None:
+        state = AgentState(agent.name, agent.protocol)
+        log = Log(ids(), ids(), limits, SessionState(state))
+        spoken = Conversation(log, agent=state, now=now, limits=limits, clock=clock)
+        conversing = nullcontext((spoken, None))
+    else:
+        from .stored import SessionDescriber, open_conversation
+
+        describe = SessionDescriber(agent)
+        conversing = open_conversation(
+            agent,
+            limits,
+            setup.opening,
+            describe,
+            store=store,
+            again=again,
+            ids=ids,
+            now=now,
+            clock=clock,
+        )
+    async with conversing as (conversation, persist), open_service_nursery() as services:
+        host = SessionHost(
+            conversation,
+            limits=limits,
+            opening=setup.opening,
+            make_driver=setup.make_driver,
+            connect=setup.connect,
+            policy=for_agent(permissions, agent) if permissions is not None else None,
+            own_tools=own_tools,
+            standing=standing,
+            wall=now,
+            clock=clock,
+            persist=persist,
+            tap=setup.tap,
+        )
+        if describe is not None:
+            describe.core = host.core
+        observation = None
+        if telemetry is not None:
+            if store is not None:
+                telemetry.keeps(store)
+            observation = telemetry.observe(agent.name, host.log)
+            host.observe(observation)
+        session = Session(host)
+        try:
+            async with setup.around_session(host, session) as opening:
+                with host.scope.entered():
+                    if again is None:
+                        await host.start(services, opening)
+                    else:
+                        about = again.stored.about
+                        host.restore(services, opening, about.agent_session, about.capabilities)
+                    if host.keeper is not None:
+                        await host.keeper.wait_until_stored()  # viewers then see the stored state
+                    services.start_soon(host.run)
+                    services.start_soon(host.end_when_hung)
+                host.scope.say(logging.INFO, "the session is open")
+                yield session
+                await wait_for_rest(host)
+                await host.finish()
+        finally:
+            with trio.CancelScope(shield=True):  # bounded by the limits for ending a process
+                await host.finish()
+            host.scope.say(logging.INFO, "the session is closed")
+            if observation is not None:
+                observation.close()

@@ -1,0 +1,110 @@
+"""The options of a session: declared here, and checked in `arguments.py`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ..limits import Limits
+from ..model.content import JsonObject
+from ..model.fork_point import ForkPoint
+from ..permissions.policies import Policy
+from ..tools.lent import Tools
+
+if TYPE_CHECKING:
+    from ..store.store import Store
+    from ..telemetry.observation import Telemetries
+    from ..tools.extensions import Extension
+    from ..tools.hooks import Hook
+    from ..trace.trace import Trace
+    from .own_services import Files, Terminals
+    from .project_start import Trusted
+
+
+class ReopenOptions(TypedDict, total=False):
+    """The options of a session that a store does not save, as `reopen_session` takes them.
+
+    `SessionOptions` has all of them, too.
+    """
+
+    cwd: str | os.PathLike[str]
+    """The agent's working folder. Default: the current folder, or the stored one.
+
+    Through agentrt the agent can reach only this folder and `roots`. Give it to `reopen_session` if
+    the session's folder has moved; the new one is stored.
+    """
+    roots: Sequence[str | os.PathLike[str]]
+    """Further folders that the agent can reach. Default: none, or the stored ones."""
+    tools: Tools
+    """Functions of this program that the agent may call (see `tool`), and servers of the package
+    `mcp` (`MCPServer` or `Server`) with their resources and prompts. A single one is also accepted.
+    """
+    permissions: Policy | None
+    """The policy that answers permission requests.
+
+    Without it, the reader of a turn may answer each request as it arrives; an unanswered request is
+    rejected.
+    """
+    hooks: Iterable[Hook]
+    """Functions that Claude Code calls at certain moments (see `hook`)."""
+    extensions: Iterable[Extension]
+    """Functions that serve the agent's own requests (see `extension`)."""
+    mcp_servers: Sequence[JsonObject]
+    """Further MCP servers, in the format of ACP."""
+    env: Mapping[str, str] | None
+    """The complete environment of the agent.
+
+    Default: the environment of this process without variables that look like secrets, except model
+    keys. Pass `os.environ` for all of it.
+    """
+    trusted: Trusted
+    """Allows the agent to act on the files of the project in `cwd` and `roots`. Default: False.
+
+    True, False, or a list of the folders that the user trusts. From an untrusted folder, the agent
+    gets only instructions: no hooks, MCP servers, permissions or addresses. An agent that cannot be
+    kept from them is not started.
+    """
+    files: bool | Files
+    """True (the default) lets an ACP agent read and write files through this process, within `cwd`
+    and `roots`. Your own object serves these requests instead.
+    """
+    terminals: bool | Terminals
+    """True (the default) lets an ACP agent run programs through this process, within `cwd` and
+    `roots`. Your own object serves these requests instead.
+    """
+    limits: Limits | None
+    """The limits of the session. Default: those of the agent."""
+    on_stderr: Callable[[bytes], None] | None
+    """Called with the agent's output on stderr."""
+    telemetry: Telemetries | None
+    """`OpenTelemetry` for spans, `Metrics`, or a list of both."""
+    trace: Trace | str | os.PathLike[str] | None
+    """A file for all wire messages, without secrets, or an open trace (see `open_trace`)."""
+
+
+class SessionOptions(ReopenOptions, total=False):
+    """The options of `open_session`, `query`, `connect`, `Runtime.create` and the fake sessions.
+
+    Use it for your own functions that pass them on (`**options: Unpack[SessionOptions]`).
+    """
+
+    resume: str | None
+    """The agent's own id of an earlier session to continue."""
+    fork: bool
+    """True opens a copy of the session in `resume`, which does not change."""
+    fork_at: ForkPoint | None
+    """The point at which the copy ends (see `Session.fork_point`). Default: its end."""
+    model: str | None
+    """The agent's model, by its own id."""
+    mode: str | None
+    """The agent's mode, by its own id."""
+    options: Mapping[str, Any] | None
+    """Further settings of the agent, by its own names (for Codex, see `CodexOptions`)."""
+    store: Store | None
+    """The store that saves the session (see `open_store`).
+
+    Events are then shown only after they are stored. `reopen_session` continues the session.
+    """
+    tenant: str
+    """Name of the tenant that owns the session on a shared server (see `Tenant`)."""

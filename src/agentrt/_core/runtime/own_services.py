@@ -1,0 +1,253 @@
+"""Files and terminals provided by the program, for the agents of its sessions.
+
+They may be in a sandbox, on another machine, in memory, or in the program if it is an editor.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import trio
+from msgspec import Struct, to_builtins
+
+from ..acp.host import cut, parse, reported
+from ..acp.messages import NOT_FOUND_CODE
+from ..acp.services import (
+    CreateTerminalRequest,
+    ExitStatus,
+    ReadTextFileRequest,
+    TerminalOutputResponse,
+    TerminalRequest,
+    WriteTextFileRequest,
+)
+from ..errors import RequestError
+from ..limits import Limits
+from ..model.content import JsonObject
+from ..session.host import SessionHost
+from ..wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+
+
+class Files(Protocol):
+    """Files provided by the program, as `files` of `open_session`.
+
+    Paths are absolute and inside the session's folders; other paths are refused before. An
+    `OSError` (such as `FileNotFoundError` or `PermissionError`) is reported to the agent with its
+    meaning.
+    """
+
+    async def read_text_file(self, path: str) -> str:
+        """Return the whole file. agentrt selects the lines that the agent asked for."""
+        ...
+
+    async def write_text_file(self, path: str, content: str) -> None:
+        """Create or replace the file."""
+        ...
+
+
+class TerminalExit(Struct, frozen=True):
+    """End of a program: by itself (`exit_code`), or by a signal (`"SIGTERM"`)."""
+
+    exit_code: int | None = None
+    signal: str | None = None
+
+
+class TerminalOutput(Struct, frozen=True):
+    """Output of a terminal so far."""
+
+    text: str
+    """The output, or its end."""
+    truncated: bool = False
+    """True if the start of the output is missing."""
+    exit: TerminalExit | None = None
+    """None while the program is running."""
+
+
+class Terminal(Protocol):
+    """A program that an agent has started in a terminal provided by the program."""
+
+    async def output(self) -> TerminalOutput:
+        """Return the output so far, for the agent and for all viewers."""
+        ...
+
+    async def wait(self) -> TerminalExit:
+        """Wait until the program has ended.
+
+        Cancelled with the turn that asks; the program then continues.
+        """
+        ...
+
+    async def kill(self) -> None:
+        """End the program; its output stays available."""
+        ...
+
+    async def release(self) -> None:
+        """End the program if it is running, and free its resources.
+
+        Called once for each terminal: on request of the agent, when the agent has ended, or at the
+        end of the session, which waits no longer than `limits.terminate_grace_s` and
+        `limits.kill_wait_s` together.
+        """
+        ...
+
+
+class Terminals(Protocol):
+    """Terminals provided by the program, as `terminals` of `open_session`."""
+
+    async def create(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        output_limit: int,
+    ) -> Terminal:
+        """Start a program.
+
+        - `command`: the words of the command.
+        - `cwd`: a folder inside the session's folders.
+        - `env`: only the additional variables that the agent requests and may set.
+        - `output_limit`: number of bytes to keep from the end of the output.
+        """
+        ...
+
+
+class OwnServices:
+    """The program's files and terminals for one session. Implements `ClientServices`."""
+
+    def __init__(
+        self,
+        host: SessionHost,
+        files: Files | None,
+        terminals: Terminals | None,
+        *,
+        limits: Limits,
+    ) -> None:
+        self._host = host
+        self._files = files
+        self._terminals = terminals
+        self._limits = limits
+        self._open: dict[str, Terminal] = {}
+        self._starting = 0
+
+    def serves(self, method: str, params: JsonObject) -> bool:
+        """As `ClientServices.serves`."""
+        return (self._files if method.startswith("fs/") else self._terminals) is not None
+
+    async def call(self, method: str, params: JsonObject) -> JsonObject:
+        """As `ClientServices.call`."""
+        if method.startswith("fs/"):
+            assert self._files is not None
+            return await self._file(self._files, method, params)
+        if method == "terminal/create":
+            assert self._terminals is not None
+            return await self._create(self._terminals, parse(params, CreateTerminalRequest))
+        return await self._terminal(method, parse(params, TerminalRequest).terminal_id)
+
+    async def _file(self, files: Files, method: str, params: JsonObject) -> JsonObject:
+        match method:
+            case "fs/read_text_file":
+                read = parse(params, ReadTextFileRequest)
+                with reported(read.path):
+                    data = _text(await files.read_text_file(read.path)).encode()
+                self._check_size(data)
+                await self._host.wait_read()
+                return {"content": cut(data, read.line, read.limit).decode()}
+            case "fs/write_text_file":
+                write = parse(params, WriteTextFileRequest)
+                self._check_size(write.content.encode())
+                with reported(write.path):
+                    await files.write_text_file(write.path, write.content)
+                return {}
+            case _:
+                raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
+
+    def _check_size(self, content: bytes) -> None:
+        if len(content) > self._limits.file_bytes:
+            message = f"the file is larger than {self._limits.file_bytes} bytes"
+            raise RequestError(INVALID_PARAMS, message)
+
+    async def _create(self, terminals: Terminals, request: CreateTerminalRequest) -> JsonObject:
+        most = self._limits.open_terminals
+        if len(self._open) + self._starting >= most:
+            raise RequestError(INTERNAL_ERROR, f"{most} terminals are open: release one")
+        wanted = request.output_byte_limit
+        limit = self._limits.terminal_output_bytes
+        self._starting += 1
+        try:
+            with reported(request.command):
+                terminal = await terminals.create(
+                    [request.command, *(request.args or ())],
+                    cwd=request.cwd or "",
+                    env={each.name: each.value for each in request.env or ()},
+                    output_limit=limit if wanted is None else max(0, min(wanted, limit)),
+                )
+        finally:
+            self._starting -= 1
+        id = f"own-{secrets.token_hex(8)}"
+        self._open[id] = terminal
+        return {"terminalId": id}
+
+    async def _terminal(self, method: str, id: str) -> JsonObject:
+        terminal = self._open.get(id)
+        if terminal is None:
+            raise RequestError(NOT_FOUND_CODE, f"there is no terminal {id:.100}")
+        match method:
+            case "terminal/output":
+                await self._host.wait_read()
+                output = await terminal.output()
+                answer = TerminalOutputResponse(
+                    output=output.text, truncated=output.truncated, exit_status=_status(output.exit)
+                )
+                shown: JsonObject = to_builtins(answer)
+                return {"truncated": False, **shown}
+            case "terminal/wait_for_exit":
+                ended: JsonObject = to_builtins(_status(await terminal.wait()))
+                return ended
+            case "terminal/kill":
+                await terminal.kill()
+                return {}
+            case "terminal/release":
+                del self._open[id]
+                await terminal.release()
+                return {}
+            case _:
+                raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
+
+    def release(self, session: str) -> None:
+        """As `ClientServices.release`."""
+        if self._open:
+            self._host.nursery.start_soon(self._release, self._take())
+
+    async def close(self) -> None:
+        """Release the terminals that the agent has not released."""
+        await self._release(self._take())
+
+    def _take(self) -> list[Terminal]:
+        terminals = list(self._open.values())
+        self._open.clear()
+        return terminals
+
+    async def _release(self, terminals: Iterable[Terminal]) -> None:
+        async def release(terminal: Terminal) -> None:
+            try:
+                await terminal.release()
+            except Exception as error:
+                self._host.handler_failed("the release of a terminal", error)
+
+        seconds = self._limits.terminate_grace_s + self._limits.kill_wait_s
+        with trio.move_on_after(seconds, shield=True):
+            async with trio.open_nursery() as nursery:
+                for each in terminals:
+                    nursery.start_soon(release, each)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"read_text_file returned {type(value).__name__}, not str")
+    return value
+
+
+def _status(exit: TerminalExit | None) -> ExitStatus | None:
+    return None if exit is None else ExitStatus(exit_code=exit.exit_code, signal=exit.signal)

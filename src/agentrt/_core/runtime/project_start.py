@@ -1,0 +1,237 @@
+"""Start of an agent in a trusted or untrusted folder.
+
+`_core/agents/projects.py` has the rules; this module applies them to a session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import trio
+from msgspec import Struct, structs
+
+from ..agents import Agent
+from ..agents.projects import (
+    ProjectRules,
+    ProjectVerdict,
+    codex_argument,
+    codex_projects,
+    is_trusted,
+    judge,
+    project_rules,
+    qwen_settings,
+)
+from ..claude.options import ClaudeOptions
+from ..errors import AgentStartError, FolderNotTrusted
+from ..model.content import JsonObject
+from ..model.driver import Opening
+from ..model.events import Notice
+
+Trusted: TypeAlias = bool | Iterable[str | os.PathLike[str]]
+"""The folders that the user trusts; True: all folders of the session."""
+
+QWEN_SETTINGS: Final = "QWEN_CODE_SYSTEM_SETTINGS_PATH"
+QWEN_FOLDERS: Final = "QWEN_CODE_TRUSTED_FOLDERS_PATH"
+QWEN_MACHINE: Final = "/etc/qwen-code/settings.json"
+
+MAX_SHOWN_FILES: Final = 6
+"""Number of files that a notice names."""
+
+HOW_TO_TRUST: Final = (
+    "to trust it, list it under `trusted` in your configuration file, use --trusted, or open the"
+    " session with trusted=True"
+)
+
+
+def checked_trusted(given: Trusted) -> Trusted:
+    """Return the checked value. Raises `TypeError`."""
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, str | bytes | os.PathLike):
+        raise TypeError(f"trusted must be True, False or a list of folders: give [{given!r}]")
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            f"trusted must be True, False or a list of folders, not {type(given).__name__}"
+        )
+    folders = tuple(given)
+    for each in folders:
+        if not isinstance(each, str | os.PathLike):
+            raise TypeError(f"trusted: a folder is a string or a path, not {type(each).__name__}")
+    return folders
+
+
+class ProjectStart(Struct, frozen=True, kw_only=True):
+    """The start of a session's agent, depending on the trust in its folders."""
+
+    agent: Agent
+    rules: ProjectRules
+    folders: tuple[str, ...]
+    """The working folder first, followed by the roots."""
+    trusted: bool
+    opens: bool = True
+    """False if the agent is only asked about its sessions and opens none."""
+
+    # --- settings for the agent
+
+    def claude_options(self, options: ClaudeOptions) -> ClaudeOptions:
+        """Return the agent's options with restrictions added; options set explicitly are kept."""
+        if self.trusted or options.legacy:
+            return options
+        usual = ClaudeOptions()
+        changes = {
+            name: value
+            for name, value in self.rules.claude.items()
+            if getattr(options, name) == getattr(usual, name)
+        }
+        return structs.replace(options, **changes)
+
+    @property
+    def meta(self) -> JsonObject:
+        """The `_meta` of the requests that open an ACP session."""
+        return {} if self.trusted else self.rules.meta
+
+    @property
+    def refused_modes(self) -> Mapping[str, str]:
+        """Modes that must not be chosen, with the reasons."""
+        if self.trusted:
+            return {}
+        why = (
+            f"{self.agent.name} would trust the folder for ever in its own configuration by the"
+            " mode {!r}, and the folder is not trusted"
+        )
+        return {mode: f"{why.format(mode)} ({HOW_TO_TRUST})" for mode in self.rules.refused_modes}
+
+    @property
+    def thread_config(self) -> JsonObject:
+        """Codex's configuration of a thread."""
+        if self.rules.codex_projects != "thread":
+            return {}
+        return {"projects": codex_projects(self.folders, trusted=self.trusted)}
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Arguments added to the agent's command."""
+        if self.rules.codex_projects != "argument":
+            return ()
+        return codex_argument(codex_projects(self.folders, trusted=self.trusted))
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Variables to set."""
+        return self.rules.trusted_env if self.trusted else self.rules.env
+
+    @property
+    def unset_env(self) -> frozenset[str]:
+        """Variables to remove."""
+        return frozenset() if self.trusted else frozenset(self.rules.unset_env)
+
+    # --- at the start
+
+    @asynccontextmanager
+    async def entered(self, env: Mapping[str, str]) -> AsyncIterator[Mapping[str, str]]:
+        """Examine the folders and write the files that the agent needs, while its process lives.
+
+        Yields the environment for the start. Raises `FolderNotTrusted`.
+        """
+        if self.trusted:
+            yield env
+            return
+        verdict = await self._look(env)
+        if verdict.refusal:
+            raise FolderNotTrusted(
+                f"{self.agent.name} is not started in {self.folders[0]!r}, because the folder is"
+                f" not trusted and {verdict.refusal}. Otherwise, {HOW_TO_TRUST}",
+                folder=self.folders[0],
+            )
+        if not self.rules.qwen_settings or QWEN_SETTINGS in self.agent.env:
+            yield env
+            return
+        with tempfile.TemporaryDirectory(prefix="agentrt-") as place:
+            files = await trio.to_thread.run_sync(self._write_qwen_files, Path(place), env)
+            yield {**env, **files}
+
+    async def _look(self, env: Mapping[str, str]) -> ProjectVerdict:
+        try:
+            return await trio.to_thread.run_sync(
+                lambda: judge(self.rules, self.folders, env, opens=self.opens)
+            )
+        except RuntimeError as error:  # no thread can be started
+            raise AgentStartError(f"the project cannot be examined: {error}") from error
+
+    def _write_qwen_files(self, place: Path, env: Mapping[str, str]) -> dict[str, str]:
+        machine = Path(env.get(QWEN_SETTINGS) or QWEN_MACHINE)
+        try:
+            settings = qwen_settings(machine.read_text() if machine.exists() else None)
+        except (OSError, ValueError) as error:
+            raise AgentStartError(
+                f"{machine}: Qwen Code's settings cannot be read: {error}"
+            ) from error
+        folders = {name for each in self.folders for name in (each, os.path.realpath(each))}
+        written = {
+            QWEN_SETTINGS: (place / "settings.json", settings),
+            QWEN_FOLDERS: (place / "trustedFolders.json", dict.fromkeys(folders, "DO_NOT_TRUST")),
+        }
+        for path, content in written.values():
+            path.write_text(json.dumps(content))
+        return {name: str(path) for name, (path, _) in written.items()}
+
+    # --- notices for the user
+
+    async def notices(self, env: Mapping[str, str], *, tools: bool) -> list[Notice]:
+        """Return notices about files that are ignored in an untrusted folder.
+
+        `tools`: the program provides tools to the agent.
+        """
+        if self.trusted:
+            return []
+        return self._told(await self._look(env), tools=tools)
+
+    def _told(self, verdict: ProjectVerdict, *, tools: bool) -> list[Notice]:
+        if verdict.refusal:
+            return []  # the start reports it
+        told: list[Notice] = []
+        folder = self.folders[0]
+        if verdict.found:
+            files = [each.path for each in verdict.found]
+            shown = ", ".join(os.path.relpath(path, folder) for path in files[:MAX_SHOWN_FILES])
+            more = (
+                f" and {len(files) - MAX_SHOWN_FILES} more" if len(files) > MAX_SHOWN_FILES else ""
+            )
+            if self.rules.known:
+                message = f"{self.agent.name} ignores {shown}{more}"
+            else:
+                message = f"{self.agent.name} may run what {shown}{more} says"
+            message += f": the folder is not trusted ({HOW_TO_TRUST})"
+            data = {"folder": folder, "files": files, "ignored": self.rules.known}
+            told.append(Notice("warning", "folder_not_trusted", message, data))
+        if tools and self.rules.tools_lost:
+            message = (
+                f"{self.agent.name} does not get this program's tools and MCP servers, because it"
+                f" starts none in a folder that is not trusted ({HOW_TO_TRUST})"
+            )
+            told.append(Notice("warning", "tools_not_trusted", message, {"folder": folder}))
+        return told
+
+
+def project_start(agent: Agent, opening: Opening, trusted: Trusted) -> ProjectStart:
+    """Return the start of an agent in its folders. `trusted`: the folders that the user trusts.
+
+    A session's folders are trusted only together: the agent reads the files of all of them.
+    """
+    folders = (opening.cwd, *opening.roots)
+    if not isinstance(trusted, bool):
+        known = tuple(trusted)
+        trusted = all(is_trusted(folder, known) for folder in folders)
+    return ProjectStart(
+        agent=agent,
+        rules=project_rules(agent),
+        folders=folders,
+        trusted=trusted,
+        opens=opening.options.get("session") is not False,
+    )

@@ -1,0 +1,826 @@
+"""Many sessions in one process, each hosted by its own task that cannot delay or break others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Unpack
+
+import trio
+from msgspec import Struct
+
+from ..agents.agent import AgentInfo
+from ..errors import Busy, LocalProtocolError, SessionClosed, SessionNotFound
+from ..limits import Limits, Tenant
+from ..model.content import JsonObject
+from ..model.driver import Opening
+from ..model.fork_point import check_forks, fork_point, shown_until
+from ..model.log import Log
+from ..nesting import bare_errors, check_trio
+from ..permissions.policies import Policy, ask, check_policy
+from ..session.session import Session, host_of
+from ..store.base import About, CommandAnswer, StoreEntry
+from ..tools.checked import checked_tools_and_servers
+from ..tools.client_tools import ClientTool
+from ..tools.lent import Provided, Tools
+from .arguments import check, check_env, check_limits, check_names, check_store, check_trace
+from .drain import wait_for_rest
+from .host import Host
+from .memory import return_free_memory
+from .open import open_session, reopen_session
+from .options import ReopenOptions, SessionOptions
+from .own import TenantView
+from .register import HostedSession, SessionInfo, SessionRegistry, stored_info
+from .stored import SECRET
+
+if TYPE_CHECKING:
+    from ..agents import Agent
+    from ..config import Config
+    from ..store.store import Store
+    from ..telemetry.observation import Telemetries
+    from ..trace.trace import Trace
+    from .project_start import Trusted
+
+STORED: Final = frozenset(
+    {"cwd", "roots", "tools", "resume", "fork", "fork_at", "model", "mode", "options", "tenant"}
+)
+"""The fields of `SessionOptions` that a store saves; of `tools`, only those that clients run."""
+
+
+class OpenSession(Protocol):
+    """The signature of `open_session` with the runtime's own settings already applied."""
+
+    def __call__(
+        self, agent: str | Agent, /, **options: Unpack[SessionOptions]
+    ) -> AbstractAsyncContextManager[Session]: ...
+
+
+ReopenSession: TypeAlias = Callable[
+    [
+        StoreEntry,
+        tuple[Provided, ...],
+        tuple[JsonObject, ...],
+        str | os.PathLike[str] | None,
+        Sequence[str | os.PathLike[str]] | None,
+    ],
+    AbstractAsyncContextManager[Session],
+]
+"""The signature of `reopen_session` with the runtime's own settings already applied.
+
+Takes the stored entry, tools in addition to the runtime's, MCP servers, and a folder and roots that
+replace the stored ones.
+"""
+
+
+class Source(Struct, frozen=True):
+    """The functions that open the sessions of a runtime."""
+
+    open: OpenSession
+    agents: Callable[[], list[AgentInfo]]
+    reopen: ReopenSession | None = None
+    """Set if there is a store."""
+
+
+class Runtime:
+    """Many sessions in one process. Created by `open_runtime`."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        source: Source,
+        limits: Limits,
+        store: Store | None = None,
+        stored: Iterable[StoreEntry] = (),
+        answers: Iterable[CommandAnswer] = (),
+        chats: Mapping[str, str] | None = None,
+    ) -> None:
+        """`stored`, `answers`, `chats`: the sessions, the answers to clients, and the clients'
+        session names in the store.
+        """
+        self.limits = limits
+        """Limits of the runtime itself and, if they were given, of each session."""
+        self.store = store
+        """The store that saves the sessions, or None."""
+        self.chats: dict[str, str] = dict(chats or {})
+        """Session names of clients of an earlier process, mapped to the sessions."""
+        self.answers: dict[str, list[CommandAnswer]] = {}
+        """Answers of an earlier process, by client."""
+        for answer in answers:
+            self.answers.setdefault(answer.client, []).append(answer)
+        self._nursery = nursery
+        self._source = source
+        self._register = SessionRegistry(limits.open_sessions, stored, has_store=store is not None)
+        self._hosts: Mapping[str, HostedSession] = self._register.hosts
+        self._stored: Mapping[str, StoreEntry] = self._register.stored
+        self._loading: dict[tuple[str, str], trio.Event] = {}
+        self.tenant: Tenant | None = None
+        """The tenant to which this object is restricted. None: all sessions are visible."""
+
+    def of(self, tenant: Tenant) -> Runtime:
+        """Return a view of the runtime that is restricted to one tenant.
+
+        It sees only the tenant's sessions, and opens sessions for the tenant. The tenant's limits
+        apply from now on in the whole runtime.
+        """
+        own = copy(self)
+        own._hosts = TenantView(self._register.hosts, tenant.name)
+        own._stored = TenantView(self._register.stored, tenant.name)
+        own.set_tenant_limits(tenant)
+        return own
+
+    def set_tenant_limits(self, tenant: Tenant) -> None:
+        """Set new limits for the tenant of this view."""
+        self.tenant = tenant
+        self._register.set_tenant_limits(tenant)
+        if self.store is not None:
+            self.store.tenant_quotas[tenant.name] = tenant.sessions
+
+    # --- lookup
+
+    def _host(self, id: str) -> HostedSession:
+        host = self._hosts.get(id)
+        if host is None:
+            raise SessionNotFound(f"no session {id!r} is open")
+        return host
+
+    def get(self, id: str) -> Session:
+        """Return the open session with this id. Raises `SessionNotFound`."""
+        return self._host(id).session
+
+    def agents(self) -> list[AgentInfo]:
+        """Return the known agents for which sessions can be opened."""
+        return self._source.agents()
+
+    def list_open(self) -> list[SessionInfo]:
+        """Return the open sessions, in the order in which they were started."""
+        return [host.info() for host in self._hosts.values()]
+
+    def list_stored(self) -> list[SessionInfo]:
+        """Return the stored sessions that are not open, newest last."""
+        return [stored_info(entry) for entry in self._stored.values()]
+
+    def list(self) -> list[SessionInfo]:
+        """Return all sessions: the stored ones that are not open, newest last, then the open ones
+        in the order in which they were started.
+        """
+        return self.list_stored() + self.list_open()
+
+    def stored(self, id: str) -> SessionInfo | None:
+        """Return the stored session with this id, or None if it is unknown or open."""
+        entry = self._stored.get(id)
+        return None if entry is None else stored_info(entry)
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` whenever a session is added or removed.
+
+        Returns a function that stops this. `changed` must not block or raise.
+        """
+        return self._register.listen(changed)
+
+    def show(self, viewed_at: Callable[[str], float]) -> Callable[[], None]:
+        """Register a function that reports when a session was last viewed.
+
+        `viewed_at` returns the time of the last view by Trio's clock, infinity while the session is
+        being viewed. Returns a function that removes the registration. Sessions without viewers are
+        removed from memory after a time (`limits.unload_after_s`).
+        """
+        return self._register.show(viewed_at)
+
+    # --- opening and closing
+
+    async def create(
+        self,
+        agent: str | Agent,
+        *,
+        title: str | None = None,
+        **options: Unpack[SessionOptions],
+    ) -> Session:
+        """Open a session, and return it when it accepts prompts.
+
+        `options` are those of `open_session`. `tools` are added to the runtime's tools;
+        `permissions`, `limits` and `env` replace those of the runtime.
+
+        A store does not save functions, policies, limits or an environment. A session with any of
+        these stays in memory; when a viewer opens it again after its end, it gets those of the
+        runtime.
+
+        Raises `LimitExceeded`, the errors of `open_session`, and `LocalProtocolError` if an open
+        session already has the conversation to `resume` (see `load`). Cancelling this ends anything
+        it started.
+        """
+        check("title", title, str | None, "a string")
+        resume = options.get("resume")
+        if resume is None or options.get("fork"):
+            session = await self._open(agent, options)
+        else:
+            async with self._resuming(agent, resume) as here:
+                if here is not None:
+                    raise LocalProtocolError(
+                        f"the session {here.id!r} has the conversation {resume!r} open: two"
+                        " processes would overwrite each other's words (`load` gives that session)"
+                    )
+                session = await self._open(agent, options)
+        if title is not None:
+            session.rename(title)
+        return session
+
+    def adopt(self, session: Session) -> Callable[[], None]:
+        """Add a session that this program has opened with `open_session`.
+
+        It is listed, found by its id and served to viewers like the others, until it ends or the
+        returned function is called.
+
+        The session still belongs to its own block: only that block closes it (`close`, also by a
+        viewer, is refused), and the runtime neither suspends it nor ends its process. Viewers may
+        do everything else: prompt, cancel, change settings, and answer permission requests if its
+        policy allows that (`permissions=agentrt.ask`). Ending the runtime does not affect the
+        session.
+
+        If the runtime has a store, open the session with the same one as `store`: then it stays
+        in the store's list after its end. A session without a store disappears from the list.
+
+        Raises `SessionClosed`, `LimitExceeded`, or `LocalProtocolError` if the runtime already has
+        the session, another store saves it, or it belongs to another tenant (see `of`).
+        """
+        if not isinstance(session, Session):
+            raise TypeError(f"adopt takes a Session, not {type(session).__name__}")
+        inside = host_of(session)
+        if inside.closed.is_set() or session.state.phase == "closed":
+            raise SessionClosed("the session has ended: there is nothing to show")
+        if session.id in self._register.hosts:
+            raise LocalProtocolError(f"the session {session.id!r} is shown already")
+        if inside.keeper is not None and not inside.keeper.stores_in(self.store):
+            raise LocalProtocolError(
+                "another store keeps the session: give it `store=` the runtime's, or none"
+            )
+        opening = inside.core.opening
+        if self.tenant is not None and opening.tenant != self.tenant.name:
+            name = self.tenant.name
+            raise LocalProtocolError(
+                f"the session is not {name}'s, who could not see it: open it with tenant={name!r}"
+            )
+        self._register.check_room(opening.tenant)
+        about = (self._register, session.agent.name, opening.cwd)
+        host = Host(*about, whole=False, tenant=opening.tenant)
+        self._nursery.start_soon(host.follow, session)
+        return host.adopted(session)
+
+    async def load(
+        self,
+        agent: str | Agent,
+        agent_session: str,
+        *,
+        cwd: str | os.PathLike[str] = ".",
+        tools: Tools = (),
+        model: str | None = None,
+        mode: str | None = None,
+    ) -> Session:
+        """Resume a conversation by the agent's own id of it.
+
+        If a session here already has it open, returns that session unchanged: two processes would
+        overwrite each other's messages. If the store has a session with it, that session is opened.
+
+        Raises `SessionNotFound` and the errors of `create`.
+        """
+        from ..agents import name_of
+
+        async with self._resuming(agent, agent_session) as here:
+            if here is not None:
+                return here
+            name = name_of(agent)
+            for entry in self._stored.values():
+                if (entry.agent, entry.agent_session) == (name, agent_session):
+                    return await self.reopen(entry.session, tools=tools)
+            return await self._open(
+                agent,
+                {"cwd": cwd, "tools": tools, "model": model, "mode": mode, "resume": agent_session},
+            )
+
+    @asynccontextmanager
+    async def _resuming(
+        self, agent: str | Agent, agent_session: str
+    ) -> AsyncIterator[Session | None]:
+        """Prevent others from resuming the conversation in the meantime.
+
+        Yields the session that has it open, or None.
+        """
+        from ..agents import name_of
+
+        await trio.lowlevel.checkpoint()
+        key = (name_of(agent), agent_session)
+        while (loading := self._loading.get(key)) is not None:
+            await loading.wait()
+        self._loading[key] = trio.Event()
+        try:
+            for host in self._hosts.values():
+                if (host.agent, host.session.agent_session) == key:
+                    yield host.session
+                    return
+            yield None
+        finally:
+            self._loading.pop(key).set()
+
+    async def fork(
+        self,
+        id: str,
+        *,
+        at: str | None = None,
+        tools: Tools = (),
+        mcp_servers: Sequence[JsonObject] = (),
+        roots: Sequence[str | os.PathLike[str]] | None = None,
+    ) -> Session:
+        """Open a copy of a session, with the same agent, folders, model, mode and options.
+
+        The copy begins with the conversation of the original, which does not change. `at` is the id
+        of a turn or of an item; the copy then ends after that turn.
+
+        The copy gets the agent, functions, environment and policy of the original, also if this
+        program opened that with its own `open_session`. `tools` are added, and replace the tools
+        that viewers provided to the original. `mcp_servers`, if not empty, and `roots`, if given,
+        replace those of the original. The copy shows the history that the agent repeats or, if it
+        repeats nothing, the last `limits.snapshot_items` items of it.
+
+        Raises `SessionNotFound`; `Busy` while a turn runs and `at` is not given;
+        `LocalProtocolError` if the conversation is empty, there is no such turn or it is not over,
+        or the agent cannot fork (`session.capabilities` has `fork`, and `fork_at` for `at`); and
+        the errors of `create`.
+        """
+        host = self._hosts.get(id)
+        agent, options = (
+            await self._copied_stored(id) if host is None else _copied_open(host, at is not None)
+        )
+        options["tools"] = tools
+        if roots is not None:
+            options["roots"] = roots
+        if mcp_servers:
+            options["mcp_servers"] = mcp_servers
+        log = await self.read(id)
+        if at is not None:
+            if self.store is not None:
+                from .resting import load_history
+
+                await load_history(self.store, log, None, None, self.limits)
+            options["fork_at"] = fork_point(log.state, at)
+        said = shown_until(log.state, at)[-self.limits.snapshot_items :]
+        fork_factory = host_of(host.session).fork_factory if host is not None else None
+        if host is None or fork_factory is None:
+            fork = await self.create(agent, **options)
+        else:
+            fork = await self._open_fork(fork_factory, host, options)
+        inside = host_of(fork)
+        if not inside.log.state.items:
+            inside.core.show_history(said)
+            await inside.wait_until_stored()  # nothing is shown before that
+        return fork
+
+    async def _copied_stored(self, id: str) -> tuple[str, SessionOptions]:
+        """Return the agent of a stored session, and the options that open a copy of it.
+
+        Raises `SessionNotFound`, or `LocalProtocolError` if the conversation is empty.
+        """
+        entry = self._stored.get(id)
+        if entry is None or self.store is None:
+            raise SessionNotFound(f"no session {id!r} is open or stored")
+        about = (await self.store.load(id, last=1)).about
+        return entry.agent, _copied(entry.agent_session, entry.cwd, about)
+
+    async def reopen(
+        self,
+        id: str,
+        *,
+        tools: Tools = (),
+        mcp_servers: Sequence[JsonObject] = (),
+        cwd: str | os.PathLike[str] | None = None,
+        roots: Sequence[str | os.PathLike[str]] | None = None,
+    ) -> Session:
+        """Return the session with this id, and open it if it is only stored.
+
+        Concurrent calls open it once. No agent is started: the next prompt does that, with these
+        `mcp_servers`, which a store does not save. `cwd` and `roots`, if given, replace those of a
+        session that is only stored: one whose folder has moved continues in another one. `tools`
+        are added to those of the runtime.
+
+        Raises `SessionNotFound`, `LimitExceeded`, and, as `reopen_session`, `AgentNotFound`,
+        `StoreError`, or `LocalProtocolError` if its folder is missing.
+        """
+        lent, servers = checked_tools_and_servers(tools), tuple(mcp_servers)
+        await self._register.wait_until_removed(id)
+        async with self._register.alone(id):
+            host = self._hosts.get(id)
+            if host is not None:
+                return host.session
+            entry = self._stored.get(id)
+            if entry is None or self._source.reopen is None:
+                raise SessionNotFound(f"no session {id!r} is open or stored")
+            self._register.check_room(entry.tenant)
+            whole = _are_clients(lent) and not mcp_servers
+            about = (self._register, entry.agent, entry.cwd if cwd is None else os.fspath(cwd))
+            host = Host(*about, whole=whole, created=entry.created, tenant=entry.tenant)
+            return await self._start(host, self._source.reopen(entry, lent, servers, cwd, roots))
+
+    async def read(self, id: str, *, whole: bool = True) -> Log:
+        """Return the log of a session without opening it.
+
+        In a session that is only stored, anything left open by its process is closed in the log.
+        `whole=False` loads only its last turns (`limits.snapshot_turns`), which is fast regardless
+        of its length.
+
+        Raises `SessionNotFound` or `StoreError`.
+        """
+        async with self._register.alone(id):
+            host = self._hosts.get(id)
+            if host is not None:
+                return host.session.log
+            if self.store is None or id not in self._stored:
+                raise SessionNotFound(f"no session {id!r} is open or stored")
+            from .resting import load_closed_log, load_history
+
+            log = await load_closed_log(self.store, id, self.limits)
+            if whole:
+                await load_history(self.store, log, None, None, self.limits)
+            return log
+
+    async def follow(self, id: str, over: Callable[[], None]) -> tuple[Log, Callable[[], None]]:
+        """Return the log of a closed session with its last turns, and a function that ends
+        following it.
+
+        If other servers share the store, the log is updated with the session's events there. `over`
+        is called when that is no longer possible, for example because the session was deleted.
+        Raises as `read`.
+        """
+        store = self.store
+        if store is None or store.cluster is None or id in self._hosts:
+            return await self.read(id, whole=False), lambda: None
+        if self.tenant is not None and id not in self._stored:
+            raise SessionNotFound(f"no session {id!r} is open or stored")
+        async with self._register.alone(id):
+            from .sharing import followed_log
+
+            return await followed_log(store, store.cluster, id, self.limits, over)
+
+    @property
+    def role(self) -> str:
+        """Role of this server among those that share the store: `both`, `gateway` or `worker`."""
+        membership = None if self.store is None else self.store.membership
+        return "both" if membership is None else membership.process.role
+
+    def is_open(self, id: str) -> bool:
+        """Return True if the session is open here and is not ending."""
+        host = self._hosts.get(id)
+        return host is not None and not host.is_leaving
+
+    @property
+    def is_shared(self) -> bool:
+        """True if other servers share the store."""
+        return self.store is not None and self.store.cluster is not None
+
+    async def find(self, id: str) -> bool:
+        """Return True if the session exists, even if another server has just opened it.
+
+        Waits for the end of a session that is being closed. Raises `StoreError`.
+        """
+        await self._register.wait_until_removed(id)
+        await trio.lowlevel.checkpoint()
+        if id in self._hosts or id in self._stored:
+            return True
+        cluster = None if self.store is None else self.store.cluster
+        entry = None if cluster is None else await cluster.entry(id)
+        if entry is not None:
+            self._register.add_stored(entry)
+        return id in self._hosts or id in self._stored
+
+    def runs_here(self, home: str = "") -> bool:
+        """Return True if a session of that home (`""`: any home) may be opened here now."""
+        membership = None if self.store is None else self.store.membership
+        if membership is None or membership.held() is None or not self._register.room:
+            return membership is None
+        return home in ("", membership.process.home)
+
+    def add_stored(self, entry: StoreEntry) -> None:
+        """Add a session that another process has put into the store."""
+        self._register.add_stored(entry)
+
+    async def delete(self, id: str) -> int:
+        """Delete a session from the store; an open one is closed first.
+
+        Returns the number of waiting prompts that were dropped. Raises `SessionNotFound` or
+        `StoreError`.
+        """
+        dropped = await self.close(id) if id in self._hosts else 0
+        async with self._register.alone(id):
+            if self.store is None or id not in self._stored:
+                raise SessionNotFound(f"no session {id!r} is stored")
+            await self.store.delete(id)
+            self._register.remove_stored(id)
+        return dropped
+
+    async def _open(self, agent: str | Agent, options: SessionOptions) -> Session:
+        tenant = options.get("tenant", "") if self.tenant is None else self.tenant.name
+        self._register.check_room(tenant)
+        from ..agents import name_of
+
+        options = options.copy()
+        if tenant:
+            options["tenant"] = tenant
+        check_names("Runtime.create", options, SessionOptions)
+        tools = options["tools"] = checked_tools_and_servers(options.get("tools", ()))
+        if "store" in options:
+            raise TypeError("store: a runtime has one store, that of open_runtime(store=…)")
+        check("options", options.get("options"), Mapping | None, "a dict")
+        cwd = options.get("cwd", ".")
+        check("cwd", cwd, str | os.PathLike, "a string or a path")
+        kept = all(name in STORED or value == () for name, value in options.items())
+        secret = not set(SECRET).isdisjoint(options.get("options") or ())
+        whole = isinstance(agent, str) and _are_clients(tools) and kept and not secret
+        about = (self._register, name_of(agent), cwd)
+        host = Host(*about, whole=whole, tenant=tenant)
+        return await self._start(host, self._source.open(agent, **options))
+
+    async def _open_fork(
+        self,
+        fork_factory: partial[AbstractAsyncContextManager[Session]],
+        first: HostedSession,
+        options: SessionOptions,
+    ) -> Session:
+        """Open another session like `first`, with these options changed."""
+        self._register.check_room(first.tenant)
+        tools = checked_tools_and_servers(options.get("tools", ()))
+        own = [tool for tool in fork_factory.keywords["tools"] if not isinstance(tool, ClientTool)]
+        names = {tool.name for tool in tools}
+        options["tools"] = (*(each for each in own if each.name not in names), *tools)
+        host = Host(
+            self._register,
+            first.agent,
+            options.get("cwd", "."),
+            whole=first.is_whole and _are_clients(tools) and not options.get("mcp_servers"),
+            tenant=first.tenant,
+        )
+        options["store"] = self.store
+        return await self._start(host, fork_factory(**options))
+
+    async def _start(self, host: Host, opening: AbstractAsyncContextManager[Session]) -> Session:
+        with self._register.starting(host):
+            session: Session = await self._nursery.start(host.run, opening)
+            return session
+
+    async def close(self, id: str) -> int:
+        """Close a session.
+
+        Its turn is cancelled, its process ended, and its waiting prompts are dropped; its id
+        becomes unknown unless it is stored. Takes bounded time. Returns the number of dropped
+        prompts.
+
+        Raises `SessionNotFound`, or `LocalProtocolError` for an adopted session, which only its own
+        block ends. Cancelling this does not keep the session from ending.
+        """
+        return await self._host(id).close()
+
+    def rename(self, id: str, title: str) -> None:
+        """Set the title of a session. Raises `SessionNotFound`."""
+        self.get(id).rename(title)
+
+    def cancel_all(self) -> int:
+        """Cancel every running turn, as `Session.cancel` does, and return the number of turns."""
+        sessions = [host.session for host in self._hosts.values()]
+        running = sum(session.state.turn is not None for session in sessions)
+        for session in sessions:
+            session.cancel()
+        return running
+
+    def not_ready_reason(self) -> str | None:
+        """Return the reason why no new session should be opened here now, or None.
+
+        The store cannot be written or does not answer, or this process is being drained.
+        """
+        if self._register.draining or self._register.closed:
+            return "draining"
+        if self.store is None:
+            return None
+        if self.store.status.state == "failing":
+            return "the store cannot be written"
+        if not self.store.owns():
+            return "no lease of the store"
+        if self.store.membership is not None and self.store.membership.unanswered:
+            return "the database does not answer"
+        return None
+
+    async def drain(self) -> None:
+        """Stop opening sessions, and return when all open ones are idle and closed.
+
+        Each has `limits.drain_timeout_s` seconds to finish its work. Adopted sessions stay open.
+        """
+        await trio.lowlevel.checkpoint()
+        self._register.draining = True
+        async with trio.open_nursery() as nursery:
+            for host in list(self._hosts.values()):
+                nursery.start_soon(self._drain, host)
+
+    async def _drain(self, host: HostedSession) -> None:
+        await wait_for_rest(host_of(host.session))
+        with suppress(LocalProtocolError):  # an adopted session
+            await host.end()
+
+    def start_soon(self, job: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Run an async function until the runtime's block ends. An error raised by it ends the
+        block.
+        """
+        self._nursery.start_soon(job, *args)
+
+
+def _copied_open(host: HostedSession, at_turn: bool) -> tuple[str, SessionOptions]:
+    """Return the agent of an open session, and the options that open a copy of it.
+
+    `at_turn`: the copy ends after an earlier turn. Raises `Busy` or `LocalProtocolError`.
+    """
+    session = host.session
+    if not at_turn and session.state.turn is not None:
+        raise Busy("a turn is running: fork the session when it has ended, or at an earlier turn")
+    for capability in ("fork", "fork_at") if at_turn else ("fork",):
+        check_forks(host.agent, session.capabilities, capability)
+    resume = session.agent_session if session.snapshot().items else None
+    return host.agent, _copied(resume, host.info().cwd, host_of(session).core.opening)
+
+
+def _copied(resume: str | None, cwd: str, opening: About | Opening) -> SessionOptions:
+    """Return the options that fork the agent's session `resume`."""
+    if resume is None:
+        raise LocalProtocolError("the session is empty, so it cannot be forked")
+    return {
+        "cwd": cwd,
+        "roots": opening.roots,
+        "resume": resume,
+        "fork": True,
+        "model": opening.model,
+        "mode": opening.mode,
+        "options": opening.options,
+        "tenant": opening.tenant,
+    }
+
+
+def _are_clients(tools: Iterable[Provided]) -> bool:
+    """Return True if clients run all tools; a store does not save functions of this program."""
+    return all(isinstance(tool, ClientTool) for tool in tools)
+
+
+@asynccontextmanager
+async def open_runtime(
+    *,
+    config: Config | None = None,
+    permissions: Policy | None = ask,
+    limits: Limits | None = None,
+    tools: Tools = (),
+    env: Mapping[str, str] | None = None,
+    trusted: Trusted = False,
+    store: Store | str | os.PathLike[str] | None = None,
+    telemetry: Telemetries | None = None,
+    trace: Trace | str | os.PathLike[str] | None = None,
+) -> AsyncIterator[Runtime]:
+    """Open a runtime, in which sessions are created, found and closed by their ids.
+
+    - `config`: the user's settings, as read by the `agentrt` commands: further agents, and limits.
+    - `permissions`: the policy for permission requests; by default the viewers answer them.
+    - `limits`: limits of the runtime and of each session; default: those of each agent.
+    - `tools`: tools for every agent, as in `open_session`.
+    - `env`: the complete environment of the agents; default as in `open_session`.
+    - `trusted`: as in `open_session`, for every session; folders listed in `config` are also
+      trusted.
+    - `store`: the store for the sessions: the result of `open_store`, which must outlive the
+      runtime, or its argument, a file or a URL. Sessions already in it are listed, and opened on
+      demand (`reopen`).
+    - `telemetry`: as in `open_session`, for all sessions.
+    - `trace`: a file for the wire messages of all sessions, as in `open_session`.
+
+    Leaving the block ends every session immediately, in bounded time.
+    """
+    check_trio("open_runtime")
+    # The catalogue and the drivers take as long to import as the rest.
+    from ..agents import find_agents, resolve_agent, resolve_stored_agent
+    from ..process.guard import guard
+    from .project_start import checked_trusted
+    from .protocol_setup import limits_for
+
+    if permissions is not None:
+        check_policy(permissions)
+    check_limits(limits)
+    check_env(env)
+    check_trace(trace)
+    trusted = checked_trusted(trusted)
+    if config is not None and trusted is not True:
+        trusted = (*(trusted or ()), *config.trusted)
+    if not isinstance(store, str | os.PathLike):
+        check_store("store", store, "a file, a URL, or a Store from agentrt.store.open_store")
+
+    traced: Trace | None = None
+
+    def limits_of(agent: Agent) -> Limits:
+        bounds = limits_for(agent, limits)
+        return bounds if limits is not None or config is None else config.bound(bounds)
+
+    def open(
+        agent: str | Agent, /, **options: Unpack[SessionOptions]
+    ) -> AbstractAsyncContextManager[Session]:
+        found = resolve_agent(agent, config)
+        usual: SessionOptions = {
+            "permissions": permissions,
+            "limits": limits_of(found),
+            "env": env,
+            "trusted": trusted,
+            "telemetry": telemetry,
+            "trace": traced,
+        }
+        given: SessionOptions = {**usual, **options}
+        given["tools"] = (*common, *checked_tools_and_servers(options.get("tools", ())))
+        given["store"] = kept
+        return open_session(found, **given)
+
+    def reopen(
+        entry: StoreEntry,
+        tools: tuple[Provided, ...],
+        mcp_servers: tuple[JsonObject, ...],
+        cwd: str | os.PathLike[str] | None,
+        roots: Sequence[str | os.PathLike[str]] | None,
+    ) -> AbstractAsyncContextManager[Session]:
+        assert kept is not None
+        found = resolve_stored_agent(entry.agent, config)
+        given: ReopenOptions = {
+            "tools": (*common, *tools),
+            "mcp_servers": mcp_servers,
+            "permissions": permissions,
+            "limits": limits_of(found),
+            "env": env,
+            "trusted": trusted,
+            "telemetry": telemetry,
+            "trace": traced,
+        }
+        if cwd is not None:
+            given["cwd"] = cwd
+        if roots is not None:
+            given["roots"] = roots
+        return reopen_session(entry.session, kept, agent=found, **given)
+
+    def agents() -> list[AgentInfo]:
+        return [
+            AgentInfo(
+                name=f.agent.name,
+                title=f.agent.title,
+                available=f.available,
+                unasked_modes=f.agent.quirks.unasked_modes,
+            )
+            for f in find_agents(config)
+        ]
+
+    kept: Store | None
+    common = checked_tools_and_servers(tools)
+    bounds = limits or Limits()
+    if limits is None and config is not None:
+        bounds = config.bound(bounds)
+    source = Source(open, agents, reopen)
+    async with AsyncExitStack() as stack:
+        if isinstance(store, str | os.PathLike):
+            from ..store.store import open_store
+
+            kept = await stack.enter_async_context(open_store(store, limits=bounds))
+        else:
+            kept = store
+        if telemetry is not None:
+            from ..telemetry.observation import as_one
+
+            observed = as_one(telemetry)
+            if kept is not None:
+                observed.keeps(kept)
+        if trace is not None:
+            from ..trace.trace import opened
+
+            traced = await stack.enter_async_context(opened(trace))
+        await stack.enter_async_context(guard())
+        yield await stack.enter_async_context(serve_runtime(source, bounds, kept))
+
+
+@asynccontextmanager
+async def serve_runtime(
+    source: Source, limits: Limits, store: Store | None = None
+) -> AsyncIterator[Runtime]:
+    """Run a runtime for sessions from any source."""
+    stored = [] if store is None else await store.sessions()
+    stored.reverse()
+    answers = [] if store is None else await store.answers()
+    chats = {} if store is None else await store.chats()
+    async with bare_errors(), trio.open_nursery() as nursery:
+        runtime = Runtime(nursery, source, limits, store, stored, answers, chats)
+        if store is not None and store.membership is not None:
+            from .sharing import keep_up
+
+            assert store.cluster is not None
+            runtime._register.runs = store.membership.process.role != "gateway"
+            keep = (runtime._register, store, store.membership, store.cluster, limits)
+            nursery.start_soon(keep_up, *keep)
+        if store is not None:
+            nursery.start_soon(return_free_memory, runtime._register)
+        try:
+            yield runtime
+        finally:
+            runtime._register.closed = True
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,150 @@
+"""The tasks that answer the agent's requests, each under its own cancel scope.
+
+A request that a turn caused is served in that turn's nursery and context; a request from outside
+turns in the session's. The scope is stored under the request's key, so that a withdrawal by the
+agent, a cancel of the turn and the session's end all reach it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import trio
+
+from ..errors import RequestError
+from ..wire.jsonrpc import INTERNAL_ERROR
+from .interfaces import CANCELLED_CODE, Lifetime
+
+Reply = Callable[[Any], None]
+"""Answers with a result. Raises `TypeError`, `ValueError` or `RecursionError` if it is not JSON;
+the request can then still be refused.
+"""
+Refuse = Callable[[int, str, Any], None]
+"""Answers with an error: its code, message and data."""
+OnError = Callable[[Exception], None]
+"""Gets an exception of the service before the error answer is sent."""
+
+
+class Starter(Protocol):
+    """A nursery in which a handler can be started."""
+
+    def start_soon(self, service: Callable[..., Awaitable[object]], /, *args: object) -> None: ...
+
+
+class Handlers:
+    """The running handlers, by the key of their request.
+
+    `ended` is called each time a handler has answered.
+    """
+
+    def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
+        self.running: dict[str, trio.CancelScope] = {}
+        """Their cancel scopes. Change it only through the methods."""
+        self._until: dict[str, Lifetime] = {}
+        self._ends: dict[str, trio.Event] = {}
+        """The end events of handlers that are waited for."""
+        self._ended = ended
+
+    def start(
+        self,
+        nursery: Starter,
+        key: str,
+        service: Callable[[], Awaitable[Any]],
+        reply: Reply,
+        refuse: Refuse,
+        on_error: OnError,
+        *,
+        until: Lifetime = "turn",
+        context: contextvars.Context | None = None,
+    ) -> None:
+        """Run `service` in `nursery` and answer with its result, exactly once.
+
+        An exception becomes an error answer, and so does cancellation. A `BaseException` that is
+        not an `Exception` (such as `KeyboardInterrupt`) is answered and then propagates.
+        """
+        self._until[key] = until
+        scope = self.running[key] = trio.CancelScope()
+        args = (self._serve, key, scope, service, reply, refuse, on_error)
+        if context is None:
+            nursery.start_soon(*args)
+        else:
+            context.run(nursery.start_soon, *args)
+
+    def end_of(self, key: str) -> trio.Event | None:
+        """Return an event that is set when that handler has answered; None if it is not running."""
+        return self._ends.setdefault(key, trio.Event()) if key in self.running else None
+
+    def cancel(self, key: str) -> None:
+        """Stop one handler, if it is running."""
+        scope = self.running.get(key)
+        if scope is not None:
+            scope.cancel()
+
+    def cancel_turn(self) -> None:
+        """Stop every handler that the cancelled turn has caused."""
+        for key, scope in self.running.items():
+            if self._until[key] in ("turn", "cancel"):
+                scope.cancel()
+
+    def end_turn(self) -> None:
+        """Stop the handlers of a turn that is over, except for those that it did not wait for."""
+        for key, scope in self.running.items():
+            if self._until[key] == "turn":
+                scope.cancel()
+            elif self._until[key] == "cancel":
+                self._until[key] = "itself"
+
+    @property
+    def finishing(self) -> bool:
+        """True if a handler has outlived its turn."""
+        return "itself" in self._until.values()
+
+    @property
+    def of_turn(self) -> bool:
+        """True if handlers that end with their turn are still running."""
+        return "turn" in self._until.values()
+
+    def cancel_all(self) -> None:
+        """Stop all handlers."""
+        for scope in self.running.values():
+            scope.cancel()
+
+    async def _serve(
+        self,
+        key: str,
+        scope: trio.CancelScope,
+        service: Callable[[], Awaitable[Any]],
+        reply: Reply,
+        refuse: Refuse,
+        on_error: OnError,
+    ) -> None:
+        def failed(error: Exception) -> None:
+            on_error(error)
+            refuse(INTERNAL_ERROR, f"{type(error).__name__}: {error}", None)
+
+        answer: Callable[[], None] = lambda: refuse(CANCELLED_CODE, "Request cancelled", None)  # noqa: E731
+        try:
+            with scope:
+                try:
+                    await trio.lowlevel.checkpoint_if_cancelled()  # it may be withdrawn already
+                    value = await service()
+                except RequestError as error:
+                    code, message, data = error.code, error.message, error.data
+                    answer = lambda: refuse(code, message, data)  # noqa: E731
+                except Exception as error:
+                    failure = error
+                    answer = lambda: failed(failure)  # noqa: E731
+                else:
+                    answer = lambda: reply(value)  # noqa: E731
+        finally:
+            if self.running.get(key) is scope:
+                del self.running[key], self._until[key]
+                if (end := self._ends.pop(key, None)) is not None:
+                    end.set()
+            try:
+                answer()
+            except (TypeError, ValueError, RecursionError) as error:  # not JSON
+                failed(error)
+            self._ended()

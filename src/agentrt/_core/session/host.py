@@ -1,0 +1,784 @@
+"""The task of a session that owns its nurseries and carries out the core's decisions.
+
+It sleeps in a cancel scope until the session's next deadline. A turn that needs no
+handler and reaches no deadline starts and ends without waking it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import trio
+from msgspec import structs
+
+from ..errors import AgentrtError, RequestError, SessionClosed, SessionMoved, SessionNotFound
+from ..limits import Limits
+from ..logging import LogScope
+from ..model.content import JsonObject
+from ..model.conversation import Conversation
+from ..model.deadlines import NEVER, DueDeadline
+from ..model.driver import Driver, Effect, Opening, ServiceRequested, Write
+from ..model.events import Notice
+from ..model.life import ProcessLife, ProcessLifeInput
+from ..model.log import Log
+from ..model.turn import TurnMachine, TurnMachineState
+from ..nesting import ServiceNursery
+from ..permissions.own_tools import OwnTools
+from ..permissions.policies import Decision, Policy
+from ..permissions.standing import Standing
+from ..trace.tap import Tap
+from .core import SessionCore
+from .handlers import Handlers
+from .interfaces import CANCELLED_CODE, ClientServices, Lifetime, SessionObserver
+from .link import Connect, Link, describe_exit
+from .rate_limit import CHECK_INTERVAL_S, TenantRateLimit
+from .standstill import TICK_S, on_standstill
+from .turn_tasks import TurnTasks
+from .waiters import Waiters
+
+if TYPE_CHECKING:
+    from ..store.persister import LogPersister, Persist
+
+Service: TypeAlias = Callable[[ServiceRequested], Awaitable[Any]]
+"""Answers one kind of request; an exception becomes an error answer."""
+
+TurnService: TypeAlias = Callable[[ServiceRequested, TurnMachine | None], Awaitable[Any]]
+"""Answers hooks. Gets the turn during which the agent asked, which may be over."""
+
+
+class SessionHost:
+    """The internals of a `Session`: the core, the agent's process, and the tasks of both."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        *,
+        limits: Limits,
+        opening: Opening,
+        make_driver: Callable[[], Driver],
+        connect: Connect,
+        policy: Policy | None,
+        own_tools: OwnTools,
+        standing: Standing,
+        wall: Callable[[], float],
+        clock: Callable[[], float],
+        persist: Persist | None = None,
+        tap: Tap | None = None,
+    ) -> None:
+        """`persist` starts storing the conversation's log, if given; see `Store.keeping`. `tap`
+        also gets the reports of the process's start.
+        """
+        self.tap: Tap = Tap() if tap is None else tap
+        self.tap.agent = conversation.agent.name
+        self.tap.protocol = conversation.agent.protocol
+        self.tap.begin(conversation.log.session, wall, clock)
+        self.limits = limits
+        self.own_tools = own_tools
+        self.wall_time = wall
+        self.clock = clock
+        """The current time of Trio's clock, in seconds."""
+        self.waiters: Waiters = Waiters()
+        """Tasks waiting for new log events; woken once per batch."""
+        self.closed: trio.Event = trio.Event()
+        self.services: dict[str, Service] = {}
+        """The services, by method or by the part before its slash."""
+        self.turn_services: dict[str, TurnService] = {}
+        """Services that also get the turn that ran when the agent asked."""
+        self.clients: list[ClientServices] = []
+        """Clients that provide their files and terminals to the agent. The last one is
+        asked first.
+        """
+        self._notified = ""
+        """The key of the last notification that was served."""
+        self.exit_callbacks: list[Callable[[], None]] = []
+        """Called when the agent's process has ended, so that its leftovers here are of no use any
+        more.
+        """
+        self.completion_callbacks: list[Callable[[], None]] = []
+        """Called when the turn of a prompt has completed."""
+        self.fork_factory: partial[Any] | None = None
+        """Opens another session of the same agent with the same arguments, except for its folder,
+        settings and journal. None if unknown.
+        """
+        self.program_counts: list[Callable[[], int]] = []
+        """Each returns a number of running programs that the agent has had started here."""
+        self.nursery: ServiceNursery
+        """The nursery of the tasks that outlive turns."""
+        self.link: Link | None = None
+        self.keeper: LogPersister | None = None if persist is None else persist(self)
+        """Stores the log; None if the session is not stored."""
+        self.core: SessionCore = SessionCore(
+            conversation,
+            limits=limits,
+            opening=opening,
+            policy=policy,
+            own_tools=own_tools,
+            standing=standing,
+            host=self,
+            wall=wall,
+            clock=clock,
+            env=lambda: self.tap.env,
+        )
+        self.scope: LogScope = self.core.scope
+        self.log: Log = conversation.log
+        self.log.shown.listen(self.waiters.wake)
+        self.handlers: Handlers = Handlers(self._handler_ended)
+        self.rate_limit: TenantRateLimit | None = None
+        """Limits the rate of reading, shared with other sessions."""
+        self.reading_paused: bool = False
+        """True if reading from the agent is paused by `rate_limit`."""
+        self._charged_seq = self.log.seq
+        self._idle_waiters = (
+            Waiters()
+        )  # tasks waiting for an idle agent, which may come without an event
+        self.unloaded = False
+        """True if this object ends but the stored session does not: its end is not logged."""
+        self._make_driver = make_driver
+        self._connect = connect
+        self._spare_tasks: TurnTasks | None = None  # for the next turn that needs one
+        self._tasks: list[TurnTasks] = []  # those that belong to a turn
+        self._restart = trio.CancelScope()
+        self._restarted: trio.Event | None = None  # of the restart in progress
+        self._replaced: trio.Event | None = None  # of the process that is being ended
+        self._sleep_scope: trio.CancelScope | None = None
+        self._wakes_at = math.inf
+        self._wake = trio.Event()
+
+    def observe(self, observer: SessionObserver) -> None:
+        """Attach telemetry to the session. Must be called before it starts."""
+        self.core.observer = observer
+        self.log.observer = observer.events
+
+    # --- actions requested by the core
+
+    def write(self, lines: Write) -> None:
+        """Queue whole lines for the agent."""
+        if self.link is not None:
+            self.link.write(lines.data, urgent=lines.urgent)
+
+    def interrupt(self) -> None:
+        """Send the agent SIGINT."""
+        if self.link is not None:
+            self.link.interrupt()
+
+    def offers(self, method: str) -> bool:
+        """Return True if there is a service for such requests."""
+        return self._service(method) is not None
+
+    def _service(self, method: str) -> Service | None:
+        if method in self.turn_services:
+            return partial(self._serve_turn, self.turn_services[method], self.core.turn)
+        return self.services.get(method) or self.services.get(method.partition("/")[0])
+
+    async def _serve_turn(
+        self, service: TurnService, turn: TurnMachine | None, asked: ServiceRequested
+    ) -> Any:
+        # A turn may begin in the same batch as the request; none runs yet in that case.
+        return await service(asked, None if asked.background else turn or self.core.turn)
+
+    def serve(self, request: ServiceRequested, until: Lifetime) -> None:
+        """Start the handler that answers the request."""
+        service = self._service(request.method)
+        assert service is not None
+        core, key = self.core, request.key
+        run: Callable[[], Awaitable[Any]] = partial(service, request)
+        if request.notification:
+            if (before := self.handlers.end_of(self._notified)) is not None:
+                run = partial(_run_after, before, run)
+            self._notified = key
+        self._start(
+            key,
+            run,
+            partial(core.requests.reply, key),
+            partial(core.requests.refuse, key),
+            partial(self.handler_failed, request.method),
+            until,
+        )
+
+    def decide(self, key: str, decision: Awaitable[Decision], until: Lifetime) -> None:
+        """Start a handler that waits for a policy's decision."""
+        questions = self.core.questions
+
+        async def wait() -> Decision:
+            try:
+                return questions.policy_decided(await decision)
+            except Exception as error:
+                return questions.policy_failed(error)
+
+        def give_up(*refusal: object) -> None:
+            if isinstance(decision, Coroutine):
+                decision.close()  # it may never have been awaited
+            questions.given_up(key)
+
+        failed = partial(self.handler_failed, "the permission policy")
+        self._start(key, wait, partial(questions.decided, key), give_up, failed, until)
+
+    def expire(self, key: str, seconds: float, until: Lifetime) -> None:
+        """Start a handler that expires the question after that many seconds."""
+
+        async def wait() -> None:
+            await trio.sleep(seconds)
+            self.core.questions.expired(key)
+
+        failed = partial(self.handler_failed, "a question's limit")
+        self._start(f"{key}:limit", wait, _nothing, _nothing, failed, until)
+
+    def stop(self, key: str) -> None:
+        """Cancel the handlers of one request, if any are running."""
+        if self.handlers.running:
+            self.handlers.cancel(f"{key}:limit")
+            self.handlers.cancel(key)
+
+    def turn_cancelled(self) -> None:
+        """Stop every handler and task that the running turn has caused."""
+        if self.handlers.running:
+            self.handlers.cancel_turn()
+        for tasks in self._tasks:
+            if tasks.turn is self.core.turn:
+                tasks.cancel_scope.cancel()
+
+    def turn_ended(self, turn: TurnMachine) -> None:
+        """Stop the turn's handlers and tasks, except for those that it did not wait for."""
+        if self.handlers.running:
+            self.handlers.end_turn()
+        for tasks in self._tasks:
+            if tasks.turn is turn:
+                tasks.close()
+        if turn.origin == "user" and turn.ended is not None and turn.ended.outcome == "completed":
+            for check in tuple(self.completion_callbacks):
+                check()
+
+    @property
+    def handlers_open(self) -> int:
+        """The number of running handlers."""
+        return len(self.handlers.running)
+
+    @property
+    def alive(self) -> bool:
+        """True if the process has not exited, whether or not the exit has been reported."""
+        return self.link is None or self.link.returncode is None
+
+    @property
+    def serving(self) -> bool:
+        """True if a handler or a host program is working for the agent, or reading is paused."""
+        return (
+            self.reading_paused
+            or bool(self.handlers.running)
+            or any(count() for count in self.program_counts)
+        )
+
+    @property
+    def finishing(self) -> bool:
+        """True if a handler has outlived its turn."""
+        return self.handlers.finishing
+
+    @property
+    def occupied(self) -> bool:
+        """True if the tasks of the last turn are not over yet."""
+        if not self._tasks and not self.handlers.running:
+            return False
+        turn = self.core.turn
+        return any(tasks.turn is not turn for tasks in self._tasks) or (
+            turn is None and self.handlers.of_turn
+        )
+
+    def reschedule(self) -> None:
+        """Re-read the next deadline and the work for this task: they may have changed."""
+        core = self.core
+        if (
+            core.queue.waiting or core.conversation.life is ProcessLife.REPLACING
+        ) and self._has_work():
+            self._wake.set()
+        elif self._sleep_scope is not None:
+            # A deadline later than before is not moved: that costs more than one spurious wake-up,
+            # and turns are frequent while limits are long.
+            alarm, wakes_at = core.next_deadline(), self._wakes_at
+            # A finite deadline is at most a tick away already: only the alarm can be earlier.
+            if alarm[0] < wakes_at or (wakes_at == math.inf and alarm is not NEVER):
+                self._sleep_scope.deadline = self._wakes_at = self._wake_time(alarm)
+        if self._idle_waiters.tasks:
+            self._idle_waiters.wake()
+
+    # --- handlers
+
+    def _start(
+        self,
+        key: str,
+        service: Callable[[], Awaitable[Any]],
+        reply: Callable[[Any], None],
+        refuse: Callable[[int, str, Any], None],
+        on_error: Callable[[Exception], None],
+        until: Lifetime,
+    ) -> None:
+        """Start a handler in the nursery and context of the turn or of the session.
+
+        A handler that only watches a turn being cancelled does not run in the turn's nursery.
+        """
+        turn = self.core.turn
+        nursery: trio.Nursery | ServiceNursery = self.nursery
+        context, scope = None, self.scope.of(None)
+        if turn is not None and until in ("turn", "cancel"):
+            context, scope = turn.context, self.scope.of(turn.id)
+            if until == "turn" and turn.state is not TurnMachineState.CANCELLING:
+                tasks = self.tasks_of(turn)
+                nursery = self.nursery if tasks is None else tasks.nursery
+        if context is None:
+            context = contextvars.copy_context()
+        context.run(scope.enter)
+        self.handlers.start(
+            nursery, key, service, reply, refuse, on_error, until=until, context=context
+        )
+
+    def tasks_of(self, turn: TurnMachine) -> TurnTasks | None:
+        """Return the nursery and scope of the running turn.
+
+        Returns None only while the next ones are being opened.
+        """
+        for tasks in self._tasks:
+            if tasks.turn is turn:
+                return tasks
+        spare, self._spare_tasks = self._spare_tasks, None
+        if spare is not None:
+            spare.assign(turn)
+            self._tasks.append(spare)
+            self._wake.set()
+        return spare
+
+    def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
+        """Run a tool call, which sends its own answer. Raises `RequestError` if none is allowed.
+
+        The call comes over a separate channel. Whether it was made before or after the turn's end,
+        or in the background, is unknown. For this reason only a cancel of the turn ends it.
+        """
+        self.begin_tool()
+        until: Lifetime = "session" if self.core.turn is None else "cancel"
+        key = self.core.conversation.new_id("tool")
+        failed = partial(self.handler_failed, "a tool call")
+        self._start(key, lambda: call(*args), _nothing, _nothing, failed, until)
+
+    def begin_tool(self) -> None:
+        """Raise `RequestError` if tools may not be called any more."""
+        if self.core.stopped:
+            raise RequestError(CANCELLED_CODE, "the turn was cancelled")
+
+    def handler_failed(self, what: str, error: Exception) -> None:
+        """Log a failed handler; its caller gets an error answer."""
+        self.core.handler_failed(what, error)
+
+    def _handler_ended(self) -> None:
+        # the agent has waited for it, and the end of the session may have
+        self.core.reset_idle_timer()
+
+    def program_ended(self) -> None:
+        """Record the end of a program in a terminal that the agent started here."""
+        self.core.reset_idle_timer()
+
+    def terminal_output(self, terminal: str, text: str) -> None:
+        """Show output of a program that the agent had started here."""
+        with self.core.step():
+            self.log.arrived = len(text)
+            self.core.conversation.items.append_output(terminal, text)
+
+    async def wait_until_stored(self) -> None:
+        """Wait until everything that has happened so far is stored.
+
+        Raises `StoreUnavailable` if the store has been given up on.
+        """
+        keeper = self.keeper
+        if keeper is not None and not await keeper.wait_until_kept(self.log.seq):
+            keeper.check()
+
+    async def wait_read(self) -> None:
+        """Wait until the agent can take a large answer."""
+        if self.link is not None:
+            await self.link.wait_read()
+
+    async def _wait_for_room(self) -> None:
+        """Wait until more may be read from the agent. Not a checkpoint if it may be read now."""
+        if self.keeper is not None:
+            await self.keeper.wait_for_room()
+        if self.rate_limit is None:
+            return
+        now = self.clock()
+        self.rate_limit.charge(self.log.seq - self._charged_seq, now)
+        self._charged_seq = self.log.seq
+        if not self.rate_limit.wait_s(now):
+            return
+        self.reading_paused = True
+        try:
+            # A turn that must end is not delayed: its remaining output is bounded.
+            while not self.core.stopped and (left := self.rate_limit.wait_s(self.clock())) > 0:
+                step = min(left, CHECK_INTERVAL_S)
+                await trio.sleep(step)
+                self.rate_limit.waited_s += step
+        finally:
+            self.reading_paused = False
+        self.core.reset_idle_timer()
+
+    # --- the process
+
+    async def start(self, nursery: ServiceNursery, opening: Opening) -> None:
+        """Start a process and complete the handshake within `limits.startup_timeout_s`.
+
+        Raises `AgentStartError`. Cancellation or an error ends the process again.
+        """
+        self.nursery = nursery
+        if self.keeper is not None and self.keeper.moved is not None:
+            raise self.keeper.moved  # moved since it was opened
+        core = self.core
+        wait = None if self.keeper is None else self.keeper.wait_for_room
+        link = self.link = Link(
+            self,
+            self._make_driver(),
+            self.limits,
+            wait_for_room=self._wait_for_room if opening.tenant else wait,
+            watcher=self.tap.next_process(),
+        )
+        core.start(link.driver, opening)
+        ready = False
+        try:
+            with trio.move_on_after(self.limits.startup_timeout_s):
+                await nursery.start(link.run, self._connect, opening)
+                if not link.gone:
+                    core.spawned(link.pid)
+                    self._check_started(link)  # one protocol has no handshake
+                    await link.wait_started()
+            ready = core.ready and not link.gone
+            if not ready:
+                name, resumes = core.conversation.agent.name, opening.resume is not None
+                raise link.start_error(name, core.start_failed, resumes=resumes)
+        finally:
+            if not ready:
+                await link.close()  # noqa: ASYNC102 - shields itself, with a deadline
+        if self._spare_tasks is None:
+            await self._open_tasks()
+
+    def restore(
+        self,
+        nursery: ServiceNursery,
+        opening: Opening,
+        agent_session: str | None,
+        capabilities: JsonObject,
+    ) -> None:
+        """Continue a conversation of an earlier process without starting an agent.
+
+        Call it instead of `start`. The next prompt starts an agent.
+        """
+        self.nursery = nursery
+        core = self.core
+        core.opening = opening
+        core.agent_session = agent_session
+        core.capabilities = capabilities
+        with core.step():
+            core.conversation.orphan(resumes=core.resumes)
+
+    def _check_started(self, link: Link) -> None:
+        core = self.core
+        if core.ready or core.start_failed is not None:
+            link.opened = core.ready
+            link.started.set()
+
+    async def _open_tasks(self) -> None:
+        run = TurnTasks().run
+        self._spare_tasks = await self.nursery.start(
+            run, self.core.scope_cancelled, self._tasks_ended
+        )
+
+    def _tasks_ended(self) -> None:
+        self._tasks = [tasks for tasks in self._tasks if not tasks.finished]
+        self.reschedule()
+        self.waiters.wake()  # the turn's block waits for them
+
+    def received(
+        self, link: Link, effects: list[Effect], size: int = 0, *, alive: bool = True
+    ) -> None:
+        """Pass effects of the current process to the core."""
+        core = self.core
+        if link.driver is core.driver:  # else it is output of a process that was given up on
+            if alive:
+                core.active_at = self.clock()
+            if effects or size:  # else the end of a line has not come
+                core.receive(effects, size)
+            if not link.opened:
+                self._check_started(link)
+            if self._idle_waiters.tasks:
+                self._idle_waiters.wake()
+
+    def closing(self, link: Link, reason: str) -> None:
+        """End a process that can no longer be reached."""
+        if link.driver is self.core.driver:
+            self.core.add_notice(Notice("error", "agent_unreachable", reason))
+            self.nursery.start_soon(link.close)
+
+    def gone(self, link: Link) -> None:
+        """Record the end of a process."""
+        if link.driver is not self.core.driver:
+            self.core.exited(link.pid)  # it was given up on, and its child processes may still run
+            return
+        how = link.unreachable or f"the agent's process ended ({describe_exit(link.returncode)})"
+        data = {"returncode": link.returncode, "stderr": link.stderr[-4096:]}
+        self._process_ended(how, data, wanted=link.ended_on_purpose)
+
+    def _process_ended(self, how: str, data: Any = None, *, wanted: bool) -> None:
+        self.handlers.cancel_all()
+        for forget in self.exit_callbacks:
+            forget()
+        self.core.process_ended(how, data, wanted=wanted)
+        self._idle_waiters.wake()
+
+    async def _replace(self) -> None:
+        """End an unusable process."""
+        link, self.link = self.link, None
+        self._replaced = over = trio.Event()
+        try:
+            if link is not None:
+                await link.close()
+            self._process_ended("the agent's process was ended", wanted=True)
+        finally:
+            self._replaced = None
+            over.set()
+
+    async def restart(self) -> None:
+        """Start the agent again and resume its conversation if possible.
+
+        An empty conversation begins only if the agent reports that it does not know the old one,
+        and this is logged. Any other refusal is an error for the prompt's caller, since the
+        conversation may still exist. Raises `AgentStartError`, or `SessionClosed` if the session is
+        closed in the meantime. Cancellation ends the started process.
+        """
+        self._restarted = over = trio.Event()
+        try:
+            with trio.CancelScope() as self._restart:
+                await self._start_again()
+                return
+            raise SessionClosed("the session was closed while its agent was started again")
+        finally:
+            self._restarted = None
+            over.set()
+
+    async def _start_again(self) -> None:
+        core = self.core
+        if self.link is not None:
+            await self.link.close()  # its leftovers
+        core.conversation.keep_replay = False
+        resume = core.agent_session if core.resumes else None
+        try:
+            try:
+                await self._start_on(resume)
+            except SessionNotFound:
+                if resume is None:
+                    raise
+                resume = None
+                await self._start_on(None)
+        except AgentrtError as error:
+            core.cannot_start(error)
+            raise
+        resumed = resume is not None or not self.log.state.turns
+        message = "the agent was started again"
+        if not resumed:
+            message += " and does not remember the conversation"
+        level: Any = "info" if resumed else "warning"
+        core.add_notice(Notice(level, "agent_restarted", message, {"resumed": resume is not None}))
+
+    async def _start_on(self, resume: str | None) -> None:
+        opening = self.core.opening
+        options = {**opening.options, "replay": False}
+        again = structs.replace(opening, resume=resume, fork=False, options=options)
+        await self.start(self.nursery, again)
+
+    async def restarted(self) -> None:
+        """Wait for the end of the restart in progress, if any.
+
+        Always a checkpoint. Cancelling it changes nothing.
+        """
+        await trio.lowlevel.checkpoint()
+        while self._restarted is not None:
+            await self._restarted.wait()
+
+    # --- the task
+
+    async def run(self) -> None:
+        """Serve turns for as long as the session lives.
+
+        Run it once, in the session's service nursery.
+        """
+        core = self.core
+        with on_standstill(core.extend_limits):
+            while True:
+                if self._spare_tasks is None:
+                    await self._open_tasks()
+                elif core.conversation.life is ProcessLife.REPLACING:
+                    await self._replace()
+                elif core.has_prompt_to_send and core.ready:
+                    core.begin_next()
+                elif core.has_prompt_to_send:
+                    turn = core.queue.next
+                    assert turn is not None
+                    try:
+                        await self.restart()
+                    except AgentrtError as error:
+                        core.fail(turn, error)
+                else:
+                    await self._sleep()
+
+    def _has_work(self) -> bool:
+        """Return True if there is work that only this task can do."""
+        core = self.core
+        return core.has_prompt_to_send or core.conversation.life is ProcessLife.REPLACING
+
+    async def _sleep(self) -> None:
+        """Wait until the task is woken or a clock that is due has been handled."""
+        core = self.core
+        self._wakes_at = self._wake_time(core.next_deadline())
+        with trio.CancelScope(deadline=self._wakes_at) as self._sleep_scope:
+            await self._wake.wait()
+        self._sleep_scope = None
+        self._wake = trio.Event()
+        due = core.next_deadline()
+        if trio.current_time() >= due[0]:
+            # The whole program may have been too busy to read the agent's output in time: let the
+            # pipes be read and the reader run first.
+            for _ in range(2):
+                await trio.lowlevel.checkpoint()
+            if core.next_deadline() == due:
+                core.on_deadline()
+
+    async def end_when_hung(self) -> None:
+        """End the agent's work each time it is silent for longer than
+        `limits.busy_silence_timeout_s`.
+
+        Runs until cancelled.
+        """
+        limit_s = self.limits.busy_silence_timeout_s
+        while limit_s is not None:
+            soonest = self.clock() + limit_s / 8  # do not retry too soon if nothing could be ended
+            await trio.sleep_until(max(self.core.active_at + limit_s, soonest))
+            self.core.end_hung(limit_s)
+
+    def _wake_time(self, alarm: DueDeadline) -> float:
+        """Return the time of the alarm, or of the next check for a standstill of the program."""
+        return alarm[0] if alarm is NEVER else min(alarm[0], self.clock() + TICK_S)
+
+    async def drained(self) -> None:
+        """Wait until no turn runs or waits and the agent reports no remaining work.
+
+        Always a checkpoint.
+        """
+        core = self.core
+        await trio.lowlevel.checkpoint()
+        while not (core.can_start_turn and not core.queue.flows and core.idle):
+            await self._idle_waiters.wait()
+
+    def over(self, turn: TurnMachine) -> bool:
+        """Return True if a turn and its tasks have ended and its end is shown.
+
+        Also true if the end is not shown but is not waited for any more.
+        """
+        if self._tasks and any(tasks.turn is turn for tasks in self._tasks):
+            return False
+        return turn.over and (self.keeper is None or self.shows(turn) or self.keeper.over)
+
+    def shows(self, turn: TurnMachine) -> bool:
+        """Return True if the end of a turn is shown; with a store, if it is stored."""
+        return self.log.shown.seq >= turn.ended_seq
+
+    def lacks_its_end(self, turn: TurnMachine) -> bool:
+        """Return True if a turn is over and its last events will never be shown."""
+        return self.over(turn) and not self.shows(turn)
+
+    # --- calls from the log's persister
+
+    def store_failed(self, error: AgentrtError) -> None:
+        """Handle that the session cannot be stored any more: see `PersistedSession`."""
+        self.core.store_lost(error)
+        self.waiters.wake()
+        nursery: ServiceNursery | None = getattr(self, "nursery", None)  # not set before the start
+        if isinstance(error, SessionMoved) and nursery is not None and not self.closed.is_set():
+            nursery.start_soon(self._end)
+
+    def batch_hidden(self) -> None:
+        """Wake the waiting tasks, which get an error instead of the batch."""
+        self.waiters.wake()
+
+    def events_stored(self, last: int) -> None:
+        """Send the messages that waited until the events up to `last` are stored."""
+        self.core.stored(last)
+
+    def reading_resumed(self) -> None:
+        """Count the agent's silence from now on."""
+        self.core.reset_idle_timer()
+
+    async def _end(self) -> None:
+        with trio.CancelScope(shield=True):  # bounded by the shutdown ladder
+            await self.finish()
+
+    @property
+    def can_unload(self) -> bool:
+        """True if the session matches its stored form, with nothing open and no waiting tasks."""
+        core, state = self.core, self.log.state
+        return (
+            core.conversation.life is ProcessLife.DEAD
+            and core.turn is None
+            and not (core.queue.waiting or state.permissions or self.handlers_open or self._tasks)
+            and not (
+                self._restarted
+                or self.waiters.tasks
+                or self.waiters.callbacks
+                or self._idle_waiters.tasks
+            )
+            and bool(state.turns)
+            and self.keeper is not None
+            and not self.log.behind
+        )
+
+    @property
+    def complete(self) -> bool:
+        """True if all events are shown, or are not waited for any more."""
+        return self.keeper is None or not self.log.behind or self.keeper.over
+
+    async def wait_for_end(self, turn: TurnMachine) -> None:
+        """Wait until a turn and its tasks are over."""
+        while not self.over(turn):
+            await self.waiters.wait(partial(self.over, turn))
+
+    async def finish(self) -> None:
+        """End the session: cancel the turn, end the process and set the state to `closed`.
+
+        Bounded. A second call waits for the first.
+        """
+        if self.core.conversation.ended:
+            await self.closed.wait()
+            return
+        if self.unloaded:
+            self.core.conversation.apply_life_input(ProcessLifeInput.CLOSE)
+        else:
+            self.core.close()
+        try:
+            if self._restarted is not None:
+                self._restart.cancel()
+                await self.restarted()
+            if self._replaced is not None:
+                with trio.CancelScope(shield=True):  # bounded by the shutdown ladder
+                    await self._replaced.wait()
+            if self.link is not None:
+                await self.link.close()
+        finally:  # tasks may wait for the end, even after an error
+            if not self.unloaded:
+                self.core.closed()
+            self.closed.set()
+            self.tap.close()
+            self.waiters.wake()
+            self._idle_waiters.wake()
+
+
+def _nothing(*args: object) -> None:
+    pass
+
+
+async def _run_after(before: trio.Event, run: Callable[[], Awaitable[Any]]) -> Any:
+    await before.wait()
+    return await run()

@@ -1,0 +1,220 @@
+"""Interfaces between the session's core, its parts, and the task that carries out decisions."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Awaitable
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol, TypeAlias
+
+from ..logging import LogScope
+from ..model.content import JsonObject
+from ..model.driver import Driver, Effect, ServiceRequested, Write
+from ..model.events import CancelledBy, Event, Notice, Outcome
+from ..model.turn import TurnMachine
+from ..permissions.policies import Decision
+
+CANCELLED_CODE = -32800
+"""The JSON-RPC error code of LSP and ACP for a cancelled request."""
+
+Lifetime: TypeAlias = Literal["turn", "cancel", "session", "itself"]
+"""The event that ends a handler, besides its own end and a withdrawal by the agent.
+
+`turn`: the end of its turn, whatever the outcome. `cancel`: only a cancel of its turn. `session`:
+the session's end, because no turn caused it. `itself`: only the session's forced end, because it
+has outlived its turn and should finish.
+"""
+
+
+class CoreHost(Protocol):
+    """Carries out the core's decisions. Its methods never wait, raise or call back."""
+
+    def write(self, lines: Write) -> None:
+        """Queue whole lines for the agent."""
+        ...
+
+    def interrupt(self) -> None:
+        """Send the agent SIGINT."""
+        ...
+
+    def offers(self, method: str) -> bool:
+        """Return True if there is a service for such requests."""
+        ...
+
+    def serve(self, request: ServiceRequested, until: Lifetime) -> None:
+        """Have a handler answer the request."""
+        ...
+
+    def decide(self, key: str, decision: Awaitable[Decision], until: Lifetime) -> None:
+        """Have a handler wait for a policy's decision and pass it to `OpenQuestions.decided`."""
+        ...
+
+    def expire(self, key: str, seconds: float, until: Lifetime) -> None:
+        """Call `OpenQuestions.expired` if the question stays open for that many seconds."""
+        ...
+
+    def stop(self, key: str) -> None:
+        """Cancel the handlers of one request, if any are running."""
+        ...
+
+    def turn_cancelled(self) -> None:
+        """Stop every handler that the running turn has caused."""
+        ...
+
+    def turn_ended(self, turn: TurnMachine) -> None:
+        """Stop the turn's handlers, except for those that it did not wait for."""
+        ...
+
+    @property
+    def handlers_open(self) -> int:
+        """The number of running handlers."""
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """True if the process has not exited, whether or not the exit has been reported."""
+        ...
+
+    @property
+    def serving(self) -> bool:
+        """True if a handler or a host program is working for the agent."""
+        ...
+
+    @property
+    def finishing(self) -> bool:
+        """True if a handler has outlived its turn."""
+        ...
+
+    @property
+    def occupied(self) -> bool:
+        """True if the tasks of the last turn are not over yet."""
+        ...
+
+    def reschedule(self) -> None:
+        """Re-read the next deadline and the work for the host: they may have changed."""
+        ...
+
+
+class SessionObserver(Protocol):
+    """Observes a session, for telemetry. Its methods never wait or raise."""
+
+    def prompting(self, turn: str, context: contextvars.Context | None, /) -> JsonObject | None:
+        """Return metadata to send with a prompt that is about to be sent.
+
+        The handlers of its turn run in `context`.
+        """
+        ...
+
+    def unsent(self, turn: str, /) -> None:
+        """Forget a prompt that could not be sent: its turn does not exist."""
+        ...
+
+    def events(self, events: list[Event], size: int, /) -> None:
+        """Observe a batch of events, made of messages of `size` bytes."""
+        ...
+
+    def calling(
+        self, tool: str, call: str | None, meta: JsonObject, /
+    ) -> AbstractContextManager[object]:
+        """Return a context for a call of a program's tool.
+
+        `call` is the agent's id of it, if known.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the observation: the session is over."""
+        ...
+
+
+class ClientGone(Exception):
+    """A client disconnected before answering a request; its effect is unknown."""
+
+
+class ClientServices(Protocol):
+    """A client of the session that provides files or programs to the agent, like an editor."""
+
+    def serves(self, method: str, params: JsonObject) -> bool:
+        """Return True if the client answers this request, by ACP's name for it."""
+        ...
+
+    async def call(self, method: str, params: JsonObject) -> JsonObject:
+        """Return the client's answer. Raises `RequestError` or `ClientGone`.
+
+        Cancelling this call withdraws the request.
+        """
+        ...
+
+    def release(self, session: str) -> None:
+        """Release the programs that the agent started in this session: the agent has ended."""
+        ...
+
+
+class Steps(Protocol):
+    """The core as its parts see it."""
+
+    def step(self) -> AbstractContextManager[None]:
+        """Return a block in which several commands form one step, with one batch of events."""
+        ...
+
+    @property
+    def scope(self) -> LogScope:
+        """The context of its log records."""
+        ...
+
+    @property
+    def driver(self) -> Driver | None:
+        """The driver of the running process."""
+        ...
+
+    @property
+    def turn(self) -> TurnMachine | None:
+        """The running turn."""
+        ...
+
+    @property
+    def stopped(self) -> bool:
+        """True from a turn's cancel until the agent has ended the turn or its process has ended."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """True if the process accepts requests."""
+        ...
+
+    def receive(self, effects: list[Effect]) -> None:
+        """Apply effects from the driver."""
+        ...
+
+    def prompt_agent(self, words: str) -> TurnMachine:
+        """Send the agent a prompt written by agentrt. Raises if it cannot accept a prompt."""
+        ...
+
+    def reset_idle_timer(self) -> None:
+        """Restart the idle timer, because the agent was answered."""
+        ...
+
+    def add_notice(self, notice: Notice) -> None:
+        """Append a notice to the log."""
+        ...
+
+    def handler_failed(self, what: str, error: Exception) -> None:
+        """Log the failure of a handler."""
+        ...
+
+    def pause(self, turn: TurnMachine) -> None:
+        """Stop the hard limit's clock while a person is asked."""
+        ...
+
+    def cancel_turn(self, turn: TurnMachine, verdict: Outcome, *, by: CancelledBy | None) -> None:
+        """Cancel a turn if it still runs."""
+        ...
+
+
+def lifetime_of(
+    turn: TurnMachine | None, *, background: bool = False, unawaited: bool = False
+) -> Lifetime:
+    """Return the lifetime of a handler that is started now."""
+    if background or turn is None:
+        return "itself" if unawaited else "session"
+    return "cancel" if unawaited else "turn"

@@ -1,0 +1,473 @@
+"""A session: one conversation with one agent process, as used by a program."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
+
+import trio
+
+from ..errors import AgentrtError, LocalProtocolError
+from ..limits import Limits
+from ..model.content import JsonObject, Prompt, blocks
+from ..model.events import (
+    AgentState,
+    ErrorInfo,
+    Modes,
+    PermissionOpened,
+    State,
+    Task,
+)
+from ..model.fork_point import ForkPoint, fork_point
+from ..model.log import Log
+from ..model.result import TurnResult
+from ..model.retelling import history_text
+from ..model.state import SessionState, Snapshot
+from ..model.turn import TurnMachine
+from ..permissions.policies import PermissionRequest
+from ..wire.mcp import ToolInfo
+from .agent_sessions import (
+    AgentSession,
+    AgentSessions,
+    AskedSessions,
+    check_id,
+    check_other,
+    checked_folder,
+)
+from .calls import call
+from .core import When
+from .host import SessionHost
+from .questions import request_id
+from .queue import SessionQueue
+from .settings import SessionSettings
+from .subscription import Subscription
+from .turn import Turn
+
+if TYPE_CHECKING:
+    from ..trace.subscription import TraceSubscription
+
+_WHENS: Final = get_args(When)
+
+
+class OfferedTool(Protocol):
+    """The interface of an in-process tool that a session needs; see `agentrt.Tool`."""
+
+    @property
+    def info(self) -> ToolInfo: ...
+
+
+class Session:
+    """One conversation with one agent process. Made by `open_session`.
+
+    One turn runs at a time; further prompts wait in a queue that every viewer sees. If the agent
+    has died, the next prompt starts it again and resumes the conversation if possible.
+    """
+
+    def __init__(self, host: SessionHost) -> None:
+        self._host = host
+        self._core = host.core
+        self._set_tools: Callable[[Iterable[OfferedTool]], None] | None = None
+        self._settings = SessionSettings(host)
+        self._queue = SessionQueue(host.core)
+        self._kept: AgentSessions = AskedSessions(host.core)
+
+    # --- properties
+
+    @property
+    def id(self) -> str:
+        """The session's id in agentrt."""
+        return self.log.session
+
+    @property
+    def agent_session(self) -> str | None:
+        """The agent's own id of the conversation, as taken by `resume` of `open_session`."""
+        return self._core.agent_session
+
+    @property
+    def log(self) -> Log:
+        """The numbered event log that every viewer reads, for frontends.
+
+        If a store keeps the session, an event appears here once it is stored.
+        """
+        return self._host.log.shown
+
+    @property
+    def state(self) -> State:
+        """The current state. The session is busy if `state.turn is not None`.
+
+        This, `title`, `modes`, `background_tasks`, `pending_permissions` and `queue` include events
+        that are not stored yet.
+        """
+        return self._known.state
+
+    @property
+    def agent(self) -> AgentState:
+        """The agent's name, version and process state."""
+        return self.state.agent
+
+    @property
+    def limits(self) -> Limits:
+        """The limits that the session was opened with."""
+        return self._host.limits
+
+    @property
+    def title(self) -> str | None:
+        """The title given by a person or the agent."""
+        return self._known.title
+
+    @property
+    def modes(self) -> Modes | None:
+        """The agent's mode, model and options, with their possible values."""
+        return self._known.modes
+
+    @property
+    def background_tasks(self) -> dict[str, Task]:
+        """Background work by id, including finished work."""
+        return dict(self._known.tasks)
+
+    @property
+    def pending_permissions(self) -> dict[str, PermissionOpened]:
+        """The open permission requests and questions, by request id."""
+        return dict(self._known.permissions)
+
+    @property
+    def queue(self) -> SessionQueue:
+        """The queued prompts, the next one first, and the methods that change the queue."""
+        return self._queue
+
+    @property
+    def capabilities(self) -> JsonObject:
+        """The capabilities that the agent reported at its start.
+
+        The keys depend on the protocol.
+        """
+        return dict(self._core.capabilities)
+
+    def snapshot(self) -> Snapshot:
+        """Return everything there is to show at this moment, including every turn.
+
+        Follow it with `subscribe(snapshot.seq)`. Viewers of `agentrt.v1`, in contrast, start with
+        the last turns only.
+        """
+        return self.log.snapshot()
+
+    @property
+    def _known(self) -> SessionState:
+        return self._host.log.state
+
+    # --- turns
+
+    def prompt(
+        self,
+        content: Prompt,
+        *,
+        when: When = "queue",
+        limits: Limits | None = None,
+        check: bool = True,
+    ) -> Turn:
+        """Make a turn for a prompt, to be entered with `async with`; see `Turn`.
+
+        `when` sets the behaviour during a running turn: `queue` waits for its end, `interrupt`
+        cancels it and sends this prompt next, `reject` raises `Busy`. `limits` replaces the
+        session's limits for this turn (`hard`, `idle`, `cancel_grace`, `cancel_resend`). `check`:
+        raise when a turn has failed.
+        """
+        return self._turn(content, when, limits, check=check, attended=True)
+
+    async def run(
+        self,
+        content: Prompt,
+        *,
+        when: When = "queue",
+        limits: Limits | None = None,
+        check: bool = True,
+    ) -> TurnResult:
+        """Send a prompt, wait for the end of the turn and return its result.
+
+        The arguments are those of `prompt`. If `check` is false, failure to restart the agent does
+        not raise either: the result then has the outcome `agent_died`, no `turn`, and the reason in
+        `error`.
+
+        Cancelling this call cancels the turn; the session stays usable.
+        """
+        turn = self._turn(content, when, limits, check=check, attended=False)
+        try:
+            async with turn:
+                pass
+        except AgentrtError as error:
+            if check or not turn.agent_did_not_start:
+                raise
+            why = ErrorInfo("agent_failed", str(error))
+            return TurnResult(turn="", outcome="agent_died", error=why)
+        return turn.result
+
+    def submit(
+        self,
+        content: Prompt,
+        *,
+        when: When = "queue",
+        limits: Limits | None = None,
+    ) -> Turn:
+        """Send or queue a prompt and return immediately, without waiting for its turn.
+
+        The arguments are those of `prompt`. The returned `Turn` has an `entry` while it waits in
+        the queue, an `id` as soon as it has started and a `result` once it has `ended`. Nothing
+        iterates over it, so permission requests go to the session's policy and viewers.
+
+        If a store keeps the session, a prompt that still waits when the block of the session, the
+        runtime or the process ends stays in the stored queue, paused; see `SessionQueue`.
+
+        Raises `Busy`, `LimitExceeded`, `SessionClosed`, `StoreUnavailable` or `LocalProtocolError`;
+        in each case nothing was queued. If the agent cannot be started for it later, the log gets a
+        `Notice` (`prompt_dropped`).
+        """
+        turn = self._turn(content, when, limits, check=False, attended=False)
+        turn.place()
+        return turn
+
+    def _turn(
+        self,
+        content: Prompt,
+        when: When,
+        limits: Limits | None,
+        *,
+        check: bool,
+        attended: bool,
+    ) -> Turn:
+        if when not in _WHENS:
+            known = ", ".join(map(repr, _WHENS))
+            raise LocalProtocolError(f"when={when!r} is not known; there are {known}")
+        if limits is not None and not isinstance(limits, Limits):
+            raise LocalProtocolError(f"limits is a Limits(…), not {type(limits).__name__}")
+        machine = TurnMachine(
+            "user", limits or self._host.limits, blocks(content), attended=attended, unused=attended
+        )
+        machine.context = contextvars.copy_context()
+        return Turn(self._host, machine, check=check, when=when)
+
+    def steer(self, content: Prompt) -> None:
+        """Send a prompt into the running turn.
+
+        Raises `LocalProtocolError` if no turn runs or the agent does not support it
+        (`capabilities["steer"]`).
+        """
+        self._core.steer(blocks(content))
+
+    def fork_point(self, at: str) -> ForkPoint:
+        """Return the end of a turn, at which a copy of this session can end.
+
+        Pass it to `open_session` as `fork_at`. `at` is the id of the turn or of an item in it. For
+        history that an agent repeated from an earlier process, give the id of an item.
+
+        Raises `LocalProtocolError` if the id is unknown, the turn still runs, or the agent has no
+        id for anything in it.
+        """
+        return fork_point(self.log.state, at)
+
+    def send_history(self, *, most: int = 50_000) -> Turn:
+        """Repeat this conversation to an agent that does not remember it.
+
+        Use it if another process could not resume the conversation. Sends a prompt written by
+        agentrt (it begins with `[agentrt]`) with the last `most` characters, and returns
+        immediately, like `submit`.
+
+        Raises the same errors as `submit`, and `LocalProtocolError` if the conversation is still
+        empty.
+        """
+        words = history_text(self._known, most)
+        if not words:
+            raise LocalProtocolError("there is nothing yet that could be repeated")
+        return Turn(self._host, self._core.prompt_agent(words), check=False)
+
+    def set_tools(self, tools: Iterable[OfferedTool]) -> None:
+        """Replace the in-process tools and notify agents that listen for changes.
+
+        Raises `LocalProtocolError` unless the session was opened with at least one tool.
+        """
+        if self._set_tools is None:
+            raise LocalProtocolError("the session was opened without tools")
+        self._set_tools(tools)
+
+    def offer_tools(self, set_tools: Callable[[Iterable[OfferedTool]], None]) -> None:
+        """Set the function that replaces the tools of the session's tool server."""
+        self._set_tools = set_tools
+
+    def cancel(self, *, now: bool = False) -> None:
+        """Cancel the running turn, like a user's Stop, and pause all queued prompts.
+
+        The agent is notified. Paused prompts stay in the queue until `queue.resume`; a prompt sent
+        in the meantime goes first and leaves them paused. `now`: do not wait for the agent to end
+        the turn; end its process instead. The next prompt then starts a new one. Returns
+        immediately; idempotent.
+        """
+        self._core.cancel("user")
+        if now:
+            self._core.end_now()
+
+    def answer(
+        self, request: PermissionOpened | PermissionRequest | str, option: str, *, note: str = ""
+    ) -> None:
+        """Answer a permission request, given as its event, as a
+        `PermissionRequest`, or by its id.
+
+        `option` is the id of an option, or a kind such as `"allow_once"`. `note` is sent to agents
+        that accept one. Raises `LocalProtocolError` if the request is not open or has no such
+        option; in that case nothing has happened.
+        """
+        self._core.questions.answer(request_id(request), option, note=note)
+
+    def submit_form(
+        self, request: PermissionOpened | PermissionRequest | str, content: JsonObject
+    ) -> None:
+        """Answer an elicitation with the fields of its `form`."""
+        self._core.questions.fill(request_id(request), content)
+
+    def dismiss(
+        self, request: PermissionOpened | PermissionRequest | str, message: str = ""
+    ) -> None:
+        """Answer a question with neither yes nor no, which agents treat as a rejection.
+
+        `message` is sent to agents that accept one.
+        """
+        self._core.questions.dismiss(request_id(request), message)
+
+    # --- settings
+
+    def rename(self, title: str) -> None:
+        """Set the session's title. Titles from the agent are not shown any more."""
+        if not isinstance(title, str):
+            raise LocalProtocolError(f"title must be given as text, not {title!r}")
+        with self._core.step():
+            self._core.conversation.rename(title)
+
+    async def set_mode(self, mode: str) -> None:
+        """Change the agent's mode (an id in `modes.modes`), for this process and later ones.
+
+        If no process runs, the mode is set when the next one starts.
+
+        Raises `RequestError` if the agent refuses. Cancelling this call leaves the outcome open:
+        until the agent answers, `modes.unconfirmed` names the setting, and a late answer is
+        applied. The session stays usable.
+        """
+        await self._settings.set_mode(mode)
+
+    async def set_model(self, model: str) -> None:
+        """Change the agent's model; see `set_mode`."""
+        await self._settings.set_model(model)
+
+    async def set_option(self, option: str, value: str | bool) -> None:
+        """Change one of the agent's options (`modes.options`); see `set_mode`."""
+        await self._settings.set_option(option, value)
+
+    async def stop_task(self, task: str) -> None:
+        """Stop a background task; see `set_mode`."""
+        await self.call("stop_task", task=task)
+
+    async def list_sessions(self, cwd: str | os.PathLike[str] | None = None) -> list[AgentSession]:
+        """Return the sessions that the agent itself has stored, the newest first.
+
+        `cwd` limits them to one folder; None means all. Use `agentrt.agents.list_sessions` for
+        an agent that is not running.
+
+        Raises `RequestError` if the agent has no list (`capabilities["list_sessions"]`) or refuses,
+        `RemoteProtocolError` if its answer is invalid, and `SessionClosed` if it is not running.
+        """
+        return await self._kept.list(checked_folder(cwd))
+
+    async def delete_session(self, session: str) -> None:
+        """Have the agent delete another session, given by the agent's own id (`AgentSession.id`).
+
+        Raises the same errors as `list_sessions` (with `capabilities["delete_session"]`),
+        `LocalProtocolError` for this session, which is open, and `SessionNotFound` if the agent
+        reports that.
+        """
+        check_id(session)
+        check_other(session, self.agent_session)
+        await self._kept.delete(session)
+
+    async def logout(self) -> None:
+        """Log the user out of the agent; new sessions need a login.
+
+        Raises `RequestError` if the agent does not support it (`capabilities["logout"]`) or
+        refuses, and `SessionClosed` if it is not running.
+        """
+        await self.call("logout")
+
+    def keep_sessions(self, kept: AgentSessions) -> None:
+        """Use another source than the agent process for the agent's stored sessions."""
+        self._kept = kept
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Send any request of the agent's own protocol, by its protocol name.
+
+        Returns the result unconverted. Use it for requests without a method here or in
+        `ClaudeControl`.
+
+        Raises `RequestError`. Cancelling this call notifies the agent if the protocol supports it;
+        the session stays usable.
+        """
+        if not isinstance(method, str) or not method:
+            raise LocalProtocolError(f"a method is called by its name, not by {method!r}")
+        return await call(self._core, method, params)
+
+    async def wait_idle(self) -> None:
+        """Wait until all work of the session has ended.
+
+        That is: no turn runs or waits, the agent reports no remaining background work, and no hook
+        runs that the agent did not wait for. There is no time limit. Cancelling this call changes
+        nothing.
+        """
+        await self._host.drained()
+
+    # --- the log
+
+    def subscribe(self, after: int | None = None) -> Subscription:
+        """Return an async iterator over every event after number `after` (default: from now on).
+
+        Raises `Overrun` if those events are no longer kept; start from `snapshot()` in that case.
+        """
+        return Subscription(self._host, self.log.cursor(after, lossless=True))
+
+    def subscribe_all(self) -> Subscription:
+        """Subscribe from the session's first event on.
+
+        After a long history that a resumed agent has repeated, it starts at the first event that is
+        still kept.
+        """
+        return self.subscribe(after=self.log.kept_after)
+
+    def trace(
+        self, *, secrets: Iterable[str] = (), redact: Callable[[str], str] | None = None
+    ) -> TraceSubscription:
+        """Return an async iterator of `TraceRecord` over the wire traffic from now on.
+
+        It yields each line in either direction and events of the process. Secrets are removed;
+        `secrets` and `redact` are those of `open_trace`.
+        """
+        from ..trace.subscription import TraceSubscription
+
+        return TraceSubscription(self._host.tap, secrets, redact)
+
+    # --- the end
+
+    async def aclose(self, *, discard: bool = False) -> None:
+        """End the session now: cancel the turn and end the process.
+
+        If a store keeps the session, queued prompts stay in its queue, paused, for the next
+        opening. `discard`: drop them instead; each is reported by a `Notice` (`prompt_dropped`).
+
+        The time is bounded, and cancelling this call does not shorten it. The session is over
+        afterwards, whether this returns or raises `trio.Cancelled`.
+        """
+        if discard:
+            self._core.discard()
+        with trio.CancelScope(shield=True):  # bounded by the shutdown ladder
+            await self._host.finish()
+        await trio.lowlevel.checkpoint()
+
+
+def host_of(session: Session) -> SessionHost:
+    """Return the host of a session, for other packages of agentrt."""
+    return session._host

@@ -1,0 +1,163 @@
+"""Waiting places for readers of the log, and limits on reading without a wait."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from trio.lowlevel import (
+    Abort,
+    RaiseCancelT,
+    Task,
+    checkpoint,
+    checkpoint_if_cancelled,
+    current_task,
+    reschedule,
+    wait_task_rescheduled,
+)
+
+from ..errors import LocalProtocolError
+
+MAX_STEPS: Final = 32
+"""The number of times that a reader may look for more events and find some before other tasks run.
+It limits the reader even if the clock stands still.
+"""
+
+SLICE_S: Final = 0.001
+"""Seconds that a reader may spend on the found events before other tasks run."""
+
+LONG_AGO: Final = -math.inf
+"""A time in the past of any clock."""
+
+
+class Waiters:
+    """Tasks that wait for the next batch of events.
+
+    Like `trio.lowlevel.ParkingLot` without its order and counting, to save time: every turn waits
+    here at least once, and a trivial turn costs no more than a few such steps.
+    """
+
+    def __init__(self) -> None:
+        self.tasks: dict[Task, Callable[[], bool] | None] = {}
+        self.callbacks: list[Callable[[], None]] = []
+        """Called once, at the next `wake`, for readers in another event loop."""
+
+    async def wait(self, until: Callable[[], bool] | None = None) -> None:
+        """Wait until `wake`, or until a `wake` at which `until` returns true.
+
+        Calling `until` costs less than resuming a task in vain. Cancelling this call changes
+        nothing.
+        """
+        task = current_task()
+        self.tasks[task] = until
+
+        def abort(_: RaiseCancelT) -> Abort:
+            self.tasks.pop(task, None)
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` once, at the next `Waiters.wake`.
+
+        Returns the function that unsubscribes it.
+        """
+        self.callbacks.append(wake)
+        return lambda: self.callbacks.remove(wake) if wake in self.callbacks else None
+
+    def wake(self) -> None:
+        """Resume all waiting tasks, except for those with an `until` that returns false."""
+        if self.callbacks:
+            others, self.callbacks = self.callbacks, []
+            for wake in others:
+                wake()
+        if self.tasks:
+            tasks, self.tasks = self.tasks, {}
+            for task, until in tasks.items():
+                if until is None or until():
+                    reschedule(task)
+                else:
+                    self.tasks[task] = until
+
+
+class ReaderFairness:
+    """Keeps a reader that always finds more events from blocking other tasks.
+
+    Each step notices a cancelled scope, and other tasks run at least once per `SLICE` of the
+    reader's time. Until the time `until` the reader may take fetched events; before it fetches more
+    it must call `step` or `wait`.
+    """
+
+    __slots__ = ("_clock", "_occupied", "_steps", "until", "waited")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._steps = 0
+        self._occupied = False  # a task waits or yields in the middle of a step
+        self.until = LONG_AGO
+        """The time on `clock` at which other tasks must run.
+
+        In the past while a task waits or yields, and before the first step: earlier work of the
+        reader does not count.
+        """
+        self.waited = False
+        """True if the reader has ever waited or yielded to other tasks."""
+
+    async def step(self) -> None:
+        """Notice a cancelled scope, and let other tasks run if it is their turn.
+
+        Raises like `due`.
+        """
+        if not self.must_yield():
+            await checkpoint_if_cancelled()
+            return
+        self.start_wait()
+        try:
+            await checkpoint()
+        finally:
+            self.end_wait()
+
+    async def wait(self, readers: Waiters) -> None:
+        """Wait until there are more events. Raises like `due`."""
+        self.start_wait()
+        try:
+            await readers.wait()
+        finally:
+            self.end_wait()
+
+    def must_yield(self) -> bool:
+        """Return True if other tasks must run.
+
+        Raises `LocalProtocolError` if another task waits for an event of this reader, because each
+        would get only part of them.
+        """
+        if self._occupied:
+            raise _shared()
+        clock = self._clock
+        now = clock()
+        if self.until == LONG_AGO:
+            self.until = now + SLICE_S
+        self._steps += 1
+        return self._steps > MAX_STEPS or now > self.until
+
+    def start_wait(self) -> None:
+        """Mark a task as waiting or yielding, until `free`. Raises like `due`."""
+        if self._occupied:
+            raise _shared()
+        self._occupied = True
+        self.until = LONG_AGO
+
+    def end_wait(self) -> None:
+        """Record that the task has waited and other tasks have run."""
+        self._occupied = False
+        self.waited = True
+        self._steps = 0
+        clock = self._clock
+        self.until = clock() + SLICE_S
+
+
+def _shared() -> LocalProtocolError:
+    return LocalProtocolError(
+        "another task iterates it already: `session.subscribe()` gives each its own"
+    )

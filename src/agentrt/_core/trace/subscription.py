@@ -1,0 +1,124 @@
+"""Following a session's wire messages, as an async iterator."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import trio
+
+from ..process.inherited import has_secret_name
+from .assemble import Assembler
+from .record import TraceRecord, Written
+from .redact import MIN_GIVEN_SECRET_CHARS, Redaction, Rule, check_rules
+from .tap import Piece, Tap
+
+MAX_BUFFERED_BYTES: Final = 4 * 1024 * 1024
+"""Bytes that are kept for a slow reader."""
+
+
+class TraceSubscription:
+    """An async iterator of a session's wire messages; see `TraceRecord`.
+
+    It ends with the session. It never delays the session: if too much is unread, the newest
+    messages are dropped, and a record of kind `lost` has their number. Close it with `close`, or
+    use it as a context manager.
+    """
+
+    def __init__(self, tap: Tap, secrets: Iterable[str] = (), redact: Rule | None = None) -> None:
+        given = check_rules(secrets, redact)
+        known = [*os.environ.items(), *tap.env.items()]
+        own = [value for name, value in known if has_secret_name(name)]
+        self._tap = tap
+        redaction = Redaction(own, redact)
+        redaction.add_secrets(given, MIN_GIVEN_SECRET_CHARS)
+        self._assembler = Assembler(redaction)
+        self._pieces: deque[Piece] = deque()
+        self._making: Iterator[Written | None] | None = None
+        """The records of the piece that is being scanned."""
+        self._records: deque[TraceRecord] = deque()
+        self._bytes = 0
+        self._lost: Piece | None = None
+        self._ended = tap.closed
+        self._readers = trio.lowlevel.ParkingLot()
+        if not self._ended:
+            tap.add(self)
+
+    def __enter__(self) -> TraceSubscription:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop listening, and discard unread records."""
+        self._tap.remove(self)
+        self._pieces.clear()
+        self._making = None
+        self._records.clear()
+        self.end()
+
+    def put(self, piece: Piece) -> None:
+        """As `Sink.put`."""
+        if self._bytes > MAX_BUFFERED_BYTES:
+            before = 0 if self._lost is None else (self._lost.fields or {})["count"]
+            fields = {"count": before + 1}
+            self._lost = Piece(piece.t, piece.session, piece.process, "lost", fields=fields)
+            return
+        self._pieces.append(piece)
+        self._bytes += len(piece.data)
+        self._readers.unpark_all()
+
+    def end(self) -> None:
+        """As `Sink.end`."""
+        self._ended = True
+        self._readers.unpark_all()
+
+    def __aiter__(self) -> TraceSubscription:
+        return self
+
+    def take(self, most_steps: int | None = None) -> list[TraceRecord]:
+        """Return the records that have arrived and were not returned yet, without waiting.
+
+        `most_steps` limits the number of short work steps if other tasks are waiting; a later call
+        returns the rest. None: no limit.
+        """
+        steps = 0
+        while steps != most_steps and self._step():
+            steps += 1
+        taken = list(self._records)
+        self._records.clear()
+        return taken
+
+    async def __anext__(self) -> TraceRecord:
+        """Return the next record. Cancelling this loses no record."""
+        await trio.lowlevel.checkpoint()
+        while not self._records:
+            if self._step():
+                if not self._records:
+                    await trio.lowlevel.checkpoint()
+            elif self._ended:
+                raise StopAsyncIteration
+            else:
+                await self._readers.park()
+        return self._records.popleft()
+
+    def _step(self) -> bool:
+        """Make records of the waiting pieces, for a moment. Returns False if there are none."""
+        if self._making is None:
+            if self._pieces:
+                piece = self._pieces.popleft()
+                self._bytes -= len(piece.data)
+            elif self._lost is not None:
+                piece, self._lost = self._lost, None
+            else:
+                return False
+            self._making = self._assembler.records([piece])
+        for written in self._making:
+            if written is None:
+                return True
+            self._records.extend(written.records())
+        self._making = None
+        return True

@@ -1,0 +1,1 @@
+"""Tools that test agents, built on the public modules."""

@@ -1,0 +1,304 @@
+"""The runner: each check has its own process and folder, and limited time."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import trio
+from msgspec import Struct
+
+from ..._core.limits import Limits
+from ..._core.nesting import bare_errors
+from ..._core.process.pipes import Transport
+from ..._core.trace.tap import ProcessTap, Tap
+from ...agents import Agent, ProtocolName
+from ...errors import AgentStartError
+from ...tracing import Trace, open_trace
+from .acp import AcpPeer, acp_page
+from .check import (
+    CheckEnded,
+    ConformanceCheck,
+    ConformanceFinding,
+    ConformancePrompts,
+    Level,
+    fails,
+    not_provoked,
+    shown,
+)
+from .checks import CHECKS
+from .claude import WHERE as CLAUDE
+from .claude import ClaudePeer
+from .codex import WHERE as CODEX
+from .codex import CodexPeer
+from .peer import ConformancePeer
+from .rpc import RpcPeer
+
+CONCURRENT_CHECKS: Final = 2
+"""Maximum number of concurrent checks."""
+LIMITS: Final = Limits(stdin_close_grace_s=1.0, terminate_grace_s=1.0, kill_wait_s=1.0)
+"""Only the checks about the end of a process use its time limits."""
+
+KINDS: Final[dict[ProtocolName, type[ConformancePeer]]] = {
+    "acp": AcpPeer,
+    "claude": ClaudePeer,
+    "codex": CodexPeer,
+}
+STDOUT: Final[dict[ProtocolName, str]] = {
+    "acp": acp_page("transports#stdio"),
+    "claude": CLAUDE,
+    "codex": CODEX,
+}
+"""The place in the specification about standard output, by protocol."""
+
+Connect: TypeAlias = Callable[[Path, ProcessTap], AbstractAsyncContextManager[Transport]]
+"""Starts the agent in a folder, and lets the tap observe its process."""
+
+
+class CheckedAgent(Struct, frozen=True, kw_only=True):
+    """The checked agent. `mode`, `auth_method`: as in `Quirks`."""
+
+    connect: Connect
+    protocol: ProtocolName = "acp"
+    name: str = "agent"
+    mode: str | None = None
+    auth_method: str | None = None
+
+
+class Conformance(Struct, kw_only=True):
+    """The findings of all checks. `name` and `version` are reported by the agent itself."""
+
+    agent: str
+    protocol: ProtocolName
+    name: str = ""
+    version: str = ""
+    findings: list[ConformanceFinding] = []
+
+    @property
+    def broken(self) -> bool:
+        """True if the agent violates a requirement (a "must")."""
+        return any(finding.broken for finding in self.findings)
+
+
+class ConformanceRun:
+    """The checks of one agent. `report` is called with each finding, in the order of the checks."""
+
+    def __init__(
+        self,
+        subject: CheckedAgent,
+        *,
+        prompts: ConformancePrompts | None = None,
+        timeout: float = 60.0,
+        only: Collection[str] = (),
+        trace: Trace | None = None,
+        traces: Path | None = None,
+        report: Callable[[ConformanceFinding], None] = lambda finding: None,
+    ) -> None:
+        """Prepare a run.
+
+        - `timeout`: seconds for each check.
+        - `only`: names of the checks to run; all if empty.
+        - `trace`: gets the protocol messages of all checks.
+        - `traces`: a folder for one protocol trace per check.
+        """
+        self._subject = subject
+        self._prompts = prompts or ConformancePrompts()
+        self._timeout = timeout
+        self._only = only
+        self._trace = trace
+        self._traces = traces
+        self._id = secrets.token_urlsafe(6)
+        """Added to a check's name, since a trace may contain several runs."""
+        self._report = report
+        self._folder = os.path.realpath(tempfile.gettempdir())
+        self._noise: list[str] = []
+        self._unoffered: list[str] = []
+        self._long_turn: float | None = None
+        self.result = Conformance(agent=subject.name, protocol=subject.protocol)
+
+    @property
+    def checks(self) -> list[ConformanceCheck]:
+        """The checks to run."""
+        known = CHECKS[self._subject.protocol]
+        return [check for check in known if not self._only or check.name in self._only]
+
+    async def run(self) -> Conformance:
+        """Run the checks. Raises `AgentStartError`, `AgentNotFound` or `TraceError`."""
+        checks = self.checks
+        if any(check.in_turn for check in checks):
+            self._long_turn = await self._measure()
+        findings: dict[str, ConformanceFinding] = {}
+        limit = trio.CapacityLimiter(CONCURRENT_CHECKS)
+        shown = 0
+
+        async def one(check: ConformanceCheck) -> None:
+            nonlocal shown
+            async with limit:
+                findings[check.name] = await self._check(check)
+            while shown < len(checks) and checks[shown].name in findings:
+                self._report(findings[checks[shown].name])
+                shown += 1
+
+        async with bare_errors(), trio.open_nursery() as nursery:
+            for check in checks:
+                nursery.start_soon(one, check)
+        self.result.findings = [findings[check.name] for check in checks]
+        if not self._only:
+            for finding in self._all_findings():
+                self.result.findings.append(finding)
+                self._report(finding)
+        return self.result
+
+    async def _check(self, check: ConformanceCheck) -> ConformanceFinding:
+        began = trio.current_time()
+        ended: CheckEnded | None = None
+        trace = None if self._traces is None else self._traces / f"{check.name}.ndjson"
+        async with self._peer(check.name, trace) as peer:
+            with trio.move_on_after(self._timeout):
+                try:
+                    ended = CheckEnded("passes", await check.run(peer))
+                except CheckEnded as came:
+                    ended = came
+            if ended is None:
+                ended = self._timed_out(peer)
+            seconds = trio.current_time() - began
+        return ConformanceFinding(
+            check=check.name,
+            title=check.title,
+            level=ended.level or check.level,
+            where=check.where,
+            verdict=ended.verdict,
+            words=ended.words,
+            seconds=round(seconds, 2),
+            trace="" if trace is None else str(trace),
+        )
+
+    def _timed_out(self, peer: ConformancePeer) -> CheckEnded:
+        words = f"{peer.waits_for or 'the check'} did not come in {self._timeout:g} s"
+        if isinstance(peer, RpcPeer) and peer.unknown_answers:
+            words += f", but one to no request: {shown(peer.unknown_answers[0])}"
+        return fails(words) if peer.prepared else not_provoked(words)
+
+    async def _measure(self) -> float | None:
+        """Measure the long turn.
+
+        Raises `AgentStartError` if the agent sends nothing at all: otherwise every check would wait
+        for its full time.
+        """
+        trace = None if self._traces is None else self._traces / "long-turn.ndjson"
+        async with self._peer("long-turn", trace) as peer:
+            with trio.move_on_after(self._timeout):
+                try:
+                    return await peer.measure()
+                except CheckEnded:
+                    return None
+            if not peer.heard:
+                raise AgentStartError(
+                    f"the agent {self._subject.name} has not answered within {self._timeout:g} s:"
+                    " no check was made"
+                )
+        return None
+
+    @asynccontextmanager
+    async def _peer(self, name: str, trace: Path | None) -> AsyncIterator[ConformancePeer]:
+        """Start a process and yield its client."""
+        subject, tap = self._subject, Tap()
+        tap.agent, tap.protocol = subject.name, subject.protocol
+        tap.begin(f"{name}-{self._id}", time.time, trio.current_time)
+        if self._trace is not None:
+            tap.add(self._trace)
+        kind = KINDS[subject.protocol]
+        with tempfile.TemporaryDirectory(prefix="agentrt-conformance-", dir=self._folder) as folder:
+            cwd = Path(folder)
+            async with _traced(tap, trace):
+                process = tap.next_process()
+                async with subject.connect(cwd, process) as transport:
+                    peer = kind(
+                        transport,
+                        process,
+                        cwd=cwd,
+                        prompts=self._prompts,
+                        limits=LIMITS,
+                        mode=subject.mode,
+                        auth_method=subject.auth_method,
+                        long_turn=self._long_turn,
+                    )
+                    async with peer.connected():
+                        yield peer
+                    self._look_back(name, peer)
+
+    def _look_back(self, name: str, peer: ConformancePeer) -> None:
+        """Collect observations that are not about the check itself."""
+        self._noise += [f"{name}: {line}" for line in peer.noise]
+        info = peer.info
+        if isinstance(peer, AcpPeer):
+            self._unoffered += [f"{name}: {method}" for method in peer.unoffered]
+        if info and not self.result.name:
+            self.result.name = str(info.get("name") or "")
+            self.result.version = str(info.get("version") or "")
+
+    def _all_findings(self) -> list[ConformanceFinding]:
+        """Return the findings over all checks together."""
+        acp = self._subject.protocol == "acp"
+        found = [
+            _counted(
+                "stdout",
+                "writes nothing to stdout but messages",
+                "must" if acp else "should",
+                STDOUT[self._subject.protocol],
+                self._noise,
+            )
+        ]
+        if acp:
+            found.append(
+                _counted(
+                    "unoffered",
+                    "asks for no files and terminals that were not offered",
+                    "must",
+                    acp_page("initialization#capabilities"),
+                    self._unoffered,
+                )
+            )
+        return found
+
+
+def _counted(
+    check: str, title: str, level: Level, where: str, found: list[str]
+) -> ConformanceFinding:
+    return ConformanceFinding(
+        check=check,
+        title=title,
+        level=level,
+        where=where,
+        verdict="fails" if found else "passes",
+        words=f"{len(found)} times, first in {found[0]}" if found else "never, in all checks",
+    )
+
+
+@asynccontextmanager
+async def _traced(tap: Tap, file: Path | None) -> AsyncIterator[None]:
+    if file is None:
+        yield
+        return
+    await trio.Path(file).unlink(missing_ok=True)  # from an earlier run
+    async with open_trace(file) as trace:
+        tap.add(trace)
+        yield
+        tap.close()
+
+
+def subject_of(agent: Agent, connect: Connect) -> CheckedAgent:
+    """Return an agent of the catalogue, or of a command, as a subject."""
+    return CheckedAgent(
+        connect=connect,
+        protocol=agent.protocol,
+        name=agent.name,
+        mode=agent.quirks.mode,
+        auth_method=agent.quirks.auth_method,
+    )

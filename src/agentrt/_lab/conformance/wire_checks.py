@@ -1,0 +1,101 @@
+"""ACP: the handshake, and requests that are unknown or incomplete."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..._core.wire.jsonrpc import INVALID_PARAMS
+from .acp import ACP_VERSION, AcpPeer, acp_page
+from .check import JSON_RPC, CheckRegistry, differs, fails, shown
+from .rpc import described, result_of
+from .rpc_checks import refused_unknown
+
+check = CheckRegistry()
+
+NEGOTIATION: Final = acp_page("initialization#version-negotiation")
+FUTURE_VERSION: Final = 65535
+
+
+@check("initialize", "answers version 1 with 1, and lists its capabilities", "must", NEGOTIATION)
+async def initialize(peer: AcpPeer) -> str:
+    result = result_of(await peer.initialize(), "initialize")
+    version = result.get("protocolVersion")
+    if type(version) is not int or version != ACP_VERSION:
+        raise fails(f"it answered version {version!r}")
+    if not isinstance(result.get("agentCapabilities", {}), dict):
+        raise fails(f"its capabilities are not an object: {shown(result['agentCapabilities'])}")
+    said = "" if "agentCapabilities" in result else ", without capabilities"
+    named = f" {peer.info.get('name')} {peer.info.get('version')}" if peer.info else ""
+    return f"version {version}{said}{named}"
+
+
+@check(
+    "initialize-newer",
+    "answers a future version with its own latest",
+    "must",
+    NEGOTIATION,
+)
+async def initialize_newer(peer: AcpPeer) -> str:
+    return await _negotiate(peer, FUTURE_VERSION)
+
+
+@check("initialize-zero", "answers version 0 with its own latest, or 0", "must", NEGOTIATION)
+async def initialize_zero(peer: AcpPeer) -> str:
+    return await _negotiate(peer, 0)
+
+
+async def _negotiate(peer: AcpPeer, asked: int) -> str:
+    result = result_of(await peer.initialize(asked), f"initialize with version {asked}")
+    version = result.get("protocolVersion")
+    if type(version) is not int or version == FUTURE_VERSION:
+        raise fails(f"it answered {asked} with version {version!r}")
+    return f"answered {asked} with {version}"
+
+
+@check("initialize-text", "a version that is a string", "open", NEGOTIATION)
+async def initialize_text(peer: AcpPeer) -> str:
+    response = await peer.initialize("1")
+    if response.error is not None:
+        raise differs(f"refused: {described(response.error)}")
+    version = result_of(response, "initialize").get("protocolVersion")
+    raise differs(f"answered version {version!r}")
+
+
+@check("initialize-twice", "a second initialize", "open", acp_page("initialization"))
+async def initialize_twice(peer: AcpPeer) -> str:
+    await peer.ready()
+    response = await peer.initialize()
+    raise differs("answered" if response.error is None else f"refused: {described(response.error)}")
+
+
+@check("uninitialized", "a session before initialize", "open", acp_page("initialization"))
+async def uninitialized(peer: AcpPeer) -> str:
+    response = await peer.ask("session/new", peer.place)
+    raise differs("opened" if response.error is None else f"refused: {described(response.error)}")
+
+
+@check(
+    "unknown-core-method",
+    "answers a request that looks like the protocol's own with an error",
+    "must",
+    f"{JSON_RPC}#error_object",
+)
+async def unknown_core_method(peer: AcpPeer) -> str:
+    await peer.ready()
+    return refused_unknown(await peer.ask("session/unknown", {"sessionId": "none"}))
+
+
+@check(
+    "missing-params",
+    "refuses session/new without its parameters",
+    "should",
+    f"{JSON_RPC}#error_object",
+)
+async def missing_params(peer: AcpPeer) -> str:
+    await peer.ready()
+    response = await peer.ask("session/new", {})
+    if response.error is None:
+        raise differs("opened a session without a folder")
+    if response.error.code != INVALID_PARAMS:
+        raise differs(f"refused: {described(response.error)}, not {INVALID_PARAMS}")
+    return f"refused: {described(response.error)}"

@@ -1,0 +1,621 @@
+"""The Agent Client Protocol over a WebSocket, at `/acp`: a site acts as one agent with many
+sessions.
+
+Each message is one JSON-RPC message of ACP version 1. The updates of a session are made in
+`acpupdates`. The end of a connection leaves the sessions as they are: `session/load` finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct, structs
+from msgspec.structs import asdict
+
+from .._core.runtime.register import SessionInfo
+from .._core.session.core import PromptRemoved
+from .._core.session.origin import answering
+from .._core.session.session import host_of
+from .._core.wire import jsonrpc as rpc
+from .._core.wire.json import decode_strictly
+from .._core.wire.lenient import lenient
+from .._version import __version__
+from ..errors import RemoteProtocolError, SessionNotFound
+from ..events import JsonObject, Modes
+from . import commands as c
+from .acpeditor import Editor
+from .acpmessages import (
+    SERVED_ACP_VERSION,
+    AcpAuthenticateParams,
+    AcpCancelRequestParams,
+    AcpExistingSessionParams,
+    AcpForkParams,
+    AcpInitializeParams,
+    AcpListParams,
+    AcpNewSessionParams,
+    AcpPromptParams,
+    AcpSessionParams,
+    AcpSetModelParams,
+    AcpSetModeParams,
+    AcpSetOptionParams,
+    AcpSteerParams,
+    Meta,
+    OurCalls,
+    answered,
+    call,
+    check_folders,
+    failed,
+)
+from .acpquestions import AcpQuestions
+from .acpupdates import Updates, mode_state, model_state, option_list
+from .answers import Refused, as_refusal
+from .client import Steps
+from .feed import Feed
+from .foreign import ForeignViewer
+from .hub import Dialect, Hub
+from .operations import carry_out, fork_session, new_session
+from .refusal import CloseCode
+from .remote_sessions import AnyTurn, Sessions, is_paused, new_id
+from .routing import is_elsewhere
+from .security import Role
+
+UNKNOWN_SESSION_CODE: Final = -32002
+"""The JSON-RPC error code for a session that does not exist."""
+
+JSONRPC_CODES: Final = {
+    "bad_request": rpc.INVALID_PARAMS,
+    "forbidden": rpc.INVALID_REQUEST,
+    "unknown_session": UNKNOWN_SESSION_CODE,
+    "unknown_command": rpc.METHOD_NOT_FOUND,
+    "unsupported": rpc.INVALID_PARAMS,
+}
+"""Refusal codes as JSON-RPC error codes; all others are internal errors."""
+
+LISTED_SESSIONS: Final = 200
+"""Sessions on a page of `session/list`: the newest are on the first page."""
+
+STOP_REASONS: Final = {
+    "completed": "end_turn",
+    "limit": "max_tokens",
+    "refused": "refusal",
+    "cancelled": "cancelled",
+}
+"""Outcomes as stop reasons; all other outcomes are errors."""
+
+
+LOGIN: Final = {
+    "id": "agent",
+    "name": "The agent's own login",
+    "description": "Agents keep their own logins: log in with the agent's program, in a terminal.",
+    "type": "agent",
+}
+"""The only authentication method."""
+
+
+class _Attached(Struct, eq=False):
+    """A session as this connection sees it."""
+
+    feed: Feed
+    updates: Updates
+    prompts: dict[rpc.Id, AnyTurn]
+    """The client's unanswered prompts, by request id."""
+    loads: list[rpc.Id]
+    """The client's unanswered `session/load` requests."""
+    offers_editor: bool
+    """True if the client provides its files and terminals to the agent, because it works in the
+    session's folder.
+    """
+
+
+class AcpViewer(ForeignViewer):
+    """One connection of an ACP client."""
+
+    protocol = "acp"
+
+    def __init__(self, hub: Hub, role: Role) -> None:
+        super().__init__(hub, role)
+        self.defaults = Meta()
+        """Defaults for values that `session/new` leaves out."""
+        self._greeted = False
+        self._sessions: dict[Feed, _Attached] = {}
+        self._calls: OurCalls = rpc.OutstandingCalls()
+        self._sessions_by_id = Sessions(hub, lambda: self._client, self)
+        self._questions = AcpQuestions(
+            self._sessions_by_id, self._calls, lambda: answering(self._client.who, self.via)
+        )
+        self._editor = Editor(self._calls, self.reply)
+        self._has_editor = False
+
+    def _receive(self, text: str) -> None:
+        try:
+            message: object = decode_strictly(text)
+        except RemoteProtocolError as error:
+            self._refuse(None, rpc.PARSE_ERROR, str(error))
+            return
+        try:
+            said = rpc.parse(message)
+        except RemoteProtocolError as error:
+            self._refuse(None, rpc.INVALID_REQUEST, str(error))
+            return
+        first = isinstance(said, rpc.JsonRpcRequest) and said.method == "initialize"
+        if not self._greeted and not first:
+            why = "the first message must be `initialize`"
+            if isinstance(said, rpc.JsonRpcRequest):
+                self._refuse(said.id, rpc.INVALID_REQUEST, why)
+            self.end(CloseCode.OUT_OF_ORDER, why)
+        elif isinstance(said, rpc.JsonRpcResponse):
+            take, _ = self._calls.take(said.id)
+            if take is not None:
+                take(said)
+        elif isinstance(said, rpc.JsonRpcNotification):
+            self._notified(said)
+        else:
+            self._client.serve(self._requested(said))
+
+    # --- requests from the client
+
+    def _requested(self, request: rpc.JsonRpcRequest) -> Steps[None]:
+        """Carry out a request and answer it."""
+        id = request.id
+        try:
+            known = _METHODS.get(request.method)
+            if known is None:
+                raise Refused("unknown_command", f"no method {request.method!r}")
+            wanted, looks, act = known
+            if self.role == "viewer" and not looks:
+                raise Refused("forbidden", "a viewer only looks on")
+            params = {} if request.params is None else request.params
+            left_out: list[str] = []
+            try:
+                given = lenient(params, wanted, left_out)
+            except msgspec.ValidationError as error:
+                raise Refused("bad_request", f"{request.method}: wrong: {error}") from error
+            if left_out and wanted is not AcpInitializeParams:  # half of it may mean something else
+                raise Refused("bad_request", f"{request.method}: wrong: {', '.join(left_out)}")
+            check_folders(request.method, given)
+            if (steps := act(self, id, given)) is not None:
+                yield from steps
+        except Exception as error:
+            self._fail(id, as_refusal(error))
+
+    def _initialize(self, id: rpc.Id, params: AcpInitializeParams) -> None:
+        if self._greeted:
+            raise Refused("bad_request", "`initialize` was sent already")
+        self._greeted = True
+        self._questions.offers = params.client_capabilities
+        if (info := params.client_info) is not None:
+            self.client_name = f"{info.name} {info.version}".strip()
+        if self.role == "controller":
+            self._has_editor = self._editor.offer(params.client_capabilities)
+        everything = {"image": True, "audio": True, "embeddedContext": True}
+        self._answer(
+            id,
+            protocolVersion=SERVED_ACP_VERSION,
+            agentInfo={"name": "agentrt", "title": "agentrt", "version": __version__},
+            authMethods=[LOGIN],
+            agentCapabilities={
+                "loadSession": True,
+                "promptCapabilities": everything,
+                "mcpCapabilities": {"http": True, "sse": True},
+                "sessionCapabilities": {
+                    "list": {},
+                    "resume": {},
+                    "close": {},
+                    "delete": {},
+                    "fork": {},
+                    "additionalDirectories": {},
+                },
+            },
+            _meta={"steering": {"supported": True}, "agentrt": {"forkAt": True}},
+        )
+
+    def _authenticate(self, id: rpc.Id, params: AcpAuthenticateParams) -> None:
+        """Accept the agent's own login. It is checked only when an agent starts."""
+        if params.method_id != LOGIN["id"]:
+            raise Refused("bad_request", f"no way to log in is called {params.method_id!r}")
+        self._hub.default_agent()  # raises if there is none
+        self._answer(id)
+
+    def _new(self, id: rpc.Id, params: AcpNewSessionParams) -> Steps[None]:
+        about = params.meta.agentrt if params.meta is not None else Meta()
+        if about.agent in (None, self.defaults.agent):
+            said = {name: value for name, value in asdict(about).items() if value is not None}
+            about = structs.replace(self.defaults, **said)
+
+        if about.session is not None:
+            roots = params.additional_directories or None
+            feed = yield from self._known(about.session, params.mcp_servers, roots)
+            self._opened(id, feed, params.cwd)
+            return
+        command = c.NewSession(
+            id=new_id(),
+            agent=about.agent or self._hub.default_agent(),
+            cwd=params.cwd,
+            title=about.title,
+            model=about.model,
+            mode=about.mode,
+            roots=params.additional_directories or UNSET,
+        )
+        if is_elsewhere(self._hub, command):
+            if params.mcp_servers:  # they may hold secrets, which must not be put into a database
+                raise Refused("unsupported", "a session of another server gets no MCP servers")
+            fields = yield from carry_out(self._hub, self._client, command)
+        else:
+            job = new_session(self._hub, self._client, command, params.mcp_servers)
+            fields = yield from self._client.wait(job)
+        self._opened(id, self._hub.feed(fields["session"]), params.cwd)
+
+    def _opened(self, id: rpc.Id, feed: Feed, cwd: str | None) -> None:
+        """View a session from its beginning, and answer the request that opened it."""
+        self._attach(feed, cwd=cwd)
+        self._answer(id, sessionId=feed.log.session, **self._settings(feed), _meta=_phase(feed))
+
+    def _load(self, id: rpc.Id, params: AcpExistingSessionParams) -> Steps[None]:
+        """Send the complete history, then the answer; later events follow as updates."""
+        feed = yield from self._known_as(params)
+        self._attach(feed, cwd=params.cwd).loads.append(id)
+
+    def _resume(self, id: rpc.Id, params: AcpExistingSessionParams) -> Steps[None]:
+        feed = yield from self._known_as(params)
+        self._attach(feed, cwd=params.cwd, knows=True)
+        self._answer(id, **self._settings(feed), _meta=_phase(feed))
+
+    def _fork(self, id: rpc.Id, params: AcpForkParams) -> Steps[None]:
+        """Open a fork of a session. The history that its agent repeats follows as updates."""
+        yield from self._find(params.session_id)
+        command = c.ForkSession(
+            id=new_id(),
+            session=params.session_id,
+            at=params.at,
+            roots=params.additional_directories or [],
+        )
+        if is_elsewhere(self._hub, command):
+            fields = yield from carry_out(self._hub, self._client, command)
+        else:
+            job = fork_session(self._hub, self._client, command, params.mcp_servers)
+            fields = yield from self._client.wait(job)
+        self._opened(id, self._hub.feed(fields["session"]), params.cwd)
+
+    def _known_as(self, params: AcpExistingSessionParams) -> Steps[Feed]:
+        """Do as `_known` for a client that always sends the complete list of folders."""
+        roots = params.additional_directories or []
+        return (yield from self._known(params.session_id, params.mcp_servers, roots))
+
+    def _known(
+        self, session: str, mcp_servers: list[JsonObject], roots: list[str] | None
+    ) -> Steps[Feed]:
+        """Return a session whose complete history is known.
+
+        If this client has the session reopened, its agent gets these MCP servers and `roots` (None:
+        the stored roots).
+        """
+        client = self._client
+        resolved = None if roots is None else [self._hub.folders.resolve(root) for root in roots]
+        yield from self._find(session)
+        feed = yield from self._hub.known(client, session, None)
+        client.mcp_servers[session] = mcp_servers
+        if resolved is not None:
+            client.roots[session] = resolved
+        return feed
+
+    def _find(self, session: str) -> Steps[None]:
+        """Add a session of another store to the runtime's, if it can be found there."""
+        others = self._hub.other_stores
+        here = session in self._hub.feeds or self._hub.runtime.stored(session) is not None
+        if not here and others is not None:
+            yield from self._client.wait(partial(others.fetch, session))
+
+    def _attach(self, feed: Feed, *, cwd: str | None = None, knows: bool = False) -> _Attached:
+        """View a session from its beginning or, if the client `knows` its history, from now on.
+
+        The client's unanswered prompts and open questions are kept. `cwd`: the session's folder,
+        according to the client.
+        """
+        offers = self._questions.offers
+        known = self._sessions.get(feed)
+        prompts = known.prompts if known is not None else {}
+        loads = known.loads if known is not None else []
+        terminals = self._editor.terminals
+        updates = Updates(
+            feed.transcript,
+            prompts,
+            notices=offers.notices,
+            switches=offers.switches,
+            knows=knows,
+            terminals=terminals,
+        )
+        offers_editor = self._has_editor and (
+            (cwd is not None and self._hub.is_in(feed.log.session, cwd))
+            or (known is not None and known.offers_editor)
+        )
+        attached = self._sessions[feed] = _Attached(feed, updates, prompts, loads, offers_editor)
+        self._sending.pop(feed, None)
+        self.follow(feed)
+        return attached
+
+    def _list(self, id: rpc.Id, params: AcpListParams) -> Steps[None]:
+        others: Iterable[SessionInfo] = ()
+        if (stores := self._hub.other_stores) is not None:
+            fields = yield from self._client.wait(partial(stores.sessions, params.cwd))
+            others = fields["sessions"]
+        here = {info.session: info for info in self._hub.runtime.list()}
+        known = [info for info in others if info.session not in here] + [*here.values()]
+        shown = [info for info in known if params.cwd in (None, info.cwd)]
+        end = len(shown)
+        if params.cursor is not None:
+            places = [n for n, info in enumerate(shown) if info.session == params.cursor]
+            if not places:
+                why = f"unknown cursor {params.cursor!r}: list again without a cursor"
+                raise Refused("bad_request", why)
+            [end] = places
+        page = shown[max(0, end - LISTED_SESSIONS) : end]
+        more = {"nextCursor": page[0].session} if end > LISTED_SESSIONS else {}
+        self._answer(id, sessions=[_listed(info) for info in page], **more)
+
+    def _prompt(self, id: rpc.Id, params: AcpPromptParams) -> Steps[None]:
+        yield from self._find(params.session_id)
+        session = yield from self._sessions_by_id.open(params.session_id)
+        if not params.prompt:
+            raise Refused("bad_request", "the prompt is empty")
+        attached = self._attached(params.session_id)
+        if id in attached.prompts:
+            raise Refused("bad_request", "two requests have the same id")
+        attached.prompts[id] = session.submit(params.prompt)
+
+    def _steer(self, id: rpc.Id, params: AcpSteerParams) -> Steps[None]:
+        yield from self._find(params.session_id)
+        session = yield from self._sessions_by_id.open(params.session_id)
+        if session.state.turn is not None and session.state.phase != "cancelling":
+            command = c.Prompt(id=new_id(), session=session.id, content=params.prompt, when="steer")
+            yield from carry_out(self._hub, self._client, command)
+            self._answer(id, outcome="injected")
+        elif params.begins:
+            session.submit(params.prompt)
+            self._answer(id, outcome="startedNewTurn")
+        else:
+            self._answer(id, outcome="promptRequired", reason="noRunningTurn")
+
+    def _attached(self, session: str) -> _Attached:
+        """Return a session that the client names, and view it from then on."""
+        feed = self._hub.feed(session)
+        return self._sessions.get(feed) or self._attach(feed, knows=True)
+
+    def _set_mode(self, id: rpc.Id, params: AcpSetModeParams) -> Steps[None]:
+        name, mode = params.session_id, params.mode_id
+        return self._change(id, c.SetMode(id=new_id(), session=name, mode=mode))
+
+    def _set_model(self, id: rpc.Id, params: AcpSetModelParams) -> Steps[None]:
+        name, model = params.session_id, params.model_id
+        return self._change(id, c.SetModel(id=new_id(), session=name, model=model))
+
+    def _set_option(self, id: rpc.Id, params: AcpSetOptionParams) -> Steps[None]:
+        name, option, value = params.session_id, params.config_id, params.value
+        modes = self._hub.feed(name).log.state.modes
+        ours = modes is None or all(each.id != option for each in modes.options)
+        command: c.Command
+        if ours and option == "mode":
+            command = c.SetMode(id=new_id(), session=name, mode=str(value))
+        elif ours and option == "model":
+            command = c.SetModel(id=new_id(), session=name, model=str(value))
+        else:
+            command = c.SetOption(id=new_id(), session=name, option=option, value=value)
+        yield from carry_out(self._hub, self._client, command)
+        self._answer(id, **self._options(self._sessions_by_id.get(name).modes))
+
+    def _close_session(self, id: rpc.Id, params: AcpSessionParams) -> Steps[None]:
+        return self._change(id, c.CloseSession(id=new_id(), session=params.session_id))
+
+    def _delete(self, id: rpc.Id, params: AcpSessionParams) -> Steps[None]:
+        """Delete a session. A session that does not exist counts as deleted."""
+        yield from self._find(params.session_id)
+        command = c.DeleteSession(id=new_id(), session=params.session_id)
+        try:
+            yield from carry_out(self._hub, self._client, command)
+        except (Refused, SessionNotFound) as error:
+            if as_refusal(error).code != "unknown_session":
+                raise
+        self._answer(id)
+
+    def _change(self, id: rpc.Id, command: c.Command) -> Steps[None]:
+        yield from carry_out(self._hub, self._client, command)
+        self._answer(id)
+
+    # --- notifications from the client
+
+    def _notified(self, said: rpc.JsonRpcNotification) -> None:
+        """Handle a notification. Unknown or invalid ones are ignored, as the protocol requires."""
+        if self.role == "viewer":
+            return
+        try:
+            if said.method == "session/cancel":
+                self._cancel(msgspec.convert(said.params, AcpSessionParams).session_id)
+            elif said.method == "$/cancel_request":
+                self._cancel_request(
+                    msgspec.convert(said.params, AcpCancelRequestParams).request_id
+                )
+        except (msgspec.ValidationError, Refused):
+            pass
+
+    def _cancel(self, id: str) -> None:
+        """Cancel the running turn and this client's queued prompts."""
+        self._sessions_by_id.get(id).cancel()
+        attached = self._sessions.get(self._hub.feed(id))
+        for turn in attached.prompts.values() if attached is not None else ():
+            turn.cancel()
+
+    def _cancel_request(self, request: rpc.Id) -> None:
+        for attached in self._sessions.values():
+            turn = attached.prompts.get(request)
+            if turn is not None:
+                self._sessions_by_id.get(attached.feed.log.session)  # raises if it is not reachable
+                turn.cancel()
+
+    # --- the end of the client's input
+
+    def stop(self) -> None:
+        """Cancel everything that this client has requested, because it sends nothing more."""
+        for feed, attached in list(self._sessions.items()):
+            can = self._hub.runtime.is_shared or self._hub.open_session(feed) is not None
+            if attached.prompts and can and not feed.over:
+                self._cancel(feed.log.session)
+
+    async def answered(self) -> None:
+        """Wait until all requests of this client are answered and their answers are taken for
+        sending. Cancelling it changes nothing.
+        """
+        while self._asked_for() or self._replies or self._sending or self._changed:
+            await self._sent.park()
+
+    def _asked_for(self) -> bool:
+        sessions = self._sessions.values()
+        return self._client.busy or any(each.prompts or each.loads for each in sessions)
+
+    def lost(self, why: str) -> None:
+        """Report that a message of the client could not be read. It may have been an answer, so all
+        open requests to the client fail.
+        """
+        self._refuse(None, rpc.PARSE_ERROR, why)
+        self._editor.fail_all(why)
+
+    # --- sent messages
+
+    def _frame(self) -> bytes | None:
+        frame = super()._frame()
+        self._sent.unpark_all()
+        return frame
+
+    def unfollow(self, feed: Feed) -> None:
+        super().unfollow(feed)
+        for given in (self._client.mcp_servers, self._client.roots):
+            given.pop(feed.log.session, None)
+        attached = self._sessions.pop(feed, None)
+        self._questions.forget(feed)
+        if attached is not None and attached.offers_editor:
+            if (session := self._hub.open_session(feed)) is not None:
+                clients = host_of(session).clients
+                if self._editor in clients:
+                    clients.remove(self._editor)
+            self._editor.leave(feed.log.session)
+
+    def _offer_editor(self, feed: Feed) -> None:
+        """Offer this client's files and terminals to the session, if it is open here."""
+        if (session := self._hub.open_session(feed)) is not None:
+            clients = host_of(session).clients
+            if self._editor not in clients:
+                clients.append(self._editor)
+
+    def project(self, feed: Feed) -> Iterator[bytes]:
+        attached = self._sessions[feed]
+        if attached.offers_editor:
+            self._offer_editor(feed)
+        for update in attached.updates.updates(lambda: bool(attached.loads)):
+            yield _update(feed, update)
+        yield from self._answers(attached)
+
+    def _answers(self, attached: _Attached) -> list[bytes]:
+        """Return the answers that are due once the client knows all events."""
+        feed = attached.feed
+        out = [answered(id, **self._settings(feed), _meta=_phase(feed)) for id in attached.loads]
+        attached.loads.clear()
+        if self.role == "controller":
+            out += self._questions.refresh(feed, attached.updates)
+        for id, turn in list(attached.prompts.items()):
+            answer = self._ended_prompt(feed, id, turn)
+            if answer is not None:
+                del attached.prompts[id]
+                out.append(answer)
+        return out
+
+    def _ended_prompt(self, feed: Feed, id: rpc.Id, turn: AnyTurn) -> bytes | None:
+        """Return the answer to a prompt, once it is over."""
+        state = feed.log.state
+        if not turn.id:
+            if isinstance(turn.failure, PromptRemoved):
+                return answered(id, stopReason="cancelled")
+            if turn.failure is not None:
+                return failed(id, rpc.INTERNAL_ERROR, str(turn.failure))
+            if is_paused(feed, turn):
+                return answered(id, stopReason="cancelled", _meta={"agentrt": {"paused": True}})
+            return None
+        record = state.turns.get(turn.id)
+        if record is None or record.outcome is None:
+            return None
+        about = {"agentrt": {"turn": turn.id, "outcome": record.outcome}}
+        if record.outcome in STOP_REASONS:
+            reason = STOP_REASONS[record.outcome]
+            if record.outcome == "limit" and record.stop_reason == "max_turn_requests":
+                reason = record.stop_reason
+            return answered(id, stopReason=reason, _meta=about)
+        error = record.error
+        message = error.message if error is not None else record.outcome
+        return failed(id, rpc.INTERNAL_ERROR, message, {**about["agentrt"], "error": error})
+
+    def _settings(self, feed: Feed) -> JsonObject:
+        modes = feed.log.state.modes
+        return {
+            "modes": mode_state(modes),
+            "models": model_state(modes),
+            **self._options(modes),
+        }
+
+    def _options(self, modes: Modes | None) -> JsonObject:
+        return {"configOptions": option_list(modes, switches=self._questions.offers.switches)}
+
+    def _answer(self, id: rpc.Id, **result: Any) -> None:
+        self.reply(answered(id, **result))
+
+    def _refuse(self, id: rpc.Id, code: int, message: str, data: Any = None) -> None:
+        self.reply(failed(id, code, message, data))
+
+    def _fail(self, id: rpc.Id, error: Refused) -> None:
+        code = JSONRPC_CODES.get(error.code, rpc.INTERNAL_ERROR)
+        self._refuse(id, code, error.message, {"code": error.code, "data": error.data})
+
+
+_Act = Callable[[AcpViewer, rpc.Id, Any], Steps[None] | None]
+
+_METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
+    "initialize": (AcpInitializeParams, True, AcpViewer._initialize),
+    "authenticate": (AcpAuthenticateParams, True, AcpViewer._authenticate),
+    "session/new": (AcpNewSessionParams, False, AcpViewer._new),
+    "session/load": (AcpExistingSessionParams, True, AcpViewer._load),
+    "session/resume": (AcpExistingSessionParams, True, AcpViewer._resume),
+    "session/fork": (AcpForkParams, False, AcpViewer._fork),
+    "session/list": (AcpListParams, True, AcpViewer._list),
+    "session/prompt": (AcpPromptParams, False, AcpViewer._prompt),
+    "_session/steering": (AcpSteerParams, False, AcpViewer._steer),
+    "session/set_mode": (AcpSetModeParams, False, AcpViewer._set_mode),
+    "session/set_model": (AcpSetModelParams, False, AcpViewer._set_model),
+    "session/set_config_option": (AcpSetOptionParams, False, AcpViewer._set_option),
+    "session/close": (AcpSessionParams, False, AcpViewer._close_session),
+    "session/delete": (AcpSessionParams, False, AcpViewer._delete),
+}
+"""For each method: its parameters, true if a viewer may call it, and its implementation."""
+
+
+def _listed(info: SessionInfo) -> JsonObject:
+    about: JsonObject = {"sessionId": info.session, "cwd": info.cwd, "title": info.title}
+    if info.roots:
+        about["additionalDirectories"] = info.roots
+    if info.updated is not None:
+        about["updatedAt"] = datetime.fromtimestamp(info.updated, UTC).isoformat()
+    return about
+
+
+def _phase(feed: Feed) -> JsonObject:
+    """Return the phase and turn, for which the protocol has no field. They show a turn that another
+    client has begun.
+    """
+    state = feed.log.state.state
+    return {"agentrt": {"phase": state.phase, "turn": state.turn.id if state.turn else None}}
+
+
+def _update(feed: Feed, update: JsonObject) -> bytes:
+    return call(None, "session/update", {"sessionId": feed.log.session, "update": update})
+
+
+ACP: Final = Dialect("/acp", "agentrt.acp", AcpViewer, names_connection="Acp-Connection-Id")

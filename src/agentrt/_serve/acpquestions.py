@@ -1,0 +1,122 @@
+"""The questions of sessions, sent to an ACP client as requests, and the client's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import partial
+
+from msgspec import Struct
+
+from .._core.wire import jsonrpc as rpc
+from ..events import JsonObject, PermissionOpened
+from .acpmessages import Capabilities, OurCalls, call, unanswered
+from .acpupdates import Updates
+from .answers import as_refusal
+from .feed import Feed
+from .remote_sessions import AnySession, Sessions
+
+
+class _SentQuestion(Struct, frozen=True):
+    """A question that the client was asked. `form`: the client fills in a form or opens a page."""
+
+    feed: Feed
+    request: str
+    form: bool
+
+
+class AcpQuestions:
+    """The questions to one client, in all its sessions."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        calls: OurCalls,
+        answering: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """Set up the questions. `answering`: returns a context manager; answers given in
+        its block are the client's.
+        """
+        self.offers = Capabilities()
+        """The client's capabilities."""
+        self._sessions = sessions
+        self._calls = calls
+        self._answering = answering
+        self._open: dict[Feed, dict[str, int]] = {}  # open questions with the ids of their requests
+
+    def refresh(self, feed: Feed, updates: Updates) -> Iterable[bytes]:
+        """Withdraw the questions that were closed, and ask new ones."""
+        asked = self._open.setdefault(feed, {})
+        open = feed.log.state.permissions
+        for request in asked.keys() - open.keys():
+            number = asked.pop(request)
+            self._calls.replace(number, unanswered)
+            yield call(None, "$/cancel_request", {"requestId": number})
+        for ask in open.values():
+            if ask.request not in asked and (ask.options or self._fills(ask)):
+                yield self._ask(feed, updates, ask)
+
+    def forget(self, feed: Feed) -> None:
+        """Forget the questions of a session."""
+        self._open.pop(feed, None)
+
+    def _answered(self, asked: _SentQuestion, said: rpc.JsonRpcResponse) -> None:
+        """Take the client's answer. An answer that fits no option, or a missing one, never counts
+        as yes.
+        """
+        if asked.request not in asked.feed.log.state.permissions:
+            return  # another client has answered it
+        self._open[asked.feed].pop(asked.request)
+        session = self._sessions.get(asked.feed.log.session)
+        taken = False
+        try:
+            with self._answering():
+                taken = _take_answer(
+                    session, asked, said.result if isinstance(said.result, dict) else {}
+                )
+        except Exception as error:
+            as_refusal(error)  # logs an unexpected error
+        if not taken:
+            with self._answering():
+                session.dismiss(asked.request)
+
+    def _ask(self, feed: Feed, updates: Updates, ask: PermissionOpened) -> bytes:
+        session, form = feed.log.session, self._fills(ask)
+        answered = partial(self._answered, _SentQuestion(feed, ask.request, form))
+        number = self._open[feed][ask.request] = self._calls.open(answered)
+        if not form:
+            options = [
+                {"optionId": option.id, "name": option.name, "kind": option.kind}
+                for option in ask.options
+            ]
+            about = {"sessionId": session, "toolCall": updates.asked(ask), "options": options}
+            return call(number, "session/request_permission", about)
+        wanted: JsonObject = {"sessionId": session, "message": ask.title}
+        if ask.form is not None:
+            wanted |= {"mode": "form", "requestedSchema": ask.form}
+        else:
+            wanted |= {"mode": "url", "url": ask.url, "elicitationId": ask.request}
+        return call(number, "elicitation/create", wanted)
+
+    def _fills(self, ask: PermissionOpened) -> bool:
+        """True if the question is a form or a page that this client can show."""
+        offers = self.offers.elicitation
+        if offers is None:
+            return False
+        return (ask.form is not None and offers.form is not None) or (
+            ask.url is not None and offers.url is not None
+        )
+
+
+def _take_answer(session: AnySession, asked: _SentQuestion, result: JsonObject) -> bool:
+    """Pass an answer to the session. Returns False if it is not an answer."""
+    outcome, content = result.get("outcome"), result.get("content")
+    if asked.form and result.get("action") == "accept":
+        session.submit_form(asked.request, content if isinstance(content, dict) else {})
+    elif asked.form and result.get("action") == "decline":
+        session.answer(asked.request, "reject_once")
+    elif isinstance(outcome, dict) and outcome.get("outcome") == "selected":
+        session.answer(asked.request, str(outcome.get("optionId")))
+    else:
+        return False
+    return True

@@ -1,0 +1,317 @@
+"""One session as ACP's `session/update` notifications: the difference between the client's
+knowledge and the session's current state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from .._core.model.events import TERMINAL
+from ..events import (
+    Choice,
+    Item,
+    JsonObject,
+    Modes,
+    Notice,
+    Option,
+    PermissionOpened,
+    PlanEntry,
+    TerminalRef,
+    Text,
+    ToolCall,
+)
+from ..lowlevel import SessionState
+from .transcript import ItemIndex, ItemReader
+
+CHUNKS: Final = {
+    "user": "user_message_chunk",
+    "text": "agent_message_chunk",
+    "thought": "agent_thought_chunk",
+}
+
+STATUS: Final = {
+    "pending": "pending",
+    "waiting": "pending",
+    "running": "in_progress",
+    "completed": "completed",
+}
+"""Statuses in ACP's terms; all others are failures."""
+
+KINDS: Final = frozenset(
+    ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode")
+)
+PLAN_STATUS: Final = frozenset(("pending", "in_progress", "completed"))
+PRIORITIES: Final = frozenset(("high", "medium", "low"))
+
+WHOLE: Final = ("plan", "modes", "commands", "title", "usage")
+"""Values of which a session has only one."""
+
+RUNNING_OUTPUT_CHARS: Final = 16 * 1024
+"""Maximum characters sent of a running tool's output: each update repeats them."""
+
+
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Prompted(Protocol):
+    """A prompt of the client; `id` is the id of its turn, once that has begun."""
+
+    @property
+    def id(self) -> str: ...
+
+
+class Updates:
+    """One client's knowledge of one session.
+
+    - `prompts`: prompts that the client has sent and waits for; it shows them by itself.
+    - `notices`, `switches`: true if the client shows notices, and options that are on or off.
+    - `knows`: the client already shows the session's history.
+    - `terminals`: the client's own terminals: its names for them, by the agent's names.
+    """
+
+    def __init__(
+        self,
+        transcript: ItemIndex,
+        prompts: Mapping[Any, Prompted],
+        *,
+        notices: bool = False,
+        switches: bool = False,
+        knows: bool = False,
+        terminals: Mapping[str, str] = NONE,
+    ) -> None:
+        self._transcript = transcript
+        self._terminals = terminals
+        state = self._state
+        self._prompts = prompts
+        self._notices = notices
+        self._switches = switches
+        self._reading: ItemReader[JsonObject] = ItemReader(
+            transcript, len(state.items) if knows else 0
+        )
+        self._met: set[str] = set()
+        # Values as they were last sent. The initial modes are part of an answer.
+        self._whole: dict[str, object] = {"modes": state.modes}
+        if knows:
+            self._whole |= {name: getattr(state, name) for name in WHOLE}
+            open = [item for item in state.items.values() if item.status not in TERMINAL]
+            texts = {item.id: len(state.text(item.id)) for item in open if item.type in CHUNKS}
+            self._reading.texts.update(texts)
+            # The client may have missed their beginning: they are sent as new ones.
+            self._met = {item.id for item in open if item.type == "tool"}
+
+    @property
+    def _state(self) -> SessionState:
+        return self._transcript.log.state
+
+    def updates(self, repeat: Callable[[], bool]) -> Iterator[JsonObject]:
+        """Yield the updates that are due, each as current as when it is requested, until the client
+        knows everything. `repeat`: returns true if the client's own prompts are sent, too.
+        """
+        changed = True
+        while changed:
+            for change in self._reading.pending():
+                if not isinstance(change, Notice):
+                    yield from self._item(*change, repeat)
+                elif self._notices:
+                    yield {
+                        "sessionUpdate": "notice",
+                        "severity": change.level,
+                        "title": change.message,
+                    }
+            changed = False
+            for update in [u for name in WHOLE for u in self._changed(name)]:
+                changed = True
+                yield update
+
+    def _item(self, item: Item, new: bool, repeat: Callable[[], bool]) -> list[JsonObject]:
+        if item.type == "tool":
+            return self._tool(item, new)
+        if item.type in CHUNKS and (new or item.id in self._reading.texts):
+            return self._text(item, repeat())
+        return []
+
+    def asked(self, ask: PermissionOpened) -> JsonObject:
+        """Return the tool call of a permission request, as an update with everything known of
+        it.
+        """
+        item = self._state.items.get(ask.item or "")
+        if item is not None and item.tool is not None:
+            call = _call(item, item.tool, self._state.text(item.id), self._terminals)
+            return {"toolCallId": item.id, **call, "status": "pending"}
+        detail = {} if ask.detail is None else {"rawInput": ask.detail}
+        return {"toolCallId": ask.request, "title": ask.title, "status": "pending", **detail}
+
+    def _text(self, item: Item, repeat: bool) -> list[JsonObject]:
+        out: list[JsonObject] = []
+        shown = self._reading.texts.get(item.id)
+        text = self._state.text(item.id)
+        head: JsonObject = {
+            "sessionUpdate": CHUNKS[item.type],
+            "messageId": item.id,
+            **_about(item),
+        }
+        if shown is None and item.content:
+            if item.type != "user" or repeat or not self._sent(item.turn):
+                out += [{**head, "content": block} for block in item.content]
+        if len(text) > (shown or 0):
+            out.append({**head, "content": Text(text[shown or 0 :])})
+        self._reading.texts[item.id] = len(text)
+        return out
+
+    def _sent(self, turn: str | None) -> bool:
+        return any(prompt.id == turn for prompt in self._prompts.values())
+
+    def _tool(self, item: Item, new: bool) -> list[JsonObject]:
+        text = self._state.text(item.id)
+        now = _call(item, item.tool or ToolCall(), text, self._terminals)
+        known = self._reading.tools.get(item.id, {})
+        self._reading.tools[item.id] = now
+        if new or item.id in self._met:
+            self._met.discard(item.id)
+            return [{"sessionUpdate": "tool_call", "toolCallId": item.id, **now}]
+        changed = {key: value for key, value in now.items() if known.get(key) != value}
+        head = {"sessionUpdate": "tool_call_update", "toolCallId": item.id}
+        return [{**head, **changed}] if changed else []
+
+    def _changed(self, what: str) -> list[JsonObject]:
+        """Return the updates for one of `WHOLE`, if it has changed since it was sent."""
+        known, now = self._whole.get(what), getattr(self._state, what)
+        if now is known or (known is None and not now):
+            return []
+        self._whole[what] = now
+        match what:
+            case "plan":
+                return [{"sessionUpdate": "plan", "entries": list(map(_plan_entry, now))}]
+            case "commands":
+                commands = [
+                    {
+                        "name": command.name,
+                        "description": command.description,
+                        "input": {"hint": command.hint} if command.hint else None,
+                    }
+                    for command in now
+                ]
+                update = {"sessionUpdate": "available_commands_update"}
+                return [{**update, "availableCommands": commands}]
+            case "title":
+                return [{"sessionUpdate": "session_info_update", "title": now}]
+            case "usage" if now.used is not None and now.size is not None:
+                usage = {"sessionUpdate": "usage_update", "used": now.used, "size": now.size}
+                if now.cost is not None:
+                    usage["cost"] = {"amount": now.cost, "currency": now.currency or "USD"}
+                return [usage]
+            case "modes":
+                return list(_modes(known, now, switches=self._switches))
+        return []
+
+
+def _plan_entry(entry: PlanEntry) -> JsonObject:
+    return {
+        "content": entry.content,
+        "status": entry.status if entry.status in PLAN_STATUS else "pending",
+        "priority": entry.priority if entry.priority in PRIORITIES else "medium",
+    }
+
+
+def _modes(known: Any, now: Modes, *, switches: bool) -> Iterator[JsonObject]:
+    if now.mode is not None and (known is None or now.mode != known.mode):
+        yield {"sessionUpdate": "current_mode_update", "currentModeId": now.mode}
+    options = option_list(now, switches=switches)
+    if options != option_list(known, switches=switches):
+        yield {"sessionUpdate": "config_option_update", "configOptions": options}
+
+
+def mode_state(modes: Modes | None) -> JsonObject | None:
+    """Return the modes in the form of ACP; None if the agent has none."""
+    if modes is None or modes.mode is None:
+        return None
+    return {"currentModeId": modes.mode, "availableModes": [_choice("id", m) for m in modes.modes]}
+
+
+def model_state(modes: Modes | None) -> JsonObject | None:
+    """Return the models in the form for clients that are older than the options."""
+    if modes is None or modes.model is None:
+        return None
+    models = [_choice("modelId", model) for model in modes.models]
+    return {"currentModelId": modes.model, "availableModels": models}
+
+
+def option_list(modes: Modes | None, *, switches: bool) -> list[JsonObject]:
+    """Return mode, model and all options, for clients that look at nothing else. `switches`:
+    include options that are on or off.
+    """
+    if modes is None:
+        return []
+    known = {option.id for option in modes.options}
+    options = [*modes.options]
+    for name, value, choices in (
+        ("model", modes.model, modes.models),
+        ("mode", modes.mode, modes.modes),
+    ):
+        if value is not None and choices and name not in known:
+            title = name.capitalize()
+            options.insert(
+                0, Option(id=name, name=title, category=name, value=value, choices=choices)
+            )
+    return [_option(each) for each in options if switches or not isinstance(each.value, bool)]
+
+
+def _option(option: Option) -> JsonObject:
+    shown: JsonObject = {"id": option.id, "name": option.name, "currentValue": option.value}
+    if option.category is not None:
+        shown["category"] = option.category
+    if option.description is not None:
+        shown["description"] = option.description
+    if isinstance(option.value, bool):
+        return {**shown, "type": "boolean"}
+    values = [_choice("value", choice) for choice in option.choices]
+    return {**shown, "type": "select", "options": values}
+
+
+def _choice(key: str, choice: Choice) -> JsonObject:
+    shown: JsonObject = {key: choice.id, "name": choice.name}
+    return shown if choice.description is None else {**shown, "description": choice.description}
+
+
+def _call(item: Item, tool: ToolCall, text: str, terminals: Mapping[str, str]) -> JsonObject:
+    """Return all fields of a tool call except its id."""
+    content: list[Any] = []
+    for part in tool.content:
+        if not isinstance(part, TerminalRef):
+            content.append(msgspec.to_builtins(part))
+        elif part.terminal_id in terminals:  # the client shows its content by itself
+            content.append({"type": "terminal", "terminalId": terminals[part.terminal_id]})
+            text = ""
+    # The client cannot access any other terminal.
+    if text:
+        shown = text if item.status in TERMINAL else text[-RUNNING_OUTPUT_CHARS:]
+        content.append({"type": "content", "content": {"type": "text", "text": shown}})
+    call: JsonObject = {
+        "title": tool.title or tool.name or tool.kind,
+        "kind": tool.kind if tool.kind in KINDS else "other",
+        "status": STATUS.get(item.status, "failed"),
+        "content": content,
+        "locations": tool.locations,
+        **_about(item),
+    }
+    if tool.name:
+        call["name"] = tool.name
+    if tool.input is not None:
+        call["rawInput"] = tool.input
+    if tool.output is not None:
+        call["rawOutput"] = tool.output
+    return call
+
+
+def _about(item: Item) -> JsonObject:
+    """Return agentrt's own data: why a call failed, and which call an item belongs to."""
+    ours: JsonObject = {}
+    if item.parent is not None:
+        ours["parent"] = item.parent
+    if item.type == "tool" and item.status in TERMINAL and item.status not in STATUS:
+        ours["status"] = item.status
+    return {"_meta": {"agentrt": ours}} if ours else {}

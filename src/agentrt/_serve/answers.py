@@ -1,0 +1,86 @@
+"""The results of commands in every dialect, and their encoding in `agentrt.v1`."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+from .._core.logging import get_logger
+from .._core.model.bounds import cut
+from .._core.wire.json import encode_line
+from .._core.wire.jsonrpc import METHOD_NOT_FOUND
+from ..errors import (
+    AgentrtError,
+    Busy,
+    LimitExceeded,
+    LocalProtocolError,
+    RequestError,
+    SessionNotFound,
+    StoreError,
+)
+
+logger = get_logger("server")
+
+MESSAGE_CHARS: Final = 4096
+DATA_BYTES: Final = 16 * 1024
+"""Maximum characters of an error's message, and bytes of its data: an agent may have written both,
+and answers are remembered. Larger data is left out.
+"""
+
+Fields: TypeAlias = dict[str, Any]
+"""The result of a command that was carried out."""
+
+
+class Refused(Exception):
+    """A command that is not carried out: the `error` of its `ack`."""
+
+    def __init__(self, code: str, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+def pack(**fields: Any) -> bytes:
+    """Encode a frame with these fields."""
+    return encode_line(fields)[:-1]
+
+
+def ack(id: str, fields: Fields) -> bytes:
+    """Encode the answer to a command that was carried out."""
+    return pack(type="ack", id=id, ok=True, **fields)
+
+
+def refusal(id: str | None, error: Refused) -> bytes:
+    """Encode the answer to a command that was not carried out. Without an id, the frame was not a
+    command.
+    """
+    sent: dict[str, Any] = {"code": error.code, "message": cut(error.message, MESSAGE_CHARS)}
+    if error.data is not None and len(pack(data=error.data)) <= DATA_BYTES:
+        sent["data"] = error.data
+    return pack(type="ack", id=id, ok=False, error=sent)
+
+
+_CODES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (Busy, "busy"),
+    (LimitExceeded, "limit"),
+    (SessionNotFound, "unknown_session"),
+    (LocalProtocolError, "bad_request"),
+    (ValueError, "bad_request"),
+    (StoreError, "unavailable"),
+    (AgentrtError, "agent_failed"),
+)
+
+
+def as_refusal(error: Exception) -> Refused:
+    """Convert the error of a command to its refusal. An unexpected error is logged."""
+    match error:
+        case Refused():
+            return error
+        case RequestError(code=number, message=message, data=data):
+            lacks = number == METHOD_NOT_FOUND
+            return Refused("unsupported" if lacks else "agent_failed", message, data)
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return Refused(code, str(error))
+    logger.error("a command failed", exc_info=error)
+    return Refused("internal", "the server failed to carry this out")

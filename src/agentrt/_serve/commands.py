@@ -1,0 +1,376 @@
+"""The commands of `agentrt.v1`: one struct for each, decoded strictly.
+
+A frame that is not a command is refused with a message that describes the error, and with its `id`
+if it has one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import fields
+
+from .._core.wire.json import decode_strictly
+from ..errors import RemoteProtocolError
+from ..events import Block, JsonObject
+from .answers import Refused
+from .security import Role
+
+Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1024)]
+Content: TypeAlias = Annotated[list[Block], Meta(min_length=1)]
+Seq: TypeAlias = Annotated[int, Meta(ge=0)]
+
+
+class Malformed(Refused):
+    """A frame that is not a command; `id` is its id, if one can be found."""
+
+    def __init__(self, id: str | None, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.id = id
+
+
+class Command(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
+    """Base of all commands. The client chooses the `id`."""
+
+    id: Id
+
+
+class ForSession(Command):
+    """Base of the commands to one session."""
+
+    session: Name
+
+
+class Known(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A session, and the position up to which the client knows it."""
+
+    session: Name
+    epoch: str | None = None
+    seq: Seq | None = None
+
+
+class ToolOffer(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A tool that the client runs."""
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+    description: str = ""
+    input_schema: JsonObject
+
+
+class Hello(Command, tag="hello"):
+    """The first command of a connection.
+
+    `client`: a random string that the client keeps over reconnects. Its answers are remembered
+    under it; without it they are forgotten with the connection. `name`: the client's name for
+    people, which the log keeps with its answers.
+    """
+
+    sessions: Annotated[list[Known], Meta(max_length=256)] = []
+    client: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    tools: Annotated[list[ToolOffer], Meta(max_length=64)] = []
+    name: Annotated[str, Meta(max_length=100)] = ""
+
+
+class Attach(ForSession, tag="attach"):
+    """Start viewing a session, from the given position."""
+
+    epoch: str | None = None
+    seq: Seq | None = None
+
+
+class Detach(ForSession, tag="detach"):
+    """Stop viewing a session."""
+
+    epoch: str | None = None
+    seq: Seq | None = None
+
+
+class LookBack(ForSession, tag="history"):
+    """Ask for the turns before an item: `count` of them, at most as many as a snapshot has."""
+
+    before: Name
+    count: Annotated[int, Meta(ge=1)] | None = None
+
+
+class Prompt(ForSession, tag="prompt"):
+    """Send a prompt, or queue it."""
+
+    content: Content
+    when: Literal["queue", "interrupt", "reject", "steer"] = "queue"
+
+
+class Retell(ForSession, tag="retell"):
+    """Repeat the conversation to an agent that does not remember it."""
+
+
+class Cancel(ForSession, tag="cancel", omit_defaults=True):
+    """Stop a turn.
+
+    `now`: end the agent's process without waiting for the agent. `pause`: if false, only this turn
+    is cancelled and the queued prompts are not paused.
+    """
+
+    turn: str | None = None
+    now: bool = False
+    pause: bool = True
+
+
+class Permission(ForSession, tag="permission"):
+    """Answer a request: `option` of a permission request, `content` for the form of an elicitation,
+    or `cancel`.
+    """
+
+    request: Name
+    option: str | None = None
+    cancel: bool = False
+    content: JsonObject | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.option is not None) + self.cancel + (self.content is not None) != 1:
+            raise ValueError("exactly one of `option`, `content` and `cancel` is wanted")
+
+
+class ToolResult(ForSession, tag="tool_result"):
+    """Return the result of a tool that the client runs."""
+
+    item: Name
+    content: list[Block]
+    error: bool = False
+
+
+class InQueue(ForSession, tag="queue"):
+    """Base of the commands to a session's queue. `op` has only one value in each struct, here and
+    below.
+    """
+
+
+class QueueRemove(InQueue, tag="queue"):
+    """Remove a prompt from the queue."""
+
+    entry: Name
+    op: Literal["remove"] = "remove"
+
+
+class QueueEdit(InQueue, tag="queue"):
+    """Replace the content of a queued prompt."""
+
+    entry: Name
+    content: Content
+    op: Literal["edit"] = "edit"
+
+
+class QueuePromote(InQueue, tag="queue"):
+    """Move a queued prompt to the front."""
+
+    entry: Name
+    op: Literal["promote"] = "promote"
+
+
+class QueueResume(InQueue, tag="queue"):
+    """Resume a paused queue."""
+
+    op: Literal["resume"] = "resume"
+
+
+class NewSession(Command, tag="session"):
+    """Open a new session."""
+
+    agent: Name
+    cwd: str = "."
+    title: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    roots: list[str] | UnsetType = UNSET
+    op: Literal["new"] = "new"
+
+
+class ListSessions(Command, tag="session"):
+    """List sessions.
+
+    Without `before`: the newest stored ones and all open ones. With it: the next older stored ones,
+    at most `limit`. With `query`: the sessions that contain its words.
+    """
+
+    query: Annotated[str, Meta(max_length=1024)] = ""
+    before: Name | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+    op: Literal["list"] = "list"
+
+
+class LoadSession(Command, tag="session"):
+    """Open a session by its id, or a conversation of an agent by the agent's own id."""
+
+    session: Name | None = None
+    agent: Name | None = None
+    agent_session: Name | None = None
+    cwd: str = "."
+    op: Literal["load"] = "load"
+
+    def __post_init__(self) -> None:
+        by_agent = self.agent is not None and self.agent_session is not None
+        if (self.session is not None) == by_agent:
+            raise ValueError("`session` is wanted, or `agent` and `agent_session`")
+
+
+class CloseSession(ForSession, tag="session"):
+    """Close a session."""
+
+    op: Literal["close"] = "close"
+
+
+class DeleteSession(ForSession, tag="session"):
+    """Delete a stored session; an open one is closed first."""
+
+    op: Literal["delete"] = "delete"
+
+
+class ForkSession(ForSession, tag="session"):
+    """Start another session with the history of this one.
+
+    The history is complete, or ends with the turn `at` or with the turn in which the item `at` was
+    shown. `roots` default to those of this session.
+    """
+
+    at: Name | None = None
+    roots: list[str] | UnsetType = UNSET
+    op: Literal["fork"] = "fork"
+
+
+class RenameSession(ForSession, tag="session"):
+    """Change the title of a session."""
+
+    title: Annotated[str, Meta(max_length=1024)]
+    op: Literal["rename"] = "rename"
+
+
+class SetMode(ForSession, tag="session"):
+    """Change the mode of a session."""
+
+    mode: Name
+    op: Literal["set_mode"] = "set_mode"
+
+
+class SetModel(ForSession, tag="session"):
+    """Change the model of a session."""
+
+    model: Name
+    op: Literal["set_model"] = "set_model"
+
+
+class SetOption(ForSession, tag="session"):
+    """Set a configuration option of a session."""
+
+    option: Name
+    value: str | bool
+    op: Literal["set_option"] = "set_option"
+
+
+class FindFiles(ForSession, tag="files"):
+    """Find the files in the session's folder whose path contains the words of `query`."""
+
+    query: Annotated[str, Meta(max_length=1024)] = ""
+
+
+class ShowWire(ForSession, tag="wire"):
+    """Show the messages between the server and the agent, since they were first asked for."""
+
+
+class StopTask(ForSession, tag="task"):
+    """Stop a background task of a session."""
+
+    task: Name
+    op: Literal["stop"] = "stop"
+
+
+class StopAll(Command, tag="stop_all"):
+    pass
+
+
+class Beat(Struct, tag_field="type", tag="beat", forbid_unknown_fields=True):
+    """A heartbeat of the client. It has no id and no answer."""
+
+
+class _CommandHead(Struct):
+    """The part of a frame that selects its command."""
+
+    type: Any = None
+    op: Any = None
+    id: Any = None
+
+
+def _leaves(kind: type[Struct]) -> list[type[Struct]]:
+    """Return the command classes without subclasses."""
+    below = kind.__subclasses__()
+    return [leaf for each in below for leaf in _leaves(each)] if below else [kind]
+
+
+def _by_type() -> dict[str, dict[str | None, type[Struct]]]:
+    """Return all commands by type, then by operation, or None where the type has no operations."""
+    table: dict[str, dict[str | None, type[Struct]]] = {}
+    for kind in (*_leaves(Command), *_leaves(Beat)):
+        operation = next((each.default for each in fields(kind) if each.name == "op"), None)
+        table.setdefault(str(kind.__struct_config__.tag), {})[operation] = kind
+    return table
+
+
+_COMMANDS: Final = _by_type()
+_head: Final[msgspec.json.Decoder[_CommandHead]] = msgspec.json.Decoder(_CommandHead)
+
+
+@cache
+def _decoder(kind: type[Struct]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+COMMAND_CHARS: Final = 256 * 1024
+"""Maximum characters of a command that carries no content of a person or a tool."""
+
+WITH_CONTENT: Final = frozenset({Prompt, ToolResult, QueueEdit})
+
+LOOKS: Final = frozenset({Hello, Attach, Detach, LookBack, ListSessions, Beat})
+"""The commands that a viewer may send."""
+
+
+def decode(text: str, role: Role = "controller") -> Command | Beat:
+    """Decode the command in a frame.
+
+    Raises `Malformed`, before decoding a command that is too long or that this role may not send.
+    """
+    try:
+        head = decode_strictly(text, _head)
+    except RemoteProtocolError as error:
+        raise Malformed(None, "bad_request", _words(error)) from error
+    id = head.id if isinstance(head.id, str) and len(head.id) <= 128 else None
+    kinds = _COMMANDS.get(head.type) if isinstance(head.type, str) else None
+    if kinds is None:
+        known = ", ".join(_COMMANDS)
+        raise Malformed(id, "unknown_command", f"no type {_short(head.type)}; known: {known}")
+    kind = kinds.get(head.op if None not in kinds and isinstance(head.op, str) else None)
+    if kind is None:
+        message = (
+            f"{head.type} has no op {_short(head.op)}; known: {', '.join(filter(None, kinds))}"
+        )
+        raise Malformed(id, "unknown_command", message)
+    if role == "viewer" and kind not in LOOKS:
+        raise Malformed(id, "forbidden", "a viewer only looks on")
+    if len(text) > COMMAND_CHARS and kind not in WITH_CONTENT:
+        raise Malformed(id, "bad_request", f"{head.type}: longer than {COMMAND_CHARS} characters")
+    try:
+        command: Command | Beat = decode_strictly(text, _decoder(kind))
+    except RemoteProtocolError as error:
+        raise Malformed(id, "bad_request", f"{head.type}: {_words(error)}") from error
+    return command
+
+
+def _words(error: RemoteProtocolError) -> str:
+    return str(error).removeprefix("not a message: ")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"

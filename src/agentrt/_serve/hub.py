@@ -1,0 +1,636 @@
+"""The hub: every session of a runtime, and everything that views them.
+
+It does no networking. Sessions notify it synchronously; it notifies the viewers immediately or when
+their pause is over. Nothing here waits for a client.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+import msgspec
+import trio
+from msgspec import Struct
+
+from .._core.limits import Tenant
+from .._core.logging import get_logger
+from .._core.runtime.register import SessionInfo
+from .._core.runtime.resting import load_history
+from .._core.runtime.runtime import Runtime
+from .._core.session.session import Session, host_of
+from .._core.store.base import CommandAnswer
+from ..agents import AgentInfo
+from ..errors import SessionNotFound, StoreError, StoreUnavailable
+from ..lowlevel import Log
+from ..store import StoreStatus
+from .answers import Fields, Refused, pack
+from .client import AnswerRoom, Client, Steps
+from .feed import BYTE_COST_S, FRAME_COST_S, MAX_PACE_S, PACE_RATIO, Feed
+from .files import FileFinder
+from .folders import Folders
+from .live_traces import LiveTraces
+from .refusal import CloseCode
+from .remote_command import announce
+from .security import Role
+from .viewer import Viewer
+
+logger = get_logger("server")
+
+DISCONNECTED_CLIENTS: Final = 256
+"""Number of disconnected clients that are remembered, so that they can come back."""
+
+LIST_INTERVAL_S: Final = 0.02
+"""Minimum seconds between two lists of the sessions."""
+
+LISTED_SESSIONS: Final = 200
+"""Number of stored sessions in the list, newest ones; `list` returns the others."""
+
+UNSEEN_S: Final = 30.0
+"""Seconds after which a session that is read or followed, and has no viewers, is dropped. It is
+dropped sooner if another one is read.
+"""
+
+AGENTS_CACHE_S: Final = 30.0
+"""Seconds for which the list of installed agents is cached: making it searches for programs."""
+
+
+class Dialect(Struct, frozen=True):
+    """A protocol that clients use to view the sessions.
+
+    - `path`: the path of its WebSocket.
+    - `protocol`: the subprotocol's name, for clients that offer any: browsers that send their token
+      this way need one of the offered subprotocols to be accepted.
+    - `viewer`: creates the viewer of a connection.
+    - `says_closing`: true if its clients know the message `closing`; other clients get the reason
+      in the close frame only.
+    - `names_connection`: a header of the handshake response that carries a fresh id, if any.
+    """
+
+    path: str
+    protocol: str
+    viewer: Callable[[Hub, Role], Viewer]
+    says_closing: bool = False
+    names_connection: str | None = None
+
+
+class OtherStores(Protocol):
+    """Sessions that are stored outside the runtime's own store."""
+
+    async def sessions(self, cwd: str | None) -> Fields:
+        """Return the sessions of a folder (None: of all folders) as `sessions`, the newest last."""
+        ...
+
+    async def fetch(self, session: str) -> Fields:
+        """Add this session to the runtime's stored ones, if it exists. Raises if that fails."""
+        ...
+
+
+class ChatOpening:
+    """The opening of a chat's session, and the requests that wait for it, in their order."""
+
+    def __init__(self) -> None:
+        self.error: Refused | None = None
+        """The reason why it failed."""
+        self.last = trio.Event()
+        """Set when the last request that came so far has been carried out."""
+
+
+class Hub:
+    """All sessions and viewers of one `Runtime`. Close it before the runtime's block is left.
+
+    `agent`: the agent of sessions that a client opens without naming one; by default the first
+    installed one. `folders`: the folders where clients may open sessions. `other_stores`: the
+    source of further sessions, if there is one.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        agent: str | None = None,
+        folders: Folders | None = None,
+        other_stores: OtherStores | None = None,
+    ) -> None:
+        self.runtime = runtime
+        self.folders = folders or Folders()
+        self.files = FileFinder()
+        self.live_traces = LiveTraces(runtime)
+        self.limits = runtime.limits
+        self.viewers: dict[Viewer, Client | None] = {}
+        """All viewers, each with its client once that is known."""
+        self.feeds: dict[str, Feed] = {}
+        # The feeds of sessions that are not open here; the function stops following the session.
+        self._resting: dict[str, Callable[[], None]] = {}
+        self._prefix = "" if runtime.tenant is None else f"@{runtime.tenant.name}/"
+        """Prefix of names that clients choose, in the store and for other servers."""
+        self._tenants: dict[str, Hub] = {}
+        self.chats: dict[str, str | ChatOpening] = {
+            name.removeprefix(self._prefix): session
+            for name, session in runtime.chats.items()
+            if name.startswith(self._prefix)
+        }
+        """By name that AI SDK clients gave to a session: the session, or its opening."""
+        self.other_stores = other_stores
+        self._agent = agent
+        self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
+        self.answers = AnswerRoom(runtime.limits.client_answers_bytes)
+        self._reading: dict[str, trio.Event] = {}
+        self._listening: dict[str, Callable[[], None]] = {}  # by session
+        self._list: bytes | None = None
+        self._list_due = 0.0
+        self._jobs: dict[Callable[[float], None], float] = {}
+        self._wakes_at = math.inf
+        self._lot = trio.lowlevel.ParkingLot()
+        self._scope = trio.CancelScope()
+        runtime.start_soon(self._keep_time)
+        self._agents: tuple[float, list[AgentInfo]] = (-AGENTS_CACHE_S, [])
+        self._stop_listening = [
+            runtime.listen(self._sessions_changed),
+            runtime.show(self._looked_at),
+        ]
+        if runtime.store is not None:
+            self._stop_listening.append(runtime.store.listen(self._store_changed))
+        self._sessions_changed()
+
+    def attach_viewer(self, dialect: Dialect, *, role: Role = "controller") -> Viewer:
+        """Add a connection. Its `role` is decided by the server, not by the client."""
+        viewer = dialect.viewer(self, role)
+        self.viewers.setdefault(viewer)
+        return viewer
+
+    def of(self, tenant: Tenant | None) -> Hub:
+        """Return the hub of a tenant's clients, which shows only the tenant's sessions and knows
+        nothing of this hub, the operator's.
+        """
+        if tenant is None:
+            return self
+        hub = self._tenants.get(tenant.name)
+        if hub is None:
+            hub = Hub(self.runtime.of(tenant), self._agent, self._folders_of(tenant))
+            self._tenants[tenant.name] = hub
+        elif hub.runtime.tenant != tenant:
+            hub.runtime.set_tenant_limits(tenant)
+            hub.folders = self._folders_of(tenant)
+        return hub
+
+    def _folders_of(self, tenant: Tenant) -> Folders:
+        return Folders(tenant.roots, missing_ok=True) if tenant.roots else self.folders
+
+    def close(self, reason: str = "the server is shutting down") -> None:
+        """End every viewer and stop listening to the runtime."""
+        for hub in self._tenants.values():
+            hub.close(reason)
+        for viewer in list(self.viewers):
+            viewer.end(CloseCode.SHUTDOWN, reason)
+        for stop in (*self._stop_listening, *self._listening.values()):
+            stop()
+        # Commands that were received earlier may still run, and drop sessions without viewers.
+        self._listening = dict.fromkeys(self._listening, lambda: None)
+        self.live_traces.close()
+        self._scope.cancel()
+
+    def is_open(self, id: str) -> bool:
+        """True if a session is open here and not over. This asks the runtime, which may outlive the
+        hub.
+        """
+        return self.runtime.is_open(id)
+
+    def session(self, id: str) -> Session:
+        """Return an open session. Raises `Refused` if it is not open."""
+        if id in self._resting:
+            raise Refused("unknown_session", f"the session {id!r} is not open")
+        self.feed(id)
+        return self.runtime.get(id)
+
+    def open_session(self, feed: Feed) -> Session | None:
+        """Return the session of a feed if it is open, else None."""
+        id = feed.log.session
+        there = self.feeds.get(id) is feed and id not in self._resting
+        return self.runtime.get(id) if there else None
+
+    def is_in(self, id: str, folder: str) -> bool:
+        """True if a session is in this folder."""
+        named = os.path.normpath(folder)
+        return any(i.session == id and i.cwd == named for i in self.runtime.list())
+
+    def feed(self, id: str) -> Feed:
+        """Return the feed of a session that is open or being read. Raises `Refused` if there is
+        none.
+        """
+        feed = self.feeds.get(id)
+        if feed is None:
+            raise Refused("unknown_session", f"no session {id!r} is open")
+        return feed
+
+    def is_unread(self, id: str) -> bool:
+        """True if a session is, as far as known, not open here and has no feed."""
+        if id in self.feeds:
+            return False
+        return self.runtime.stored(id) is not None or self.runtime.is_shared
+
+    async def read(self, id: str) -> Fields:
+        """Make sure that a session has a feed. Raises `SessionNotFound` or `StoreError`."""
+        while (reading := self._reading.get(id)) is not None:
+            await reading.wait()
+        if id not in self.feeds:
+            reading = self._reading[id] = trio.Event()
+            try:
+                await self._read(id)
+            finally:
+                self._read_over(id, reading)
+        return {"session": id}
+
+    def is_behind(self, id: str, epoch: str | None, seq: int | None) -> bool:
+        """True if a client knows more of a session than this server shows, because it saw that on
+        another server.
+        """
+        feed = self.feeds.get(id) if self.runtime.is_shared else None
+        if feed is None or epoch != feed.log.epoch or seq is None or feed.log.seq >= seq:
+            return False
+        # An open session may be stored up to there, without this server being notified yet.
+        return id in self._resting or seq <= host_of(self.runtime.get(id)).log.seq
+
+    async def reach(self, id: str, seq: int) -> bool:
+        """Wait until this server knows a session up to an event, or the store has no such event.
+
+        Returns False if the session has left this server in the meantime and must be `read`. Raises
+        `StoreUnavailable` if that cannot be known now, because the store is unavailable or this
+        server is ending.
+        """
+        feed, store = self.feeds.get(id), self.runtime.store
+        if feed is None or feed.log.seq >= seq or store is None or store.cluster is None:
+            return True
+        session = self.open_session(feed)
+        keeper = None if session is None else host_of(session).keeper
+        if keeper is None:
+            if await store.cluster.caught_up(feed.log):
+                return True
+            if self.feeds.get(id) is feed:
+                raise StoreUnavailable("the session is not followed here any more")
+        elif await keeper.wait_until_kept(seq):
+            return True
+        elif keeper.moved is None:
+            keeper.check()  # raises the reason
+        else:
+            await self.runtime.find(id)  # another server has it now; wait for its end here
+        return False
+
+    async def _read(self, id: str) -> None:
+        if not await self.runtime.find(id):
+            raise SessionNotFound(f"no session {id!r} is open or stored")
+        log, stop = await self.runtime.follow(id, partial(self._ended, id))
+        if id in self.feeds:  # it was opened in the meantime
+            stop()
+            return
+        now = trio.current_time()
+        self._drop_unseen(now)
+        self._resting[id] = stop
+        self._add(log)
+        self._list_changed()  # the list contains all sessions that are read
+        self._schedule(self._drop_unseen, now + UNSEEN_S)
+
+    def _read_over(self, id: str, reading: trio.Event) -> None:
+        reading.set()
+        if self._reading.get(id) is reading:  # it may have come and left again
+            del self._reading[id]
+
+    def _ended(self, id: str) -> None:
+        """Handle the end of following a session."""
+        if id in self._resting:
+            self._drop(id)
+
+    def _drop_unseen(self, now: float) -> None:
+        for id in [each for each in self._resting if not self.feeds[each].viewers]:
+            self._drop(id)
+        if self._resting:
+            self._schedule(self._drop_unseen, now + UNSEEN_S)
+
+    def known(
+        self, client: Client, id: str, before: str | None, *, turns: int | None = None
+    ) -> Steps[Feed]:
+        """Return a session's feed, after its stored part has been read if necessary.
+
+        Reading includes the turns that the log's `history` would need for `before` and `turns`
+        (None: all). The session is not opened. Raises `Refused`, or the error of reading.
+        """
+        if self.is_unread(id) or self.feed(id).log.lacks(before, turns):
+            yield from client.wait(partial(self._look_back, id, before, turns))
+        return self.feed(id)
+
+    async def _look_back(self, id: str, before: str | None, turns: int | None) -> Fields:
+        while True:
+            await self.read(id)
+            log = self.feed(id).log
+            if not log.lacks(before, turns):  # no checkpoint before it is used
+                return {"session": id}
+            assert self.runtime.store is not None
+            await load_history(self.runtime.store, log, before, turns, self.limits)
+
+    def opened(self, client: Client, id: str) -> Steps[Session]:
+        """Return a session, after it has been opened if it was only stored. Raises `Refused`, or
+        the errors of `Runtime.reopen`.
+        """
+        if self.runtime.stored(id) is not None:
+            yield from client.wait(partial(self.reopen, client, id))
+        return self.session(id)
+
+    async def reopen(self, client: Client, id: str) -> Fields:
+        """Open a session that is only stored. Raises the errors of `Runtime.reopen`."""
+        servers, roots = client.mcp_servers.get(id, ()), client.roots.get(id)
+        await self.runtime.reopen(id, tools=client.tools, mcp_servers=servers, roots=roots)
+        return {"session": id}
+
+    # --- sent to all viewers
+
+    def default_agent(self) -> str:
+        """Return the agent for sessions that name none. Raises `Refused` if none is installed."""
+        if self._agent is not None:
+            return self._agent
+        for info in self.agents():
+            if info.available:
+                return info.name
+        raise Refused("agent_failed", "no agent is installed")
+
+    def agents(self) -> list[AgentInfo]:
+        """Return the agents of the catalogue."""
+        made, agents = self._agents
+        now = trio.current_time()
+        if now - made >= AGENTS_CACHE_S:
+            agents = self.runtime.agents()
+            self._agents = (now, agents)
+        return agents
+
+    def list_frame(self) -> bytes:
+        """Return the list of sessions as a frame."""
+        if self._list is None:
+            self._list = pack(type="sessions", sessions=self.sessions())
+        return self._list
+
+    def store_frame(self) -> bytes | None:
+        """Return the store's state as a frame; None if it is fine or there is no store."""
+        store = self.runtime.store
+        return None if store is None or store.status.state == "ok" else _store_frame(store.status)
+
+    def name_chat(self, chat: str, session: str) -> None:
+        """Bind a client's name for a session, also for the next server."""
+        self.chats[chat] = session
+        if self.runtime.store is not None:
+            self.runtime.store.name_chat(self._prefix + chat, session)
+
+    async def find_chat(self, chat: str) -> Fields:
+        """Find the session that another server has under this name or id, if there is one. Raises
+        `StoreError`.
+        """
+        cluster = None if self.runtime.store is None else self.runtime.store.cluster
+        session = None if cluster is None else await cluster.chat(self._prefix + chat)
+        if await self.runtime.find(session or chat) and session is not None:
+            self.chats.setdefault(chat, session)
+        return {}
+
+    def page(self, before: str | None, limit: int) -> Fields:
+        """Return the result of `ListSessions`. Raises `Refused` if `before` is not stored."""
+        stored = self.runtime.list_stored()
+        if before is None:
+            shown = {info.session for info in self.sessions()}
+            more = any(info.session not in shown for info in stored)
+            return {"sessions": self.sessions(), "more": more}
+        places = [place for place, info in enumerate(stored) if info.session == before]
+        if not places:
+            raise Refused("unknown_session", f"no session {before!r} is stored")
+        end = places[0]
+        return {"sessions": stored[max(0, end - limit) : end], "more": end > limit}
+
+    async def search(self, query: str, limit: int) -> Fields:
+        """Return the sessions that contain these words, the latest first, each with a snippet.
+        Raises `StoreError`.
+        """
+        if self.runtime.store is None:
+            raise Refused("unsupported", "the sessions are not stored")
+        whose = None if self.runtime.tenant is None else self.runtime.tenant.name
+        hits = await self.runtime.store.search(query, limit=limit, tenant=whose)
+        now = {info.session: info for info in self.runtime.list()}
+        found = [(now.get(hit.entry.session), hit.snippet) for hit in hits]
+        return {"found": [{"session": info, "snippet": text} for info, text in found if info]}
+
+    def sessions(self) -> list[SessionInfo]:
+        """Return the list for all viewers: the newest stored sessions, all that are being read,
+        then the open ones.
+        """
+        stored, now = self.runtime.list_stored(), self.runtime.list_open()
+        read = [info for info in stored[:-LISTED_SESSIONS] if info.session in self._resting]
+        return [*read, *stored[-LISTED_SESSIONS:], *now]
+
+    def _looked_at(self, id: str) -> float:
+        feed = self.feeds.get(id)
+        if feed is None:
+            return -math.inf
+        return math.inf if feed.viewers else feed.left_at
+
+    def _sessions_changed(self) -> None:
+        """Update feeds, names and the list after sessions have come or gone."""
+        now = {info.session for info in self.runtime.list_open()}
+        rest = {id for id in self._resting.keys() - now if self.runtime.stored(id) is not None}
+        for id in self.feeds.keys() - now - rest:
+            if self.runtime.is_shared and self.feeds[id].viewers and self.runtime.stored(id):
+                self._hand_on(id)
+            else:
+                self._drop(id)
+        for id in self._resting.keys() & now:
+            self._resting.pop(id)()
+            self._listening.pop(id)()
+            log = self.runtime.get(id).log
+            self.feeds[id].switch_log(log)
+            self._listen(self.feeds[id])
+        for chat, known in list(self.chats.items()):
+            if isinstance(known, str) and known not in now and not self.runtime.stored(known):
+                del self.chats[chat]
+        for id in now - self.feeds.keys():
+            self._add(self.runtime.get(id).log)
+        self._list_changed()
+
+    def _hand_on(self, id: str) -> None:
+        """Keep the viewers of a session that left this server, and may continue on another one:
+        they continue with its stored log.
+        """
+        waiting = self._resting[id] = _Waiting()
+        self._reading[id] = waiting.over
+        self._listening.pop(id)()
+        self._listening[id] = lambda: None
+        self.runtime.start_soon(self._go_on, id, self.feeds[id], waiting)
+
+    async def _go_on(self, id: str, feed: Feed, waiting: _Waiting) -> None:
+        try:
+            log, stop = await self.runtime.follow(id, partial(self._ended, id))
+        except (SessionNotFound, StoreError) as error:
+            logger.info("the session %s is not followed: %s", id, error)
+            if self._resting.get(id) is waiting:
+                self._drop(id)
+            return
+        finally:
+            self._read_over(id, waiting.over)
+        if self._resting.get(id) is not waiting:  # it is here again, or has no viewers
+            stop()
+        elif log.epoch != feed.log.epoch or log.seq < feed.log.seq:
+            stop()
+            self._drop(id)
+        else:
+            self._resting[id] = stop
+            feed.switch_log(log)
+            self._listen(feed)
+
+    def _store_changed(self) -> None:
+        assert self.runtime.store is not None
+        frame = _store_frame(self.runtime.store.status)
+        for viewer in list(self.viewers):
+            viewer.store_changed(frame)
+
+    def _add(self, log: Log) -> None:
+        feed = self.feeds[log.session] = Feed(log, self.limits.viewer_outbox_bytes, self._schedule)
+        self._listen(feed)
+
+    def _drop(self, id: str) -> None:
+        """Remove a session that no longer exists or has no viewers."""
+        if (stop := self._resting.pop(id, None)) is not None:
+            stop()
+        feed = self.feeds.pop(id)
+        feed.over = True
+        feed.notify(trio.current_time())
+        self._listening.pop(id)()
+
+    def _listen(self, feed: Feed) -> None:
+        log = feed.log
+        listed = _listed(log)
+
+        def published() -> None:
+            nonlocal listed
+            feed.publish(trio.current_time())
+            if listed != (now := _listed(log)):
+                listed = now
+                self._list_changed()
+
+        self._listening[log.session] = log.listen(published)
+        if feed.waiting:
+            published()  # it may be ahead of the previous log
+
+    def _list_changed(self) -> None:
+        self._list = None
+        if self.viewers:
+            self._schedule(self._send_list, self._list_due)
+
+    def _send_list(self, now: float) -> None:
+        cost = (FRAME_COST_S + len(self.list_frame()) * BYTE_COST_S) * len(self.viewers)
+        self._list_due = now + min(MAX_PACE_S, max(LIST_INTERVAL_S, PACE_RATIO * cost))
+        for viewer in list(self.viewers):
+            viewer.list_changed()
+
+    # --- scheduled jobs
+
+    def _schedule(self, job: Callable[[float], None], at: float) -> None:
+        """Call `job` at that time, or earlier if it is already scheduled for an earlier time."""
+        known = self._jobs.get(job)
+        if known is None or at < known:
+            self._jobs[job] = at
+            if at < self._wakes_at:
+                self._lot.unpark_all()
+
+    async def _keep_time(self) -> None:
+        with self._scope:
+            while True:
+                now = trio.current_time()
+                for job in [job for job, at in self._jobs.items() if at <= now]:
+                    del self._jobs[job]
+                    job(now)
+                self._wakes_at = min(self._jobs.values(), default=math.inf)
+                with trio.move_on_at(self._wakes_at):
+                    await self._lot.park()
+
+    # --- clients, which outlive their connections
+
+    def recognise(self, viewer: Viewer, token: str | None) -> Client:
+        """Return the client of a viewer. A client's new connection replaces an older one."""
+        client = self.client(viewer.role, None if token is None else self._prefix + token)
+        if client.viewer is not None:
+            client.viewer.end(CloseCode.REPLACED, "this client has connected again")
+            client.leave()
+        client.viewer = viewer
+        self.viewers[viewer] = client
+        return client
+
+    def client(self, role: Role, token: str | None) -> Client:
+        """Return the client of that name, as other servers know it, or a new one."""
+        client = None if token is None else self._clients.get((role, token))
+        if client is None:
+            kept = self.runtime.answers if role == "controller" else {}
+            answered = filter(self._holds, kept.pop(token or "", ()))
+            client = Client(self.runtime, self.answers, name=token, answered=answered)
+        if token is not None:
+            self._clients[role, token] = client
+            self._clients.move_to_end((role, token))
+            self._forget_oldest()
+        return client
+
+    def _holds(self, answer: CommandAnswer) -> bool:
+        """True if an earlier server's answer is still valid. A session that was opened and never
+        had a turn ended with that server and must be opened again.
+        """
+        opened = _opened.decode(answer.body).session
+        return opened is None or opened in self.feeds or self.runtime.stored(opened) is not None
+
+    def forget(self, viewer: Viewer) -> None:
+        """Handle the end of a connection."""
+        client = self.viewers.pop(viewer, None)
+        if client is not None and client.viewer is viewer:
+            self.left(client)
+
+    def left(self, client: Client) -> None:
+        """Handle the departure of a client."""
+        client.leave()
+        if not client.can_return:
+            client.end()
+        if client.offers:
+            announce(self.runtime, client, tuple(client.away), there=False)
+
+    def arrived(self, client: Client, session: str) -> None:
+        """Note that a client views a session."""
+        if client.offers and not self.is_open(session):
+            client.away.add(session)
+            announce(self.runtime, client, [session], there=True)
+
+    def _forget_oldest(self) -> None:
+        gone = [key for key, client in self._clients.items() if not client.is_needed]
+        for key in gone[: max(0, len(gone) - DISCONNECTED_CLIENTS)]:
+            self._clients.pop(key).end()
+
+
+class _Waiting:
+    """A placeholder for the function that stops following a session, until it is followed."""
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+
+    def __call__(self) -> None:
+        pass
+
+
+class _Opened(Struct):
+    """The part of an answer that names the opened session, if there is one."""
+
+    session: str | None = None
+
+
+_opened: Final = msgspec.json.Decoder(_Opened)
+
+
+def _listed(log: Log) -> tuple[object, ...]:
+    """Return the parts of a log that are in the list of sessions and can change."""
+    state = log.state
+    return state.state.phase, state.turn_count, state.title
+
+
+def _store_frame(status: StoreStatus) -> bytes:
+    about = {} if status.message is None else {"message": status.message}
+    return pack(type="store", state=status.state, since=status.since, **about)

@@ -1,0 +1,67 @@
+"""Live traces of sessions, while a client looks at them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from .._core.session.session import Session
+from .._core.trace.recent import RecentWire
+from .answers import Fields
+
+if TYPE_CHECKING:
+    from .._core.runtime.runtime import Runtime
+    from .._core.trace.conversation import TraceRow
+
+TRACE_DURATION_S: Final = 30.0
+"""Seconds for which a session is traced after a request for its rows."""
+
+MAX_TRACE_ROWS: Final = 100
+"""Maximum rows of an answer."""
+
+
+class LiveTraces:
+    """The sessions that are traced. Tracing begins with the first request, and costs nothing
+    before.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._listening: dict[str, tuple[RecentWire, trio.CancelScope]] = {}
+
+    def latest_rows(self, session: Session) -> Fields:
+        """Return the last rows of a session's trace."""
+        known = self._listening.get(session.id)
+        if known is None:
+            known = self._listening[session.id] = RecentWire(session.trace()), trio.CancelScope()
+            self._runtime.start_soon(self._listen, session.id)
+        wire, scope = known
+        scope.deadline = trio.current_time() + TRACE_DURATION_S
+        return {"rows": [_shown(row) for row in wire.rows()[-MAX_TRACE_ROWS:]]}
+
+    def close(self) -> None:
+        """Stop all tracing."""
+        for _, scope in self._listening.values():
+            scope.cancel()
+
+    async def _listen(self, id: str) -> None:
+        wire, scope = self._listening[id]
+        try:
+            with scope:
+                await wire.listen()
+        finally:
+            del self._listening[id]
+
+
+def _shown(row: TraceRow) -> Fields:
+    return {
+        "t": row.t,
+        "kind": row.kind,
+        "what": row.what,
+        "detail": row.detail,
+        "count": row.count,
+        "took": row.took,
+        "answer": row.answer,
+        "odd": row.odd,
+    }

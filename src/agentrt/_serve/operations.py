@@ -1,0 +1,699 @@
+"""Execution of commands, whatever protocol they came in by.
+
+A command is passed to the session synchronously and answered immediately, or, if an agent or a
+process must be waited for, by a job. Session events report the effects to all viewers alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+import trio
+from msgspec import UNSET, UnsetType
+
+from .._core.session.origin import answering
+from .._core.session.session import Session, host_of
+from .._core.session.turn import Turn
+from ..errors import (
+    LimitExceeded,
+    LocalProtocolError,
+    SessionClosed,
+    SessionElsewhere,
+    SessionMoved,
+    StoreError,
+)
+from ..events import JsonObject
+from . import commands as c
+from .answers import Fields, Refused, ack, as_refusal
+from .client import Client, Job, Steps, Unstored, digest_of
+from .command_machine import CommandEvent, CommandMachine, CommandPlace, CommandPlan, CommandState
+from .hub import Hub
+from .remote_command import RemoteCommand
+from .routing import NOT_OPENING, fields_of, is_elsewhere, row_of, session_of, stop_others
+
+ENDS: Final = (c.Cancel, c.Permission, c.StopAll, c.StopTask, c.CloseSession)
+"""Commands that may end something that runs: they are carried out and answered whatever the state
+of the store.
+"""
+
+RECALL_S: Final = 0.25
+"""Seconds for which a cancel waits for an answer that another server may have given."""
+
+CONFIRM_S: Final = 2.0
+"""Maximum seconds for which an answer waits until the effects of the command are known here."""
+
+ORDER_S: Final = 60.0
+"""Maximum seconds for which a command waits for earlier ones, because two servers may wait for each
+other.
+"""
+
+SHORT_ORDER_S: Final = 0.25
+"""The time limit of a command that ends something in a session that is open here."""
+
+UNOPENED: Final = (c.Cancel, c.CloseSession, c.DeleteSession, c.ForkSession)
+"""Commands that do not open a session that is only stored."""
+
+
+HOLDS: Final = (c.Prompt, c.Retell, c.InQueue, c.RenameSession)
+"""Commands that finish before the same client's later commands to the session begin, if more than
+one server may carry them out. None of them waits for the agent.
+"""
+
+REPLIES: Final = (c.Permission, c.ToolResult)
+"""Commands that wait for no other command, because something waits for them."""
+
+
+def carry_out(hub: Hub, client: Client, command: c.Command) -> Steps[Fields]:
+    """Carry out a command and return its result. Raises the command's error, or `GivenUp`.
+
+    It begins synchronously, unless it has to wait for other servers or to open its session.
+    """
+    run = CommandRun(hub, client, command)
+    if run.needs_room:
+        client.check_room()
+    run.begin()
+    if not run.is_over:
+        yield from client.wait(run.finish, always=run.needs_room or is_elsewhere(hub, command))
+    return run.result()
+
+
+def answer(hub: Hub, client: Client, command: c.Command) -> Steps[None]:
+    """Carry out a command, and answer it to all connections that wait for the answer."""
+    try:
+        fields = yield from carry_out(hub, client, command)
+    except Exception as error:
+        client.refuse(command.id, as_refusal(error))
+    else:
+        client.answer(command.id, ack(command.id, fields))
+
+
+class CommandRun:
+    """One command being carried out: performs the actions of its `CommandMachine`.
+
+    `forwarded`: its client is at another server, which looks for the session's next owner.
+    """
+
+    def __init__(
+        self, hub: Hub, client: Client, command: c.Command, *, forwarded: bool = False
+    ) -> None:
+        self._hub = hub
+        self._client = client
+        self._command = command
+        self._plan = _plan(hub, client, command, forwarded=forwarded)
+        self._machine = CommandMachine()
+        self._fields: Fields = {}
+        self._error: Exception | None = None
+        self._job: Job | None = None
+        """The part of the command that takes time, once it has begun."""
+        self._stored: Job = self._keep_answer
+        """Waits until the command is stored."""
+        self._remote: RemoteCommand | None = None
+        self._place: CommandPlace | None = None
+        if (known := client.unstored(command)) is not None:
+            self._machine, self._fields, self._stored = known.machine, known.fields, known.stored
+
+    @property
+    def needs_room(self) -> bool:
+        """True if it is not begun while too many commands of its client are running."""
+        waits = self._plan.located or self._plan.stored
+        return waits and not isinstance(self._command, ENDS)
+
+    @property
+    def is_over(self) -> bool:
+        """True if there is a result."""
+        return self._machine.is_over
+
+    def result(self) -> Fields:
+        """Return the result. Raises the command's error, or `GivenUp`."""
+        if self._machine.state is CommandState.ANSWERED:
+            return self._fields
+        if self._machine.state is CommandState.GIVEN_UP:
+            raise self._client.give_up(self._command.id)
+        assert self._error is not None
+        raise self._error
+
+    def begin(self) -> None:
+        """Take the command's place in the order, and carry it out if nothing is to be waited
+        for.
+        """
+        if self._plan.ordered and isinstance(self._command, c.ForSession):
+            holds = isinstance(self._command, HOLDS)
+            self._place = self._client.order.enter(self._command.session, holds=holds)
+        self._machine.begin(self._plan, trio.current_time())
+        if self._machine.state is CommandState.BEGUN:
+            try:
+                self._job = self._act()
+            except Exception as error:
+                self._step(self._failed(error))
+            else:
+                if self._job is None:
+                    self._step(CommandEvent.DONE)
+
+    async def finish(self) -> Fields:
+        """Carry the command out to its end. The result is that of `result`."""
+        try:
+            while not self._machine.is_over:
+                try:
+                    given = await self._perform()
+                except Exception as error:
+                    given = self._failed(error)
+                self._step(given)
+        finally:
+            if self._remote is not None:
+                self._remote.end()
+            self._leave()
+        return {}
+
+    def _leave(self) -> None:
+        if self._place is not None and isinstance(self._command, c.ForSession):
+            given_up = self._machine.state is CommandState.GIVEN_UP
+            self._client.leave_order(self._command.session, self._place, given_up=given_up)
+
+    def _step(self, given: CommandEvent) -> None:
+        state = self._machine.step(
+            given, trio.current_time(), client_here=self._plan.forwarded or self._client.is_here
+        )
+        if self._plan.stored and self._machine.is_over:
+            unstored: Unstored | None = None
+            if state is CommandState.UNSTORED:
+                digest = digest_of(self._command)
+                unstored = Unstored(digest, self._machine, self._fields, self._stored)
+            self._client.keep_unstored(self._command.id, unstored)
+
+    def _failed(self, error: Exception) -> CommandEvent:
+        """Return the input for an error, and keep the error to refuse the command with."""
+        self._error = error
+        hub, command = self._hub, self._command
+        leaves = self._plan.shared and self._machine.state in (
+            CommandState.OPENING,
+            CommandState.CHECKING,
+            CommandState.BEGUN,
+        )
+        match error:
+            case SessionMoved() if leaves or self._machine.state is CommandState.STORING:
+                return CommandEvent.MOVED
+            case SessionElsewhere(node=str()) if leaves:
+                return CommandEvent.LEFT
+            case SessionElsewhere():
+                return CommandEvent.FAILED  # it belongs to another home
+            case StoreError():
+                return CommandEvent.STORE_FAILED
+            case LimitExceeded() if leaves and not hub.runtime.runs_here():
+                return CommandEvent.LEFT if is_elsewhere(hub, command) else CommandEvent.FAILED
+            case SessionClosed() if leaves and is_elsewhere(hub, command):
+                return CommandEvent.LEFT
+        return CommandEvent.FAILED
+
+    async def _perform(self) -> CommandEvent:
+        """Perform the action of the machine's state."""
+        match self._machine.state:
+            case CommandState.WAITING:
+                assert self._place is not None
+                ends = isinstance(self._command, ENDS) and not self._plan.located
+                patience_s = SHORT_ORDER_S if ends and not self._plan.forwarded else ORDER_S
+                return await self._client.wait_for_earlier(self._place, patience_s)
+            case CommandState.OPENING:
+                return await self._open()
+            case CommandState.CHECKING:
+                return await self._check()
+            case CommandState.BEGUN:
+                job, self._job = self._job or self._act(), None
+                if job is not None:
+                    self._fields = await job()
+                return CommandEvent.DONE
+            case CommandState.STORING:
+                await self._stored()
+                return CommandEvent.STORED
+            case CommandState.RECALLING:
+                return await self._recall()
+            case CommandState.CONFIRMING:
+                return await self._confirm()
+        return await self._perform_remotely()
+
+    async def _perform_remotely(self) -> CommandEvent:
+        hub, client, command = self._hub, self._client, self._command
+        if (remote := self._remote) is None:
+            store = hub.runtime.store
+            assert store is not None
+            assert store.cluster is not None
+            row = row_of(hub, client, command)
+            if hub.runtime.tenant is not None and row.session:
+                if not await hub.runtime.find(row.session):
+                    message = f"no session {row.session!r} is open or stored"
+                    raise Refused("unknown_session", message)
+            opens = not isinstance(command, NOT_OPENING)
+            runs_here = hub.runtime.runs_here
+            remote = RemoteCommand(
+                store.cluster, row, self._machine, opens=opens, runs_here=runs_here
+            )
+            self._remote = remote
+        given = await remote.perform()
+        self._error = remote.error
+        if given is CommandEvent.ROW_ANSWERED:
+            self._fields = fields_of(remote.answer)
+            if client.offers and not isinstance(command, NOT_OPENING):
+                client.away.add(self._fields.get("session") or session_of(command))
+        return given
+
+    # --- the actions in this process
+
+    async def _open(self) -> CommandEvent:
+        runtime, command = self._hub.runtime, self._command
+        if isinstance(command, c.ForSession):
+            if self._plan.located or self._plan.forwarded:
+                await runtime.find(command.session)
+            if not isinstance(command, UNOPENED) and runtime.stored(command.session) is not None:
+                await self._hub.reopen(self._client, command.session)
+        return CommandEvent.OPENED
+
+    async def _check(self) -> CommandEvent:
+        """Look whether another server has carried the command out. From now on no other server can,
+        because the session belongs to this process.
+        """
+        command = self._command
+        if isinstance(command, c.Cancel):
+            return await self._check_cancel(command)
+        return await self._recall()
+
+    async def _check_cancel(self, command: c.Cancel) -> CommandEvent:
+        """Check a cancel of the running turn. It does not wait for a store that does not answer,
+        and cancels no turn that began in the meantime.
+        """
+        hub, store = self._hub, self._hub.runtime.store
+        if command.turn is not None or not hub.is_open(command.session):
+            return CommandEvent.UNKNOWN
+        before = hub.session(command.session).state.turn
+        assert store is not None
+        if before is None or store.status.state != "ok":
+            return CommandEvent.UNKNOWN
+        with trio.move_on_after(RECALL_S):
+            if await self._recall() is CommandEvent.KNOWN:
+                return CommandEvent.KNOWN
+        now = hub.session(command.session).state.turn
+        if now is not None and now.id == before.id:
+            return CommandEvent.UNKNOWN
+        self._fields = {"turn": before.id}
+        return CommandEvent.KNOWN
+
+    async def _recall(self) -> CommandEvent:
+        store = self._hub.runtime.store
+        assert store is not None
+        known = await self._client.answered_elsewhere(store, self._command)
+        if known is None:
+            return CommandEvent.UNKNOWN
+        self._fields = known
+        return CommandEvent.KNOWN
+
+    async def _confirm(self) -> CommandEvent:
+        """Wait until the effects of a command are known here, so that they do not come after its
+        answer, just as on the server that carried it out.
+        """
+        session = session_of(self._command)
+        opened, seq = self._fields.get("session"), self._fields.get("seq")
+        if isinstance(opened, str) and opened != session:
+            await self._hub.read(opened)
+        if isinstance(seq, int):
+            with trio.move_on_after(CONFIRM_S):
+                await self._hub.reach(session, seq)
+        return CommandEvent.KNOWN
+
+    def _act(self) -> Job | None:
+        """Begin the command. Returns the job that does the rest; None if it is done."""
+        hub, command = self._hub, self._command
+        self._stored = self._keep_answer
+        opened = isinstance(command, c.ForSession) and hub.runtime.stored(command.session) is None
+        if self._plan.stored and opened and isinstance(command, c.ForSession):
+            return self._act_in(hub.session(command.session))
+        outcome = _act(hub, self._client, command)
+        if not isinstance(outcome, dict):
+            return outcome
+        self._fields = outcome
+        return None
+
+    def _act_in(self, session: Session) -> Job | None:
+        """Begin the command in an open session, so that its answer is stored in one flush with its
+        immediate events. If there are none, or it takes time, its answer is stored after it.
+        """
+        host, command = host_of(session), self._command
+        keeper = host.keeper
+        assert keeper is not None  # the runtime has a store
+        with host.core.step():
+            outcome = _act(self._hub, self._client, command)
+            if isinstance(outcome, dict):
+                if "seq" in outcome:
+                    outcome["seq"] = host.log.seq
+                if (answer := self._client.answer_to(command, outcome)) is not None:
+                    keeper.answers.append(answer)
+        if not isinstance(outcome, dict):
+            keeper.answers.clear()
+            return outcome
+        self._fields = outcome
+        if keeper.answers:
+            keeper.answers.clear()  # the command caused no event to store it with
+        else:
+            self._stored = partial(self._wait_for_events, session, host.log.seq)
+        return None
+
+    async def _wait_for_events(self, session: Session, seq: int) -> Fields:
+        keeper = host_of(session).keeper
+        assert keeper is not None
+        ends = isinstance(self._command, ENDS)
+        if ends or not self._plan.shared:
+            await keeper.wait_until_kept(seq)
+        else:  # if it may be stored, another server may carry it out: do not refuse it
+            await keeper.wait_until_known(seq)
+        if session.log.seq < seq and not ends:
+            keeper.check()  # raises the reason
+        return self._fields
+
+    async def _keep_answer(self) -> Fields:
+        store = self._hub.runtime.store
+        assert store is not None
+        await store.keep_answer(self._client.answer_to(self._command, self._fields))
+        return self._fields
+
+
+def _plan(hub: Hub, client: Client, command: c.Command, *, forwarded: bool) -> CommandPlan:
+    shared, ends = hub.runtime.is_shared, isinstance(command, ENDS)
+    located = not forwarded and is_elsewhere(hub, command) and not isinstance(command, c.StopAll)
+    if not located and not forwarded and not _is_stored(hub, client, command):
+        return CommandPlan(prepared=_opens(hub, command), ends=ends)
+    named = isinstance(command, c.Cancel) and command.turn is not None
+    checked = shared and (not ends or (isinstance(command, c.Cancel) and not named))
+    unordered = named or isinstance(command, REPLIES) or not isinstance(command, c.ForSession)
+    return CommandPlan(
+        ordered=shared and not unordered,
+        located=located,
+        prepared=forwarded or checked or _opens(hub, command),
+        checked=checked,
+        stored=True,
+        shared=shared,
+        forwarded=forwarded,
+        ends=ends,
+    )
+
+
+def _is_stored(hub: Hub, client: Client, command: c.Command) -> bool:
+    """True if the answer to a command is stored before it is given.
+
+    It is not if the command only reads, if its session belongs to the program and is not stored, or
+    if it ends something and nothing more may wait. A `StopAll` that concerns several servers is
+    harmless if it is repeated.
+    """
+    store = hub.runtime.store
+    if store is None or isinstance(command, c.FindFiles):
+        return False
+    if isinstance(command, c.StopAll) and store.cluster is not None:
+        return False
+    if isinstance(command, ENDS) and not client.has_room:
+        return False
+    if isinstance(command, c.ForSession) and hub.runtime.stored(command.session) is None:
+        return host_of(hub.session(command.session)).keeper is not None
+    return True
+
+
+def _opens(hub: Hub, command: c.Command) -> bool:
+    """True if a command opens its session, which is only stored."""
+    if not isinstance(command, c.ForSession) or isinstance(command, UNOPENED):
+        return False
+    return hub.runtime.stored(command.session) is not None
+
+
+def _act(hub: Hub, client: Client, command: c.Command) -> Fields | Job:
+    """Return the result of a command, or a job to wait for. Raises the command's error."""
+    match command:
+        case c.ForSession(session=id):
+            if hub.runtime.stored(id) is not None:
+                return _in_stored(hub, client, command)
+            return _in_session(hub, client, hub.session(id), command)
+        case c.NewSession():
+            return new_session(hub, client, command)
+        case c.LoadSession():
+            return _load(hub, client, command)
+        case c.StopAll():
+            return _stop_all(hub, client, command)
+    raise TypeError(f"{command} is not for here")
+
+
+def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
+    """Like `_act`, for a session that is not open, and that the command does not open."""
+    match command:
+        case c.Cancel(turn=turn):
+            return {"turn": turn}  # nothing runs
+        case c.CloseSession():
+            return {}
+        case c.DeleteSession(session=id):
+            return partial(_delete, hub, id)
+        case c.ForkSession():
+            return fork_session(hub, client, command)
+    raise TypeError(f"{command} needs an open session")
+
+
+def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSession) -> Fields | Job:
+    match command:
+        case c.Prompt():
+            return _place(session, command)
+        case c.Retell():
+            return _placed(session, session.send_history())
+        case c.Cancel():
+            return _cancel(session, command)
+        case c.Permission():
+            with answering(client.who, client.via):
+                return _permission(session, command)
+        case c.ToolResult():
+            return _tool_result(client, session, command)
+        case c.InQueue():
+            try:
+                return _in_queue(session, command)
+            except LocalProtocolError as error:
+                raise Refused("unknown_request", str(error)) from error
+        case c.RenameSession(title=title):
+            session.rename(title)
+            return {}
+        case c.FindFiles(query=query):
+            [folder] = [i.cwd for i in hub.runtime.list_open() if i.session == session.id]
+            return partial(_find_files, hub, folder, query)
+    return _job_in(hub, client, session, command)
+
+
+def _job_in(hub: Hub, client: Client, session: Session, command: c.ForSession) -> Job:
+    """Return the job of a command that waits for the agent or for the end of the session."""
+    call = partial(_call, hub.limits.request_timeout_s)
+    match command:
+        case c.SetMode(mode=mode):
+            return partial(call, partial(session.set_mode, mode))
+        case c.SetModel(model=model):
+            return partial(call, partial(session.set_model, model))
+        case c.SetOption(option=option, value=value):
+            return partial(call, partial(session.set_option, option, value))
+        case c.StopTask(task=task):
+            return partial(call, partial(session.stop_task, task))
+        case c.CloseSession():
+            return partial(_close, hub, session)
+        case c.DeleteSession():
+            return partial(_delete, hub, session.id)
+        case c.ForkSession():
+            return fork_session(hub, client, command)
+    raise TypeError(f"{command} is not for here")
+
+
+# --- turns
+
+
+def _place(session: Session, command: c.Prompt) -> Fields:
+    if command.when == "steer":
+        try:
+            session.steer(command.content)
+        except LocalProtocolError as error:
+            raise Refused("unsupported", str(error)) from error
+        running = session.state.turn
+        return {"turn": running.id if running is not None else None, "seq": session.log.seq}
+    return _placed(session, session.submit(command.content, when=command.when))
+
+
+def _placed(session: Session, turn: Turn) -> Fields:
+    """Return the position of a prompt that was just accepted."""
+    if turn.id:
+        return {"turn": turn.id, "seq": session.log.seq}
+    waiting = [entry.id for entry in session.queue]
+    position = waiting.index(turn.entry) + 1
+    return {"queued": position, "entry": turn.entry, "seq": session.log.seq}
+
+
+def _cancel(session: Session, command: c.Cancel) -> Fields:
+    running = session.state.turn
+    if command.turn is not None and (running is None or running.id != command.turn):
+        if command.turn not in session.log.state.turns:
+            raise Refused("unknown_turn", f"no turn {command.turn!r} in this session")
+        return {"turn": command.turn}  # it is already over
+    if command.pause or running is None:
+        session.cancel(now=command.now)
+    else:
+        core = host_of(session).core
+        if core.turn is not None:
+            core.cancel_turn(core.turn, "cancelled", by="caller")
+    return {"turn": running.id if running is not None else None, "seq": session.log.seq}
+
+
+def _permission(session: Session, command: c.Permission) -> Fields:
+    if command.request not in session.pending_permissions:
+        if host_of(session).core.conversation.items.was_asked(command.request):
+            raise Refused("already_resolved", f"the request {command.request!r} is closed")
+        raise Refused("unknown_request", f"no request {command.request!r} in this session")
+    if command.content is not None:
+        session.submit_form(command.request, command.content)
+    elif command.option is not None:
+        session.answer(command.request, command.option, note=command.note)
+    else:
+        session.dismiss(command.request, command.note)
+    return {}
+
+
+def _tool_result(client: Client, session: Session, command: c.ToolResult) -> Fields:
+    if client.calls.finish(session.id, command.item, command.content, error=command.error):
+        return {}
+    item = session.log.state.items.get(command.item)
+    if item is None or item.tool is None:
+        raise Refused("unknown_request", f"no tool call {command.item!r} in this session")
+    if item.tool.owner != "client":
+        raise Refused("forbidden", f"this tool is the {item.tool.owner}'s to run")
+    if item.status == "waiting":
+        raise Refused("forbidden", "another client runs this tool")
+    raise Refused("already_resolved", f"the call {command.item!r} is over")
+
+
+def _in_queue(session: Session, command: c.InQueue) -> Fields:
+    match command:
+        case c.QueueRemove(entry=entry):
+            session.queue.remove(entry)
+        case c.QueueEdit(entry=entry, content=content):
+            session.queue.edit(entry, content)
+        case c.QueuePromote(entry=entry):
+            session.queue.promote(entry)
+        case c.QueueResume():
+            session.queue.resume()
+    return {}
+
+
+async def _call(patience: float, ask: Callable[[], Awaitable[None]]) -> Fields:
+    """Send a request to the agent and wait at most `patience` seconds (`limits.request_timeout_s`)
+    for its answer.
+    """
+    with trio.move_on_after(patience):
+        await ask()
+        return {}
+    raise Refused("agent_failed", f"the agent did not answer in {patience:g} s")
+
+
+def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> Fields | Job:
+    here, store = hub.runtime.cancel_all(), hub.runtime.store
+    if store is None or store.cluster is None:
+        return {"cancelled": here}
+    cluster = store.cluster
+
+    async def job() -> Fields:
+        return {"cancelled": here + await stop_others(hub, cluster, client, command)}
+
+    return job
+
+
+# --- sessions
+
+
+def new_session(
+    hub: Hub, client: Client, command: c.NewSession, mcp_servers: Sequence[JsonObject] = ()
+) -> Job:
+    """Return a job that opens a session. Raises `Refused` for a folder that is not allowed."""
+    cwd = hub.folders.resolve(command.cwd)
+    roots = _resolved(hub, command.roots)
+
+    async def job() -> Fields:
+        session = await hub.runtime.create(
+            command.agent,
+            cwd=cwd,
+            roots=roots or (),
+            title=command.title,
+            tools=client.tools,
+            mcp_servers=mcp_servers,
+            model=command.model,
+            mode=command.mode,
+        )
+        return {"session": session.id}
+
+    return job
+
+
+def fork_session(
+    hub: Hub, client: Client, command: c.ForkSession, mcp_servers: Sequence[JsonObject] = ()
+) -> Job:
+    """Return a job that forks a session. Raises `Refused` for a folder that is not allowed."""
+    roots = _resolved(hub, command.roots)
+
+    async def job() -> Fields:
+        session = await hub.runtime.fork(
+            command.session,
+            at=command.at,
+            tools=client.tools,
+            mcp_servers=mcp_servers,
+            roots=roots,
+        )
+        return {"session": session.id}
+
+    return job
+
+
+def _resolved(hub: Hub, roots: list[str] | UnsetType) -> list[str] | None:
+    return None if roots is UNSET else [hub.folders.resolve(root) for root in roots]
+
+
+def _load(hub: Hub, client: Client, command: c.LoadSession) -> Fields | Job:
+    cwd, agent, known = hub.folders.resolve(command.cwd), command.agent, command.agent_session
+    if command.session is not None:
+        if hub.runtime.stored(command.session) is not None:
+            return partial(hub.reopen, client, command.session)
+        return {"session": hub.session(command.session).id}
+    assert agent is not None
+    assert known is not None
+    if hub.runtime.tenant is not None:  # agents keep the conversations of all tenants in one place
+        raise Refused(
+            "forbidden",
+            "a tenant's token opens no conversation by the agent's id, but by a `session`",
+        )
+
+    async def job() -> Fields:
+        session = await hub.runtime.load(agent, known, cwd=cwd, tools=client.tools)
+        return {"session": session.id}
+
+    return job
+
+
+async def _close(hub: Hub, session: Session) -> Fields:
+    with _refusal_of_adopted():
+        return _dropped(await hub.runtime.close(session.id))
+
+
+async def _delete(hub: Hub, id: str) -> Fields:
+    with _refusal_of_adopted():
+        return _dropped(await hub.runtime.delete(id))
+
+
+def _dropped(prompts: int) -> Fields:
+    """Report to the client how many queued prompts were dropped with a closed session."""
+    return {"dropped": prompts} if prompts else {}
+
+
+@contextmanager
+def _refusal_of_adopted() -> Iterator[None]:
+    """Refuse to end a session that belongs to the program."""
+    try:
+        yield
+    except LocalProtocolError as error:
+        raise Refused("forbidden", str(error)) from error
+
+
+async def _find_files(hub: Hub, folder: str, query: str) -> Fields:
+    files, complete = await hub.files.find(folder, query)
+    return {"files": files, "complete": complete}

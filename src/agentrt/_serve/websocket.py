@@ -1,0 +1,103 @@
+"""A WebSocket on the server's own stream: trio-websocket, after a handshake that was already
+read.
+"""
+
+from __future__ import annotations
+
+import trio
+from trio_websocket import ConnectionClosed, WebSocketConnection
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import CloseConnection, Ping, Request
+
+from .._core.limits import Limits
+from .connection import Gone, ViewerConnection
+from .frames import Bucket, Meter, largest
+from .hub import Dialect
+from .refusal import ConnectionRefusal
+from .security import Role
+from .stream import Wire
+from .viewer import Viewer
+
+
+class Socket(WebSocketConnection):
+    """trio-websocket's connection for a handshake that was already read.
+
+    It corrects two faults: a broken frame is answered by a close, and a ping after the server's
+    close by nothing.
+    """
+
+    def __init__(
+        self, stream: trio.abc.Stream, handshake: list[tuple[bytes, bytes]], largest: int
+    ) -> None:
+        protocol = WSConnection(ConnectionType.SERVER)
+        protocol.initiate_upgrade_connection(handshake, "/")
+        super().__init__(stream, protocol, max_message_size=largest)
+
+    async def accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
+        """Answer the handshake, with the subprotocol that it offers, then start reading in the
+        nursery: wsproto would lose anything read earlier.
+        """
+        [request] = self._wsproto.events()
+        assert isinstance(request, Request)
+        protocols: list[str | None] = [*request.subprotocols, None]
+        await self._accept(request, protocols[0], headers)
+        nursery.start_soon(self._reader_task)
+
+    async def _handle_close_connection_event(self, event: CloseConnection) -> None:
+        if self._wsproto.state is ConnectionState.OPEN:  # the client has not sent a close frame
+            await self._send(CloseConnection(code=event.code))
+        await super()._handle_close_connection_event(event)
+
+    async def _handle_ping_event(self, event: Ping) -> None:
+        if self._wsproto.state is ConnectionState.OPEN:
+            await super()._handle_ping_event(event)
+
+
+class WebSocket(ViewerConnection):
+    """A WebSocket on a stream. `rest`: bytes that the client has sent after its handshake."""
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        handshake: list[tuple[bytes, bytes]],
+        rest: bytes,
+        dialect: Dialect,
+        limits: Limits,
+        role: Role | None,
+    ) -> None:
+        size, rate = largest(limits, role), limits.ws_frames_per_s
+        self._wire = Wire(
+            stream,
+            rest,
+            meter=Meter(size, Bucket(rate, 2 * rate)),
+            refused=self.refuse,
+            write_timeout_s=limits.ws_write_timeout_s,
+        )
+        self._socket = Socket(self._wire, handshake, size)
+        super().__init__(self._wire, dialect, limits)
+
+    async def _accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
+        await self._socket.accept(nursery, headers)
+
+    async def _message(self) -> str | bytes:
+        try:
+            return await self._socket.get_message()
+        except ConnectionClosed as error:
+            raise Gone from error
+
+    async def _check_alive(self, viewer: Viewer) -> None:
+        while True:
+            await trio.sleep(self._limits.ping_interval_s)
+            with trio.fail_after(self._limits.ping_interval_s):
+                try:
+                    await self._socket.ping()
+                except ConnectionClosed as error:
+                    raise Gone from error
+
+    @property
+    def _open(self) -> bool:
+        return self._socket.closed is None
+
+    async def _send_close(self, refusal: ConnectionRefusal) -> None:
+        await self._socket.aclose(refusal.code, refusal.reason)
