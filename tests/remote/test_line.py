@@ -269,7 +269,7 @@ async def test_a_session_is_forked_for_whoever_asks() -> None:
             await reader.until(lambda: reader.ended)
         assert len(session.snapshot().turns) == 1
         empty = await it.runtime.create("echo", cwd="/")
-        with pytest.raises(LocalProtocolError, match="nothing was said"):
+        with pytest.raises(LocalProtocolError, match="the session is empty"):
             await line.ask(c.ForkSession(id="", session=empty.id))
 
 

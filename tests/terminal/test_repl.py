@@ -236,7 +236,7 @@ def test_ctrl_d_while_the_agent_works_leaves_behind_its_turn(program: Program) -
         it.line("/slow 0.5")
         it.expect("→ Say nothing")
         it.ctrl("d")
-        it.expect("(leaving when this is done; Ctrl-C stops it)")
+        it.expect("(quitting when this is done; Ctrl-C stops it)")
         it.expect("That was a tool without output while it runs.")
         assert it.ended() == 0
 
