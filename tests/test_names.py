@@ -23,10 +23,10 @@ GENERATED: Final = frozenset({"_core/codex/messages.py"})
 MAX_BRANCHES: Final = 15
 """The number of paths through one function: 1, and 1 more for each branch."""
 
-CLASS_NAMES_LEFT: Final = 3
-OPENINGS_LEFT: Final = 3
+CLASS_NAMES_LEFT: Final = 1
+OPENINGS_LEFT: Final = 0
 BUNDLES_LEFT: Final = 0
-LONG_FUNCTIONS_LEFT: Final = 5
+LONG_FUNCTIONS_LEFT: Final = 0
 
 OPENINGS: Final = re.compile(
     r"(?:What|Whether|How|Who|Whom|Whose|Why|Where|When|Those|The same)\b", re.IGNORECASE

@@ -67,7 +67,7 @@ async def test_an_acp_client_forks_a_session(autojump_clock: MockClock) -> None:
         new = await client.ask("session/new", cwd="/", mcpServers=[])
         first = new["result"]["sessionId"]
         refused = await client.ask("session/fork", sessionId=first, cwd="/", mcpServers=[])
-        assert "nothing was said" in refused["error"]["message"]
+        assert "the session is empty" in refused["error"]["message"]
         said = [{"type": "text", "text": "hello"}]
         await client.ask("session/prompt", sessionId=first, prompt=said)
         forked = await client.ask("session/fork", sessionId=first, cwd="/", mcpServers=[])

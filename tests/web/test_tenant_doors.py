@@ -127,7 +127,7 @@ def attack(kind: type[Struct], scene: Scene) -> dict[str, Any]:
 
 
 def to_sessions() -> list[type[Struct]]:
-    return [kind for kind in c._leaves(c.Command) if issubclass(kind, c.ForSession)]
+    return [kind for kind in c._leaves(c.ViewerCommand) if issubclass(kind, c.ForSession)]
 
 
 @KINDS
@@ -143,7 +143,7 @@ async def test_no_command_reaches_a_session_of_another_tenant(store: str | None)
 @KINDS
 async def test_no_command_without_a_session_does(store: str | None) -> None:
     async with scene(store) as there, line(there.intruder, BOLT) as bolt:
-        others = {kind for kind in c._leaves(c.Command) if kind not in to_sessions()}
+        others = {kind for kind in c._leaves(c.ViewerCommand) if kind not in to_sessions()}
         assert others == {c.Hello, c.NewSession, c.ListSessions, c.LoadSession, c.StopAll}
         # hello: above, and below
         answer = await bolt.ok("session", op="new", agent="fake", cwd="/")

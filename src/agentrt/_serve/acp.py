@@ -396,7 +396,7 @@ class AcpViewer(ForeignViewer):
         name, option, value = params.session_id, params.config_id, params.value
         modes = self._hub.feed(name).log.state.modes
         ours = modes is None or all(each.id != option for each in modes.options)
-        command: c.Command
+        command: c.ViewerCommand
         if ours and option == "mode":
             command = c.SetMode(id=new_id(), session=name, mode=str(value))
         elif ours and option == "model":
@@ -420,7 +420,7 @@ class AcpViewer(ForeignViewer):
                 raise
         self._answer(id)
 
-    def _change(self, id: rpc.Id, command: c.Command) -> Steps[None]:
+    def _change(self, id: rpc.Id, command: c.ViewerCommand) -> Steps[None]:
         yield from carry_out(self._hub, self._client, command)
         self._answer(id)
 

@@ -23,7 +23,7 @@ from ..store import Store
 from ..tools import Tool
 from .answers import Fields, Refused, ack, refusal
 from .command_machine import CommandEvent, CommandMachine, CommandOrder, CommandPlace
-from .commands import Command, FindFiles, ToolOffer
+from .commands import FindFiles, ToolOffer, ViewerCommand
 from .viewer import Viewer
 
 T = TypeVar("T")
@@ -173,7 +173,7 @@ class Client:
         self.viewer = None
         self.calls.disconnect(self._grace)
 
-    def seen(self, command: Command, reply: Reply, *, elsewhere: bool = False) -> bool:
+    def seen(self, command: ViewerCommand, reply: Reply, *, elsewhere: bool = False) -> bool:
         """Return True if a command was sent before, else register it.
 
         `reply` is called with its one answer, immediately if there is one, else when it is given.
@@ -221,7 +221,7 @@ class Client:
         self.forget(id)
         return GivenUp("unavailable", "another server has answered this command")
 
-    async def answered_elsewhere(self, store: Store, command: Command) -> Fields | None:
+    async def answered_elsewhere(self, store: Store, command: ViewerCommand) -> Fields | None:
         """Return the answer to a command from another process that shares the store, or None.
         Raises `Refused` if the id was used for another command.
         """
@@ -233,7 +233,7 @@ class Client:
         fields: Fields = msgspec.json.decode(known.body)
         return {name: value for name, value in fields.items() if name not in ("type", "id", "ok")}
 
-    def answer_to(self, command: Command, fields: Fields) -> CommandAnswer | None:
+    def answer_to(self, command: ViewerCommand, fields: Fields) -> CommandAnswer | None:
         """Return the answer to store for a command that was carried out, so that no other server
         repeats it. None if it cannot be sent again.
         """
@@ -272,7 +272,7 @@ class Client:
             if given:
                 self.drop(id)
 
-    def unstored(self, command: Command) -> Unstored | None:
+    def unstored(self, command: ViewerCommand) -> Unstored | None:
         """Return a command that is sent again, if it was carried out and not stored. Raises
         `Refused` if the id was used for another command.
         """
@@ -374,6 +374,6 @@ class Client:
             self.viewer.reply(frame)
 
 
-def digest_of(command: Command) -> bytes:
+def digest_of(command: ViewerCommand) -> bytes:
     """Return a digest of a command that is the same in every process."""
     return hashlib.blake2b(encode_line(command), digest_size=16).digest()

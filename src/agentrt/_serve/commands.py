@@ -33,13 +33,13 @@ class Malformed(Refused):
         self.id = id
 
 
-class Command(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
+class ViewerCommand(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
     """Base of all commands. The client chooses the `id`."""
 
     id: Id
 
 
-class ForSession(Command):
+class ForSession(ViewerCommand):
     """Base of the commands to one session."""
 
     session: Name
@@ -61,7 +61,7 @@ class ToolOffer(Struct, kw_only=True, forbid_unknown_fields=True):
     input_schema: JsonObject
 
 
-class Hello(Command, tag="hello"):
+class Hello(ViewerCommand, tag="hello"):
     """The first command of a connection.
 
     `client`: a random string that the client keeps over reconnects. Its answers are remembered
@@ -177,7 +177,7 @@ class QueueResume(InQueue, tag="queue"):
     op: Literal["resume"] = "resume"
 
 
-class NewSession(Command, tag="session"):
+class NewSession(ViewerCommand, tag="session"):
     """Open a new session."""
 
     agent: Name
@@ -189,7 +189,7 @@ class NewSession(Command, tag="session"):
     op: Literal["new"] = "new"
 
 
-class ListSessions(Command, tag="session"):
+class ListSessions(ViewerCommand, tag="session"):
     """List sessions.
 
     Without `before`: the newest stored ones and all open ones. With it: the next older stored ones,
@@ -202,7 +202,7 @@ class ListSessions(Command, tag="session"):
     op: Literal["list"] = "list"
 
 
-class LoadSession(Command, tag="session"):
+class LoadSession(ViewerCommand, tag="session"):
     """Open a session by its id, or a conversation of an agent by the agent's own id."""
 
     session: Name | None = None
@@ -287,7 +287,7 @@ class StopTask(ForSession, tag="task"):
     op: Literal["stop"] = "stop"
 
 
-class StopAll(Command, tag="stop_all"):
+class StopAll(ViewerCommand, tag="stop_all"):
     pass
 
 
@@ -312,7 +312,7 @@ def _leaves(kind: type[Struct]) -> list[type[Struct]]:
 def _by_type() -> dict[str, dict[str | None, type[Struct]]]:
     """Return all commands by type, then by operation, or None where the type has no operations."""
     table: dict[str, dict[str | None, type[Struct]]] = {}
-    for kind in (*_leaves(Command), *_leaves(Beat)):
+    for kind in (*_leaves(ViewerCommand), *_leaves(Beat)):
         operation = next((each.default for each in fields(kind) if each.name == "op"), None)
         table.setdefault(str(kind.__struct_config__.tag), {})[operation] = kind
     return table
@@ -336,7 +336,7 @@ LOOKS: Final = frozenset({Hello, Attach, Detach, LookBack, ListSessions, Beat})
 """The commands that a viewer may send."""
 
 
-def decode(text: str, role: Role = "controller") -> Command | Beat:
+def decode(text: str, role: Role = "controller") -> ViewerCommand | Beat:
     """Decode the command in a frame.
 
     Raises `Malformed`, before decoding a command that is too long or that this role may not send.
@@ -361,7 +361,7 @@ def decode(text: str, role: Role = "controller") -> Command | Beat:
     if len(text) > COMMAND_CHARS and kind not in WITH_CONTENT:
         raise Malformed(id, "bad_request", f"{head.type}: longer than {COMMAND_CHARS} characters")
     try:
-        command: Command | Beat = decode_strictly(text, _decoder(kind))
+        command: ViewerCommand | Beat = decode_strictly(text, _decoder(kind))
     except RemoteProtocolError as error:
         raise Malformed(id, "bad_request", f"{head.type}: {_words(error)}") from error
     return command

@@ -38,7 +38,7 @@ class ClusterCommandHandler:
             if bytes(envelope.command) == b"null":
                 return ack(command.id, {})
             decoded = c.decode(bytes(envelope.command).decode())
-            assert isinstance(decoded, c.Command)
+            assert isinstance(decoded, c.ViewerCommand)
         except (msgspec.DecodeError, Refused, ValueError) as error:  # from a newer version
             message = f"this is not understood: {error}"
             return refusal(command.id, Refused("unsupported", message))
@@ -71,7 +71,7 @@ class ClusterCommandHandler:
         for client in [each for each in self._met if each.at not in alive]:
             self._leave(client)
 
-    async def _answer(self, hub: Hub, client: Client, command: c.Command) -> bytes:
+    async def _answer(self, hub: Hub, client: Client, command: c.ViewerCommand) -> bytes:
         frames: list[bytes] = []
         answered = trio.Event()
 
@@ -92,7 +92,7 @@ class ClusterCommandHandler:
         await answered.wait()
         return frames[0]
 
-    async def _carry_out(self, hub: Hub, client: Client, command: c.Command) -> None:
+    async def _carry_out(self, hub: Hub, client: Client, command: c.ViewerCommand) -> None:
         """Carry out a command to a session that may not be this server's any more."""
         try:
             run = CommandRun(hub, client, command, forwarded=True)

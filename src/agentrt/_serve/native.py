@@ -152,7 +152,7 @@ class NativeViewer(Viewer):
             limits={"frame": largest(self._limits, self.role)},
         )
 
-    def _looked(self, client: Client, command: c.Command) -> Steps[Fields | None]:
+    def _looked(self, client: Client, command: c.ViewerCommand) -> Steps[Fields | None]:
         """Carry out a command that concerns only this connection, and return its result; None if
         it is answered later. Raises `Refused`.
         """
@@ -178,7 +178,7 @@ class NativeViewer(Viewer):
                 return self._hub.live_traces.latest_rows(self._hub.session(session))
         raise TypeError(f"{command} concerns more than this connection")
 
-    def _look(self, client: Client, command: c.Command) -> Steps[None]:
+    def _look(self, client: Client, command: c.ViewerCommand) -> Steps[None]:
         try:
             fields = yield from self._looked(client, command)
             if fields is not None:
@@ -186,7 +186,7 @@ class NativeViewer(Viewer):
         except Exception as error:
             self.reply(refusal(command.id, as_refusal(error)))
 
-    def _perform(self, command: c.Command) -> None:
+    def _perform(self, command: c.ViewerCommand) -> None:
         """Carry out a command, unless it was carried out before, and answer it."""
         client = self._client
         if client is None:

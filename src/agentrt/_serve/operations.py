@@ -66,7 +66,7 @@ REPLIES: Final = (c.Permission, c.ToolResult)
 """Commands that wait for no other command, because something waits for them."""
 
 
-def carry_out(hub: Hub, client: Client, command: c.Command) -> Steps[Fields]:
+def carry_out(hub: Hub, client: Client, command: c.ViewerCommand) -> Steps[Fields]:
     """Carry out a command and return its result. Raises the command's error, or `GivenUp`.
 
     It begins synchronously, unless it has to wait for other servers or to open its session.
@@ -80,7 +80,7 @@ def carry_out(hub: Hub, client: Client, command: c.Command) -> Steps[Fields]:
     return run.result()
 
 
-def answer(hub: Hub, client: Client, command: c.Command) -> Steps[None]:
+def answer(hub: Hub, client: Client, command: c.ViewerCommand) -> Steps[None]:
     """Carry out a command, and answer it to all connections that wait for the answer."""
     try:
         fields = yield from carry_out(hub, client, command)
@@ -97,7 +97,7 @@ class CommandRun:
     """
 
     def __init__(
-        self, hub: Hub, client: Client, command: c.Command, *, forwarded: bool = False
+        self, hub: Hub, client: Client, command: c.ViewerCommand, *, forwarded: bool = False
     ) -> None:
         self._hub = hub
         self._client = client
@@ -376,7 +376,7 @@ class CommandRun:
         return self._fields
 
 
-def _plan(hub: Hub, client: Client, command: c.Command, *, forwarded: bool) -> CommandPlan:
+def _plan(hub: Hub, client: Client, command: c.ViewerCommand, *, forwarded: bool) -> CommandPlan:
     shared, ends = hub.runtime.is_shared, isinstance(command, ENDS)
     located = not forwarded and is_elsewhere(hub, command) and not isinstance(command, c.StopAll)
     if not located and not forwarded and not _is_stored(hub, client, command):
@@ -396,7 +396,7 @@ def _plan(hub: Hub, client: Client, command: c.Command, *, forwarded: bool) -> C
     )
 
 
-def _is_stored(hub: Hub, client: Client, command: c.Command) -> bool:
+def _is_stored(hub: Hub, client: Client, command: c.ViewerCommand) -> bool:
     """True if the answer to a command is stored before it is given.
 
     It is not if the command only reads, if its session belongs to the program and is not stored, or
@@ -415,14 +415,14 @@ def _is_stored(hub: Hub, client: Client, command: c.Command) -> bool:
     return True
 
 
-def _opens(hub: Hub, command: c.Command) -> bool:
+def _opens(hub: Hub, command: c.ViewerCommand) -> bool:
     """True if a command opens its session, which is only stored."""
     if not isinstance(command, c.ForSession) or isinstance(command, UNOPENED):
         return False
     return hub.runtime.stored(command.session) is not None
 
 
-def _act(hub: Hub, client: Client, command: c.Command) -> Fields | Job:
+def _act(hub: Hub, client: Client, command: c.ViewerCommand) -> Fields | Job:
     """Return the result of a command, or a job to wait for. Raises the command's error."""
     match command:
         case c.ForSession(session=id):

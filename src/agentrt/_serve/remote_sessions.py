@@ -191,11 +191,11 @@ class RemoteSessionProxy:
             )
         )
 
-    def command(self, command: c.Command) -> None:
+    def command(self, command: c.ViewerCommand) -> None:
         """Send a command whose effects the session's events report."""
         self._client.serve(self._send(command))
 
-    def _send(self, command: c.Command) -> Steps[None]:
+    def _send(self, command: c.ViewerCommand) -> Steps[None]:
         try:
             yield from carry_out(self._hub, self._client, command)
         except Exception as error:

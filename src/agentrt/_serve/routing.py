@@ -36,7 +36,7 @@ class _Ack(Struct):
 _acks: Final = msgspec.json.Decoder(_Ack)
 
 
-def is_elsewhere(hub: Hub, command: c.Command) -> bool:
+def is_elsewhere(hub: Hub, command: c.ViewerCommand) -> bool:
     """True if another server may have to carry out a command."""
     match command:
         case c.ForSession(session=id):
@@ -67,12 +67,12 @@ async def stop_others(hub: Hub, cluster: ClusterClient, client: Client, command:
     return sum(_acks.decode(answer).cancelled for answer in answers)
 
 
-def session_of(command: c.Command) -> str:
+def session_of(command: c.ViewerCommand) -> str:
     """Return the session of a command; empty if it has none yet."""
     return (command.session or "") if isinstance(command, c.ForSession | c.LoadSession) else ""
 
 
-def row_of(hub: Hub, client: Client, command: c.Command) -> Row:
+def row_of(hub: Hub, client: Client, command: c.ViewerCommand) -> Row:
     """Return a command as a row for another server."""
     envelope = CommandEnvelope(
         msgspec.Raw(encode_line(command)), list(client.offers.values()), tenant=hub.runtime.tenant

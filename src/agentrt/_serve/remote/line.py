@@ -143,7 +143,7 @@ class ServerLine:
 
     # --- commands
 
-    def send(self, command: c.Command, done: Done, fail: Fail, *, again: bool = True) -> None:
+    def send(self, command: c.ViewerCommand, done: Done, fail: Fail, *, again: bool = True) -> None:
         """Send a command, on this connection or a later one, with a new id.
 
         `done` gets the server's answer, `fail` the error if the command is refused. `again`: if
@@ -162,7 +162,7 @@ class ServerLine:
         if self._out is not None:
             self._out.send_nowait(frame)
 
-    async def ask(self, command: c.Command) -> JsonObject:
+    async def ask(self, command: c.ViewerCommand) -> JsonObject:
         """Send a command and wait for the answer, if necessary until there is a connection again.
 
         Raises the error with which the server refused it. Cancelling it leaves the outcome open.

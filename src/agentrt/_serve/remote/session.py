@@ -332,7 +332,7 @@ class RemoteSession:
         """Stop a background task. Raises the error with which the server refuses it."""
         await self._line.ask(c.StopTask(id="", session=self.id, task=task))
 
-    def _send_or_notice(self, command: c.Command, otherwise: str) -> None:
+    def _send_or_notice(self, command: c.ViewerCommand, otherwise: str) -> None:
         def fail(error: AgentrtError) -> None:
             self._add_notice("warning", "not_done", f"{otherwise}: {error}")
 
