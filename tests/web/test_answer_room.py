@@ -17,9 +17,7 @@ def names(folder: Path, count: int) -> None:
         (folder / f"{'a' * 200}-{number}").touch()
 
 
-async def test_files_that_were_found_are_not_remembered(
-    tmp_path: Path, autojump_clock: MockClock
-) -> None:
+async def test_files_that_were_found_are_not_remembered(tmp_path: Path) -> None:
     names(tmp_path, 50)
     async with stage_with(echo) as stage:
         id = await stage.session(cwd=str(tmp_path))
