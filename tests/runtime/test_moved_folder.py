@@ -67,9 +67,7 @@ async def test_a_missing_folder_is_no_place_to_move_to(
                 pass
 
 
-async def test_a_runtime_continues_a_session_in_the_folder_that_it_is_given(
-    tmp_path: Path, autojump_clock: trio.abc.Clock
-) -> None:
+async def test_a_runtime_continues_a_session_in_the_folder_that_it_is_given(tmp_path: Path) -> None:
     agents = Incarnations(echo)
     async with agentrt.store.open_store(tmp_path / "store.db") as store:
         async with open_fake_runtime({"fake": agents.start}, store=store) as runtime:
