@@ -42,7 +42,7 @@ class ConnectionHandler:
 
     async def _handle(self, stream: trio.abc.Stream) -> None:
         site = self._connections.site
-        request = admitted = download = None
+        request = admitted = dialect = download = None
         with site.pending.place():
             try:
                 # Only reading is limited here. If the server was busy for so long that the limit is
@@ -70,7 +70,7 @@ class ConnectionHandler:
                     await self._connections.slow_down()
                 refusal = response(error.status, f"{error}\n")
                 await send_response(stream, refusal, self._limits)
-        if admitted is not None:
+        if admitted is not None and dialect is not None:
             await self._connections.serve(*admitted, dialect)
         elif download is not None:
             with site.downloads.place():
