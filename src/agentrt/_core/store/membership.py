@@ -144,7 +144,7 @@ class Membership:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._started_once_joined, task_status)
+                nursery.start_soon(self._call_once_joined, lambda: task_status.started())
                 while True:
                     self._obey(owner.tick(now()))
                     self._moved = trio.Event()
@@ -158,9 +158,9 @@ class Membership:
                     await self._leave(num)
             self._leases.close()
 
-    async def _started_once_joined(self, task_status: trio.TaskStatus[None]) -> None:
+    async def _call_once_joined(self, joined: Callable[[], None]) -> None:
         await self._joined.wait()
-        task_status.started()
+        joined()
 
     def _obey(self, actions: list[Action]) -> None:
         for action in actions:
