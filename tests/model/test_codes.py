@@ -20,6 +20,7 @@ REFERENCE: Final = Path(__file__).parents[2] / "docs/reference/codes.md"
 MAKERS: Final = {
     "Notice": 1,
     "notice": 1,
+    "_add_notice": 1,
     "_plain": 1,
     "retire_silent": 1,
     "_drop": 0,

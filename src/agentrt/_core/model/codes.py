@@ -39,6 +39,8 @@ NOTICES: Final[dict[str, str]] = {
     "compacted": "The agent summarised the conversation so far to save context.",
     "compacting": "The agent is summarising the conversation.",
     "config_warning": "Codex found a problem in its configuration.",
+    "connected_again": "A terminal is connected to its server again.",
+    "connection_cut": "A terminal has lost its server and is reconnecting.",
     "conversation_reset": "The agent cleared its conversation.",
     "deprecated": "Codex uses something that it will drop.",
     "duplicate_response": (
@@ -84,8 +86,10 @@ NOTICES: Final[dict[str, str]] = {
     ),
     "model_fallback": "Another model answers in place of the chosen one.",
     "model_unknown": "The agent does not offer the requested model.",
+    "not_done": "The server did not carry out a command of this terminal.",
     "not_steered": "The agent did not take the text into its running turn.",
     "not_stored": "An event could not be stored, and was replaced by this notice.",
+    "not_taken_back": "A prompt was not taken back, because it runs already.",
     "not_waited_for": (
         "The session ends although background work still runs, because"
         " `limits.drain_timeout_s` has passed."
@@ -97,6 +101,7 @@ NOTICES: Final[dict[str, str]] = {
     "prompt_dropped": (
         "A queued prompt could not be sent and was dropped; `entry` is its id in the queue."
     ),
+    "prompt_refused": "The server did not accept a prompt of this terminal.",
     "prompt_suggestion": "A prompt that the agent suggests next.",
     "ran_unasked": (
         "A tool call ran without a permission request although a rule denies it or may deny it."
@@ -106,6 +111,7 @@ NOTICES: Final[dict[str, str]] = {
     "repaired": "Invalid UTF-8 or half a character pair was replaced by U+FFFD.",
     "roots_unsupported": "The agent takes no folders besides its working folder.",
     "service_denied": "A file or terminal request of the agent was rejected.",
+    "session_gone": "The server no longer has the session.",
     "session_writes_lost": "Claude Code could not store its own transcript.",
     "setting_refused": "The agent refused a change of a setting.",
     "shutting_down": "Claude Code's worker is shutting down.",
@@ -119,6 +125,7 @@ NOTICES: Final[dict[str, str]] = {
         "prompt "
         "starts it again."
     ),
+    "taken_back": "A prompt of this terminal was taken back.",
     "tool_progress": "Progress reported by a tool of the program.",
     "tools_fixed": (
         "The agent's tools cannot change while its process runs; new ones apply after a restart."
