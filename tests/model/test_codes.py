@@ -50,8 +50,9 @@ def used_notices() -> set[str]:
         place = MAKERS.get(name)
         if place is None or len(call.args) <= place:
             continue
-        if place and constant(call.args[place - 1]) not in {*LEVELS, None}:
-            continue  # another function of that name
+        levels = [n for n, each in enumerate(call.args) if constant(each) in LEVELS]
+        if levels:  # the code follows its level
+            place = levels[0] + 1
         code = constant(call.args[place])
         if code is not None and code.isidentifier() and code.islower():
             found.add(code)
