@@ -134,7 +134,7 @@ def listed(program: Program, url: str) -> dict[str, int]:
 @pytest.mark.slow
 def test_servers_that_share_a_store_are_listed_and_drained(program: Program, url: str) -> None:
     store = ("--store", url)
-    assert "Nobody" in program.run("nodes", *store).stdout
+    assert "No server uses this store" in program.run("nodes", *store).stdout
     with (
         serving(program, *store, "--node", "n1", "--agent", "demo") as one,
         serving(program, *store, "--node", "n2") as two,
@@ -147,7 +147,7 @@ def test_servers_that_share_a_store_are_listed_and_drained(program: Program, url
         done = program.run("sessions", "delete", *store, "abc", status=2)
         assert "is being written" in done.stderr
         program.run("nodes", "drain", *store, "nobody", status=4)
-        assert "leaves" in program.run("nodes", "drain", *store, "n2").stdout
+        assert "takes no new sessions" in program.run("nodes", "drain", *store, "n2").stdout
         assert two.process.wait(PATIENCE) == 0
         assert listed(program, url) == {"n1": 1}
         one.process.send_signal(signal.SIGTERM)
@@ -203,7 +203,9 @@ def test_what_cannot_be_shared_is_said(program: Program) -> None:
     )
     gateway = (*shared, "n1", "--role", "gateway")
     for opens in (("--agent", "demo"), ("--resume", "x")):
-        assert "a gateway runs none" in program.run("serve", *gateway, *opens, status=2).stderr
+        assert (
+            "a gateway runs no sessions" in program.run("serve", *gateway, *opens, status=2).stderr
+        )
 
 
 @pytest.mark.slow

@@ -72,6 +72,8 @@ class Servers(RuleBasedStateMachine):
         self.pending = False
         """The command was carried out here, and that is not stored."""
         self.committed = False
+        self.lost = False
+        """The session moved before that was stored; opened again, it is another one."""
         self.stored = 0
         """How often the effects of the command are in the store."""
         self.own_error = False
@@ -202,11 +204,11 @@ class Servers(RuleBasedStateMachine):
     def carry_out(self) -> CommandEvent:
         if self.owner != ME:
             return CommandEvent.LEFT
-        self.pending, self.committed = True, False
+        self.pending, self.committed, self.lost = True, False, False
         return CommandEvent.DONE
 
     def store(self) -> CommandEvent:
-        if self.owner != ME:
+        if self.owner != ME or self.lost:
             return CommandEvent.MOVED
         self.commit()
         return CommandEvent.STORED
@@ -224,6 +226,7 @@ class Servers(RuleBasedStateMachine):
     @rule(owner=st.sampled_from([None, *OTHERS]))
     def move(self, owner: int | None) -> None:
         if owner is None or owner in self.alive:
+            self.lost = self.lost or self.pending
             self.owner, self.pending = owner, False
 
     @precondition(lambda self: self.row is not None)

@@ -87,7 +87,8 @@ def _shape(pattern: str) -> re.Pattern[str]:
 
 
 _HELP = _shape(
-    r"help|hi|hello|hey|what_(?:can|do)_you_(?:do|know|understand)|who_are_you|what_are_you|how_.*work"
+    r"help|hi|hello|hey|what_(?:can|do)_you_(?:do|know|understand)|who_are_you|what_are_you"
+    r"|how_(?:\S+_){0,8}work"
 )
 _RUN = _shape(r"(?:run|execute)_(?:the_command_)?(?P<command>.+)|[$!]\s*(?P<shell>.+)")
 _REPLACE = _shape(
