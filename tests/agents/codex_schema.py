@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 
 from versions import PACKAGES, REPOSITORY, agents_root
 
-TARGET = REPOSITORY / "src" / "agentrt" / "_core.codex" / "messages.py"
+TARGET = REPOSITORY / "src" / "agentrt" / "_core" / "codex" / "messages.py"
 PINNED = "node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
 
 Schema: TypeAlias = dict[str, Any]

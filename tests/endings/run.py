@@ -95,16 +95,18 @@ class Client(Tab):
     async def ask(self, type: str, **fields: Any) -> dict[str, Any]:
         """Have a command carried out; again, under its id, while the server cannot."""
         id = None
+        answers: list[dict[str, Any]] = []
         while True:
             await self.until(lambda: self._out is not None)
             id = self.wire.send(type, again=id, **fields)
             while id not in self.client.acks:
                 await self._changed.wait()
             answer = self.client.acks[id]
+            answers.append(answer)
             if answer["ok"] or answer["error"]["code"] != "unavailable":
                 break
             await trio.sleep(0.2)
-        assert answer["ok"], answer
+        assert answer["ok"], answers
         return answer
 
     def put(self, type: str, **fields: Any) -> str:
