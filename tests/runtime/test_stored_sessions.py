@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 import agentrt
 from agentrt import Limits, Runtime
@@ -102,6 +103,19 @@ async def test_a_closed_session_stays_listed_until_it_is_deleted(path: Path) -> 
         with pytest.raises(agentrt.errors.SessionNotFound):
             await runtime.delete(id)
     async with runtime_on(path, None) as runtime:
+        assert runtime.list() == []
+
+
+async def test_a_session_that_is_opened_at_the_moment_is_deleted(path: Path) -> None:
+    async with runtime_on(path, Incarnations(echo)) as runtime:
+        id = await told(runtime, "hello")
+    async with runtime_on(path, Incarnations(echo)) as runtime:
+        with trio.fail_after(30):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(runtime.reopen, id)
+                await trio.testing.wait_all_tasks_blocked()
+                assert runtime.list_open() == []
+                nursery.start_soon(runtime.delete, id)
         assert runtime.list() == []
 
 

@@ -509,13 +509,18 @@ class Runtime:
         Returns the number of waiting prompts that were dropped. Raises `SessionNotFound` or
         `StoreError`.
         """
-        dropped = await self.close(id) if id in self._hosts else 0
-        async with self._register.alone(id):
-            if self.store is None or id not in self._stored:
-                raise SessionNotFound(f"no session {id!r} is stored")
-            await self.store.delete(id)
-            self._register.remove_stored(id)
-        return dropped
+        dropped = 0
+        while True:
+            if id in self._hosts:
+                dropped += await self.close(id)
+            async with self._register.alone(id):
+                if id in self._hosts:  # it was opened while this waited
+                    continue
+                if self.store is None or id not in self._stored:
+                    raise SessionNotFound(f"no session {id!r} is stored")
+                await self.store.delete(id)
+                self._register.remove_stored(id)
+                return dropped
 
     async def _open(self, agent: str | Agent, options: SessionOptions) -> Session:
         tenant = options.get("tenant", "") if self.tenant is None else self.tenant.name
