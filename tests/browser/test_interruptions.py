@@ -27,7 +27,7 @@ def test_two_windows_show_the_same(server: Server, page: Page, new_page: NewPage
         expect(each.locator(".transcript")).to_contain_text("You chose yes.")
         expect(each.get_by_role("alertdialog")).to_have_count(0)
         phase(each, "Idle")
-    expect(page.locator(".elsewhere")).to_contain_text("Answered elsewhere")
+    expect(page.locator(".elsewhere")).to_contain_text("Answered by another client")
     expect(other.locator(".elsewhere")).to_have_count(0)
 
 
@@ -199,7 +199,7 @@ def test_a_tab_that_slept_shows_how_it_is_now(
 def test_an_agent_that_dies_is_reported_and_the_next_prompt_works(page: Page) -> None:
     ask(page, "say last words\ncrash")
     expect(page.locator(".banner")).to_contain_text("The agent stopped")
-    expect(page.locator(".transcript")).to_contain_text("The agent's process ended")
+    expect(page.locator(".transcript")).to_contain_text("The agent crashed")
     ask(page, "say back")
     expect(page.locator(".transcript")).to_contain_text("back")
     expect(page.locator(".banner")).to_have_count(0)
