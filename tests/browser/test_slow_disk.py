@@ -24,7 +24,7 @@ def test_a_banner_says_that_nothing_can_be_stored_until_it_can(
     lock = Lock(tmp_path / ".local/state/agentrt/journal.db")
     try:
         lock.take()
-        banner = page.get_by_text("The server cannot store what happens.")
+        banner = page.get_by_text("The server cannot store new events.")
         expect(banner).to_be_visible()
         expect(page.locator(".banner")).to_contain_text("database is locked")
         shoot(page, "store-failing")
