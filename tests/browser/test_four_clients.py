@@ -288,7 +288,7 @@ async def room(
                 made.terminal = Terminal(where, "--session", session, cwd=editors.folder, env=env)
                 try:
                     nursery.start_soon(made.terminal.read)
-                    await until(lambda: "keeps running when you leave" in made.terminal.shown)
+                    await until(lambda: "attached to" in made.terminal.shown)
                     yield made
                 finally:
                     made.terminal.end()
