@@ -149,7 +149,7 @@ class Room:
             to_the_end = sheet.get_by_role("button", name="Jump to end")
             allowing = sheet.locator("button.allow_once:not([aria-disabled=true])")
             with trio.fail_after(PATIENCE):
-                while self.seen.permissions:  # it takes no answer before it could be read
+                while self.seen.pending_permissions:  # it takes no answer before it could be read
                     to_the_end.evaluate_all(CLICK)
                     allowing.evaluate_all(CLICK)
                     await trio.sleep(0.1)
@@ -309,7 +309,7 @@ async def talk(it: Room, words: Words, cuts: int, seed: int) -> None:
         who, cut = CLIENTS[number % 4], dice.choice(CLIENTS)
         if number % 6 == 4:
             await it.prompt(who, words.asks)
-            await until(lambda: it.seen.permissions)
+            await until(lambda: it.seen.pending_permissions)
             were_cut[cut] += await it.cut(cut)
             await it.allow(dice.choice(("page", "editor", "terminal")))
         elif number % 6 == 5:
