@@ -157,7 +157,11 @@ class Room:
             await self.editor.choose(await self.editor.question(), "allow_once")
         else:
             shown = len(self.terminal.shown)
-            await until(lambda: "y/" in self.terminal.shown[shown - 2000 :])
+            with trio.fail_after(PATIENCE):  # a long question is shown page by page
+                while "y/" not in self.terminal.shown[shown - 2000 :]:
+                    if "Enter" in self.terminal.shown[-200:]:
+                        self.terminal.line("")
+                    await trio.sleep(0.3)
             await trio.sleep(0.7)
             self.terminal.line("y")
 
