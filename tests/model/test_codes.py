@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, get_args
 
@@ -16,16 +17,6 @@ from agentrt._core.model.events import Outcome
 PACKAGE: Final = Path(agentrt.__file__).parent
 REFERENCE: Final = Path(__file__).parents[2] / "docs/reference/codes.md"
 
-# The position of the code among the arguments of each function that makes a notice.
-MAKERS: Final = {
-    "Notice": 1,
-    "notice": 1,
-    "_add_notice": 1,
-    "_plain": 1,
-    "retire_silent": 1,
-    "_drop": 0,
-    "_report_notice": 1,
-}
 LEVELS: Final = {"info", "warning", "error"}
 
 
@@ -45,18 +36,15 @@ def constant(node: ast.expr) -> str | None:
 
 
 def used_notices() -> set[str]:
+    """The codes that follow a level among the arguments of any call, whatever is called."""
     found = set()
     for name, call in calls():
-        place = MAKERS.get(name)
-        if place is None or len(call.args) <= place:
-            continue
-        levels = [n for n, each in enumerate(call.args) if constant(each) in LEVELS]
-        if levels:  # the code follows its level
-            place = levels[0] + 1
-        code = constant(call.args[place])
-        if code is not None and code.isidentifier() and code.islower():
-            found.add(code)
-    return found
+        for level, code in pairwise(map(constant, call.args)):
+            if level in LEVELS and code is not None and code.isidentifier():
+                found.add(code)
+        if name == "_drop" and call.args:  # of the ACP driver, at one level
+            found |= {constant(call.args[0])} - {None}
+    return {code for code in found if code is not None}
 
 
 def used_errors() -> set[str]:
