@@ -457,6 +457,9 @@ class Runtime:
         if self.tenant is not None and id not in self._stored:
             raise SessionNotFound(f"no session {id!r} is open or stored")
         async with self._register.alone(id):
+            host = self._hosts.get(id)
+            if host is not None:  # it was opened while this waited
+                return host.session.log, lambda: None
             from .sharing import followed_log
 
             return await followed_log(store, store.cluster, id, self.limits, over)
