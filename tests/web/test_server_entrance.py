@@ -606,6 +606,18 @@ async def test_every_answer_has_the_security_headers() -> None:
                 assert header(answer, "access-control-allow-origin") is None
 
 
+@pytest.mark.parametrize("target", ["/", "/page/main.js", "/healthz", "/nothing"])
+async def test_the_answer_to_head_has_no_body(target: str) -> None:
+    with trio.fail_after(30):
+        async with site() as running:
+            kept = await cookie(running)
+            whole = await get(running.port, target, cookie=kept)
+            answer = await get(running.port, target, "HEAD", cookie=kept)
+            assert status(answer) == status(whole)
+            assert header(answer, "content-length") == header(whole, "content-length")
+            assert answer.head.endswith(b"\r\n\r\n")
+
+
 async def test_a_file_that_the_browser_has_is_not_sent_again() -> None:
     with trio.fail_after(30):
         async with site() as running:

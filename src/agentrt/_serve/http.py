@@ -27,8 +27,6 @@ from .security import offered_token
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-    import h11
-
     from .._core.limits import Limits
 
 MAX_FORM_BYTES: Final = 4096
@@ -38,9 +36,6 @@ FORM_TYPE: Final = (b"content-type", b"application/x-www-form-urlencoded")
 _FORM_TYPE: Final = tuple(part.decode() for part in FORM_TYPE)
 
 TOO_MUCH: Final = "a request here has no body"
-
-MAX_HEAD_BYTES: Final = 16 * 1024
-"""Maximum bytes of a request's head; browsers send 1 to 2 KiB."""
 
 RESPONSE_PIECE_BYTES: Final = 16 * 1024
 """Bytes of a response that a client must accept within the write deadline."""
@@ -181,44 +176,25 @@ async def read_request(stream: trio.abc.Stream) -> HttpRequest | None:
     Returns None if the connection ends before the request is complete. Raises `BadRequest`.
     Cancelling it leaves the stream in the middle of the request.
     """
-    import h11  # import only when serving
+    import h11  # only servers need it
 
-    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
-    head: h11.Request | None = None
-    body = b""
-    while True:
-        try:
-            event = connection.next_event()
-        except h11.RemoteProtocolError as error:
-            raise BadRequest(error.error_status_hint, str(error)) from error
-        if isinstance(event, h11.Request):
-            head = event
-        elif isinstance(event, h11.EndOfMessage) and head is not None:
-            rest, _ = connection.trailing_data
-            return _request(head, rest, body)
-        elif (
-            isinstance(event, h11.Data)
-            and _has_form(head)
-            and len(body) + len(event.data) <= MAX_FORM_BYTES
-        ):
-            body += event.data
-        elif event is h11.NEED_DATA and (head is None or _has_form(head)):
-            connection.receive_data(bytes(await stream.receive_some(MAX_HEAD_BYTES)))
-        elif isinstance(event, h11.ConnectionClosed):
+    from .._core.http import BodyTooLarge, HttpConnection
+
+    connection = HttpConnection(stream)
+    try:
+        head = await connection.request()
+        if head is None:
             return None
-        else:
-            raise BadRequest(413, TOO_MUCH)
-
-
-def _has_form(head: h11.Request | None) -> bool:
-    return head is not None and head.method == b"POST" and FORM_TYPE in list(head.headers)
-
-
-def _request(head: h11.Request, rest: bytes, body: bytes) -> HttpRequest:
+        has_form = head.method == b"POST" and FORM_TYPE in list(head.headers)
+        body = await connection.body(MAX_FORM_BYTES if has_form else 0)
+    except h11.RemoteProtocolError as error:
+        raise BadRequest(error.error_status_hint, str(error)) from error
+    except BodyTooLarge as error:
+        raise BadRequest(413, TOO_MUCH) from error
     headers = tuple((key.decode("ascii"), value.decode("latin-1")) for key, value in head.headers)
-    return check_target(
-        HttpRequest(head.method.decode("ascii"), head.target.decode("ascii"), headers, rest, body)
-    )
+    rest, _ = connection.http.trailing_data
+    method, target = head.method.decode("ascii"), head.target.decode("ascii")
+    return check_target(HttpRequest(method, target, headers, rest, body))
 
 
 def check_target(request: HttpRequest) -> HttpRequest:
@@ -237,7 +213,7 @@ async def read_form(
     request with its body. Raises `BadRequest`.
     """
     form = request.method == "POST" and (_FORM_TYPE in request.headers)
-    body, more = b"", request.method not in ("GET", "MAX_HEAD_BYTES")
+    body, more = b"", request.method not in ("GET", "HEAD")
     while more:
         data, more = await next_bytes()
         body += data
@@ -332,7 +308,7 @@ class PageFile(Struct, frozen=True):
                 *((("Content-Encoding", "gzip"),) if packed else ()),
             ),
             cache="private, no-cache",  # revalidate: a newer server has newer files
-            head_only=known or request.method == "MAX_HEAD_BYTES",
+            head_only=known or request.method == "HEAD",
         )
 
 

@@ -16,6 +16,7 @@ import h11
 import trio
 
 from ..errors import RemoteProtocolError
+from ..http import BodyTooLarge, HttpConnection
 from ..limits import Limits
 from ..logging import get_logger
 from ..model.content import JsonObject
@@ -36,9 +37,6 @@ new one.
 
 MAX_MCP_SESSIONS: Final = 32
 """Maximum number of MCP sessions; the oldest is closed for a new one."""
-
-MAX_HEAD_BYTES: Final = 16 * 1024
-"""Maximum size of a request before its body, in bytes."""
 
 REQUEST_TIMEOUT_S: Final = 10.0
 """Seconds until a connection's first request must begin, and for a body to arrive."""
@@ -91,7 +89,7 @@ class HttpServer:
         """Serve one connection; its failure does not affect others."""
         try:
             async with stream:
-                await self._converse(_HttpConnection(stream))
+                await self._converse(_ToolsConnection(stream))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             pass  # the client disconnected
         except h11.RemoteProtocolError as error:
@@ -99,11 +97,11 @@ class HttpServer:
         except Exception:
             logger.exception("a connection for tools failed")
 
-    async def _converse(self, wire: _HttpConnection) -> None:
+    async def _converse(self, wire: _ToolsConnection) -> None:
         try:
             request = None
             with self._pending.place(), trio.move_on_after(REQUEST_TIMEOUT_S):
-                request = await wire.request()
+                request = await wire.head()
                 if request is not None:
                     self._admit(request)
             if request is None:
@@ -119,7 +117,7 @@ class HttpServer:
         except _Refused as refused:
             await wire.send(refused.status, {"Connection": "close", **refused.headers})
 
-    async def _answer_all(self, wire: _HttpConnection, first: _Request) -> None:
+    async def _answer_all(self, wire: _ToolsConnection, first: _Request) -> None:
         """Answer the requests of an authenticated connection, which may be kept open for later
         ones.
         """
@@ -127,9 +125,12 @@ class HttpServer:
         while request is not None:
             self._admit(request)
             with trio.fail_after(REQUEST_TIMEOUT_S):
-                body = await wire.body(self._limits.message_bytes)
+                try:
+                    body = await wire.body(self._limits.message_bytes)
+                except BodyTooLarge:
+                    raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE) from None
             await self._answer(wire, request, body)
-            request = await wire.request() if wire.reusable() else None
+            request = await wire.head() if wire.reusable() else None
 
     def _admit(self, request: _Request) -> None:
         """Raise `_Refused` for a request that is not from the agent, or is not a message."""
@@ -146,7 +147,7 @@ class HttpServer:
         if request.method not in (b"POST", b"DELETE"):
             raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "POST, DELETE"})
 
-    async def _answer(self, wire: _HttpConnection, request: _Request, body: bytearray) -> None:
+    async def _answer(self, wire: _ToolsConnection, request: _Request, body: bytes) -> None:
         session = request.headers.get(SESSION.lower().encode(), b"").decode("ascii", "replace")
         client = self._clients.get(session)
         if request.method == b"DELETE":
@@ -174,7 +175,7 @@ class HttpServer:
         else:
             await wire.send(HTTPStatus.OK, {**_JSON, SESSION: session}, encode_line(answer))
 
-    async def _answer_stateless(self, wire: _HttpConnection, message: JsonObject) -> None:
+    async def _answer_stateless(self, wire: _ToolsConnection, message: JsonObject) -> None:
         """Answer a request of a protocol version that has no sessions."""
         if message.get("method") == LISTEN:
             await self._stream(wire, message)
@@ -197,7 +198,7 @@ class HttpServer:
         finally:
             client.close()
 
-    async def _stream(self, wire: _HttpConnection, message: JsonObject) -> None:
+    async def _stream(self, wire: _ToolsConnection, message: JsonObject) -> None:
         """Send all notifications until the client disconnects; the answer is sent last."""
         to_send, messages = trio.open_memory_channel[Message](MAX_UNREAD_MESSAGES)
 
@@ -274,29 +275,13 @@ class _Request:
             self.headers[name] = b"" if name in self.headers else value
 
 
-class _HttpConnection:
-    """HTTP/1.1 on a stream."""
+class _ToolsConnection(HttpConnection):
+    """A client's connection, with its responses."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self._stream = stream
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
-
-    async def request(self) -> _Request | None:
+    async def head(self) -> _Request | None:
         """Read the next request. Returns None when the client disconnects."""
-        event = await self._event()
-        return _Request(event) if isinstance(event, h11.Request) else None
-
-    async def body(self, limit: int) -> bytearray:
-        """Read the body of the last request."""
-        if self._http.they_are_waiting_for_100_continue:
-            informational = h11.InformationalResponse(status_code=HTTPStatus.CONTINUE, headers=[])
-            await self._stream.send_all(self._http.send(informational))
-        body = bytearray()
-        while isinstance(event := await self._event(), h11.Data):
-            body += event.data
-            if len(body) > limit:
-                raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        return body
+        event = await self.request()
+        return None if event is None else _Request(event)
 
     async def send(
         self, status: HTTPStatus, headers: dict[str, str] | None = None, body: bytes = b""
@@ -307,37 +292,32 @@ class _HttpConnection:
             fields.append(("Content-Length", str(len(body))))
         response = h11.Response(status_code=status, reason=status.phrase, headers=fields)
         parts = [response, h11.Data(data=body), h11.EndOfMessage()]
-        await self._stream.send_all(b"".join(self._http.send(part) or b"" for part in parts))
+        await self.stream.send_all(b"".join(self.http.send(part) or b"" for part in parts))
 
     async def begin(self, headers: dict[str, str]) -> None:
         """Start a response that is sent in pieces."""
         fields = [*headers.items(), ("Connection", "close")]
         status = HTTPStatus.OK
         response = h11.Response(status_code=status, reason=status.phrase, headers=fields)
-        await self._stream.send_all(self._http.send(response))
+        await self.stream.send_all(self.http.send(response))
 
     async def send_piece(self, piece: bytes) -> None:
         """Send a piece of the response."""
-        await self._stream.send_all(self._http.send(h11.Data(data=piece)) or b"")
+        await self.stream.send_all(self.http.send(h11.Data(data=piece)) or b"")
 
     async def end(self) -> None:
         """End the response."""
-        await self._stream.send_all(self._http.send(h11.EndOfMessage()) or b"")
+        await self.stream.send_all(self.http.send(h11.EndOfMessage()) or b"")
 
     async def wait_for_end(self, scope: trio.CancelScope) -> None:
         """Cancel the scope when the client disconnects. It sends nothing in the meantime."""
-        while await self._stream.receive_some(65536):
+        while await self.stream.receive_some(65536):
             pass
         scope.cancel()
 
     def reusable(self) -> bool:
         """Prepare for another request. Returns False if the connection cannot be reused."""
-        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+        if self.http.our_state is not h11.DONE or self.http.their_state is not h11.DONE:
             return False
-        self._http.start_next_cycle()
+        self.http.start_next_cycle()
         return True
-
-    async def _event(self) -> h11.Event:
-        while not isinstance(event := self._http.next_event(), h11.Event):
-            self._http.receive_data(await self._stream.receive_some(65536))
-        return event
