@@ -20,6 +20,7 @@ NAMES = [
     "tracing",
     "telemetry",
     "lowlevel",
+    "effects",
 ]
 MODULES: dict[str, ModuleType] = {name: import_module(f"agentrt.{name}") for name in NAMES}
 """The public modules next to `agentrt` itself, without those that have names of their own kind:

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from agentrt import lowlevel
+from agentrt import effects, lowlevel
 from agentrt.events import Notice
 
 
@@ -47,6 +47,6 @@ def test_a_driver_writes_its_handshake_and_reports_defects_as_notices(
     driver: lowlevel.Driver,
 ) -> None:
     first = driver.start(lowlevel.Opening(cwd="/"))
-    assert isinstance(first[0], lowlevel.Write)
+    assert isinstance(first[0], effects.Write)
     assert first[0].data.endswith(b"\n")
     assert [type(effect) for effect in driver.receive(b"no JSON\n")] == [Notice]

@@ -3,7 +3,7 @@ numbered event log.
 
 This module has the names that most programs need. The others are in modules by purpose: `agents`,
 `errors`, `events`, `permissions`, `tools`, `claude`, `codex`, `store`, `web`, `tracing`,
-`telemetry`, `lowlevel`, `testing`, `aio` and `asgi`.
+`telemetry`, `lowlevel`, `effects`, `testing`, `aio` and `asgi`.
 
 Importing this package is cheap: each name, and each of these modules, is imported on first use.
 """
@@ -20,6 +20,7 @@ if _typing.TYPE_CHECKING:
     from . import asgi as asgi
     from . import claude as claude
     from . import codex as codex
+    from . import effects as effects
     from . import errors as errors
     from . import events as events
     from . import lowlevel as lowlevel
@@ -97,7 +98,7 @@ __all__ = [*_HOMES]
 
 _MODULES = (
     *("agents", "aio", "asgi", "claude", "codex", "errors", "events", "permissions", "store"),
-    *("lowlevel", "telemetry", "testing", "tools", "tracing", "web"),
+    *("effects", "lowlevel", "telemetry", "testing", "tools", "tracing", "web"),
 )
 """The public modules."""
 

@@ -26,9 +26,9 @@ from .._core.session.session import Session
 from .._core.trace.record import read_trace
 from .._core.wire.jsonrpc import INTERNAL_ERROR
 from ..agents import ProtocolName
+from ..effects import ServiceRequested
 from ..errors import AgentrtError, RequestError
 from ..events import JsonObject
-from ..lowlevel import ServiceRequested
 from ..tracing import TraceRecord
 from .enacting import RecordedAgent
 from .memory import MemoryAgent
