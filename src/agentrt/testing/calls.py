@@ -30,8 +30,11 @@ class ToolAnswer:
     """The result of a tool call as the model reads it."""
 
     text: str
+    """The text of the answer; an error's message if `is_error`."""
     is_error: bool
+    """True if the tool raised, or the arguments do not fit its schema."""
     structured: JsonObject | None = None
+    """The result as an object, for a tool that returns a struct or a dictionary."""
 
 
 async def call_tool(tool: Tool, /, **arguments: Any) -> ToolAnswer:

@@ -32,6 +32,7 @@ class Faults(Struct, frozen=True, kw_only=True):
     delay: float = 0.3
     """A step is late, by up to `longest` seconds."""
     longest: float = 20.0
+    """The longest delay of a step, in seconds."""
     ask: float = 0.25
     """A step is a permission request."""
     tool: float = 0.25

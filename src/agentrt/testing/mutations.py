@@ -56,10 +56,13 @@ class Mutation(Struct, frozen=True, kw_only=True):
     """
 
     kind: MutationKind
+    """The kind of the change."""
     record: int
     detail: str
     records: list[TraceRecord]
+    """The changed recording."""
     stop: TraceRecord | None = None
+    """The record at which the turn is cancelled; None if this is not part of the change."""
 
     def __str__(self) -> str:
         return f"{self.kind} at record {self.record}" + (f", {self.detail}" if self.detail else "")

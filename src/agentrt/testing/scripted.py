@@ -54,7 +54,9 @@ class Question:
     """A permission request and its outcome."""
 
     opened: PermissionOpened
+    """The request as the program saw it."""
     closed: PermissionClosed | None
+    """Its end; None while it is open."""
 
     @property
     def allowed(self) -> bool:
@@ -71,9 +73,11 @@ class SeenSession:
     """A session that the program has opened with a scripted agent."""
 
     agent: Agent
+    """The agent that the program chose."""
     opening: Opening
     """The parameters that it was opened with: `cwd`, `model`, `resume`, …"""
     processes: list[MemoryAgent] = field(default_factory=list)
+    """One per start of the agent, oldest first."""
     agents: list[FakeAgent] = field(default_factory=list)
     """The agent's side of each process."""
     events: list[Event] = field(default_factory=list)

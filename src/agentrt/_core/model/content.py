@@ -35,7 +35,9 @@ class Text(Struct, tag_field="type", tag="text", rename="camel", gc=False):
 
     text: str
     annotations: JsonObject | UnsetType | None = UNSET
+    """Hints of the protocol, such as the audience. Passed on unchanged."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+    """Further data of the sender, `_meta` on the wire. Passed on unchanged."""
 
 
 class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
@@ -43,9 +45,13 @@ class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
 
     data: str
     mime_type: str
+    """Such as `image/png`."""
     uri: str | UnsetType | None = UNSET
+    """The place that the image comes from, if it has one."""
     annotations: JsonObject | UnsetType | None = UNSET
+    """As in `Text`."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+    """As in `Text`."""
 
     @classmethod
     def from_path(
@@ -80,6 +86,7 @@ class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
 
     data: str
     mime_type: str
+    """Such as `audio/wav`."""
     annotations: JsonObject | UnsetType | None = UNSET
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
@@ -109,11 +116,14 @@ class ResourceLink(Struct, tag_field="type", tag="resource_link", rename="camel"
     """A file or other resource that the agent can open by itself."""
 
     uri: str
+    """The address. `file:///…` for a file on this machine."""
     name: str = ""
+    """A short name for people, usually the file name."""
     title: str | UnsetType | None = UNSET
     description: str | UnsetType | None = UNSET
     mime_type: str | UnsetType | None = UNSET
     size: int | UnsetType | None = UNSET
+    """In bytes, if known."""
     annotations: JsonObject | UnsetType | None = UNSET
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 

@@ -94,13 +94,21 @@ class ToolCall(Struct, omit_defaults=True, kw_only=True):
 
     call: str = ""
     name: str = ""
+    """The tool's name; empty if the agent does not report it (many ACP agents do not)."""
     kind: str = "other"
+    """The kind of work, such as `read`, `edit`, `execute` or `other`. Chosen by the agent."""
     title: str = ""
+    """One line for people, such as the command or the file."""
     owner: Literal["agent", "host", "client"] = "agent"
+    """The party that runs the tool: the agent, the program (`host`), or a viewer (`client`)."""
     input: Any = None
+    """The parsed arguments, usually an object; None until the agent has sent them."""
     output: Any = None
+    """The raw result, if the agent reports one. `content` has its form for people."""
     locations: list[JsonObject] = []
+    """The files that the call works on: objects with `path` and, if known, `line`."""
     content: list[ToolContent] = []
+    """The result for people: blocks, changes to files, and output of terminals."""
 
 
 class Item(Struct, omit_defaults=True, kw_only=True, gc=False):
@@ -127,7 +135,9 @@ class PermissionOption(Struct, omit_defaults=True):
     """A possible answer to a permission request. Choose by `kind`, display `name`."""
 
     id: str
+    """The value to answer with."""
     name: str
+    """The label for people."""
     kind: str
     """`allow_once`, `allow_always`, `reject_once` or `reject_always`."""
     effect: str = ""
@@ -141,7 +151,9 @@ class PlanEntry(Struct, omit_defaults=True):
 
     content: str
     status: str = "pending"
+    """`pending`, `in_progress` or `completed`."""
     priority: str = "medium"
+    """`high`, `medium` or `low`."""
 
 
 class Choice(Struct, omit_defaults=True):
@@ -158,8 +170,10 @@ class Option(Struct, omit_defaults=True, kw_only=True):
     id: str
     name: str
     category: str | None = None
+    """The agent's grouping, such as `model` or `thought_level`."""
     description: str | None = None
     value: str | bool
+    """The current value: the id of a choice, or a boolean for a switch."""
     choices: list[Choice] = []
 
 
@@ -183,8 +197,10 @@ class Command(Struct, omit_defaults=True):
     """A slash command of the agent."""
 
     name: str
+    """The name without the slash."""
     description: str = ""
     hint: str | None = None
+    """A placeholder for the argument, such as `path`. None if it takes no argument."""
 
 
 class Task(Struct, omit_defaults=True, kw_only=True):
@@ -198,6 +214,7 @@ class Task(Struct, omit_defaults=True, kw_only=True):
     id: str
     title: str = ""
     status: str = "running"
+    """As in `Item`."""
     turn: str | None = None
     kind: str | None = None
     detail: str | None = None
@@ -218,8 +235,10 @@ class RunningTurn(Struct, gc=False):
     id: str
     origin: Origin
     since: float
+    """The time at which the turn started."""
     deadline: float | None = None
     cancel_deadline: float | None = None
+    """The time at which agentrt ends a turn that is being cancelled."""
 
 
 class AgentState(Struct, frozen=True, gc=False):
@@ -255,7 +274,9 @@ class TurnStarted(Struct, tag_field="kind", tag="turn.started", omit_defaults=Tr
 
     turn: str
     origin: Origin
+    """`user` for a prompt, `agent` for a turn that the agent began by itself."""
     prompt: list[Block] | None = None
+    """The content of the prompt; None in a turn that the agent began."""
 
 
 class TurnEnded(
@@ -268,11 +289,17 @@ class TurnEnded(
 
     turn: str
     outcome: Outcome
+    """The end of the turn as agentrt determined it."""
     by: CancelledBy | None = None
+    """The party that cancelled the turn; None for every other outcome."""
     stop_reason: str | None = None
+    """The agent's own reason, such as `end_turn`; None if it gave none."""
     usage: Usage | None = None
+    """Tokens and cost of the turn, if the agent reports them."""
     error: ErrorInfo | None = None
+    """The error of a turn that did not end well, if one is known."""
     structured_output: Any = None
+    """The parsed answer, if the session has a JSON schema for answers (`json_schema`)."""
 
 
 class ItemOpened(Struct, tag_field="kind", tag="item.opened", gc=False):
@@ -304,6 +331,7 @@ class ItemUpdated(Struct, tag_field="kind", tag="item.updated"):
 
     item: str
     patch: JsonObject
+    """Field names of `Item` with their new values."""
 
 
 class ItemClosed(Struct, tag_field="kind", tag="item.closed", gc=False):
@@ -311,6 +339,7 @@ class ItemClosed(Struct, tag_field="kind", tag="item.closed", gc=False):
 
     item: str
     status: ItemStatus
+    """The terminal status: one of `TERMINAL`."""
 
 
 class PermissionOpened(
@@ -323,11 +352,17 @@ class PermissionOpened(
     """
 
     request: str
+    """The id to answer with."""
     title: str
+    """One line for people, such as the command or the question."""
     item: str | None = None
+    """The tool call that the request is about, if any."""
     detail: Any = None
+    """The request as the agent sent it: show it in full before anything is allowed."""
     options: list[PermissionOption] = []
+    """The possible answers, in the agent's order."""
     expires: float | None = None
+    """The time at which the request is rejected if it has no answer; None if it waits for ever."""
     form: JsonObject | None = None
     url: str | None = None
     background: bool = False
@@ -348,7 +383,9 @@ class PermissionClosed(
 
     request: str
     outcome: Literal["selected", "cancelled", "expired"]
+    """`selected` if an option was chosen, else `cancelled` or `expired`, which both deny."""
     option: str | None = None
+    """The id of the chosen option."""
     by: str = "agent"
     """`user` (a viewer), `policy`, `unattended` (no one was present to answer, or the turn's reader
     continued without answering), `turn` (it ended), `agent` (it withdrew the request) or `timeout`.
@@ -425,9 +462,13 @@ class Notice(Struct, tag_field="kind", tag="notice", omit_defaults=True):
     """Information for people; no program needs to act on it."""
 
     level: Literal["info", "warning", "error"]
+    """`info`, `warning` or `error`."""
     code: str
+    """A stable name for programs; the reference lists all codes of agentrt."""
     message: str
+    """One or two sentences for people."""
     data: Any = None
+    """Further data, depending on `code`."""
 
 
 Event: TypeAlias = (

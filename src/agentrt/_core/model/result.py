@@ -14,6 +14,7 @@ class Denial(Struct, frozen=True, kw_only=True):
     """A permission request that was rejected in a turn."""
 
     title: str
+    """The title of the request, as in `PermissionOpened`."""
     by: str
     """As in `PermissionClosed`: `user`, `policy`, `unattended` or `timeout`."""
     reason: str = ""
@@ -43,13 +44,18 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     """
 
     turn: str
+    """The id of the turn."""
     outcome: Outcome
     by: CancelledBy | None = None
+    """The party that cancelled the turn; None for every other outcome."""
     stop_reason: str | None = None
     text: str = ""
     usage: Usage | None = None
+    """Tokens and cost of the turn, if the agent reports them."""
     error: ErrorInfo | None = None
+    """The error of a turn that did not end well, if one is known."""
     structured_output: Any = None
+    """The parsed answer, if the session has a JSON schema for answers (`json_schema`)."""
     duration: float = 0.0
     denials: tuple[Denial, ...] = ()
     """The permission requests that were rejected in the turn, in order."""

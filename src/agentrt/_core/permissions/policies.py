@@ -88,12 +88,15 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     tool: str = ""
     """The tool's name; empty if the agent gave none (many ACP agents do not)."""
     kind: str = "other"
+    """The kind of work, such as `read`, `edit` or `execute`; see `kind_holds`."""
     input: Any = None
     """The tool's parsed arguments, usually an object; None if the agent gave none."""
     options: tuple[PermissionOption, ...] = ()
+    """The answers that the agent offers."""
     cwd: str = "/"
     """The session's working directory, absolute."""
     tool_call: str | None = None
+    """The agent's id of the tool call that it asks about, if any."""
     changes: tuple[str, ...] = ()
     """The files in the changes that the request shows, as the agent wrote them."""
     created: tuple[str, ...] = ()

@@ -22,6 +22,8 @@ from ..store.persister import was_prompted
 class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session in a list.
 
+    - `session`: its id. `agent`: the name of its agent. `cwd`: its working directory.
+    - `title`: as the agent or a person named it; None if it has no title.
     - `phase`: `stored` for a session in the store that is not open, neither here nor at another
       server that shares the store; the next prompt opens it.
     - `prompt`: the start of its first prompt.

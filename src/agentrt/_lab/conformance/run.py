@@ -75,10 +75,13 @@ class Conformance(Struct, kw_only=True):
     """The findings of all checks. `name` and `version` are reported by the agent itself."""
 
     agent: str
+    """The name that the agent was checked under."""
     protocol: ProtocolName
+    """The protocol that it was checked against."""
     name: str = ""
     version: str = ""
     findings: list[ConformanceFinding] = []
+    """One finding per check, in the order of the checks."""
 
     @property
     def broken(self) -> bool:
