@@ -1,5 +1,6 @@
-"""agentrt runs an agent's conversation as a tree of Trio tasks and gives every viewer the same
-numbered event log.
+"""Run coding agents as trees of Trio tasks.
+
+Every viewer of a session gets the same numbered events.
 
 This module has the names that most programs need. The others are in modules by purpose: `agents`,
 `errors`, `events`, `permissions`, `tools`, `claude`, `codex`, `store`, `web`, `tracing`,

@@ -96,7 +96,7 @@ else:
 
 
 class ClaudeSessions(_ClaudeSessions):
-    __doc__ = _ClaudeSessions.__doc__
+    """See `agentrt.claude.ClaudeSessions`."""
 
     async def list(self, cwd: str | os.PathLike[str] | None = None) -> Stored:
         """See `agentrt.claude.ClaudeSessions.list`."""

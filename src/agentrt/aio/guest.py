@@ -29,8 +29,10 @@ _here = _ThreadGuest()
 
 
 class Waiter:
-    """An event that asyncio tasks wait for without being able to give up: a cancellation is passed
-    on, once."""
+    """An event that asyncio tasks wait for without being able to give up.
+
+    A cancellation is passed on, once.
+    """
 
     def __init__(self) -> None:
         self.is_set: bool = False

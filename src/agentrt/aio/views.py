@@ -42,8 +42,10 @@ def view(value: T) -> T:
 
 
 def carried(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an asynchronous Trio method or function callable from asyncio. In a Trio task it behaves
-    as before."""
+    """Make an asynchronous Trio method or function callable from asyncio.
+
+    In a Trio task it behaves as before.
+    """
 
     @functools.wraps(method)
     async def call(*args: Any, **named: Any) -> Any:
@@ -78,8 +80,11 @@ def _view_of(kind: type[Any], *giving: str, **own: Any) -> type[Any]:
 
 
 def _events(kind: type[Any]) -> Callable[[Any], Any]:
-    """Make the iteration of a turn or a subscription: available events are taken directly from the
-    session's bounded log; asyncio waits only for later ones."""
+    """Make the iteration of a turn or a subscription.
+
+    Available events are taken directly from the session's bounded log; asyncio waits only for later
+    ones.
+    """
 
     async def step(self: Turn | Subscription) -> Event:
         if trio.lowlevel.in_trio_task():

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class HelpRequest(Struct, frozen=True):
-    """ "What can you do?" """
+    """List the abilities of the demo agent."""
 
 
 class ListRequest(Struct, frozen=True):

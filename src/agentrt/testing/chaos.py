@@ -202,8 +202,10 @@ class _ChaosTurn(Struct, frozen=True):
     outcome: str
 
     def begins(self, other: _ChaosTurn) -> bool:
-        """True if this turn's text is the beginning of the other's, for the same prompt. The amount
-        of text before a cancel is a matter of chance."""
+        """True if this turn's text is the beginning of the other's, for the same prompt.
+
+        The amount of text before a cancel is a matter of chance.
+        """
         if self.asked != other.asked:
             return False
         cut_off = other.outcome == "cancelled" and self.said.startswith(other.said)

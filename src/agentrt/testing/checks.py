@@ -25,7 +25,7 @@ class LogBroken(AssertionError):
 
 
 def check_log(events: Iterable[Event], *, whole: bool = True) -> None:
-    """Check a session's events, from the first one on, against agentrt's guarantees:
+    """Check a session's events, from the first one on, against agentrt's guarantees.
 
     - a turn begins only if none runs, and ends once; nothing of it is open then;
     - an item is opened once, changes while its turn runs and it is open, and is closed once;

@@ -33,7 +33,9 @@ class RecordedSource(Protocol):
         """
         ...
 
-    def is_due(self, number: int) -> bool: ...
+    def is_due(self, number: int) -> bool:
+        """Return True if the record is still outstanding."""
+        ...
 
 
 class RecordedAgent:

@@ -1,5 +1,7 @@
-"""A fake Claude Code for tests. It answers the handshake itself and leaves the turns to the
-test."""
+"""A fake Claude Code for tests.
+
+It answers the handshake itself and leaves the turns to the test.
+"""
 
 from __future__ import annotations
 
@@ -189,8 +191,10 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
     # --- asking
 
     async def request(self, subtype: str, **fields: Any) -> JsonObject:
-        """Send a request to the host and return its answer (`subtype`, and `response` or
-        `error`)."""
+        """Send a request to the host and wait for its answer.
+
+        Returns the answer: `subtype`, and `response` or `error`.
+        """
         self._next += 1
         id, body = f"cli-{self._next}", {"subtype": subtype, **fields}
         return await self._ask(id, {"type": "control_request", "request_id": id, "request": body})

@@ -206,8 +206,10 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         return await self._ask(id, {"id": id, "method": method, "params": about})
 
     async def ask(self, tool_call: str = "call_1", title: str = "ls") -> str | None:
-        """Request a permission for a command. Returns Codex's decision, such as `"accept"` or
-        `"decline"`, or None if it was cancelled."""
+        """Request a permission for a command, and wait for the answer.
+
+        Returns Codex's decision, such as `"accept"` or `"decline"`, or None if it was cancelled.
+        """
         answer = await self.request(
             "item/commandExecution/requestApproval",
             {

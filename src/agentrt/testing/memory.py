@@ -146,8 +146,10 @@ class MemoryAgent:
             await self._host.park()
 
     def write_nowait(self, data: bytes | memoryview) -> int:
-        """Write as much as fits and return the number of bytes. Raises `trio.BrokenResourceError`
-        if the program no longer reads."""
+        """Write as much as fits and return the number of bytes.
+
+        Raises `trio.BrokenResourceError` if the program no longer reads.
+        """
         if self._returncode is not None or not self._stdin_open:
             raise trio.BrokenResourceError("the agent does not read any more")
         taken = bytes(data[: max(0, self._capacity - len(self._stdin))])

@@ -1,5 +1,8 @@
-"""Changes to a recording: the same agent with its output split, late, reordered or repeated, or the
-agent killed or its turn cancelled at any step."""
+"""Changes to a recording.
+
+The same agent, with its output split, late, reordered or repeated; or the agent is killed, or its
+turn cancelled, at any step.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,9 @@ def mutations(
     session: str = "",
     step: int = 1,
 ) -> Iterator[Mutation]:
-    """Yield every changed version of a trace::
+    """Yield every changed version of a trace.
+
+    Example::
 
         for mutation in mutations("night.trace", ["dead"]):
             run_seeded(program, mutation.replay(), seed=0)

@@ -1,5 +1,6 @@
-"""A recorded agent, played back under the same drivers: it repeats its output for a host that
-repeats the recorded host's messages.
+"""A recorded agent, played back under the same drivers.
+
+It repeats its output for a host that repeats the recorded host's messages.
 
 A message of the host is matched with the recording by its method and its significant parameters,
 not by its place or id. Each message of the agent waits for the same messages as in the recording,
@@ -214,7 +215,9 @@ class Replay:
 def replay(
     file: str | Path, *, session: str = "", speed: float = 1.0, patience: float = 60.0
 ) -> Replay:
-    """Return a recorded agent (see `open_trace`), to open a session with::
+    """Return a recorded agent (see `open_trace`).
+
+    Open a session with it::
 
         async with replay("night.trace").open_session() as session:
             result = await session.run("the recorded prompt")
@@ -232,8 +235,11 @@ def replay(
 
 
 def records_of(file: str | Path, session: str) -> list[TraceRecord]:
-    """Return the records of the only session with this id prefix. Raises `TraceError`,
-    `ReplayMismatch`."""
+    """Return the records of the only session with this id prefix.
+
+    Raises `TraceError` if the file is not a trace, and `ReplayMismatch` if there is no such session
+    or more than one.
+    """
     records = [record for record in read_trace(file) if record.session.startswith(session)]
     sessions = list(dict.fromkeys(record.session for record in records if record.session))
     if len(sessions) != 1:
@@ -433,8 +439,9 @@ class _ReplayPlayer:
         return said.what in self._cancelled
 
     def _mismatched(self, said: _RecordedMessage, text: str) -> None:
-        """Raise `ReplayMismatch`, or keep it for the end if an agent may well ignore the message
-        and continue as recorded.
+        """Raise `ReplayMismatch`, now or at the end.
+
+        It is kept for the end if an agent may ignore the message and continue as recorded.
         """
         for number, expected in self._expected.items():
             if expected.what == said.what:
@@ -503,8 +510,11 @@ def _answer_to(id: object, records: list[TraceRecord]) -> Any:
 
 
 def _oddities(records: list[TraceRecord]) -> tuple[set[int], set[str | int]]:
-    """Find recorded behaviour that agentrt never has: the places of ACP prompts that were sent
-    while a turn ran, and the ids of the agent's requests that were left without an answer."""
+    """Find recorded behaviour that agentrt never has.
+
+    Returns the places of ACP prompts that were sent while a turn ran, and the ids of the agent's
+    requests that were left without an answer.
+    """
     in_a_turn: set[int] = set()
     running: set[str | int] = set()
     left_open: set[str | int] = set()

@@ -255,8 +255,10 @@ def _unchanged(agent: Agent) -> Agent:
 
 
 def says(*answers: str) -> Script:
-    """Return a script that answers each prompt with the next of these texts, then repeats the
-    last."""
+    """Return a script that answers each prompt with the next of these texts.
+
+    After the last one it repeats that.
+    """
 
     async def script(agent: FakeAgent) -> None:
         number = 0

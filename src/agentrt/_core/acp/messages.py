@@ -25,8 +25,11 @@ class Implementation(AcpMessage):
     """Name and version of a client or an agent."""
 
     name: str
+    """The name for programs, such as `agentrt`."""
     version: str | None = None
+    """The version, as the program writes it."""
     title: str | None = None
+    """The name for people."""
 
 
 class FileSystemCapabilities(AcpMessage):
@@ -71,10 +74,15 @@ class ClientCapabilities(AcpMessage):
     """The capabilities of the client."""
 
     fs: FileSystemCapabilities | None = None
+    """The file methods that the client serves."""
     terminal: bool | None = None
+    """True if the client serves the `terminal/` methods."""
     session: ClientSessionCapabilities | None = None
+    """Abilities for sessions."""
     auth: ClientAuthCapabilities | None = None
+    """Abilities for signing in."""
     elicitation: ElicitationCapabilities | None = None
+    """The kinds of forms and pages that the client can show."""
 
 
 def client_capabilities(

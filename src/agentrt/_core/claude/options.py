@@ -83,33 +83,41 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     allowed_tools: tuple[str, ...] = ()
     """Rules such as `Read` or `Bash(git log:*)`. A tool allowed here runs without asking."""
     disallowed_tools: tuple[str, ...] = ()
+    """Rules in the same form. A tool denied here never runs."""
 
     # --- instructions
     system_prompt: str | tuple[str, ...] | None = None
     """Replaces Claude Code's own system prompt."""
     append_system_prompt: str | None = None
+    """Added to the end of the system prompt."""
     plan_mode_instructions: str | None = None
+    """Instructions for plan mode, sent as `planModeInstructions`."""
     exclude_dynamic_sections: bool | None = None
     """Moves the parts that depend on the machine out of the system prompt, so that it can be
     cached.
     """
     title: str | None = None
+    """The title of the session."""
     json_schema: JsonObject | None = None
     """JSON schema of every turn's answer (`structured_output`)."""
 
     # --- the model
     model: str | None = None
+    """The name of a model or an alias, such as `sonnet`."""
     fallback_model: str | None = None
+    """The model that Claude Code uses when the first one is overloaded."""
     effort: str | None = None
     """`low`, `medium`, `high`, `xhigh` or `max`."""
     thinking: Literal["adaptive", "disabled"] | int | None = None
     """An int is a fixed budget in tokens."""
     betas: tuple[str, ...] = ()
+    """Beta features of the API, by their names."""
 
     # --- limits
     max_turns: int | None = None
     """Limit of model calls in one turn."""
     max_budget_usd: float | None = None
+    """Limit of the session's cost, in US dollars."""
     task_budget: int | None = None
     """Token budget given to the model."""
 
@@ -121,6 +129,7 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     resume_at: str | None = None
     """Resumes only up to the message with this uuid."""
     resume_drops_turn: str | None = None
+    """Passed on as `--resume-drops-turn`."""
     persist: bool = True
     """If false, no transcript is written and the session cannot be resumed."""
     replay: bool = True
@@ -144,6 +153,7 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     plugins: tuple[str, ...] = ()
     """Plugin folders."""
     tool_aliases: dict[str, str] = {}
+    """Passed on as `toolAliases`: names of tools, by the name that stands for each."""
 
     # --- MCP, hooks
     sdk_servers: tuple[str, ...] = ()
@@ -163,10 +173,15 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     partial_messages: bool = True
     """Streams text as it is written, not block by block."""
     hook_events: bool = False
+    """Includes the events of hooks in the output."""
     forward_subagent_text: bool = True
+    """Includes the text of sub-agents in the output, not only their tool calls."""
     replay_user_messages: bool = False
+    """Repeats each user message in the output."""
     prompt_suggestions: bool = False
+    """Asks for suggestions of the next prompt."""
     agent_progress_summaries: bool = False
+    """Asks for summaries of the progress of sub-agents."""
     spare_tasks: bool = True
     """True if background agents keep running when a turn is cancelled; each is stopped on its own
     (`stop_task`). If false, cancelling a turn kills them.
@@ -178,6 +193,7 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     client_app: str = "agentrt"
     """Application name in the User-Agent."""
     env: dict[str, str] = {}
+    """Environment variables added to those of the process."""
     extra_args: dict[str, str | None] = {}
     """Further flags, by name without dashes. None means a flag without a value."""
     legacy: bool = False

@@ -45,13 +45,19 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     """A session that can be resumed."""
 
     id: str
+    """The id that `resume` takes."""
     title: str
+    """The title, or the start of the first prompt."""
     path: str
+    """The transcript's file."""
     cwd: str | None
+    """The folder in which the session began, if the transcript names it."""
     branch: str | None
+    """The Git branch at that time, if any."""
     modified: float
     """Seconds since the Unix epoch."""
     size: int
+    """The size of the transcript, in bytes."""
 
 
 def config_folder(env: Mapping[str, str] = os.environ) -> Path:

@@ -34,6 +34,7 @@ class Text(Struct, tag_field="type", tag="text", rename="camel", gc=False):
     """Plain text or Markdown."""
 
     text: str
+    """The text."""
     annotations: JsonObject | UnsetType | None = UNSET
     """Hints of the protocol, such as the audience. Passed on unchanged."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
@@ -88,7 +89,9 @@ class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
     mime_type: str
     """Such as `audio/wav`."""
     annotations: JsonObject | UnsetType | None = UNSET
+    """As in `Text`."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+    """As in `Text`."""
 
     @classmethod
     def from_path(
@@ -120,12 +123,17 @@ class ResourceLink(Struct, tag_field="type", tag="resource_link", rename="camel"
     name: str = ""
     """A short name for people, usually the file name."""
     title: str | UnsetType | None = UNSET
+    """A longer name for people."""
     description: str | UnsetType | None = UNSET
+    """One or two sentences for people or for the model."""
     mime_type: str | UnsetType | None = UNSET
+    """Such as `text/plain`."""
     size: int | UnsetType | None = UNSET
     """In bytes, if known."""
     annotations: JsonObject | UnsetType | None = UNSET
+    """As in `Text`."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+    """As in `Text`."""
 
     @classmethod
     def from_path(
@@ -146,8 +154,11 @@ class Resource(Struct, tag_field="type", tag="resource"):
     """A resource with its content: `{uri, text, mimeType?}` or `{uri, blob, mimeType?}`."""
 
     resource: JsonObject
+    """The resource, in the protocol's shape."""
     annotations: JsonObject | UnsetType | None = UNSET
+    """As in `Text`."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+    """As in `Text`."""
 
     @classmethod
     def from_path(
@@ -192,23 +203,30 @@ class ToolText(Struct, tag_field="type", tag="content"):
     """A content block in a tool call's result."""
 
     content: Block
+    """A content block, of any type."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+    """As in `Text`."""
 
 
 class Diff(Struct, tag_field="type", tag="diff", rename="camel", gc=False):
     """A file before and after a change. `old_text` is None for a new file."""
 
     path: str
+    """The absolute path of the file."""
     new_text: str
+    """The text after the change."""
     old_text: str | None = None
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+    """As in `Text`."""
 
 
 class TerminalRef(Struct, tag_field="type", tag="terminal", rename="camel", gc=False):
     """A reference to a terminal. Its live output belongs to the tool call."""
 
     terminal_id: str
+    """The id that the agent or agentrt gave to the terminal."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+    """As in `Text`."""
 
 
 ToolContent: TypeAlias = ToolText | Diff | TerminalRef

@@ -37,6 +37,7 @@ class Opening(Struct, frozen=True, kw_only=True):
     """The parameters for opening a session. Paths are absolute."""
 
     cwd: str
+    """The working directory."""
     roots: tuple[str, ...] = ()
     """Further folders in addition to `cwd`."""
     resume: str | None = None
@@ -48,7 +49,9 @@ class Opening(Struct, frozen=True, kw_only=True):
     mcp_servers: tuple[JsonObject, ...] = ()
     """Entries in ACP's shape (`McpServer`)."""
     model: str | None = None
+    """The model to choose, by the agent's name for it; None keeps the agent's choice."""
     mode: str | None = None
+    """The mode to choose, by its id; None keeps the agent's choice."""
     options: JsonObject = {}
     """Options specific to a protocol, such as `system_prompt` and `json_schema` (Claude)."""
     tenant: str = ""
@@ -62,6 +65,7 @@ class Write(Struct, gc=False):
     """Send these bytes, which are whole lines. `urgent`: before prompts that still wait."""
 
     data: bytes
+    """One or more whole lines."""
     urgent: bool = True
 
 
@@ -69,6 +73,7 @@ class Signal(Struct, gc=False):
     """Send this signal to the process, because the protocol has no message for its purpose."""
 
     name: Literal["interrupt"]
+    """`interrupt`: SIGINT."""
 
 
 class Started(Struct, kw_only=True):
@@ -81,12 +86,15 @@ class Started(Struct, kw_only=True):
     session: str
     """The agent's own session id, for resuming later."""
     agent_version: str | None = None
+    """The version that the agent reported, cut to a sensible length."""
     resumed: bool = False
+    """True if an earlier session was continued."""
     repeated: bool = False
     """True if the agent has repeated the prompts of the resumed conversation
     (`UserContentReceived`).
     """
     capabilities: JsonObject = {}
+    """The abilities that the agent reported, in its protocol's shape."""
 
     def __post_init__(self) -> None:
         if self.agent_version is not None:  # every change of the state repeats it
@@ -100,14 +108,18 @@ class StartFailed(Struct):
     """
 
     error: ErrorInfo
+    """The cause."""
 
 
 class UserContentReceived(Struct, kw_only=True):
     """User content that the agent repeats: history, or an echo of the running prompt."""
 
     content: list[Block]
+    """The blocks."""
     message: str | None = None
+    """The agent's id of the message, if any."""
     replay: bool = False
+    """True for the history of an earlier process."""
 
 
 class TextReceived(Struct, gc=False):
@@ -117,20 +129,28 @@ class TextReceived(Struct, gc=False):
     """
 
     text: str
+    """The piece."""
     thought: bool = False
+    """True for the agent's thinking."""
     message: str | None = None
     parent: str | None = None
     replay: bool = False
+    """As in `UserContentReceived`."""
 
 
 class BlockReceived(Struct, kw_only=True):
     """A block of the answer that is not text."""
 
     block: Block
+    """The block."""
     thought: bool = False
+    """True for the agent's thinking."""
     message: str | None = None
+    """The agent's id of the message, if any."""
     parent: str | None = None
+    """The tool call of the sub-agent that wrote it; None for the main agent."""
     replay: bool = False
+    """As in `UserContentReceived`."""
 
 
 class TextEnded(Struct, kw_only=True):
@@ -140,6 +160,7 @@ class TextEnded(Struct, kw_only=True):
     """
 
     parent: str | None = None
+    """As in `BlockReceived`."""
     broken: bool = False
 
 
@@ -147,6 +168,7 @@ class Retracted(Struct):
     """The agent retracts its output in these messages of the running turn."""
 
     messages: frozenset[str]
+    """The agent's ids of the messages."""
 
 
 class ToolCalled(Struct, kw_only=True):
@@ -155,6 +177,9 @@ class ToolCalled(Struct, kw_only=True):
     Lists replace the earlier values; `append` adds text to the live output. A terminal `status`
     closes the item. `opens`: according to the wire this is a new call. After the end of the turn,
     an update is late, but a new call with the same id is not.
+
+    `name`, `title`, `kind`, `owner`, `input`, `output`, `content` and `locations` are those of
+    `ToolCall`; UNSET keeps the earlier value.
     """
 
     id: str
@@ -170,37 +195,44 @@ class ToolCalled(Struct, kw_only=True):
     locations: list[JsonObject] | UnsetType = UNSET
     append: str | UnsetType = UNSET
     parent: str | None = None
+    """As in `BlockReceived`."""
     replay: bool = False
+    """As in `UserContentReceived`."""
 
 
 class PlanSet(Struct):
     """The agent's plan."""
 
     entries: list[PlanEntry]
+    """The whole plan, in order."""
 
 
 class UsageSet(Struct):
     """Usage figures of the session."""
 
     usage: Usage
+    """The figures; each replaces the earlier one."""
 
 
 class ModesSet(Struct):
     """The session's mode, model and options."""
 
     modes: Modes
+    """The current values with the possible ones."""
 
 
 class CommandsSet(Struct):
     """The agent's slash commands."""
 
     commands: list[Command]
+    """All commands."""
 
 
 class TitleSet(Struct):
     """The agent's title for the session."""
 
     title: str | None
+    """None removes it."""
 
 
 class TaskSet(Struct):
@@ -211,6 +243,7 @@ class TaskSet(Struct):
     """
 
     task: Task
+    """The work as it is now."""
     call: str | None = None
     detaches: bool = False
 
@@ -223,12 +256,15 @@ class DecisionRequested(Struct, kw_only=True):
     """
 
     key: str
+    """The driver's key, to answer with."""
     kind: Literal["permission", "elicitation"]
     title: str
+    """One line for people."""
     options: list[PermissionOption] = []
     tool_call: str | None = None
     name: str | None = None
     tool_kind: str | None = None
+    """The kind of work, as in `ToolCall.kind`, if the agent reported it."""
     input: Any = None
     changes: list[str] = []
     """The files of the changes that the request shows."""
@@ -237,9 +273,11 @@ class DecisionRequested(Struct, kw_only=True):
     locations: list[str] = []
     """The files that the request is about, according to the agent."""
     detail: Any = None
+    """The request in a form for people."""
     form: JsonObject | None = None
     url: str | None = None
     raw: Any = None
+    """The request as the protocol transmitted it."""
     background: bool = False
     """True if background work asks: the question belongs to no turn, even if one is running."""
 
@@ -271,8 +309,10 @@ class ServiceRequested(Struct, kw_only=True):
     """
 
     key: str
+    """The driver's key, to answer with."""
     method: str
     params: JsonObject
+    """The parameters, in the shape of `method`."""
     background: bool = False
     """True if background work asks: its handler belongs to no turn, even if one is running."""
     unawaited: bool = False
@@ -306,6 +346,7 @@ class RequestWithdrawn(Struct, gc=False):
     """
 
     key: str
+    """The key of the request."""
 
 
 class TurnBegan(Struct, gc=False):
@@ -328,9 +369,13 @@ class TurnFinished(Struct, kw_only=True):
     turn: str | None
     outcome: Outcome
     stop_reason: str | None = None
+    """The agent's own reason, such as `end_turn`, if it gave one."""
     usage: Usage | None = None
+    """Tokens and cost of the turn, if the agent reported them."""
     error: ErrorInfo | None = None
+    """The cause of a failure, if known."""
     structured_output: Any = None
+    """The parsed answer to a prompt with a JSON schema."""
     folded: tuple[str, ...] = ()
     """The ids of further prompts that end with this turn."""
 
@@ -339,8 +384,11 @@ class CallReturned(Struct):
     """The result of `Driver.call`: a value in the protocol's own shape, or an error."""
 
     call: str
+    """The id given to the method that began the call."""
     value: Any = None
+    """The result."""
     error: ErrorInfo | None = None
+    """The error; the result is then None."""
 
 
 Effect: TypeAlias = (
@@ -385,7 +433,9 @@ class DecisionAnswer(Struct, frozen=True, kw_only=True):
     message: str = ""
     """The reason for a rejection, sent to the agent if its protocol supports that."""
     updated_input: JsonObject | None = None
+    """Arguments to run the tool with instead of its own, if the protocol can carry them."""
     interrupt: bool = False
+    """True if the agent should also stop the turn, if the protocol can carry it."""
 
 
 class Driver(Protocol):

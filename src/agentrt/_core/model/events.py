@@ -75,11 +75,17 @@ class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):
     used: int | None = None
     size: int | None = None
     input_tokens: int | None = None
+    """Tokens sent to the model, without those read from or written to its cache."""
     output_tokens: int | None = None
+    """Tokens written by the model."""
     cache_read_tokens: int | None = None
+    """Tokens read from the model's cache."""
     cache_write_tokens: int | None = None
+    """Tokens written to the model's cache."""
     thought_tokens: int | None = None
+    """Tokens of thinking."""
     total_tokens: int | None = None
+    """The agent's own sum."""
     cost: float | None = None
     currency: str | None = None
     steps: int | None = None
@@ -119,14 +125,21 @@ class Item(Struct, omit_defaults=True, kw_only=True, gc=False):
     """
 
     id: str
+    """Unique in the log, such as `i12`."""
     type: ItemType
+    """The type decides which of the following fields are used."""
     turn: str | None = None
     parent: str | None = None
     status: ItemStatus = "running"
+    """A text is `running` while it grows; see `ItemStatus` for tool calls."""
     text: str = ""
+    """The text so far, of a text, a thought or a notice."""
     content: list[Block] = []
+    """Blocks that are not text, and the blocks of a user's prompt."""
     tool: ToolCall | None = None
+    """The call, for an item of type `tool`."""
     message: str | None = None
+    """The agent's id of the message, if it has one."""
     replay: bool = False
     """True if the agent repeats this item from the conversation of an earlier process."""
 
@@ -150,6 +163,7 @@ class PlanEntry(Struct, omit_defaults=True):
     """A step of the agent's plan."""
 
     content: str
+    """One line for people."""
     status: str = "pending"
     """`pending`, `in_progress` or `completed`."""
     priority: str = "medium"
@@ -160,18 +174,24 @@ class Choice(Struct, omit_defaults=True):
     """A possible value of a mode or of an option."""
 
     id: str
+    """The value to set."""
     name: str
+    """The label for people."""
     description: str | None = None
+    """An explanation for people, if the agent gives one."""
 
 
 class Option(Struct, omit_defaults=True, kw_only=True):
     """A setting of the session, such as its model: a choice, or a switch if `choices` is empty."""
 
     id: str
+    """The name to set it by."""
     name: str
+    """The label for people."""
     category: str | None = None
     """The agent's grouping, such as `model` or `thought_level`."""
     description: str | None = None
+    """An explanation for people, if the agent gives one."""
     value: str | bool
     """The current value: the id of a choice, or a boolean for a switch."""
     choices: list[Choice] = []
@@ -187,9 +207,12 @@ class Modes(Struct, omit_defaults=True, kw_only=True):
 
     mode: str | None = None
     modes: list[Choice] = []
+    """The modes to choose from; empty if the agent has none."""
     model: str | None = None
     models: list[Choice] = []
+    """The models to choose from; empty if the agent does not list them."""
     options: list[Option] = []
+    """Further settings."""
     unconfirmed: list[str] = []
 
 
@@ -199,6 +222,7 @@ class Command(Struct, omit_defaults=True):
     name: str
     """The name without the slash."""
     description: str = ""
+    """An explanation for people."""
     hint: str | None = None
     """A placeholder for the argument, such as `path`. None if it takes no argument."""
 
@@ -212,11 +236,15 @@ class Task(Struct, omit_defaults=True, kw_only=True):
     """
 
     id: str
+    """The agent's id of the work."""
     title: str = ""
+    """One line for people."""
     status: str = "running"
     """As in `Item`."""
     turn: str | None = None
+    """The turn in which it started."""
     kind: str | None = None
+    """The agent's kind of work, such as a shell command or a sub-agent."""
     detail: str | None = None
     item: str | None = None
 
@@ -225,7 +253,9 @@ class QueueEntry(Struct, omit_defaults=True):
     """A queued prompt. A `paused` prompt is not sent until the queue is resumed."""
 
     id: str
+    """The id to remove it or to send it next."""
     content: list[Block]
+    """The content of the prompt."""
     paused: bool = False
 
 
@@ -233,7 +263,9 @@ class RunningTurn(Struct, gc=False):
     """The running turn, as far as viewers need it. `deadline` is that of the hard limit."""
 
     id: str
+    """The id of the turn."""
     origin: Origin
+    """The starter of the turn."""
     since: float
     """The time at which the turn started."""
     deadline: float | None = None
@@ -245,9 +277,13 @@ class AgentState(Struct, frozen=True, gc=False):
     """The agent of a session. `alive` is true while its process runs."""
 
     name: str
+    """The name that the session was opened with."""
     protocol: Literal["acp", "claude", "codex"]
+    """The protocol that the agent speaks."""
     version: str | None = None
+    """The version that the agent reports."""
     pid: int | None = None
+    """The process id; None if it does not run on this machine."""
     alive: bool = False
 
 
@@ -255,9 +291,12 @@ class State(Struct, gc=False):
     """The session's state. By definition the session is busy if `turn` is not None."""
 
     phase: Phase
+    """The current activity."""
     turn: RunningTurn | None
     agent: AgentState
+    """The agent and its process."""
     error: ErrorInfo | None = None
+    """The reason for the phase `dead` or `closed`, if there is one."""
 
 
 # --- the events
@@ -267,12 +306,14 @@ class StateChanged(Struct, tag_field="kind", tag="state", gc=False):
     """The session's state has changed."""
 
     state: State
+    """The new state."""
 
 
 class TurnStarted(Struct, tag_field="kind", tag="turn.started", omit_defaults=True, gc=False):
     """A turn has started."""
 
     turn: str
+    """The id of the turn."""
     origin: Origin
     """`user` for a prompt, `agent` for a turn that the agent began by itself."""
     prompt: list[Block] | None = None
@@ -288,6 +329,7 @@ class TurnEnded(
     """
 
     turn: str
+    """The id of the turn."""
     outcome: Outcome
     """The end of the turn as agentrt determined it."""
     by: CancelledBy | None = None
@@ -306,12 +348,14 @@ class ItemOpened(Struct, tag_field="kind", tag="item.opened", gc=False):
     """An item was added to the transcript."""
 
     item: Item
+    """The item as it is now."""
 
 
 class ItemDelta(Struct, tag_field="kind", tag="item.delta", gc=False):
     """`text` was appended to an item. `TextDelta` and `ThoughtDelta` tell the item's type."""
 
     item: str
+    """The id of the item."""
     text: str
 
 
@@ -330,6 +374,7 @@ class ItemUpdated(Struct, tag_field="kind", tag="item.updated"):
     """
 
     item: str
+    """The id of the item."""
     patch: JsonObject
     """Field names of `Item` with their new values."""
 
@@ -338,6 +383,7 @@ class ItemClosed(Struct, tag_field="kind", tag="item.closed", gc=False):
     """An item reached a terminal status."""
 
     item: str
+    """The id of the item."""
     status: ItemStatus
     """The terminal status: one of `TERMINAL`."""
 
@@ -382,6 +428,7 @@ class PermissionClosed(
     """A permission request was answered, withdrawn or expired."""
 
     request: str
+    """The id of the request."""
     outcome: Literal["selected", "cancelled", "expired"]
     """`selected` if an option was chosen, else `cancelled` or `expired`, which both deny."""
     option: str | None = None
@@ -419,6 +466,7 @@ class QueueChanged(Struct, tag_field="kind", tag="queue"):
     """The queued prompts, in sending order. `paused` is true if any of them is paused."""
 
     queue: list[QueueEntry]
+    """All queued prompts."""
     paused: bool = False
 
 
@@ -426,36 +474,42 @@ class PlanChanged(Struct, tag_field="kind", tag="plan"):
     """The agent's plan has changed."""
 
     plan: list[PlanEntry]
+    """The whole plan, in order."""
 
 
 class UsageChanged(Struct, tag_field="kind", tag="usage", gc=False):
     """The usage figures of the session have changed."""
 
     usage: Usage
+    """The new figures."""
 
 
 class ModesChanged(Struct, tag_field="kind", tag="modes"):
     """The session's mode, model or options have changed."""
 
     modes: Modes
+    """The current values with the possible ones."""
 
 
 class CommandsChanged(Struct, tag_field="kind", tag="commands"):
     """The agent's slash commands have changed."""
 
     commands: list[Command]
+    """All commands."""
 
 
 class TitleChanged(Struct, tag_field="kind", tag="title"):
     """The session's title has changed."""
 
     title: str | None
+    """The new title; None if it was removed."""
 
 
 class TaskChanged(Struct, tag_field="kind", tag="task"):
     """Background work started, progressed or ended."""
 
     task: Task
+    """The work as it is now."""
 
 
 class Notice(Struct, tag_field="kind", tag="notice", omit_defaults=True):

@@ -101,20 +101,33 @@ class Snapshot(Struct, kw_only=True):
     """
 
     session: str
+    """The session's id."""
     epoch: str
     seq: int
     state: State
+    """The session's state."""
     turns: list[TurnRecord]
+    """The turns of the included items, oldest first."""
     items: list[Item]
+    """The items in the order of the transcript."""
     permissions: list[PermissionOpened]
+    """The open requests."""
     queue: list[QueueEntry]
+    """The queued prompts."""
     paused: bool
+    """True if any of them is paused."""
     plan: list[PlanEntry]
+    """The agent's plan; empty if it has none."""
     tasks: list[Task]
+    """Background work."""
     usage: Usage | None
+    """The latest figures, if the agent reports any."""
     modes: Modes | None
+    """Mode, model and options, if the agent has any."""
     commands: list[Command]
+    """The agent's slash commands."""
     title: str | None
+    """The session's title."""
     earlier: str | None = None
 
 

@@ -1,7 +1,7 @@
-"""The web pages that a request names, parsed as agents parse them.
+r"""The web pages that a request names, parsed as agents parse them.
 
 Browsers and HTTP clients of agents parse URLs by the WHATWG standard: `https:/evil.com`,
-`evil%2ecom`, `https://evil.com\\@example.com` and `http://0xa9fea9fe` all lead to a host that a
+`evil%2ecom`, `https://evil.com\@example.com` and `http://0xa9fea9fe` all lead to a host that a
 simple parser does not find. So URLs are parsed by the `ada-url` library, and a URL is certain only
 if it cannot be parsed in another way.
 """

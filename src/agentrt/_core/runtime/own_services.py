@@ -51,6 +51,7 @@ class TerminalExit(Struct, frozen=True):
 
     exit_code: int | None = None
     signal: str | None = None
+    """The name of the signal; None if the program exited by itself."""
 
 
 class TerminalOutput(Struct, frozen=True):

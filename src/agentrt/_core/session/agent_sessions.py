@@ -22,9 +22,12 @@ class AgentSession(Struct, kw_only=True):
     """A session that an agent stores. `id` is accepted by `resume` of `open_session`."""
 
     agent: str
+    """The name of the agent."""
     id: str
     title: str = ""
+    """The agent's title; empty if it has none."""
     cwd: str | None = None
+    """The folder of the session, if the agent reports it."""
     updated: float | None = None
     """Seconds since the Unix epoch."""
 

@@ -74,11 +74,16 @@ class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     session: str
+    """The session's id."""
     agent: str
+    """The name of its agent."""
     cwd: str
+    """Its working directory."""
     title: str | None = None
+    """Its title; None if it has none."""
     prompt: str = ""
     turns: int = 0
+    """The number of its turns."""
     created: float
     updated: float
     agent_session: str | None = None
@@ -92,6 +97,7 @@ class StoreHit(Struct, frozen=True, kw_only=True):
     matched; empty if the words occur in its title only."""
 
     entry: StoreEntry
+    """The session."""
     snippet: str
 
 
@@ -102,7 +108,9 @@ class StoreStatistics(Struct, frozen=True, kw_only=True):
     backlog: int
     size: int
     commits: int
+    """Transactions written."""
     commit_seconds: float
+    """Seconds spent in them."""
     failures: int
 
 
@@ -139,6 +147,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     """
 
     state: Literal["ok", "slow", "failing"] = "ok"
+    """The state."""
     since: float
     message: str | None = None
 

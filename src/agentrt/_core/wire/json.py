@@ -1,8 +1,8 @@
-"""JSON as real agents write it: decoding errors, repair and encoding in one place.
+r"""JSON as real agents write it: decoding errors, repair and encoding in one place.
 
 msgspec reports a bad line with one of three exceptions, and refuses two things that agents do send:
 bytes that are not UTF-8 (a log line of a tool, copied raw) and lone surrogates (Node emits
-`"\\ud83d"` when it cuts a string in the middle of an emoji). Such a line is repaired with U+FFFD
+`"\ud83d"` when it cuts a string in the middle of an emoji). Such a line is repaired with U+FFFD
 and decoded again. Nothing but its broken characters is lost.
 """
 

@@ -58,8 +58,11 @@ class ToolInfo(Struct, rename="camel", omit_defaults=True, frozen=True):
     """A tool as clients see it."""
 
     name: str
+    """The name that the model calls it by."""
     description: str
+    """The description that the model reads."""
     input_schema: JsonObject
+    """The JSON schema of the arguments."""
     annotations: JsonObject | None = None
     """Hints such as `{"readOnlyHint": true}`, by which clients decide which tools may run in
     parallel.
