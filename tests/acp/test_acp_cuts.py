@@ -81,6 +81,13 @@ def test_any_cut_of_the_bytes_gives_the_same_effects(
     assert joined(fed(cut(data, places), end)) == joined(fed([data], end))
 
 
+def test_the_response_to_a_prompt_is_read_alike_wherever_its_read_ends() -> None:
+    answer = rb'{"id":3,"result":{"stopReason":"end_turn","vendor":"\ud83d"}}' + b"\n"
+    data = answer + json.dumps(chunk("late")).encode() + b"\n"
+    assert joined(fed([answer, data[len(answer) :]], False)) == joined(fed([data], False))
+    assert joined(fed([answer], True)) == joined(fed([answer[:-1]], True))
+
+
 @given(st.lists(st.binary(max_size=40)), st.booleans())
 def test_no_bytes_raise_anything(pieces: list[bytes], end: bool) -> None:
     fed(pieces, end)

@@ -304,7 +304,7 @@ class AcpDriver:
             else:
                 if cut:
                     self._receive_lines(lines[:cut])
-                if not self._ends_turn(last) and last and not last.isspace():
+                if last and not last.isspace():
                     self._receive_message(last)
         return self._channel.take()
 
@@ -423,6 +423,8 @@ class AcpDriver:
         Returns False for an invalid line and for an update that strict decoding refused: decoding
         the batch in one go failed because of it.
         """
+        if isinstance(line, bytes) and self._ends_turn(line):
+            return True
         self._messages += 1
         try:
             return self._dispatch(parse(self._channel.decoded(line)))
