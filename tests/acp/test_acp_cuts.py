@@ -82,7 +82,7 @@ def test_any_cut_of_the_bytes_gives_the_same_effects(
 
 
 def test_the_response_to_a_prompt_is_read_alike_wherever_its_read_ends() -> None:
-    answer = rb'{"id":3,"result":{"stopReason":"end_turn","vendor":"\ud83d"}}' + b"\n"
+    answer = b'{"id":3,"result":{"stopReason":"end_turn","vendor":"caf\xe9"}}' + b"\n"
     data = answer + json.dumps(chunk("late")).encode() + b"\n"
     assert joined(fed([answer, data[len(answer) :]], False)) == joined(fed([data], False))
     assert joined(fed([answer], True)) == joined(fed([answer[:-1]], True))
