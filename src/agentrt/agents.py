@@ -15,7 +15,7 @@ from ._core.process.streams import OpenStreams
 from ._core.runtime.agent_sessions import delete_session, list_sessions
 from ._core.runtime.connect import connect
 from ._core.runtime.websocket import websocket
-from ._core.session.agent_sessions import AgentSession
+from ._core.session.settings import AgentSession
 
 __all__ = [
     # describing an agent

@@ -3,8 +3,15 @@
 from ._core.runtime.own_services import Files, Terminal, TerminalExit, TerminalOutput, Terminals
 from ._core.tools.extensions import Extension, ExtensionContext, extension
 from ._core.tools.hooks import Hook, HookContext, HookFunction, hook
-from ._core.tools.lent import McpServer, Tools
-from ._core.tools.tools import ReportProgress, Tool, ToolContext, ToolFunction, tool
+from ._core.tools.tools import (
+    McpServer,
+    ReportProgress,
+    Tool,
+    ToolContext,
+    ToolFunction,
+    Tools,
+    tool,
+)
 from ._core.wire.mcp import ToolInfo
 
 __all__ = [

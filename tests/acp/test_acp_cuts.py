@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agentrt._core.acp.methods import CLIENT_METHODS
+from agentrt._core.acp.requests import CLIENT_METHODS
 from agentrt._core.errors import LocalProtocolError
 from agentrt._core.model.content import Text
 from agentrt._core.model.driver import (

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from agentrt._core.acp import messages, services, updates
-from agentrt._core.acp.methods import AGENT_METHODS, CLIENT_METHODS
-from agentrt._core.acp.updates import VARIANTS, KnownUpdate, UnknownUpdate, read_update
+from agentrt._core.acp import messages, services
+from agentrt._core.acp.messages import VARIANTS, KnownUpdate, UnknownUpdate, read_update
+from agentrt._core.acp.requests import AGENT_METHODS, CLIENT_METHODS
 from agentrt._core.model.content import Block, ToolContent
 from agentrt._serve.acp import _METHODS as SERVED_METHODS
 from agentrt.demo import server as demo
@@ -303,7 +303,7 @@ def test_an_unknown_kind_of_content_costs_only_that_content() -> None:
         "content": [hologram, {"type": "terminal", "terminalId": "t"}],
     }
     update = read_update(raw, dropped := [])
-    assert isinstance(update, updates.ToolCallUpdate)
+    assert isinstance(update, messages.ToolCallUpdate)
     assert update.content is not None
     assert len(update.content) == 1
     assert dropped == ["content[0]"]
@@ -312,7 +312,7 @@ def test_an_unknown_kind_of_content_costs_only_that_content() -> None:
 def test_an_unknown_value_of_an_enumeration_is_kept_as_it_is() -> None:
     raw = {"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "teleport", "status": "odd"}
     update = msgspec.convert(raw, KnownUpdate)
-    assert isinstance(update, updates.AcpToolCall)
+    assert isinstance(update, messages.AcpToolCall)
     assert (update.kind, update.status) == ("teleport", "odd")
 
 

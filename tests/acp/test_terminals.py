@@ -18,10 +18,14 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.acp.environment import merge_environment
 from agentrt._core.acp.messages import NameValue
 from agentrt._core.acp.roots import Roots
-from agentrt._core.acp.terminals import TerminalService, _OutputTail, open_terminals
+from agentrt._core.acp.terminals import (
+    TerminalService,
+    _OutputTail,
+    merge_environment,
+    open_terminals,
+)
 from agentrt._core.errors import RequestError
 from agentrt._core.limits import Limits
 from agentrt._core.model.content import JsonObject

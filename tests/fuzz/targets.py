@@ -21,7 +21,6 @@ from trio.testing import MockClock
 import agentrt
 from agentrt._core.acp import messages as acp_messages
 from agentrt._core.acp import services as acp_services
-from agentrt._core.acp import updates as acp_updates
 from agentrt._core.acp.driver import AcpDriver
 from agentrt._core.acp.messages import Implementation, client_capabilities
 from agentrt._core.claude import messages as claude_messages
@@ -41,12 +40,11 @@ from agentrt._core.model.driver import (
 )
 from agentrt._core.model.events import Notice
 from agentrt._core.wire import json as wire_json
+from agentrt._core.wire import lines as long_lines
 from agentrt._core.wire import lines as wire_lines
-from agentrt._core.wire import long_lines
+from agentrt._core.wire.json import lenient
 from agentrt._core.wire.jsonrpc import JsonRpcResponse, OutstandingCalls, parse
-from agentrt._core.wire.lenient import lenient
-from agentrt._core.wire.lines import Lines
-from agentrt._core.wire.long_lines import LongLine
+from agentrt._core.wire.lines import Lines, LongLine
 from agentrt._core.wire.mcp import CallTool, McpToolServer, ToolInfo, ToolOutcome
 from agentrt._serve import commands
 
@@ -100,7 +98,7 @@ def _value(read: Callable[[], Any]) -> Any:
 
 _STRUCTS: list[type[msgspec.Struct]] = [
     each
-    for module in (acp_messages, acp_services, acp_updates)
+    for module in (acp_messages, acp_services)
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, msgspec.Struct) and each is not msgspec.Struct
 ]
@@ -115,7 +113,7 @@ def decoding(data: bytes) -> None:
     except RemoteProtocolError:
         return
     wire_json.encode_line(value)
-    for kind in (acp_updates.UpdateFrame, claude_messages.Assistant, Any):
+    for kind in (acp_messages.UpdateFrame, claude_messages.Assistant, Any):
         try:
             wire_json.decode(text, msgspec.json.Decoder(kind))
         except RemoteProtocolError:

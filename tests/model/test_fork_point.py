@@ -15,7 +15,7 @@ from agentrt._core.model.driver import (
 )
 from agentrt._core.model.events import Item, ItemOpened, ToolCall, TurnEnded, TurnStarted
 from agentrt._core.model.fork_point import ForkPoint, fork_point, shown_until
-from agentrt._core.model.repeated import history_effects
+from agentrt._core.model.repeats import history_effects
 from agentrt._core.model.state import SessionState
 
 

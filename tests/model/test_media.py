@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from agentrt import Image, LocalProtocolError
-from agentrt._core.model.content import blocks
-from agentrt._core.model.media import media_type
+from agentrt._core.model.content import blocks, media_type
 from agentrt.events import Audio, Resource, ResourceLink
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8

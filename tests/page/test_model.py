@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.model.retelling import OPENING
+from agentrt._core.model.remembered import OPENING
 
 from .kit import PAGE, needs_node, running
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._core.permissions.own_tools import OwnTools
 from agentrt._core.permissions.policies import PermissionRequest
+from agentrt._core.permissions.standing import OwnTools
 from agentrt.testing import FakeAgent, FakeClaudeAgent, ask_policy, scripted_agents
 
 CLAUDE = {"tool": "mcp__agentrt__greet", "input": {"name": "Ann"}}

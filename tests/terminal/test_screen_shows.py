@@ -322,7 +322,7 @@ def test_an_earlier_conversation_is_gone_on_with(program: Program) -> None:
 
 def test_agents_that_keep_no_list_are_resumed_by_our_own_notes(program: Program) -> None:
     from agentrt._cli.state import remember, remembered
-    from agentrt._core.session.agent_sessions import AgentSession
+    from agentrt._core.session.settings import AgentSession
 
     folder = str(program.folder)
     before = os.environ.get("XDG_STATE_HOME")

@@ -17,8 +17,7 @@ import trio.testing
 
 import agentrt
 from agentrt._core.trace.file import TraceFile
-from agentrt._core.trace.record import parts, read_trace
-from agentrt._core.trace.tap import Piece
+from agentrt._core.trace.record import Piece, parts, read_trace
 from agentrt._core.trace.trace import MAX_UNWRITTEN_BYTES
 from runtime.fakes import echo, session_with
 

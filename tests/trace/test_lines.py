@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from agentrt._core.trace import assemble
 from agentrt._core.trace.assemble import Assembler
-from agentrt._core.trace.record import TraceRecord
+from agentrt._core.trace.record import Piece, TraceRecord
 from agentrt._core.trace.redact import REDACTED, Redaction
-from agentrt._core.trace.tap import Piece
 
 
 def records(*pieces: Piece) -> list[TraceRecord]:

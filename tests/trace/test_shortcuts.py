@@ -15,9 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentrt._core.trace.assemble import MAX_SINGLE_LINES, Assembler
-from agentrt._core.trace.record import TraceReader, TraceRecord, Written
+from agentrt._core.trace.record import Piece, TraceReader, TraceRecord, Written
 from agentrt._core.trace.redact import REDACTED, Redaction
-from agentrt._core.trace.tap import Piece
 
 from .test_redact import SECRETS
 

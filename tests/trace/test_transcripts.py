@@ -11,9 +11,8 @@ import agentrt
 from agentrt._core.model.log import Cursor
 from agentrt._core.session.session import host_of
 from agentrt._core.trace.assemble import Assembler
-from agentrt._core.trace.record import TraceRecord
+from agentrt._core.trace.record import Piece, TraceRecord
 from agentrt._core.trace.redact import Redaction
-from agentrt._core.trace.tap import Piece
 from agentrt.testing import Replay, ReplayMismatch, run_seeded
 
 from .transcripts import ALL, converted

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.wire.lenient import lenient
+from agentrt._core.wire.json import lenient
 
 
 class Dog(msgspec.Struct, tag="dog"):

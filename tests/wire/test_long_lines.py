@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._core.errors import RemoteProtocolError
-from agentrt._core.wire import long_lines
+from agentrt._core.wire import lines as long_lines
 from agentrt._core.wire.json import decode
-from agentrt._core.wire.lines import Lines
-from agentrt._core.wire.long_lines import (
+from agentrt._core.wire.lines import (
     LONG_LINE_BYTES,
     MAX_STRUCTURE_BYTES,
     PIECE_BYTES,
+    Lines,
     LongLine,
 )
 

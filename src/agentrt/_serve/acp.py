@@ -21,8 +21,7 @@ from .._core.session.core import PromptRemoved
 from .._core.session.origin import answering
 from .._core.session.session import host_of
 from .._core.wire import jsonrpc as rpc
-from .._core.wire.json import decode_strictly
-from .._core.wire.lenient import lenient
+from .._core.wire.json import decode_strictly, lenient
 from .._version import __version__
 from ..errors import RemoteProtocolError, SessionNotFound
 from ..events import JsonObject, Modes

@@ -17,7 +17,7 @@ from .._core.tools.checked import (
     checked_tools,
     checked_tools_and_servers,
 )
-from .._core.tools.lent import Provided, ProvidedServer
+from .._core.tools.tools import Provided, ProvidedServer
 from ..events import JsonObject
 from ..permissions import Decision, PermissionRequest, Policy
 from ..tools import (

@@ -10,8 +10,8 @@ import trio
 
 from .._core.agents import BUILT_IN
 from .._core.permissions.mcp_calls import OWN_NAME
-from .._core.permissions.own_tools import OwnTools
 from .._core.permissions.policies import check_decision, check_policy, for_agent
+from .._core.permissions.standing import OwnTools
 from .._core.tools.tools import call_tool as run_tool
 from ..events import JsonObject, PermissionOption, Text
 from ..permissions import Decision, PermissionRequest, Policy

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from .._core.process.pipes import Transport
-from .._core.trace.tap import ProcessTap
+from .._core.trace.record import ProcessTap
 from .._lab.conformance.check import ConformancePrompts
 from .._lab.conformance.run import CheckedAgent, Conformance, ConformanceRun
 from ..agents import ProtocolName

@@ -13,10 +13,9 @@ from msgspec import structs
 
 from .._core.limits import Limits
 from .._core.permissions.standing import Standing
-from .._core.runtime.arguments import check_names
 from .._core.runtime.offer import AroundSession, Offer
 from .._core.runtime.open import serve_session
-from .._core.runtime.options import SessionOptions
+from .._core.runtime.options import SessionOptions, check_names
 from .._core.runtime.protocol_setup import set_up_protocol
 from .._core.runtime.runtime import Runtime, Source, serve_runtime
 from .._core.runtime.stored import ClaimedSession
@@ -24,7 +23,7 @@ from .._core.session.host import Service, SessionHost
 from .._core.session.session import Session
 from .._core.telemetry.observation import as_one
 from .._core.tools.checked import checked_tools_and_servers
-from .._core.tools.lent import Provided, split
+from .._core.tools.tools import Provided, split
 from ..agents import Agent, AgentInfo, ProtocolName
 from ..errors import AgentNotFound
 from ..events import JsonObject

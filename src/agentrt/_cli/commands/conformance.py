@@ -22,7 +22,7 @@ from ..._core.config import Config
 from ..._core.process.pipes import Transport
 from ..._core.process.process import open_process
 from ..._core.runtime.offer import environment
-from ..._core.trace.tap import ProcessTap
+from ..._core.trace.record import ProcessTap
 from ..._lab.conformance.check import ConformanceFinding, ConformancePrompts, Verdict
 from ..._lab.conformance.checks import CHECKS
 from ..._lab.conformance.run import LIMITS, Conformance, ConformanceRun, subject_of

@@ -38,39 +38,35 @@ from ..wire.jsonrpc import (
     parse,
     result_line,
 )
-from ..wire.lines import Lines
-from ..wire.long_lines import LongLine
-from .calls import resolve
+from ..wire.lines import Lines, LongLine
 from .messages import (
     NOT_FOUND_CODE,
     ONLY_INTO_A_TURN,
     STEER,
+    AgentMessageChunk,
     AgentSessionCapabilities,
+    AgentThoughtChunk,
     CancelRequestNotification,
     ClientCapabilities,
     Implementation,
+    KnownUpdate,
     PromptAnswer,
     PromptCapabilities,
     PromptRequest,
     PromptResponse,
     SessionRequest,
     SteerRequest,
-)
-from .opening import AcpHandshake
-from .requests import AcpRequests
-from .services import ElicitationRequest, RequestPermissionRequest
-from .settings import AcpSettings, UnsupportedAcpSetting
-from .stream import AcpStream
-from .translate import OUTCOMES, error_of, quota, turn_usage
-from .updates import (
-    AgentMessageChunk,
-    AgentThoughtChunk,
-    KnownUpdate,
     UnknownUpdate,
     UpdateFrame,
     read_update,
     sub_agent_of,
 )
+from .opening import AcpHandshake
+from .requests import AcpRequests
+from .services import ElicitationRequest, RequestPermissionRequest
+from .settings import AcpSettings, UnsupportedAcpSetting, resolve
+from .stream import AcpStream
+from .translate import OUTCOMES, error_of, quota, turn_usage
 
 _updates: msgspec.json.Decoder[UpdateFrame] = msgspec.json.Decoder(UpdateFrame)
 _UPDATE = b'"session/update"'

@@ -3,12 +3,16 @@ requested mode, model and options.
 
 Requests are sent one at a time; each response leads to the next step. The handshake ends with
 `Started` or `StartFailed`.
+
+ACP does not define the point at which a fork ends. The extension of JetBrains' Air does; the
+adapters of Claude and of Codex accept it, and so does agentrt's own server.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import Any
 
 from msgspec import ValidationError, convert
@@ -17,9 +21,9 @@ from ..errors import LocalProtocolError
 from ..model.content import JsonObject
 from ..model.driver import ModesSet, Opening, Started, StartFailed
 from ..model.events import ErrorInfo
+from ..model.fork_point import ForkPoint
 from ..wire.channel import Channel
 from ..wire.jsonrpc import JsonRpcResponse
-from .forking import with_point
 from .messages import (
     AUTH_REQUIRED_CODE,
     NOT_FOUND_CODE,
@@ -44,6 +48,22 @@ from .messages import (
 from .settings import AcpSettingChange, AcpSettings, UnsupportedAcpSetting
 from .stream import AcpStream
 from .translate import error_of
+
+
+def with_point(meta: JsonObject | None, point: ForkPoint) -> JsonObject:
+    """Return the `_meta` of a `session/fork` that ends at `point`."""
+    said = sha256(point.text.encode("utf-8", "surrogatepass")).hexdigest()
+    fork = {
+        "version": 1,
+        "messageId": point.messages[0],
+        "messageFingerprint": f"sha256:{said}",
+        "messageOccurrence": point.occurrence,
+    }
+    given = meta or {}
+    jetbrains = given.get("jetbrains") or {}
+    air = {**(jetbrains.get("air") or {}), "fork": fork}
+    return {**given, "jetbrains": {**jetbrains, "air": air}}
+
 
 _NO_SESSION = re.compile(
     r"\b(session|conversation|thread)\b(?:(?!\b(?:session|conversation|thread)\b).)*"

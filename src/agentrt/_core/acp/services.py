@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ..model.content import JsonObject
-from .messages import NameValue
-from .updates import AcpMessage, ToolFields
+from .messages import AcpMessage, NameValue, ToolFields
 
 
 class PermissionChoice(AcpMessage):

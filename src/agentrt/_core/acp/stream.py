@@ -24,10 +24,7 @@ from ..model.driver import (
 )
 from ..model.events import ItemStatus, Task, Usage
 from ..wire.channel import Channel
-from .services import RequestPermissionRequest
-from .settings import AcpSettings
-from .translate import commands_set, plan_set, tool_called, tool_name, usage_set, with_usage
-from .updates import (
+from .messages import (
     AcpPlan,
     AcpToolCall,
     AgentMessageChunk,
@@ -48,6 +45,9 @@ from .updates import (
     UserMessageChunk,
     sub_agent_of,
 )
+from .services import RequestPermissionRequest
+from .settings import AcpSettings
+from .translate import commands_set, plan_set, tool_called, tool_name, usage_set, with_usage
 
 MAX_EARLY_UPDATES = 10_000
 """Limit of updates that are kept because they come too early to be reported. Real agents send

@@ -11,8 +11,17 @@ from ..model.content import JsonObject
 from ..model.driver import CommandsSet, PlanSet, ToolCalled, UsageSet
 from ..model.events import Command, ErrorInfo, ItemStatus, Outcome, PlanEntry, Usage
 from ..wire import jsonrpc
-from .messages import AUTH_REQUIRED_CODE, NOT_FOUND_CODE, REQUEST_CANCELLED_CODE, TurnUsage
-from .updates import AcpPlan, AcpToolCall, AvailableCommandsUpdate, ToolFields, UsageUpdate
+from .messages import (
+    AUTH_REQUIRED_CODE,
+    NOT_FOUND_CODE,
+    REQUEST_CANCELLED_CODE,
+    AcpPlan,
+    AcpToolCall,
+    AvailableCommandsUpdate,
+    ToolFields,
+    TurnUsage,
+    UsageUpdate,
+)
 
 TOOL_STATUS: Final[dict[str, ItemStatus]] = {
     "pending": "pending",

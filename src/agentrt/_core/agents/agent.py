@@ -1,12 +1,14 @@
-"""Agents: a program, its protocol, and its differences from other agents."""
+"""Agents: a program, its protocol, and its differences from other agents; and functions of the
+whole process that another function can replace for a while.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -202,3 +204,27 @@ def _words(command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -
     if not words or not words[0]:
         raise ValueError("an agent's command is empty")
     return words
+
+
+F = TypeVar("F")
+
+
+class Replaceable(Generic[F]):
+    """A collaborator that all sessions of a process share.
+
+    Sessions are opened deep inside a program, so it cannot be passed as an argument. Users call
+    `current` each time and do not keep it.
+    """
+
+    def __init__(self, usual: F) -> None:
+        self.current = usual
+        """The collaborator in use."""
+
+    @contextmanager
+    def replaced(self, by: F) -> Iterator[None]:
+        """Use another collaborator while the block runs, in all threads. Blocks can be nested."""
+        before, self.current = self.current, by
+        try:
+            yield
+        finally:
+            self.current = before

@@ -16,9 +16,8 @@ from msgspec import Struct, structs
 
 from ..errors import AgentNotFound
 from ..nesting import check_trio
-from .agent import Agent
+from .agent import Agent, Replaceable
 from .catalogue import BUILT_IN
-from .replaceable import Replaceable
 
 VERSION_TIMEOUT_S = 10.0
 """Seconds for a program to print its version; the Node agents take one or two on an idle

@@ -29,8 +29,7 @@ from ..model.driver import (
 from ..model.events import ErrorInfo, Notice
 from ..model.repeats import NoticeLimiter
 from ..wire.json import encode_line
-from ..wire.lines import Lines
-from ..wire.long_lines import LongLine
+from ..wire.lines import Lines, LongLine
 from . import messages as wire
 from . import notices
 from .blocks import to_claude

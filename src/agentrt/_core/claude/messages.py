@@ -20,7 +20,7 @@ from msgspec.json import Decoder
 from ..errors import RemoteProtocolError
 from ..model.content import JsonObject
 from ..wire.json import DECODE_ERRORS, decode
-from ..wire.long_lines import LongLine
+from ..wire.lines import LongLine
 
 # --- the parts of a conversation
 

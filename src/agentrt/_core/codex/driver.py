@@ -34,7 +34,7 @@ from ..model.driver import (
 )
 from ..model.events import ErrorInfo, PlanEntry
 from ..wire.channel import Channel
-from ..wire.json import DECODE_ERRORS
+from ..wire.json import DECODE_ERRORS, lenient
 from ..wire.jsonrpc import (
     JsonRpcError,
     JsonRpcNotification,
@@ -42,9 +42,7 @@ from ..wire.jsonrpc import (
     JsonRpcResponse,
     parse,
 )
-from ..wire.lenient import lenient
-from ..wire.lines import Lines
-from ..wire.long_lines import LongLine
+from ..wire.lines import Lines, LongLine
 from ..wire.mcp import ToolInfo
 from . import messages as wire
 from .notices import CodexNotices

@@ -15,8 +15,8 @@ from ..model.driver import ModesSet, Opening, Started, StartFailed, TitleSet
 from ..model.events import ErrorInfo
 from ..model.models import model_unknown
 from ..wire.channel import Channel
+from ..wire.json import lenient
 from ..wire.jsonrpc import JsonRpcError, JsonRpcResponse
-from ..wire.lenient import lenient
 from ..wire.mcp import ToolInfo
 from . import messages as wire
 from .settings import EFFORT, REVIEWER, CodexSettings, UnsupportedCodexSetting, mode_of

@@ -1,14 +1,18 @@
-"""Limits repeated notices: an agent that logs to stdout for hours must not fill the log."""
+"""Repeated information: notices, and the history of a conversation that another one continues.
+
+Notices are limited: an agent that logs to stdout for hours must not fill the log.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec.structs import replace
 
-from .events import Notice
+from .driver import BlockReceived, Effect, TextEnded, TextReceived, ToolCalled, UserContentReceived
+from .events import Item, Notice
 
 REPORTED_NOTICES: Final = 16
 """The number of notices about one subject that are all reported; later ones at powers of two."""
@@ -52,3 +56,36 @@ def listed(names: Iterable[str]) -> str:
     ]
     more = sum(list(counts.values())[LISTED_NAMES:])
     return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def history_effects(items: Iterable[Item]) -> Iterator[Effect]:
+    """Turn items into the effects of an agent that repeats them."""
+    for item in items:
+        match item.type:
+            case "user":
+                yield UserContentReceived(content=item.content, message=item.message, replay=True)
+            case "tool" if (tool := item.tool) is not None:
+                yield ToolCalled(
+                    id=tool.call or item.id,
+                    opens=True,
+                    name=tool.name,
+                    title=tool.title,
+                    kind=tool.kind,
+                    owner=tool.owner,
+                    status=item.status,
+                    input=tool.input,
+                    output=tool.output,
+                    content=tool.content,
+                    locations=tool.locations,
+                    replay=True,
+                )
+            case "text" | "thought":
+                thought = item.type == "thought"
+                yield TextReceived(item.text, thought, item.message, replay=True)
+                for block in item.content:
+                    yield BlockReceived(
+                        block=block, thought=thought, message=item.message, replay=True
+                    )
+                yield TextEnded()
+            case _:
+                pass

@@ -11,6 +11,10 @@ killed.
 
 `PR_SET_PDEATHSIG` does not replace this: Trio spawns from a worker thread, and the kernel treats
 the end of that thread, after ten idle seconds, as the parent's death.
+
+The module also keeps pipes from the host's own forks. A pipe ends when its last copy is closed, and
+a forked process (`os.fork`, `multiprocessing`) has copies of all pipes: as long as it lives, an
+agent would not read the end of its input.
 """
 
 from __future__ import annotations
@@ -25,15 +29,38 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from weakref import WeakSet
 
 import trio
+from trio.lowlevel import FdStream
 
 from ..errors import AgentStartError
 from . import supervisor
 from .descendants import MARKER, reap_adopted
-from .forks import forget_in_forks
 from .programs import python_program
 from .tree import leaders, reap
+
+_streams: WeakSet[FdStream] = WeakSet()
+
+
+def forget_in_forks(stream: FdStream) -> None:
+    """Replace the stream by the null device in processes that are forked from now on."""
+    _streams.add(stream)
+
+
+def _forget() -> None:
+    # Not closed: the stream object is copied as well, and will close the descriptor.
+    numbers = [each.fileno() for each in _streams if each.fileno() >= 0]
+    if not numbers:
+        return
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for number in numbers:
+        os.dup2(null, number, inheritable=False)
+    os.close(null)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 _log = logging.getLogger("agentrt.process")
 

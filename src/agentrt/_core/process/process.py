@@ -25,8 +25,7 @@ from ..errors import AgentNotFound, AgentrtError, AgentStartError
 from ..limits import Limits
 from ..nesting import open_service_nursery
 from .descendants import MARKER
-from .forks import forget_in_forks
-from .guard import guard, keep_guard, reap_orphans
+from .guard import forget_in_forks, guard, keep_guard, reap_orphans
 from .pipes import Happening, LineWriter, ReadEnd, Transport, Watcher, read_loop
 from .tree import SCAN_TIMEOUT_S, ProcessTree, reap
 

@@ -12,10 +12,10 @@ from ..errors import RequestError, SessionNotFound
 from ..limits import Limits
 from ..nesting import check_trio
 from ..permissions.policies import deny_all
-from ..session.agent_sessions import AgentSession, AgentSessions, check_id, checked_folder
+from ..session.settings import AgentSession, AgentSessions, check_id, checked_folder
 from ..wire.jsonrpc import METHOD_NOT_FOUND
-from .arguments import check_env
 from .open import open_session
+from .options import check_env
 
 if TYPE_CHECKING:
     from ..session.session import Session

@@ -23,7 +23,7 @@ from ..model.content import JsonObject
 from ..model.driver import Effect, Opening
 from ..model.fork_point import ForkPoint
 from ..nesting import check_trio
-from ..session.agent_sessions import AgentSession, check_id, checked_folder
+from ..session.settings import AgentSession, check_id, checked_folder
 
 Stored: TypeAlias = list[StoredSession]
 Messages: TypeAlias = list[JsonObject]

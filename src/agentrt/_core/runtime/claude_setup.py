@@ -22,7 +22,7 @@ from ..session.host import SessionHost
 from ..session.turn import Turn
 from ..tools.extensions import ExtensionTable
 from ..tools.hooks import HookTable
-from ..tools.lent import OWN_NAME
+from ..tools.tools import OWN_NAME
 from ..wire.jsonrpc import METHOD_NOT_FOUND
 from .claude_sessions import KeptByClaude, stored_history, with_entry
 from .offer import (

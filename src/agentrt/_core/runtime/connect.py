@@ -14,9 +14,8 @@ from ..agents.agent import ProtocolName
 from ..errors import AgentStartError
 from ..nesting import check_trio
 from ..process.streams import OpenStreams, Streams
-from .arguments import check
 from .open import open_session
-from .options import SessionOptions
+from .options import SessionOptions, check
 
 if TYPE_CHECKING:
     from ..session.session import Session

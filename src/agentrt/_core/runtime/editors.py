@@ -16,12 +16,11 @@ from typing import TypeAlias
 
 import trio
 
-from ..acp.environment import merge_environment
 from ..acp.host import parse, reported
 from ..acp.messages import NOT_FOUND_CODE
 from ..acp.roots import Roots
 from ..acp.services import CreateTerminalRequest, ReadTextFileRequest
-from ..acp.terminals import command_words
+from ..acp.terminals import command_words, merge_environment
 from ..errors import RequestError
 from ..model.content import JsonObject
 from ..model.driver import ServiceRequested

@@ -19,9 +19,8 @@ from ..errors import LocalProtocolError
 from ..limits import Limits
 from ..model.driver import Driver, Opening, ToolCalled
 from ..model.events import Notice
-from ..permissions.own_tools import OwnTools
 from ..permissions.policies import Policy
-from ..permissions.standing import Standing
+from ..permissions.standing import OwnTools, Standing
 from ..process.pipes import Transport
 from ..process.process import open_process
 from ..process.streams import OpenStreams, open_streams
@@ -31,9 +30,8 @@ from ..session.turn import Turn
 from ..tools.client_tools import ClientTool
 from ..tools.extensions import Extension, ExtensionTable
 from ..tools.hooks import Hook
-from ..tools.lent import ProvidedServer
-from ..tools.tools import Tool
-from ..trace.tap import Tap
+from ..tools.tools import ProvidedServer, Tool
+from ..trace.record import Tap
 
 if TYPE_CHECKING:
     from ..session.session import Session

@@ -29,8 +29,12 @@ from ..process.inherited import inherited
 from ..session.host import SessionHost
 from ..session.session import Session, host_of
 from ..tools.checked import checked_extensions, checked_hooks, checked_tools_and_servers
-from ..tools.lent import Provided, split
-from .arguments import (
+from ..tools.tools import Provided, split
+from .drain import wait_for_rest
+from .folders import folder, folders
+from .options import (
+    ReopenOptions,
+    SessionOptions,
     check,
     check_env,
     check_limits,
@@ -41,9 +45,6 @@ from .arguments import (
     check_trace,
     checked_servers,
 )
-from .drain import wait_for_rest
-from .folders import folder, folders
-from .options import ReopenOptions, SessionOptions
 
 if TYPE_CHECKING:
     from ..agents import Agent

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from ..agents import Agent
-from ..agents.replaceable import Replaceable
+from ..agents.agent import Replaceable
 from ..limits import Limits
 from ..model.driver import Opening
 from ..session.host import SessionHost

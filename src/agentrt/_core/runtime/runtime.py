@@ -25,13 +25,21 @@ from ..session.session import Session, host_of
 from ..store.base import About, CommandAnswer, StoreEntry
 from ..tools.checked import checked_tools_and_servers
 from ..tools.client_tools import ClientTool
-from ..tools.lent import Provided, Tools
-from .arguments import check, check_env, check_limits, check_names, check_store, check_trace
+from ..tools.tools import Provided, Tools
 from .drain import wait_for_rest
 from .host import Host
 from .memory import return_free_memory
 from .open import open_session, reopen_session
-from .options import ReopenOptions, SessionOptions
+from .options import (
+    ReopenOptions,
+    SessionOptions,
+    check,
+    check_env,
+    check_limits,
+    check_names,
+    check_store,
+    check_trace,
+)
 from .own import TenantView
 from .register import HostedSession, SessionInfo, SessionRegistry, stored_info
 from .stored import SECRET

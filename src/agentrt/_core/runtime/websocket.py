@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ..limits import Limits
 from ..process.streams import OpenStreams, Streams
-from .arguments import check
+from .options import check
 
 HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 VALUE = re.compile(r"[^\x00\r\n]*")

@@ -57,12 +57,11 @@ from ..model.life import ProcessLife, ProcessLifeInput
 from ..model.log import Log
 from ..model.prompt_queue import PromptQueue
 from ..model.remembered import RepeatedPrompts, count_remembered, prompts_to_remember
-from ..model.repeated import history_effects
+from ..model.repeats import history_effects
 from ..model.result import Failure
 from ..model.turn import TurnMachine, TurnMachineInput, TurnMachineState
-from ..permissions.own_tools import OwnTools
 from ..permissions.policies import Policy
-from ..permissions.standing import Standing
+from ..permissions.standing import OwnTools, Standing
 from .interfaces import CoreHost, SessionObserver
 from .questions import OpenQuestions
 from .requests import OpenRequests

@@ -27,10 +27,9 @@ from ..model.life import ProcessLife, ProcessLifeInput
 from ..model.log import Log
 from ..model.turn import TurnMachine, TurnMachineState
 from ..nesting import ServiceNursery
-from ..permissions.own_tools import OwnTools
 from ..permissions.policies import Decision, Policy
-from ..permissions.standing import Standing
-from ..trace.tap import Tap
+from ..permissions.standing import OwnTools, Standing
+from ..trace.record import Tap
 from .core import SessionCore
 from .handlers import Handlers
 from .interfaces import CANCELLED_CODE, ClientServices, Lifetime, SessionObserver

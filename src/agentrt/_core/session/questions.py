@@ -24,7 +24,6 @@ from ..permissions.decisions import (
     decided_words,
     rejection,
 )
-from ..permissions.own_tools import OwnTools
 from ..permissions.policies import (
     DECISIONS,
     Allow,
@@ -37,7 +36,7 @@ from ..permissions.policies import (
     given,
     request_of,
 )
-from ..permissions.standing import Standing, StandingRefusal
+from ..permissions.standing import OwnTools, Standing, StandingRefusal
 from .interfaces import CoreHost, Steps, lifetime_of
 from .origin import current_origin
 from .tripwire import Tripwire

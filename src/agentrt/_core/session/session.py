@@ -22,26 +22,26 @@ from ..model.events import (
 )
 from ..model.fork_point import ForkPoint, fork_point
 from ..model.log import Log
+from ..model.remembered import history_text
 from ..model.result import TurnResult
-from ..model.retelling import history_text
 from ..model.state import SessionState, Snapshot
 from ..model.turn import TurnMachine
 from ..permissions.policies import PermissionRequest
 from ..wire.mcp import ToolInfo
-from .agent_sessions import (
-    AgentSession,
-    AgentSessions,
-    AskedSessions,
-    check_id,
-    check_other,
-    checked_folder,
-)
-from .calls import call
 from .core import When
 from .host import SessionHost
 from .questions import request_id
 from .queue import SessionQueue
-from .settings import SessionSettings
+from .settings import (
+    AgentSession,
+    AgentSessions,
+    AskedSessions,
+    SessionSettings,
+    call,
+    check_id,
+    check_other,
+    checked_folder,
+)
 from .subscription import Subscription
 from .turn import Turn
 

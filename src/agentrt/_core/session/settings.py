@@ -1,4 +1,7 @@
-"""The mode, model and options of a session, which persist across agent processes.
+"""Requests from agentrt to the agent outside turns: settings, tasks, and the list of the sessions
+that the agent itself stores.
+
+The mode, model and options of a session persist across agent processes.
 
 A new process would start with its own defaults. Since a mode may keep an agent from writing, every
 setting goes into the opening of all later processes.
@@ -6,15 +9,106 @@ setting goes into the opening of all later processes.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final, Protocol
 
-from msgspec import structs
+import msgspec
+import trio
+from msgspec import Struct, structs
 
-from ..errors import LocalProtocolError, SessionClosed
-from ..model.events import Choice, Modes, Option
-from .calls import change
+from ..errors import LocalProtocolError, RemoteProtocolError, RequestError, SessionClosed
+from ..model.content import JsonObject
+from ..model.driver import CallReturned
+from ..model.events import Choice, Modes, Notice, Option
+from ..wire.jsonrpc import METHOD_NOT_FOUND
+from .core import SessionCore
 from .host import SessionHost
+
+
+async def call(
+    core: SessionCore,
+    method: str,
+    params: JsonObject,
+    *,
+    succeeded: Callable[[], None] = lambda: None,
+) -> Any:
+    """Send a request and return its result in the protocol's own shape.
+
+    `succeeded` is called in the same step as a successful answer, so that its changes are stored
+    together with the answer's events.
+
+    Raises `RequestError` with the agent's error, or `SessionClosed` if no agent runs. Always a
+    checkpoint. Cancelling this call notifies the agent if the protocol supports it.
+    """
+    await trio.lowlevel.checkpoint_if_cancelled()
+    asked = _PendingCall(succeeded)
+    forget = core.requests.call(method, params, asked.returned)
+    try:
+        await asked.done.wait()
+    finally:
+        forget()
+    return asked.result()
+
+
+async def change(
+    core: SessionCore, setting: str, method: str, params: JsonObject, succeeded: Callable[[], None]
+) -> None:
+    """Change one setting of the agent. Arguments and errors are those of `call`.
+
+    Cancelling this call does not withdraw the request: the agent may still carry it out. Until it
+    answers or its process ends, the session's state shows the setting as unconfirmed, and a late
+    answer counts like any other.
+    """
+    await trio.lowlevel.checkpoint_if_cancelled()
+    asked = _PendingCall(succeeded)
+
+    def returned(answer: CallReturned) -> None:
+        asked.returned(answer)
+        if given_up:
+            core.conversation.confirm(setting)
+            if answer.error is not None:
+                words = f"the change of {setting!r} was not carried out: {answer.error.message}"
+                core.add_notice(Notice("warning", "setting_refused", words, {"setting": setting}))
+
+    given_up = False
+    core.requests.call(method, params, returned)
+    try:
+        await asked.done.wait()
+    finally:
+        if asked.answer is None:
+            given_up = True
+            with core.step():
+                core.conversation.unconfirm(setting)
+    asked.result()
+
+
+class _PendingCall:
+    """A request to the agent, and its answer once it has come."""
+
+    def __init__(self, succeeded: Callable[[], None]) -> None:
+        self.done = trio.Event()
+        self.answer: CallReturned | None = None
+        self._succeeded = succeeded
+
+    def returned(self, answer: CallReturned) -> None:
+        self.answer = answer
+        if answer.error is None:
+            self._succeeded()
+        self.done.set()
+
+    def result(self) -> Any:
+        """Return the value of a successful answer. Raises `RequestError` for an error."""
+        assert self.answer is not None
+        error = self.answer.error
+        if error is None:
+            return self.answer.value
+        code = error.data.get("code") if isinstance(error.data, dict) else None
+        if not isinstance(code, int):
+            code = METHOD_NOT_FOUND if error.code == "unsupported" else 0
+        raise RequestError(code, error.message, error.data)
 
 
 class SessionSettings:
@@ -127,3 +221,127 @@ def _changed(option: Option, value: str | bool) -> Option:
     elif not isinstance(option.value, bool):
         raise LocalProtocolError(f"option {option.id!r} is not a switch")
     return structs.replace(option, value=value)
+
+
+MAX_PAGES: Final = 100
+"""The maximum number of pages of a list, so that an agent cannot keep agentrt asking forever."""
+
+
+class AgentSession(Struct, kw_only=True):
+    """A session that an agent stores. `id` is accepted by `resume` of `open_session`."""
+
+    agent: str
+    """The name of the agent."""
+    id: str
+    title: str = ""
+    """The agent's title; empty if it has none."""
+    cwd: str | None = None
+    """The folder of the session, if the agent reports it."""
+    updated: float | None = None
+    """Seconds since the Unix epoch."""
+
+
+class AgentSessions(Protocol):
+    """The source of an agent's stored sessions."""
+
+    async def list(self, cwd: str | None) -> list[AgentSession]:
+        """Return the sessions of a folder (None: of all folders), the newest first."""
+        ...
+
+    async def delete(self, session: str) -> None:
+        """Delete a session. Raises `SessionNotFound`."""
+        ...
+
+
+class _SessionFields(Struct, rename="camel"):
+    session_id: str
+    cwd: str | None = None
+    title: str | None = None
+    updated_at: str | None = None
+
+
+class _SessionPage(Struct, rename="camel"):
+    sessions: list[_SessionFields]
+    next_cursor: str | None = None
+
+
+class AskedSessions:
+    """Asks a running agent for its sessions. Implements `AgentSessions`."""
+
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+
+    async def list(self, cwd: str | None) -> list[AgentSession]:
+        """Return the sessions, the newest first.
+
+        They are in the agent's order if it does not report the times.
+        """
+        name = self._offering("list_sessions", "keeps no list of its sessions")
+        wanted = _real(cwd)
+        found: dict[str, AgentSession] = {}
+        cursors: set[str | None] = set()
+        cursor: str | None = None
+        while cursor not in cursors and len(cursors) < MAX_PAGES:
+            cursors.add(cursor)
+            params = {"cwd": wanted, "cursor": cursor}
+            answer = await call(self._core, "list_sessions", params)
+            try:
+                page = msgspec.convert(answer, _SessionPage)
+            except msgspec.ValidationError as error:
+                raise RemoteProtocolError(f"{name}'s list makes no sense: {error}") from error
+            for each in page.sessions:
+                if wanted is None or _real(each.cwd) in (None, wanted):
+                    found[each.session_id] = AgentSession(
+                        agent=name,
+                        id=each.session_id,
+                        title=each.title or "",
+                        cwd=each.cwd,
+                        updated=_seconds(each.updated_at),
+                    )
+            cursor = page.next_cursor
+        return sorted(found.values(), key=lambda each: each.updated or 0, reverse=True)
+
+    async def delete(self, session: str) -> None:
+        """Have the agent delete a session."""
+        self._offering("delete_session", "cannot delete a session")
+        await call(self._core, "delete_session", {"session": session})
+
+    def _offering(self, capability: str, otherwise: str) -> str:
+        """Return the agent's name if it has the capability, else raise `RequestError`."""
+        name = self._core.conversation.agent.name
+        if not self._core.capabilities.get(capability):
+            raise RequestError(METHOD_NOT_FOUND, f"{name} {otherwise}")
+        return name
+
+
+def checked_folder(cwd: str | os.PathLike[str] | None) -> str | None:
+    """Return the folder as a string. Raises `LocalProtocolError` if it is not a path."""
+    folder = os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd
+    if not isinstance(folder, str | None):
+        raise LocalProtocolError(f"cwd: a folder is a string or a path, not {cwd!r:.60}")
+    return folder
+
+
+def check_id(session: str) -> None:
+    """Raise `LocalProtocolError` if the session id is not a string."""
+    if not isinstance(session, str):
+        raise LocalProtocolError(f"session must be given as text, not {session!r}")
+
+
+def check_other(session: str, own: str | None) -> None:
+    """Raise `LocalProtocolError` if the session is the open one."""
+    if session == own:
+        raise LocalProtocolError("that session is open here: close it before it is deleted")
+
+
+def _real(folder: str | None) -> str | None:
+    return None if folder is None else os.path.realpath(folder)
+
+
+def _seconds(text: str | None) -> float | None:
+    """Parse an ISO 8601 time."""
+    try:
+        when = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()

@@ -29,8 +29,7 @@ from ..process.guard import private_folder
 from ..process.pipes import FIRST_PIECE_BYTES, next_size
 from ..process.programs import python_program
 from ..wire.json import encode_line
-from ..wire.lines import Lines
-from ..wire.long_lines import LongLine
+from ..wire.lines import Lines, LongLine
 from ..wire.mcp import Message
 from . import stdio as mcp_stdio
 from .http import HttpServer

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from .extensions import Extension
 from .hooks import Hook
-from .lent import OWN_NAME, Provided, as_provided_server, split
-from .tools import Tool
+from .tools import OWN_NAME, Provided, Tool, as_provided_server, split
 
 T = TypeVar("T")
 

@@ -40,8 +40,8 @@ from ..wire.jsonrpc import (
     parse,
 )
 from ..wire.mcp import Message, ToolOutcome, answer_to_call
-from .lent import ProvidedServer
 from .server import Around, Notify, Refuse, Reply, Spawn, nothing_around, nothing_refused
+from .tools import ProvidedServer
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream

@@ -18,8 +18,7 @@ from ..session.turn import Turn
 from ..wire.jsonrpc import INTERNAL_ERROR, Id
 from ..wire.mcp import CallTool, CancelTool, ListenForChanges, McpToolServer, Message, ToolOutcome
 from .checked import checked_tools
-from .lent import OWN_NAME
-from .tools import Tool, ToolContext, call_tool
+from .tools import OWN_NAME, Tool, ToolContext, call_tool
 
 logger = get_logger("tools")
 

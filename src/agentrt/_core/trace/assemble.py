@@ -8,10 +8,9 @@ from itertools import groupby
 from typing import Final
 
 from ..process.inherited import has_secret_name
-from .record import Kind, Written
+from .record import Kind, Piece, Written
 from .redact import Redaction, begins_key
 from .secrets import REDACTED
-from .tap import Piece
 
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """Maximum number of bytes kept of a line."""

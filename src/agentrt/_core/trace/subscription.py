@@ -11,9 +11,8 @@ import trio
 
 from ..process.inherited import has_secret_name
 from .assemble import Assembler
-from .record import TraceRecord, Written
+from .record import Piece, Tap, TraceRecord, Written
 from .redact import MIN_GIVEN_SECRET_CHARS, Redaction, Rule, check_rules
-from .tap import Piece, Tap
 
 MAX_BUFFERED_BYTES: Final = 4 * 1024 * 1024
 """Bytes that are kept for a slow reader."""

@@ -26,10 +26,9 @@ from ..nesting import check_trio, open_service_nursery
 from ..process.inherited import has_secret_name
 from .assemble import Assembler
 from .file import TraceFile
-from .record import FORMAT_VERSION, Written
+from .record import FORMAT_VERSION, Piece, Tap, Written
 from .redact import MIN_GIVEN_SECRET_CHARS, Redaction, check_rules
 from .secrets import load
-from .tap import Piece, Tap
 
 WRITE_DELAY_S: Final = 0.1
 """Seconds for which events are collected."""

@@ -15,11 +15,9 @@ from msgspec import Struct
 from ..model.driver import Effect, Write
 from ..model.events import Notice
 from ..model.repeats import NoticeLimiter
-from .json import DECODE_ERRORS, repair
+from .json import DECODE_ERRORS, lenient, repair
 from .jsonrpc import JsonRpcResponse, OutstandingCalls, notification_line, request_line
-from .lenient import lenient
-from .lines import Lines
-from .long_lines import LongLine
+from .lines import Lines, LongLine
 
 T = TypeVar("T", bound=Struct)
 

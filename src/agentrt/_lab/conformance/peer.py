@@ -18,7 +18,7 @@ import trio
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.process.pipes import LineWriter, Transport, read_loop
-from ..._core.trace.tap import ProcessTap
+from ..._core.trace.record import ProcessTap
 from ..._core.wire.lines import Lines
 from ...errors import RemoteProtocolError
 from .check import CheckEnded, ConformancePrompts, fails, not_provoked, shown

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.process.pipes import Transport
-from ..._core.trace.tap import ProcessTap, Tap
+from ..._core.trace.record import ProcessTap, Tap
 from ...agents import Agent, ProtocolName
 from ...errors import AgentStartError
 from ...tracing import Trace, open_trace
