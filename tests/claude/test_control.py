@@ -65,6 +65,29 @@ def test_suggestions_make_a_lasting_permission_possible(rig: Rig) -> None:
     assert rig.last()["response"]["updatedPermissions"] == [SUGGESTION]
 
 
+def test_a_suggestion_that_an_option_describes_is_not_shown_twice(rig: Rig) -> None:
+    asked = only(rig.feed(ask(permission_suggestions=[SUGGESTION])), DecisionRequested)
+    assert asked.detail is None
+
+
+@pytest.mark.parametrize(
+    "suggestion",
+    [
+        {"type": "setMode", "mode": "bypassPermissions", "destination": "session"},
+        {**SUGGESTION, "behavior": "deny"},
+        {**SUGGESTION, "until": "tomorrow"},
+        {**SUGGESTION, "destination": "somewhere"},
+        {**SUGGESTION, "rules": [{"toolName": "Bash", "when": "always"}]},
+        {"type": "addDirectories", "directories": [1]},
+    ],
+)
+def test_a_suggestion_that_no_option_describes_completely_is_shown(
+    rig: Rig, suggestion: Json
+) -> None:
+    asked = only(rig.feed(ask(permission_suggestions=[suggestion])), DecisionRequested)
+    assert asked.detail == {"permission_suggestions": [suggestion]}
+
+
 def test_a_lasting_permission_is_not_offered_where_the_cli_forbids_it(rig: Rig) -> None:
     fields = {"permission_suggestions": [SUGGESTION], "suppress_always_allow_rule": True}
     asked = only(rig.feed(ask(**fields)), DecisionRequested)

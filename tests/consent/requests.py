@@ -77,6 +77,9 @@ def acp(name: str, updates: list[Json], raw: Json) -> Iterator[Request]:
     yield from _logged(name, raw, peer.effects, strings)
 
 
+SUGGESTIONS = "permission_suggestions"
+
+
 def claude(name: str, raw: Json) -> Iterator[Request]:
     rig = Rig()
     rig.start()
@@ -90,7 +93,15 @@ def claude(name: str, raw: Json) -> Iterator[Request]:
     rig.feed({"type": "control_request", "request_id": "q", "request": raw})
     hidden = ("subtype", "tool_use_id", "suppress_always_allow_rule", "display_name")
     rest = {key: value for key, value in raw.items() if key not in hidden}
-    yield from _logged(name, raw, rig.effects, leaves(rest))
+    strings = leaves({key: value for key, value in rest.items() if key != SUGGESTIONS})
+    if not all(isinstance(each, dict) for each in rest.get(SUGGESTIONS, [])):
+        strings += leaves(rest[SUGGESTIONS])
+    for each in _dicts(rest.get(SUGGESTIONS, [])):  # options describe them in words of agentrt
+        strings += each.get("directories", [])
+        for rule in each.get("rules", []):
+            content = rule["ruleContent"]
+            strings += [rule["toolName"], content[content.startswith("//") :]]
+    yield from _logged(name, raw, rig.effects, strings)
 
 
 def codex(name: str, method: str, raw: Json, items: list[Json]) -> Iterator[Request]:

@@ -12,10 +12,12 @@ from ..model.content import JsonObject
 from ..model.driver import DecisionAnswer, DecisionRequested
 from ..model.events import PermissionOption
 from .coerce import objects, text
-from .suggestions import ACCEPT_EDITS, ACCEPT_EDITS_NAME, ALLOW_ALWAYS, suggested
+from .suggestions import ACCEPT_EDITS, ACCEPT_EDITS_NAME, ALLOW_ALWAYS, describes_all, suggested
 from .toolkit import kind_of, title_of
 
 ALLOW_ONCE, REJECT = "allow_once", "reject_once"
+_OWN_OPTIONS = frozenset({"ExitPlanMode", "AskUserQuestion"})
+"""Tools whose requests are answered without the CLI's suggestions."""
 CALL = frozenset(
     {"subtype", "tool_name", "tool_use_id", "input", "title", "suppress_always_allow_rule"}
 )
@@ -34,6 +36,8 @@ def ask_permission(key: str, request: JsonObject, *, background: bool) -> Decisi
     detail = {key: value for key, value in request.items() if key not in CALL}
     if detail.get("display_name") == name:
         del detail["display_name"]
+    if name not in _OWN_OPTIONS and describes_all(request):
+        detail.pop("permission_suggestions", None)  # the options describe each
     if background:  # its call may not be visible
         detail |= {"tool": name, "input": arguments}
     asked = DecisionRequested(

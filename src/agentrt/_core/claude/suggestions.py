@@ -42,6 +42,8 @@ _MODES: Final = {
     "dontAsk": "deny whatever is not allowed beforehand from now on (mode dontAsk)",
 }
 """The modes that may be offered: none of them ends all asking."""
+_RULE: Final = frozenset({"toolName", "ruleContent"})
+_SCOPES: Final = frozenset({"session", *FILES})
 _EDITS: Final = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path"}
 _PLAIN_PATH: Final = re.compile(r"/[\w./ @+=,-]+", re.ASCII)
 
@@ -65,6 +67,30 @@ def suggested(request: JsonObject) -> list[tuple[PermissionOption, list[JsonObje
                 option = PermissionOption(f"folder:{named}", name, ALLOW_ALWAYS, "folder")
                 found.append((option, [{**update, "destination": "session"}]))
     return _distinct(found)
+
+
+def describes_all(request: JsonObject) -> bool:
+    """Return True if the options of a request describe each suggestion completely."""
+    updates = request.get("permission_suggestions")
+    allowed = not request.get("suppress_always_allow_rule")
+    return isinstance(updates, list) and all(_described(each, allowed) for each in updates)
+
+
+def _described(update: Any, allowed: bool) -> bool:
+    match update:
+        case {"type": "addRules", "behavior": "allow", "rules": [*rules], **rest}:
+            whole = all(set(rule) <= _RULE and _rule(rule) for rule in objects(rules))
+            return allowed and whole and len(objects(rules)) == len(rules) and not _odd(rest)
+        case {"type": "setMode", "mode": str(mode), **rest}:
+            return mode in _MODES and not _odd(rest)
+        case {"type": "addDirectories", "directories": [*folders], **rest}:
+            return all(isinstance(folder, str) for folder in folders) and not _odd(rest)
+    return False
+
+
+def _odd(rest: dict[Any, Any]) -> bool:
+    """Return True if a suggestion has fields that its option does not show."""
+    return bool(rest.keys() - {"destination"}) or rest.get("destination", "session") not in _SCOPES
 
 
 def _always(updates: list[JsonObject]) -> list[tuple[PermissionOption, list[JsonObject]]]:
