@@ -89,6 +89,25 @@ def test_any_other_version_than_one_is_refused(version: Any) -> None:
     assert peer.methods() == ["initialize"]
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"requested": 1, "supported": [2]}, "the agent speaks version 2 of the protocol, not 1"),
+        ({"supported": [2, 3]}, "the agent speaks versions 2 and 3 of the protocol, not 1"),
+        ({"supported": ["2"]}, "the agent does not speak version 1 of the protocol"),
+        (None, "the agent does not speak version 1 of the protocol"),
+    ],
+)
+def test_an_agent_that_refuses_the_version_is_described_with_its_own(
+    data: Any, message: str
+) -> None:
+    peer = Peer()
+    peer.start()
+    peer.fail(1, -32022, "Unsupported protocol version", data)
+    error = peer.only(StartFailed).error
+    assert (error.code, error.message) == ("version", message)
+
+
 def test_an_error_instead_of_a_handshake_keeps_its_data() -> None:
     peer = Peer()
     peer.start()

@@ -185,11 +185,11 @@ class AcpViewer(ForeignViewer):
         if self._greeted:
             raise Refused("bad_request", "`initialize` was sent already")
         self._greeted = True
-        self._questions.offers = params.client_capabilities
-        if (info := params.client_info) is not None:
+        self._questions.offers = params.offered
+        if (info := params.client_info or params.info) is not None:
             self.client_name = f"{info.name} {info.version}".strip()
         if self.role == "controller":
-            self._has_editor = self._editor.offer(params.client_capabilities)
+            self._has_editor = self._editor.offer(params.offered)
         everything = {"image": True, "audio": True, "embeddedContext": True}
         self._answer(
             id,

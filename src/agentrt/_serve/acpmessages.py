@@ -91,10 +91,22 @@ class AcpClientInfo(Struct, rename="camel"):
 
 
 class AcpInitializeParams(Struct, rename="camel"):
-    """The parameters of `initialize`."""
+    """The parameters of `initialize`, in the shape of version 1 and of version 2.
 
-    client_capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
+    A client of version 2 that accepts version 1 still gets the elicitation that it offers.
+    """
+
+    client_capabilities: Capabilities | None = None
     client_info: AcpClientInfo | None = None
+    capabilities: Capabilities | None = None
+    info: AcpClientInfo | None = None
+
+    @property
+    def offered(self) -> Capabilities:
+        """The client's capabilities. Version 2 has neither files nor terminals of a client."""
+        if self.client_capabilities is None and self.capabilities is not None:
+            return Capabilities(elicitation=self.capabilities.elicitation)
+        return self.client_capabilities or Capabilities()
 
 
 class AcpAuthenticateParams(Struct, rename="camel"):

@@ -28,6 +28,7 @@ from .messages import (
     AUTH_REQUIRED_CODE,
     NOT_FOUND_CODE,
     PROTOCOL_VERSION,
+    UNSUPPORTED_VERSION_CODE,
     AcpMcpServer,
     AgentCapabilities,
     AgentSessionCapabilities,
@@ -123,7 +124,11 @@ class AcpHandshake:
         self._channel.request("initialize", request, self._initialized)
 
     def _initialized(self, response: JsonRpcResponse) -> None:
-        if response.error is not None:
+        error = response.error
+        if error is not None and error.code == UNSUPPORTED_VERSION_CODE:
+            self._fail("version", _supported(error.data))
+            return
+        if error is not None:
             self._fail("rejected", response)
             return
         raw = response.result if isinstance(response.result, dict) else {}
@@ -385,6 +390,17 @@ class AcpHandshake:
         if said and methods:
             ways = ", ".join(str(each["name"]) for each in methods)
             error.message += f". Log in, then send the prompt again; ways to log in: {ways}"
+
+
+def _supported(data: Any) -> str:
+    """Describe the versions that an agent supports, if it names them."""
+    versions = data.get("supported") if isinstance(data, dict) else None
+    known = [each for each in versions if type(each) is int] if isinstance(versions, list) else []
+    if not known:
+        return f"the agent does not speak version {PROTOCOL_VERSION} of the protocol"
+    plural = "s" if len(known) > 1 else ""
+    named = " and ".join(map(str, known[:10]))
+    return f"the agent speaks version{plural} {named} of the protocol, not {PROTOCOL_VERSION}"
 
 
 def _merged(below: JsonObject, above: JsonObject) -> JsonObject:

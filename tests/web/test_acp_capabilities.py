@@ -1,0 +1,75 @@
+"""What a client offers in `initialize`, in the shape of either version of ACP."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agentrt._serve.acp import ACP, AcpViewer
+from agentrt._serve.hub import Hub
+from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from runtime.fakes import Incarnations
+
+FORM = {
+    "mode": "form",
+    "message": "Where to?",
+    "requestedSchema": {"type": "object", "properties": {"place": {"type": "string"}}},
+}
+OFFERED = {"elicitation": {"form": {}}}
+
+
+async def elicits(agent: FakeAcpAgent) -> None:
+    async for prompt in agent.prompts:
+        answer = await agent.request(
+            "elicitation/create", {"sessionId": prompt.params["sessionId"], **FORM}
+        )
+        agent.say(json.dumps(answer))
+        prompt.end()
+
+
+@pytest.mark.parametrize(
+    ("initialize", "asked"),
+    [
+        ({"protocolVersion": 1, "clientCapabilities": OFFERED}, True),
+        ({"protocolVersion": 2, "capabilities": OFFERED, "info": {"name": "x"}}, True),
+        ({"protocolVersion": 2, "capabilities": {}, "info": {"name": "x"}}, False),
+        ({"protocolVersion": 1, "clientCapabilities": {}, "capabilities": OFFERED}, False),
+        ({"protocolVersion": 1}, False),
+    ],
+)
+async def test_a_client_of_either_version_gets_the_forms_that_it_offers(
+    initialize: dict[str, Any], asked: bool, autojump_clock: MockClock
+) -> None:
+    async with open_fake_runtime({"fake": Incarnations(elicits).start}) as runtime:
+        hub = Hub(runtime)
+        viewer = hub.attach_viewer(ACP)
+        assert isinstance(viewer, AcpViewer)
+        questions = 0
+
+        async def ask(method: str, **params: Any) -> dict[str, Any]:
+            nonlocal questions
+            request = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+            viewer.receive(json.dumps(request))
+            while True:
+                message: dict[str, Any] = json.loads(await viewer.next_frame())
+                if message.get("method") == "elicitation/create":
+                    questions += 1
+                    answer = {"action": "accept", "content": {"place": "Rome"}}
+                    reply = {"jsonrpc": "2.0", "id": message["id"], "result": answer}
+                    viewer.receive(json.dumps(reply))
+                elif message.get("id") == method:
+                    return message
+
+        greeted = await ask("initialize", **initialize)
+        assert greeted["result"]["protocolVersion"] == 1
+        new = await ask("session/new", cwd="/", mcpServers=[])
+        session = new["result"]["sessionId"]
+        with trio.move_on_after(3600):  # nobody answers a form that no client shows
+            prompt = [{"type": "text", "text": "go"}]
+            await ask("session/prompt", sessionId=session, prompt=prompt)
+        assert questions == asked
+        hub.close()
