@@ -4,6 +4,7 @@ The word behind a code fence says what happens to its content:
 
 `python`      a whole program; it must end without an error or a warning
 `python postgres`  the same, where the environment says which PostgreSQL is meant
+`python claude`  the same, with Claude Code and `claude-agent-sdk`; `tests/agents` runs it
 `output`      what the program before it prints; a line `...` stands for any lines
 `console`     commands (`$ `), each with what it prints under it
 `js`          a module, beside the page's `reduce.js`; it is run where there is Node
@@ -172,8 +173,8 @@ def test_the_two_commands_of_the_readme_are_what_continuous_integration_runs() -
 
 
 def test_every_code_block_is_of_a_kind_that_is_checked() -> None:
-    checked = {"python", "python postgres", "output", "console", "js", "js npm", "toml"}
-    checked |= {"sh start", "sh test"}
+    checked = {"python", "python postgres", "python claude", "output", "console"}
+    checked |= {"js", "js npm", "toml", "sh start", "sh test"}
     directives = re.compile(r"\{[\w:-]+\}.*")  # MyST's, for Sphinx
     assert not [
         str(block)

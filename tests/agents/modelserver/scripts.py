@@ -234,11 +234,24 @@ SCRIPTS: dict[str, Script] = {
         ],
         [Text("Thank you.")],
     ],
+    # The programs of the guide for users of `claude-agent-sdk`.
+    "make": [[Shell("make clean")], [Text("Cleaned.")]],
+    "delete": [[Shell("rm -rf build")], [Text("I may not do that.")]],
     "plan": [
         [Call("ExitPlanMode", {"plan": "1. Look.\n2. Leap."})],
         [Text("On it.")],
     ],
 }
+
+SENTENCES: dict[str, str] = {
+    "Greet the reader.": "[[text]]",
+    "Say it in another way.": "[[again]]",
+    "Record that the job is done.": "[[record]]",
+    "Clean the build.": "[[make]]",
+    "Delete the build folder.": "[[delete]]",
+    "Write a long story.": "[[slow]]",
+}
+"""Prompts of programs in the documentation, which have no marker, with the marker that each has."""
 
 _NAMED = re.compile(r"\[\[([\w-]+)\]\]")
 _INLINE = "[[json:"
@@ -252,9 +265,11 @@ def prompt_for(script: Script, *, say: str = "Please.") -> str:
 
 
 def marker_in(text: str) -> str | None:
-    """The marker that *text* contains, if any; of several, the last."""
+    """The marker that *text* contains or stands for, if any; of several, the last."""
     found = list(_markers(text))
-    return found[-1] if found else None
+    if found:
+        return found[-1]
+    return next((marker for sentence, marker in SENTENCES.items() if sentence in text), None)
 
 
 def _markers(text: str) -> Iterator[str]:
