@@ -62,7 +62,7 @@ from ._core.model.events import (
 )
 from ._core.model.fork_point import ForkPoint
 from ._core.model.result import Denial, Failure
-from ._core.model.state import Snapshot
+from ._core.model.state import Snapshot, TurnRecord
 from ._core.session.subscription import Subscription
 
 __all__ = [
@@ -70,6 +70,7 @@ __all__ = [
     "Event",
     "Subscription",
     "Snapshot",
+    "TurnRecord",
     # turns
     "TurnStarted",
     "TurnEnded",

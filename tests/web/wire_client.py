@@ -1,7 +1,8 @@
 """A client that knows `agentrt.v1` and nothing of agentrt: plain dicts, and a reducer of its own.
 
-It is strict: whatever the protocol rules out fails an assertion here. `Wire` is one of its
-connections; it is cut off by no longer using it.
+It is strict: whatever the protocol rules out fails an assertion here, and so does a frame with a
+field that the documented structs do not have. `Wire` is one of its connections; it is cut off by no
+longer using it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,13 @@ from __future__ import annotations
 import json
 from itertools import count
 from typing import Any, Protocol
+
+import msgspec
+
+from agentrt._serve import commands, native_frames
+
+CHECKED_FRAMES = 300
+"""Events and snapshots of one client that are compared with their structs: comparing is slow."""
 
 TERMINAL = {"completed", "failed", "denied", "cancelled", "orphaned"}
 
@@ -173,6 +181,12 @@ def _plain(value: Any) -> Any:
             return value
 
 
+def same_fields(value: dict[str, Any], kind: Any) -> None:
+    """A value says no more than its struct does."""
+    again = json.loads(msgspec.json.encode(msgspec.convert(value, kind)))
+    assert _plain(value) == _plain(again)
+
+
 class Server(Protocol):
     """The other end of one connection."""
 
@@ -190,6 +204,8 @@ class WireClient:
         self.ready: dict[str, Any] | None = None
         self.sessions: list[dict[str, Any]] = []
         self.beats: list[dict[str, Any]] = []
+        self.kinds: dict[str, type[msgspec.Struct]] = {}
+        self.checked = 0
         self.store: dict[str, Any] | None = None  # if it does not do well
         self._hello = hello
         self._ids = count(1)
@@ -237,6 +253,10 @@ class Wire:
         id = again or self.client.new_id()
         self.client.acks.pop(id, None)
         text = json.dumps({"type": type, "id": id, **fields})
+        try:
+            self.client.kinds[id] = commands.decode(text).__class__
+        except commands.Malformed:
+            pass  # it will be refused
         if type not in ("hello", "attach", "detach"):
             self.client.unanswered[id] = text
         self._here.add(id)
@@ -246,6 +266,23 @@ class Wire:
     def attach(self, session: str, **known: Any) -> str:
         self.client.views[session] = View(session)
         return self.send("attach", session=session, **known)
+
+    def check(self, message: dict[str, Any]) -> None:
+        """The frame has the fields of its struct, and of its command's result, and no others."""
+        client = self.client
+        frame = dict(message)
+        if frame["type"] in ("event", "snapshot"):
+            client.checked += 1
+            if client.checked > CHECKED_FRAMES:
+                return
+        if frame["type"] == "ack" and frame["ok"]:
+            head = {name: frame.pop(name) for name in ("type", "id", "ok")}
+            if (kind := client.kinds.get(head["id"])) is not None:
+                same_fields(frame, native_frames.RESULTS[kind])
+            frame = head
+        elif frame["type"] == "ack":
+            assert frame["error"]["code"] in native_frames.ERROR_CODES
+        same_fields(frame, native_frames.ServerFrame)
 
     def take(self, data: bytes) -> list[dict[str, Any]]:
         """Take a frame: one object, or several in an array."""
@@ -257,6 +294,7 @@ class Wire:
 
     def _take(self, message: dict[str, Any]) -> None:
         client = self.client
+        self.check(message)
         match message["type"]:
             case "ready":
                 assert message["protocol"] == "agentrt.v1"

@@ -40,9 +40,14 @@ class Refused(Exception):
         self.data = data
 
 
+def encode(frame: object) -> bytes:
+    """Encode a frame."""
+    return encode_line(frame)[:-1]
+
+
 def pack(**fields: Any) -> bytes:
     """Encode a frame with these fields."""
-    return encode_line(fields)[:-1]
+    return encode(fields)
 
 
 def ack(id: str, fields: Fields) -> bytes:

@@ -318,7 +318,8 @@ def _by_type() -> dict[str, dict[str | None, type[Struct]]]:
     return table
 
 
-_COMMANDS: Final = _by_type()
+COMMANDS: Final = _by_type()
+"""The commands by type, then by operation, or None where the type has no operations."""
 _head: Final[msgspec.json.Decoder[_CommandHead]] = msgspec.json.Decoder(_CommandHead)
 
 
@@ -346,9 +347,9 @@ def decode(text: str, role: Role = "controller") -> ViewerCommand | Beat:
     except RemoteProtocolError as error:
         raise Malformed(None, "bad_request", _words(error)) from error
     id = head.id if isinstance(head.id, str) and len(head.id) <= 128 else None
-    kinds = _COMMANDS.get(head.type) if isinstance(head.type, str) else None
+    kinds = COMMANDS.get(head.type) if isinstance(head.type, str) else None
     if kinds is None:
-        known = ", ".join(_COMMANDS)
+        known = ", ".join(COMMANDS)
         raise Malformed(id, "unknown_command", f"no type {_short(head.type)}; known: {known}")
     kind = kinds.get(head.op if None not in kinds and isinstance(head.op, str) else None)
     if kind is None:

@@ -22,6 +22,7 @@ from .._core.limits import Limits
 from .._core.logging import get_logger
 from .._core.nesting import bare_errors
 from .hub import Dialect
+from .native_frames import ClosingFrame
 from .refusal import CloseCode, ConnectionRefusal
 from .viewer import Outlet, Viewer
 
@@ -176,7 +177,7 @@ class ViewerConnection(ABC):
         """Send the reason and the close frame, and flush them, each in bounded time."""
         if self.refusal is not None:
             if self._dialect.says_closing and self._open:
-                self._out.put(json.encode({"type": "closing", "reason": self.refusal.reason}))
+                self._out.put(json.encode(ClosingFrame(self.refusal.reason)))
             with trio.move_on_after(self._limits.ws_close_timeout_s):
                 await self._send_close(self.refusal)
         with trio.fail_after(

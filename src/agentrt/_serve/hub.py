@@ -28,12 +28,13 @@ from ..agents import AgentInfo
 from ..errors import SessionNotFound, StoreError, StoreUnavailable
 from ..lowlevel import Log
 from ..store import StoreStatus
-from .answers import Fields, Refused, pack
+from .answers import Fields, Refused, encode
 from .client import AnswerRoom, Client, Steps
 from .feed import BYTE_COST_S, FRAME_COST_S, MAX_PACE_S, PACE_RATIO, Feed
 from .files import FileFinder
 from .folders import Folders
 from .live_traces import LiveTraces
+from .native_frames import SessionsFrame, StoreFrame
 from .refusal import CloseCode
 from .remote_command import announce
 from .security import Role
@@ -367,7 +368,7 @@ class Hub:
     def list_frame(self) -> bytes:
         """Return the list of sessions as a frame."""
         if self._list is None:
-            self._list = pack(type="sessions", sessions=self.sessions())
+            self._list = encode(SessionsFrame(self.sessions()))
         return self._list
 
     def store_frame(self) -> bytes | None:
@@ -632,5 +633,4 @@ def _listed(log: Log) -> tuple[object, ...]:
 
 
 def _store_frame(status: StoreStatus) -> bytes:
-    about = {} if status.message is None else {"message": status.message}
-    return pack(type="store", state=status.state, since=status.since, **about)
+    return encode(StoreFrame(status.state, status.since, status.message))

@@ -9,6 +9,7 @@ import trio
 from .._core.session.session import Session
 from .._core.trace.recent import RecentWire
 from .answers import Fields
+from .native_frames import WireRow
 
 if TYPE_CHECKING:
     from .._core.runtime.runtime import Runtime
@@ -54,14 +55,14 @@ class LiveTraces:
             del self._listening[id]
 
 
-def _shown(row: TraceRow) -> Fields:
-    return {
-        "t": row.t,
-        "kind": row.kind,
-        "what": row.what,
-        "detail": row.detail,
-        "count": row.count,
-        "took": row.took,
-        "answer": row.answer,
-        "odd": row.odd,
-    }
+def _shown(row: TraceRow) -> WireRow:
+    return WireRow(
+        t=row.t,
+        kind=row.kind,
+        what=row.what,
+        detail=row.detail,
+        count=row.count,
+        took=row.took,
+        answer=row.answer,
+        odd=row.odd,
+    )

@@ -12,12 +12,13 @@ from .._core.logging import get_logger
 from .._version import __version__
 from ..errors import AgentrtError
 from . import commands as c
-from .answers import Fields, Refused, ack, as_refusal, pack, refusal
+from .answers import Fields, Refused, ack, as_refusal, encode, refusal
 from .client import Client, Steps
 from .commands import Beat, Hello, Malformed, decode
 from .feed import BATCH_BYTES, BATCH_EVENTS, Feed
 from .frames import largest
 from .hub import Dialect, Hub
+from .native_frames import BeatFrame, FrameLimits, Position, ReadyFrame
 from .operations import answer
 from .refusal import CloseCode
 from .security import Role
@@ -141,15 +142,15 @@ class NativeViewer(Viewer):
 
     def _ready(self) -> bytes:
         """Return the answer to `hello`."""
-        return pack(
-            type="ready",
-            server=f"agentrt/{__version__}",
-            protocol=NATIVE.protocol,
-            role=self.role,
-            sessions=self._hub.sessions(),
-            agents=self._hub.agents(),
-            beat_s=self._limits.position_interval_s,
-            limits={"frame": largest(self._limits, self.role)},
+        return encode(
+            ReadyFrame(
+                server=f"agentrt/{__version__}",
+                role=self.role,
+                sessions=self._hub.sessions(),
+                agents=self._hub.agents(),
+                beat_s=self._limits.position_interval_s,
+                limits=FrameLimits(largest(self._limits, self.role)),
+            )
         )
 
     def _looked(self, client: Client, command: c.ViewerCommand) -> Steps[Fields | None]:
@@ -373,15 +374,11 @@ class NativeViewer(Viewer):
 
     def _beat(self) -> bytes:
         known = {
-            feed.log.session: {
-                "epoch": feed.log.epoch,
-                "seq": seq,
-                "phase": feed.log.state.state.phase,
-            }
+            feed.log.session: Position(feed.log.epoch, seq, feed.log.state.state.phase)
             for feed, seq in self._places.items()
             if seq is not None
         }
-        return pack(type="beat", sessions=known)
+        return encode(BeatFrame(known))
 
 
 NATIVE: Final = Dialect("/ws", "agentrt.v1", NativeViewer, says_closing=True)

@@ -1,4 +1,4 @@
-"""The frames of an `agentrt.v1` server, as far as agentrt's own client needs them."""
+"""Decoding of the frames of an `agentrt.v1` server, as far as agentrt's own client needs them."""
 
 from __future__ import annotations
 
@@ -8,60 +8,15 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from ..._core.runtime.register import SessionInfo
-from ...agents import AgentInfo
-from ...events import Event, JsonObject, Snapshot
-
-
-class ReadyFrame(Struct, tag_field="type", tag="ready", kw_only=True):
-    """The answer to `hello`."""
-
-    server: str = ""
-    role: str = "controller"
-    sessions: list[SessionInfo]
-    agents: list[AgentInfo] = []
-    beat_s: float
-    limits: JsonObject = {}
-
-
-class SnapshotFrame(Snapshot, tag_field="type", tag="snapshot", kw_only=True):
-    """The current state of a session."""
-
-
-class EventFrame(Struct, tag_field="type", tag="event", gc=False):
-    """The next event of a session."""
-
-    session: str
-    epoch: str
-    seq: int
-    event: Event
-
-
-class Problem(Struct):
-    """The error of a refused command."""
-
-    code: str
-    message: str
-
-
-class AckFrame(Struct, tag_field="type", tag="ack"):
-    """The answer to a command."""
-
-    id: str | None
-    ok: bool
-    error: Problem | None = None
-
-
-class SessionsFrame(Struct, tag_field="type", tag="sessions"):
-    """The list of sessions has changed."""
-
-    sessions: list[SessionInfo]
-
-
-class ClosingFrame(Struct, tag_field="type", tag="closing"):
-    """The server ends the connection."""
-
-    reason: str
+from ...events import JsonObject
+from ..native_frames import (
+    AckFrame,
+    ClosingFrame,
+    EventFrame,
+    ReadyFrame,
+    SessionsFrame,
+    SnapshotFrame,
+)
 
 
 class _FrameHead(Struct):

@@ -33,18 +33,15 @@ from ...events import Event, JsonObject, Snapshot
 from .. import commands as c
 from ..address import ServerAddress
 from ..dial import Unreachable, dial
-from .frames import (
+from ..native_frames import (
     AckFrame,
     ClosingFrame,
     EventFrame,
-    Frame,
     ReadyFrame,
     SessionsFrame,
     SnapshotFrame,
-    UnknownEvent,
-    fields_of,
-    frames_of,
 )
+from .frames import Frame, UnknownEvent, fields_of, frames_of
 
 FIRST_RETRY_PAUSE_S: Final = 0.2
 MAX_RETRY_PAUSE_S: Final = 5.0
@@ -153,8 +150,8 @@ class ServerLine:
         self._ids += 1
         command.id = f"{self._ids}"
         frame = encode_line(command)[:-1]
-        most = self.ready.limits.get("frame") if self.ready is not None else None
-        if isinstance(most, int) and len(frame) > most:
+        most = self.ready.limits.frame if self.ready is not None else None
+        if most and len(frame) > most:
             raise LimitExceeded(
                 f"the message is longer than the {most} bytes that the server accepts"
             )
