@@ -20,7 +20,7 @@ nox.options.error_on_missing_interpreters = False
 nox.options.sessions = ["lint", "types", "tests", "docs"]
 
 PYTHONS = ["3.11", "3.12", "3.13"]
-CODE = ["src", "tests", "benchmarks", "docs", "examples", "noxfile.py", "hatch_build.py"]
+CODE = ["src", "tests", "benchmarks", "docs", "examples", "clients", "noxfile.py", "hatch_build.py"]
 PROJECT = nox.project.load_toml("pyproject.toml")
 
 

@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinxcontrib_trio",
     "code_table",
+    "protocol_tables",
     "turn_table",
 ]
 exclude_patterns = ["_build"]

@@ -16,6 +16,7 @@ import re
 import sys
 import textwrap
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -192,8 +193,7 @@ def described(cls: type[Struct]) -> dict[str, str]:
     for base in reversed(cls.__mro__):
         if not (isinstance(base, type) and issubclass(base, Struct)) or base is Struct:
             continue
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(tree, ast.ClassDef)
+        tree = _classes(base.__module__)[base.__name__]
         summary, _, text = inspect.cleandoc(ast.get_docstring(tree) or "").partition("\n\n")
         said = " ".join((summary + " " + text).split())
         for line, following in zip(tree.body, [*tree.body[1:], None], strict=True):
@@ -209,6 +209,15 @@ def described(cls: type[Struct]) -> dict[str, str]:
             elif name not in found and (sentence := _sentence(said, name)):
                 found[name] = sentence
     return found
+
+
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """The classes at the top of a module's source."""
+    source = __file__ if module == __name__ else sys.modules[module].__file__
+    assert source is not None
+    tree = ast.parse(Path(source).read_text(encoding="utf-8"))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def _sentence(text: str, name: str) -> str:
@@ -358,6 +367,7 @@ def _default(each: shape.Field) -> Any:
     return None
 
 
+@cache
 def protocol() -> tuple[list[Group], _Reader]:
     """All structs of the protocol, in their groups."""
     reader = _Reader()
@@ -467,8 +477,7 @@ def _text(code: refusal.CloseCode) -> str:
 
 def close_codes() -> dict[str, str]:
     """The meaning of each close code, by its name."""
-    (tree,) = ast.parse(inspect.getsource(refusal.CloseCode)).body
-    assert isinstance(tree, ast.ClassDef)
+    tree = _classes(refusal.__name__)["CloseCode"]
     found = {}
     for line, following in itertools.pairwise(tree.body):
         if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
@@ -556,6 +565,7 @@ def files() -> dict[Path, str]:
 
 
 def main() -> None:
+    """Write all generated files."""
     for path, text in files().items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -2,81 +2,117 @@
 
 // Commands
 
-/**
- * The first command of a connection.
- *
- * `client`: a random string that the client keeps over reconnects. Its answers are remembered
- * under it; without it they are forgotten with the connection. `name`: the client's name for
- * people, which the log keeps with its answers.
- */
+/** The first command of a connection. It is answered by `ready`, then by its `ack`. */
 export interface HelloCommand {
   type: "hello";
+  /** The sessions to attach to. */
   sessions?: Known[];
-  /** A random string that the client keeps over reconnects. */
+  /**
+   * A random string that the client keeps over its reconnects. Its answers are remembered under it;
+   * without it they are forgotten with the connection.
+   */
   client?: string | null;
+  /** The tools that this client runs. The sessions that it opens offer them to their agents. */
   tools?: ToolOffer[];
   /** The client's name for people, which the log keeps with its answers. */
   name?: string;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Start viewing a session, from the given position. */
 export interface AttachCommand {
   type: "attach";
+  /** The session's id. */
   session: string;
+  /** The epoch of `seq`. Without it a snapshot follows. */
   epoch?: string | null;
+  /** The number of the last event that the client has. */
   seq?: number | null;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Stop viewing a session. */
 export interface DetachCommand {
   type: "detach";
+  /** The session's id. */
   session: string;
-  epoch?: string | null;
-  seq?: number | null;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
-/** Ask for the turns before an item: `count` of them, at most as many as a snapshot has. */
+/** Ask for the turns before an item. */
 export interface HistoryCommand {
   type: "history";
+  /** The session's id. */
   session: string;
+  /** The id of an item, usually `earlier` of the snapshot or of the last `history`. */
   before: string;
+  /** Maximum number of turns; never more than a snapshot has. */
   count?: number | null;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Send a prompt, or queue it. */
 export interface PromptCommand {
   type: "prompt";
+  /** The session's id. */
   session: string;
+  /** The prompt's blocks. */
   content: Block[];
+  /**
+   * If a turn runs: `queue` waits for its end, `interrupt` cancels it first, `reject` fails with
+   * `busy`, and `steer` adds the text to the running turn.
+   */
   when?: "interrupt" | "queue" | "reject" | "steer";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Repeat the conversation to an agent that does not remember it. */
 export interface RetellCommand {
   type: "retell";
+  /** The session's id. */
   session: string;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
-/**
- * Stop a turn.
- *
- * `now`: end the agent's process without waiting for the agent. `pause`: if false, only this turn
- * is cancelled and the queued prompts are not paused.
- */
+/** Stop a turn. Its `turn.ended` confirms it. The queued prompts are paused. */
 export interface CancelCommand {
   type: "cancel";
+  /** The session's id. */
   session: string;
+  /** The turn to cancel. Default: the running one. */
   turn?: string | null;
-  /** End the agent's process without waiting for the agent. */
+  /** If true, the agent's process is ended without waiting for the agent. */
   now?: boolean;
-  /** If false, only this turn is cancelled and the queued prompts are not paused. */
+  /** If false, only this turn is cancelled, and the queued prompts are not paused. */
   pause?: boolean;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
@@ -86,71 +122,123 @@ export interface CancelCommand {
  */
 export interface PermissionCommand {
   type: "permission";
+  /** The session's id. */
   session: string;
+  /** The id of the request. */
   request: string;
+  /** The id or the kind of the chosen option. Exactly one of `option`, `content` and `cancel` is given. */
   option?: string | null;
+  /** If true, the request is dismissed. */
   cancel?: boolean;
+  /** The content of the form of an elicitation. */
   content?: Record<string, unknown> | null;
+  /** A reason for the agent. */
   note?: string;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Return the result of a tool that the client runs. */
 export interface ToolResultCommand {
   type: "tool_result";
+  /** The session's id. */
   session: string;
+  /** The id of the tool call's item. */
   item: string;
+  /** The result. */
   content: Block[];
+  /** True if the tool failed. */
   error?: boolean;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Remove a prompt from the queue. */
 export interface QueueRemoveCommand {
   type: "queue";
+  /** The session's id. */
   session: string;
+  /** The id of the queue entry. */
   entry: string;
   op: "remove";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Replace the content of a queued prompt. */
 export interface QueueEditCommand {
   type: "queue";
+  /** The session's id. */
   session: string;
+  /** The id of the queue entry. */
   entry: string;
+  /** The new content. */
   content: Block[];
   op: "edit";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Move a queued prompt to the front. */
 export interface QueuePromoteCommand {
   type: "queue";
+  /** The session's id. */
   session: string;
+  /** The id of the queue entry. */
   entry: string;
   op: "promote";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Resume a paused queue. */
 export interface QueueResumeCommand {
   type: "queue";
+  /** The session's id. */
   session: string;
   op: "resume";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Open a new session. */
 export interface SessionNewCommand {
   type: "session";
+  /** The name of the agent. */
   agent: string;
+  /** The working folder, absolute or relative to the server's. */
   cwd?: string;
+  /** The title. Default: given by the agent, if it does so. */
   title?: string | null;
+  /** The model. Default: the agent's. */
   model?: string | null;
+  /** The mode. Default: the agent's. */
   mode?: string | null;
+  /** Further folders for the agent. */
   roots?: string[];
   op: "new";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
@@ -162,119 +250,196 @@ export interface SessionNewCommand {
  */
 export interface SessionListCommand {
   type: "session";
+  /** Words that the sessions contain. */
   query?: string;
+  /** The id of a stored session: list those last used before it. */
   before?: string | null;
+  /** Maximum number of sessions. */
   limit?: number;
   op: "list";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Open a session by its id, or a conversation of an agent by the agent's own id. */
 export interface SessionLoadCommand {
   type: "session";
+  /** The session's id. Either this is given, or `agent` and `agent_session`. */
   session?: string | null;
+  /** The name of the agent. */
   agent?: string | null;
+  /** The agent's own id of the conversation. */
   agent_session?: string | null;
+  /** The working folder of the agent's conversation. */
   cwd?: string;
   op: "load";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Close a session. */
 export interface SessionCloseCommand {
   type: "session";
+  /** The session's id. */
   session: string;
   op: "close";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Delete a stored session; an open one is closed first. */
 export interface SessionDeleteCommand {
   type: "session";
+  /** The session's id. */
   session: string;
   op: "delete";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /**
  * Start another session with the history of this one.
  *
- * The history is complete, or ends with the turn `at` or with the turn in which the item `at` was
- * shown. `roots` default to those of this session.
+ * The original stays as it is.
  */
 export interface SessionForkCommand {
   type: "session";
+  /** The session's id. */
   session: string;
+  /** The id of the last turn to include, or of an item in it. Default: everything. */
   at?: string | null;
-  /** `roots` default to those of this session. */
+  /** Further folders for the agent. Default: those of this session. */
   roots?: string[];
   op: "fork";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Change the title of a session. */
 export interface SessionRenameCommand {
   type: "session";
+  /** The session's id. */
   session: string;
+  /** The new title; more than 256 characters are cut. */
   title: string;
   op: "rename";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Change the mode of a session. */
 export interface SessionSetModeCommand {
   type: "session";
+  /** The session's id. */
   session: string;
+  /** The id of the mode. */
   mode: string;
   op: "set_mode";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Change the model of a session. */
 export interface SessionSetModelCommand {
   type: "session";
+  /** The session's id. */
   session: string;
+  /** The id of the model. */
   model: string;
   op: "set_model";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Set a configuration option of a session. */
 export interface SessionSetOptionCommand {
   type: "session";
+  /** The session's id. */
   session: string;
+  /** The id of the option. */
   option: string;
+  /** The id of a choice, or a boolean for a switch. */
   value: string | boolean;
   op: "set_option";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Find the files in the session's folder whose path contains the words of `query`. */
 export interface FilesCommand {
   type: "files";
+  /** The session's id. */
   session: string;
+  /** Words that the path contains. */
   query?: string;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Show the messages between the server and the agent, since they were first asked for. */
 export interface WireCommand {
   type: "wire";
+  /** The session's id. */
   session: string;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
 /** Stop a background task of a session. */
 export interface TaskStopCommand {
   type: "task";
+  /** The session's id. */
   session: string;
+  /** The id of the task. */
   task: string;
   op: "stop";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
+/** Cancel all running turns. */
 export interface StopAllCommand {
   type: "stop_all";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
   id: string;
 }
 
@@ -414,22 +579,40 @@ export interface ReadyFrame {
 /** The current state of a session. It replaces everything that the client knows of it. */
 export interface SnapshotFrame {
   type: "snapshot";
+  /** The session's id. */
   session: string;
+  /** The numbering that `seq` belongs to. */
   epoch: string;
+  /** The number of the last event that is included. */
   seq: number;
+  /** The session's state. */
   state: State;
+  /** The turns of the included items, oldest first. */
   turns: TurnRecord[];
+  /** The items in the order of the transcript. */
   items: Item[];
+  /** The open requests. */
   permissions: PermissionOpened[];
+  /** The queued prompts. */
   queue: QueueEntry[];
+  /** True if any of them is paused. */
   paused: boolean;
+  /** The agent's plan; empty if it has none. */
   plan: PlanEntry[];
+  /** Background work. */
   tasks: Task[];
+  /** The latest figures, if the agent reports any. */
   usage: Usage | null;
+  /** Mode, model and options, if the agent has any. */
   modes: Modes | null;
+  /** The agent's slash commands. */
   commands: Command[];
+  /** The session's title. */
   title: string | null;
-  /** `earlier` is None if the snapshot is complete. */
+  /**
+   * None if the snapshot is complete. Otherwise the id of the first of the latest items, all of
+   * which are included; of the items before it, only the open ones are.
+   */
   earlier: string | null;
 }
 
@@ -496,14 +679,18 @@ export type Frame = ReadyFrame | SnapshotFrame | EventFrame | AckFrame | Session
 /** The session's state has changed. */
 export interface StateChanged {
   kind: "state";
+  /** The new state. */
   state: State;
 }
 
 /** A turn has started. */
 export interface TurnStarted {
   kind: "turn.started";
+  /** The id of the turn. */
   turn: string;
+  /** `user` for a prompt, `agent` for a turn that the agent began by itself. */
   origin: Origin;
+  /** The content of the prompt; None in a turn that the agent began. */
   prompt?: Block[] | null;
 }
 
@@ -514,24 +701,33 @@ export interface TurnStarted {
  */
 export interface TurnEnded {
   kind: "turn.ended";
+  /** The id of the turn. */
   turn: string;
+  /** The end of the turn as agentrt determined it. */
   outcome: Outcome;
+  /** The party that cancelled the turn; None for every other outcome. */
   by?: CancelledBy | null;
+  /** The agent's own reason, such as `end_turn`; None if it gave none. */
   stop_reason?: string | null;
+  /** Tokens and cost of the turn, if the agent reports them. */
   usage?: Usage | null;
+  /** The error of a turn that did not end well, if one is known. */
   error?: ErrorInfo | null;
+  /** The parsed answer, if the session has a JSON schema for answers (`json_schema`). */
   structured_output?: unknown;
 }
 
 /** An item was added to the transcript. */
 export interface ItemOpened {
   kind: "item.opened";
+  /** The item as it is now. */
   item: Item;
 }
 
 /** `text` was appended to an item. `TextDelta` and `ThoughtDelta` tell the item's type. */
 export interface ItemDelta {
   kind: "item.delta";
+  /** The id of the item. */
   item: string;
   /** `text` was appended to an item. */
   text: string;
@@ -544,15 +740,18 @@ export interface ItemDelta {
  */
 export interface ItemUpdated {
   kind: "item.updated";
+  /** The id of the item. */
   item: string;
-  /** `patch` holds their new values. */
+  /** Field names of `Item` with their new values. */
   patch: Partial<Omit<Item, "tool">> & { tool?: Partial<ToolCall> | null };
 }
 
 /** An item reached a terminal status. */
 export interface ItemClosed {
   kind: "item.closed";
+  /** The id of the item. */
   item: string;
+  /** The terminal status: one of `TERMINAL`. */
   status: ItemStatus;
 }
 
@@ -564,13 +763,21 @@ export interface ItemClosed {
  */
 export interface PermissionOpened {
   kind: "permission.opened";
+  /** The id to answer with. */
   request: string;
+  /** One line for people, such as the command or the question. */
   title: string;
+  /** The tool call that the request is about, if any. */
   item?: string | null;
+  /** The request as the agent sent it: show it in full before anything is allowed. */
   detail?: unknown;
+  /** The possible answers, in the agent's order. */
   options?: PermissionOption[];
+  /** The time at which the request is rejected if it has no answer; None if it waits for ever. */
   expires?: number | null;
+  /** The JSON Schema of the requested answer, if the agent asks for one. */
   form?: FormSchema | null;
+  /** A page to visit, if the agent asks for that. */
   url?: string | null;
   /** True if background work asks: no turn waits for the answer, and no turn's end closes the request. */
   background?: boolean;
@@ -585,8 +792,11 @@ export interface PermissionOpened {
 /** A permission request was answered, withdrawn or expired. */
 export interface PermissionClosed {
   kind: "permission.closed";
+  /** The id of the request. */
   request: string;
+  /** `selected` if an option was chosen, else `cancelled` or `expired`, which both deny. */
   outcome: "cancelled" | "expired" | "selected";
+  /** The id of the chosen option. */
   option?: string | null;
   /**
    * `user` (a viewer), `policy`, `unattended` (no one was present to answer, or the turn's reader
@@ -612,53 +822,64 @@ export interface PermissionClosed {
 /** The queued prompts, in sending order. `paused` is true if any of them is paused. */
 export interface QueueChanged {
   kind: "queue";
+  /** All queued prompts. */
   queue: QueueEntry[];
-  /** `paused` is true if any of them is paused. */
+  /** True if any of them is paused. */
   paused: boolean;
 }
 
 /** The agent's plan has changed. */
 export interface PlanChanged {
   kind: "plan";
+  /** The whole plan, in order. */
   plan: PlanEntry[];
 }
 
 /** The usage figures of the session have changed. */
 export interface UsageChanged {
   kind: "usage";
+  /** The new figures. */
   usage: Usage;
 }
 
 /** The session's mode, model or options have changed. */
 export interface ModesChanged {
   kind: "modes";
+  /** The current values with the possible ones. */
   modes: Modes;
 }
 
 /** The agent's slash commands have changed. */
 export interface CommandsChanged {
   kind: "commands";
+  /** All commands. */
   commands: Command[];
 }
 
 /** The session's title has changed. */
 export interface TitleChanged {
   kind: "title";
+  /** The new title; None if it was removed. */
   title: string | null;
 }
 
 /** Background work started, progressed or ended. */
 export interface TaskChanged {
   kind: "task";
+  /** The work as it is now. */
   task: Task;
 }
 
 /** Information for people; no program needs to act on it. */
 export interface Notice {
   kind: "notice";
+  /** `info`, `warning` or `error`. */
   level: "error" | "info" | "warning";
+  /** A stable name for programs; the reference lists all codes of agentrt. */
   code: string;
+  /** One or two sentences for people. */
   message: string;
+  /** Further data, depending on `code`. */
   data?: unknown;
 }
 
@@ -668,65 +889,92 @@ export type Event = StateChanged | TurnStarted | TurnEnded | ItemOpened | ItemDe
 
 /** A session, and the position up to which the client knows it. */
 export interface Known {
+  /** The session's id. */
   session: string;
+  /** The epoch of `seq`. Without it a snapshot follows. */
   epoch?: string | null;
+  /** The number of the last event that the client has. */
   seq?: number | null;
 }
 
 /** A tool that the client runs. */
 export interface ToolOffer {
+  /** The tool's name, unique among the client's tools. */
   name: string;
+  /** The description for the model. */
   description?: string;
+  /** The JSON Schema of the tool's input. */
   input_schema: Record<string, unknown>;
 }
 
 /** Plain text or Markdown. */
 export interface Text {
   type: "text";
+  /** The text. */
   text: string;
+  /** Hints of the protocol, such as the audience. Passed on unchanged. */
   annotations?: Record<string, unknown> | null;
+  /** Further data of the sender, `_meta` on the wire. Passed on unchanged. */
   _meta?: Record<string, unknown> | null;
 }
 
 /** An image. `data` is base64. */
 export interface Image {
   type: "image";
-  /** `data` is base64. */
+  /** The bytes, in base64. */
   data: string;
+  /** Such as `image/png`. */
   mimeType: string;
+  /** The place that the image comes from, if it has one. */
   uri?: string | null;
+  /** As in `Text`. */
   annotations?: Record<string, unknown> | null;
+  /** As in `Text`. */
   _meta?: Record<string, unknown> | null;
 }
 
 /** Sound. `data` is base64. */
 export interface Audio {
   type: "audio";
-  /** `data` is base64. */
+  /** The bytes, in base64. */
   data: string;
+  /** Such as `audio/wav`. */
   mimeType: string;
+  /** As in `Text`. */
   annotations?: Record<string, unknown> | null;
+  /** As in `Text`. */
   _meta?: Record<string, unknown> | null;
 }
 
 /** A file or other resource that the agent can open by itself. */
 export interface ResourceLink {
   type: "resource_link";
+  /** The address. `file:///…` for a file on this machine. */
   uri: string;
+  /** A short name for people, usually the file name. */
   name?: string;
+  /** A longer name for people. */
   title?: string | null;
+  /** One or two sentences for people or for the model. */
   description?: string | null;
+  /** Such as `text/plain`. */
   mimeType?: string | null;
+  /** In bytes, if known. */
   size?: number | null;
+  /** As in `Text`. */
   annotations?: Record<string, unknown> | null;
+  /** As in `Text`. */
   _meta?: Record<string, unknown> | null;
 }
 
 /** A resource with its content: `{uri, text, mimeType?}` or `{uri, blob, mimeType?}`. */
 export interface Resource {
   type: "resource";
+  /** The resource, in the protocol's shape. */
   resource: ResourceContents;
+  /** As in `Text`. */
   annotations?: Record<string, unknown> | null;
+  /** As in `Text`. */
   _meta?: Record<string, unknown> | null;
 }
 
@@ -745,18 +993,24 @@ export interface ResourceContents {
 /**
  * A session in a list.
  *
- * - `phase`: `stored` for a session in the store that is not open, neither here nor at another
- * server that shares the store; the next prompt opens it. - `prompt`: the start of its first
- * prompt. - `created`, `updated`: seconds since the Unix epoch. `updated` is the time when a turn
- * last started or ended, a question was asked, or the session was opened; text does not change it.
- * - `forks`: the points where `Runtime.fork` can end a copy. None: unknown until the agent of a
- * closed session is asked. - `steers`: True if messages can be sent into its running turn. -
- * `tenant`: its tenant on a shared server. - `roots`: its folders in addition to `cwd`.
+ * - `session`: its id. `agent`: the name of its agent. `cwd`: its working directory. - `title`: as
+ * the agent or a person named it; None if it has no title. - `phase`: `stored` for a session in
+ * the store that is not open, neither here nor at another server that shares the store; the next
+ * prompt opens it. - `prompt`: the start of its first prompt. - `created`, `updated`: seconds
+ * since the Unix epoch. `updated` is the time when a turn last started or ended, a question was
+ * asked, or the session was opened; text does not change it. - `forks`: the points where
+ * `Runtime.fork` can end a copy. None: unknown until the agent of a closed session is asked. -
+ * `steers`: True if messages can be sent into its running turn. - `tenant`: its tenant on a shared
+ * server. - `roots`: its folders in addition to `cwd`.
  */
 export interface SessionInfo {
+  /** The session's id. */
   session: string;
+  /** The name of its agent. */
   agent: string;
+  /** Its working folder. */
   cwd: string;
+  /** Its title, if it has one. */
   title?: string | null;
   /**
    * `stored` for a session in the store that is not open, neither here nor at another server that
@@ -802,27 +1056,39 @@ export interface FrameLimits {
 
 /** The session's state. By definition the session is busy if `turn` is not None. */
 export interface State {
+  /** The current activity. */
   phase: Phase;
+  /** The running turn. The session is busy if there is one. */
   turn: RunningTurn | null;
+  /** The agent and its process. */
   agent: AgentState;
+  /** The reason for the phase `dead` or `closed`, if there is one. */
   error: ErrorInfo | null;
 }
 
 /** The running turn, as far as viewers need it. `deadline` is that of the hard limit. */
 export interface RunningTurn {
+  /** The id of the turn. */
   id: string;
+  /** The starter of the turn. */
   origin: Origin;
+  /** The time at which the turn started. */
   since: number;
-  /** `deadline` is that of the hard limit. */
+  /** The time of the turn's hard limit. */
   deadline: number | null;
+  /** The time at which agentrt ends a turn that is being cancelled. */
   cancel_deadline: number | null;
 }
 
 /** The agent of a session. `alive` is true while its process runs. */
 export interface AgentState {
+  /** The name that the session was opened with. */
   name: string;
+  /** The protocol that the agent speaks. */
   protocol: "acp" | "claude" | "codex";
+  /** The version that the agent reports. */
   version: string | null;
+  /** The process id; None if it does not run on this machine. */
   pid: number | null;
   /** `alive` is true while its process runs. */
   alive: boolean;
@@ -836,9 +1102,11 @@ export interface AgentState {
  * `network`, `agent_bug` or `refused`, or None if it is unknown.
  */
 export interface ErrorInfo {
-  /** `code` and `data` come from the agent or from agentrt. */
+  /** The code, from the agent or from agentrt. */
   code: string;
+  /** The message for people. */
   message: string;
+  /** Further data, from the agent or from agentrt. */
   data?: unknown;
   /**
    * `cause` has the same meaning for every agent: `auth`, `rate_limit`, `overloaded`, `quota`,
@@ -850,13 +1118,21 @@ export interface ErrorInfo {
 
 /** A turn in the snapshot. A turn without an `outcome` is running. */
 export interface TurnRecord {
+  /** The turn's id. */
   id: string;
+  /** The starter of the turn. */
   origin: Origin;
+  /** The end of the turn; None while it runs. */
   outcome?: Outcome | null;
+  /** The party that cancelled the turn; None for every other outcome. */
   by?: CancelledBy | null;
+  /** The agent's own reason; None if it gave none. */
   stop_reason?: string | null;
+  /** Tokens and cost of the turn, if the agent reports them. */
   usage?: Usage | null;
+  /** The error of a turn that did not end well, if one is known. */
   error?: ErrorInfo | null;
+  /** The parsed answer, if the session has a JSON schema for answers. */
   structured_output?: unknown;
 }
 
@@ -868,17 +1144,25 @@ export interface TurnRecord {
  * agent's own count of its rounds with the model. `models` has the same figures per model name.
  */
 export interface Usage {
-  /** `used` of `size` tokens are in the context window now. */
+  /** Tokens that are in the context window now. */
   used?: number | null;
+  /** Tokens that fit into the context window. */
   size?: number | null;
+  /** Tokens sent to the model, without those read from or written to its cache. */
   input_tokens?: number | null;
+  /** Tokens written by the model. */
   output_tokens?: number | null;
+  /** Tokens read from the model's cache. */
   cache_read_tokens?: number | null;
+  /** Tokens written to the model's cache. */
   cache_write_tokens?: number | null;
+  /** Tokens of thinking. */
   thought_tokens?: number | null;
+  /** The agent's own sum. */
   total_tokens?: number | null;
   /** `cost` is in `currency` (USD). */
   cost?: number | null;
+  /** The currency of `cost`. */
   currency?: string | null;
   /** `steps` is the agent's own count of its rounds with the model. */
   steps?: number | null;
@@ -893,16 +1177,23 @@ export interface Usage {
  * and for a step of a sub-agent that works in the background.
  */
 export interface Item {
+  /** Unique in the log, such as `i12`. */
   id: string;
+  /** The type decides which of the following fields are used. */
   type: ItemType;
   /** `turn` is None for repeated history and for a step of a sub-agent that works in the background. */
   turn?: string | null;
   /** `parent` is the (sub-agent's) tool call that it belongs to. */
   parent?: string | null;
+  /** A text is `running` while it grows; see `ItemStatus` for tool calls. */
   status?: ItemStatus;
+  /** The text so far, of a text, a thought or a notice. */
   text?: string;
+  /** Blocks that are not text, and the blocks of a user's prompt. */
   content?: Block[];
+  /** The call, for an item of type `tool`. */
   tool?: ToolCall | null;
+  /** The agent's id of the message, if it has one. */
   message?: string | null;
   /** True if the agent repeats this item from the conversation of an earlier process. */
   replay?: boolean;
@@ -916,13 +1207,21 @@ export interface Item {
 export interface ToolCall {
   /** `call` is the agent's id for it. */
   call?: string;
+  /** The tool's name; empty if the agent does not report it (many ACP agents do not). */
   name?: string;
+  /** The kind of work, such as `read`, `edit`, `execute` or `other`. Chosen by the agent. */
   kind?: string;
+  /** One line for people, such as the command or the file. */
   title?: string;
+  /** The party that runs the tool: the agent, the program (`host`), or a viewer (`client`). */
   owner?: "agent" | "client" | "host";
+  /** The parsed arguments, usually an object; None until the agent has sent them. */
   input?: unknown;
+  /** The raw result, if the agent reports one. `content` has its form for people. */
   output?: unknown;
+  /** The files that the call works on: objects with `path` and, if known, `line`. */
   locations?: FileLocation[];
+  /** The result for people: blocks, changes to files, and output of terminals. */
   content?: ToolContent[];
 }
 
@@ -937,30 +1236,39 @@ export interface FileLocation {
 /** A content block in a tool call's result. */
 export interface ToolText {
   type: "content";
+  /** A content block, of any type. */
   content: Block;
+  /** As in `Text`. */
   _meta: Record<string, unknown> | null;
 }
 
 /** A file before and after a change. `old_text` is None for a new file. */
 export interface Diff {
   type: "diff";
+  /** The absolute path of the file. */
   path: string;
+  /** The text after the change. */
   newText: string;
-  /** `old_text` is None for a new file. */
+  /** The text before the change; None for a new file. */
   oldText: string | null;
+  /** As in `Text`. */
   _meta: Record<string, unknown> | null;
 }
 
 /** A reference to a terminal. Its live output belongs to the tool call. */
 export interface TerminalRef {
   type: "terminal";
+  /** The id that the agent or agentrt gave to the terminal. */
   terminalId: string;
+  /** As in `Text`. */
   _meta: Record<string, unknown> | null;
 }
 
 /** A possible answer to a permission request. Choose by `kind`, display `name`. */
 export interface PermissionOption {
+  /** The value to answer with. */
   id: string;
+  /** The label for people. */
   name: string;
   /** `allow_once`, `allow_always`, `reject_once` or `reject_always`. */
   kind: string;
@@ -1019,15 +1327,21 @@ export interface FormChoice {
 
 /** A queued prompt. A `paused` prompt is not sent until the queue is resumed. */
 export interface QueueEntry {
+  /** The id to remove it or to send it next. */
   id: string;
+  /** The content of the prompt. */
   content: Block[];
+  /** True if it is not sent until the queue is resumed. */
   paused?: boolean;
 }
 
 /** A step of the agent's plan. */
 export interface PlanEntry {
+  /** One line for people. */
   content: string;
+  /** `pending`, `in_progress` or `completed`. */
   status?: string;
+  /** `high`, `medium` or `low`. */
   priority?: string;
 }
 
@@ -1039,10 +1353,15 @@ export interface PlanEntry {
  * final report, if the agent gives one.
  */
 export interface Task {
+  /** The agent's id of the work. */
   id: string;
+  /** One line for people. */
   title?: string;
+  /** As in `Item`. */
   status?: string;
+  /** The turn in which it started. */
   turn?: string | null;
+  /** The agent's kind of work, such as a shell command or a sub-agent. */
   kind?: string | null;
   /**
    * `detail` is the latest progress or, once `status` is terminal, the final report, if the agent
@@ -1064,10 +1383,15 @@ export interface Task {
  * may differ from the agent's.
  */
 export interface Modes {
+  /** The id of the current mode. */
   mode?: string | null;
+  /** The modes to choose from; empty if the agent has none. */
   modes?: Choice[];
+  /** The id of the current model. */
   model?: string | null;
+  /** The models to choose from; empty if the agent does not list them. */
   models?: Choice[];
+  /** Further settings. */
   options?: Option[];
   /**
    * `unconfirmed` lists the settings (`mode`, `model`, or the id of an option) with a change request
@@ -1078,25 +1402,37 @@ export interface Modes {
 
 /** A possible value of a mode or of an option. */
 export interface Choice {
+  /** The value to set. */
   id: string;
+  /** The label for people. */
   name: string;
+  /** An explanation for people, if the agent gives one. */
   description?: string | null;
 }
 
 /** A setting of the session, such as its model: a choice, or a switch if `choices` is empty. */
 export interface Option {
+  /** The name to set it by. */
   id: string;
+  /** The label for people. */
   name: string;
+  /** The agent's grouping, such as `model` or `thought_level`. */
   category?: string | null;
+  /** An explanation for people, if the agent gives one. */
   description?: string | null;
+  /** The current value: the id of a choice, or a boolean for a switch. */
   value: string | boolean;
+  /** The possible values; empty for a switch. */
   choices?: Choice[];
 }
 
 /** A slash command of the agent. */
 export interface Command {
+  /** The name without the slash. */
   name: string;
+  /** An explanation for people. */
   description?: string;
+  /** A placeholder for the argument, such as `path`. None if it takes no argument. */
   hint?: string | null;
 }
 

@@ -37,70 +37,86 @@ class ViewerCommand(Struct, kw_only=True, tag_field="type", forbid_unknown_field
     """Base of all commands. The client chooses the `id`."""
 
     id: Id
+    """Chosen by the client. The answer has the same id; a command that is sent again under its id
+    is carried out once.
+    """
 
 
 class ForSession(ViewerCommand):
     """Base of the commands to one session."""
 
     session: Name
+    """The session's id."""
 
 
 class Known(Struct, kw_only=True, forbid_unknown_fields=True):
     """A session, and the position up to which the client knows it."""
 
     session: Name
+    """The session's id."""
     epoch: str | None = None
+    """The epoch of `seq`. Without it a snapshot follows."""
     seq: Seq | None = None
+    """The number of the last event that the client has."""
 
 
 class ToolOffer(Struct, kw_only=True, forbid_unknown_fields=True):
     """A tool that the client runs."""
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+    """The tool's name, unique among the client's tools."""
     description: str = ""
+    """The description for the model."""
     input_schema: JsonObject
+    """The JSON Schema of the tool's input."""
 
 
 class Hello(ViewerCommand, tag="hello"):
-    """The first command of a connection.
-
-    `client`: a random string that the client keeps over reconnects. Its answers are remembered
-    under it; without it they are forgotten with the connection. `name`: the client's name for
-    people, which the log keeps with its answers.
-    """
+    """The first command of a connection. It is answered by `ready`, then by its `ack`."""
 
     sessions: Annotated[list[Known], Meta(max_length=256)] = []
+    """The sessions to attach to."""
     client: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    """A random string that the client keeps over its reconnects. Its answers are remembered under
+    it; without it they are forgotten with the connection.
+    """
     tools: Annotated[list[ToolOffer], Meta(max_length=64)] = []
+    """The tools that this client runs. The sessions that it opens offer them to their agents."""
     name: Annotated[str, Meta(max_length=100)] = ""
+    """The client's name for people, which the log keeps with its answers."""
 
 
 class Attach(ForSession, tag="attach"):
     """Start viewing a session, from the given position."""
 
     epoch: str | None = None
+    """The epoch of `seq`. Without it a snapshot follows."""
     seq: Seq | None = None
+    """The number of the last event that the client has."""
 
 
 class Detach(ForSession, tag="detach"):
     """Stop viewing a session."""
 
-    epoch: str | None = None
-    seq: Seq | None = None
-
 
 class LookBack(ForSession, tag="history"):
-    """Ask for the turns before an item: `count` of them, at most as many as a snapshot has."""
+    """Ask for the turns before an item."""
 
     before: Name
+    """The id of an item, usually `earlier` of the snapshot or of the last `history`."""
     count: Annotated[int, Meta(ge=1)] | None = None
+    """Maximum number of turns; never more than a snapshot has."""
 
 
 class Prompt(ForSession, tag="prompt"):
     """Send a prompt, or queue it."""
 
     content: Content
+    """The prompt's blocks."""
     when: Literal["queue", "interrupt", "reject", "steer"] = "queue"
+    """If a turn runs: `queue` waits for its end, `interrupt` cancels it first, `reject` fails with
+    `busy`, and `steer` adds the text to the running turn.
+    """
 
 
 class Retell(ForSession, tag="retell"):
@@ -108,15 +124,14 @@ class Retell(ForSession, tag="retell"):
 
 
 class Cancel(ForSession, tag="cancel", omit_defaults=True):
-    """Stop a turn.
-
-    `now`: end the agent's process without waiting for the agent. `pause`: if false, only this turn
-    is cancelled and the queued prompts are not paused.
-    """
+    """Stop a turn. Its `turn.ended` confirms it. The queued prompts are paused."""
 
     turn: str | None = None
+    """The turn to cancel. Default: the running one."""
     now: bool = False
+    """If true, the agent's process is ended without waiting for the agent."""
     pause: bool = True
+    """If false, only this turn is cancelled, and the queued prompts are not paused."""
 
 
 class Permission(ForSession, tag="permission"):
@@ -125,10 +140,17 @@ class Permission(ForSession, tag="permission"):
     """
 
     request: Name
+    """The id of the request."""
     option: str | None = None
+    """The id or the kind of the chosen option. Exactly one of `option`, `content` and `cancel` is
+    given.
+    """
     cancel: bool = False
+    """If true, the request is dismissed."""
     content: JsonObject | None = None
+    """The content of the form of an elicitation."""
     note: str = ""
+    """A reason for the agent."""
 
     def __post_init__(self) -> None:
         if (self.option is not None) + self.cancel + (self.content is not None) != 1:
@@ -139,8 +161,11 @@ class ToolResult(ForSession, tag="tool_result"):
     """Return the result of a tool that the client runs."""
 
     item: Name
+    """The id of the tool call's item."""
     content: list[Block]
+    """The result."""
     error: bool = False
+    """True if the tool failed."""
 
 
 class InQueue(ForSession, tag="queue"):
@@ -153,6 +178,7 @@ class QueueRemove(InQueue, tag="queue"):
     """Remove a prompt from the queue."""
 
     entry: Name
+    """The id of the queue entry."""
     op: Literal["remove"] = "remove"
 
 
@@ -160,7 +186,9 @@ class QueueEdit(InQueue, tag="queue"):
     """Replace the content of a queued prompt."""
 
     entry: Name
+    """The id of the queue entry."""
     content: Content
+    """The new content."""
     op: Literal["edit"] = "edit"
 
 
@@ -168,6 +196,7 @@ class QueuePromote(InQueue, tag="queue"):
     """Move a queued prompt to the front."""
 
     entry: Name
+    """The id of the queue entry."""
     op: Literal["promote"] = "promote"
 
 
@@ -181,11 +210,17 @@ class NewSession(ViewerCommand, tag="session"):
     """Open a new session."""
 
     agent: Name
+    """The name of the agent."""
     cwd: str = "."
+    """The working folder, absolute or relative to the server's."""
     title: str | None = None
+    """The title. Default: given by the agent, if it does so."""
     model: str | None = None
+    """The model. Default: the agent's."""
     mode: str | None = None
+    """The mode. Default: the agent's."""
     roots: list[str] | UnsetType = UNSET
+    """Further folders for the agent."""
     op: Literal["new"] = "new"
 
 
@@ -197,8 +232,11 @@ class ListSessions(ViewerCommand, tag="session"):
     """
 
     query: Annotated[str, Meta(max_length=1024)] = ""
+    """Words that the sessions contain."""
     before: Name | None = None
+    """The id of a stored session: list those last used before it."""
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+    """Maximum number of sessions."""
     op: Literal["list"] = "list"
 
 
@@ -206,9 +244,13 @@ class LoadSession(ViewerCommand, tag="session"):
     """Open a session by its id, or a conversation of an agent by the agent's own id."""
 
     session: Name | None = None
+    """The session's id. Either this is given, or `agent` and `agent_session`."""
     agent: Name | None = None
+    """The name of the agent."""
     agent_session: Name | None = None
+    """The agent's own id of the conversation."""
     cwd: str = "."
+    """The working folder of the agent's conversation."""
     op: Literal["load"] = "load"
 
     def __post_init__(self) -> None:
@@ -232,12 +274,13 @@ class DeleteSession(ForSession, tag="session"):
 class ForkSession(ForSession, tag="session"):
     """Start another session with the history of this one.
 
-    The history is complete, or ends with the turn `at` or with the turn in which the item `at` was
-    shown. `roots` default to those of this session.
+    The original stays as it is.
     """
 
     at: Name | None = None
+    """The id of the last turn to include, or of an item in it. Default: everything."""
     roots: list[str] | UnsetType = UNSET
+    """Further folders for the agent. Default: those of this session."""
     op: Literal["fork"] = "fork"
 
 
@@ -245,6 +288,7 @@ class RenameSession(ForSession, tag="session"):
     """Change the title of a session."""
 
     title: Annotated[str, Meta(max_length=1024)]
+    """The new title; more than 256 characters are cut."""
     op: Literal["rename"] = "rename"
 
 
@@ -252,6 +296,7 @@ class SetMode(ForSession, tag="session"):
     """Change the mode of a session."""
 
     mode: Name
+    """The id of the mode."""
     op: Literal["set_mode"] = "set_mode"
 
 
@@ -259,6 +304,7 @@ class SetModel(ForSession, tag="session"):
     """Change the model of a session."""
 
     model: Name
+    """The id of the model."""
     op: Literal["set_model"] = "set_model"
 
 
@@ -266,7 +312,9 @@ class SetOption(ForSession, tag="session"):
     """Set a configuration option of a session."""
 
     option: Name
+    """The id of the option."""
     value: str | bool
+    """The id of a choice, or a boolean for a switch."""
     op: Literal["set_option"] = "set_option"
 
 
@@ -274,6 +322,7 @@ class FindFiles(ForSession, tag="files"):
     """Find the files in the session's folder whose path contains the words of `query`."""
 
     query: Annotated[str, Meta(max_length=1024)] = ""
+    """Words that the path contains."""
 
 
 class ShowWire(ForSession, tag="wire"):
@@ -284,11 +333,12 @@ class StopTask(ForSession, tag="task"):
     """Stop a background task of a session."""
 
     task: Name
+    """The id of the task."""
     op: Literal["stop"] = "stop"
 
 
 class StopAll(ViewerCommand, tag="stop_all"):
-    pass
+    """Cancel all running turns."""
 
 
 class Beat(Struct, tag_field="type", tag="beat", forbid_unknown_fields=True):

@@ -122,6 +122,7 @@ class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
     """An image. `data` is base64."""
 
     data: str
+    """The bytes, in base64."""
     mime_type: str
     """Such as `image/png`."""
     uri: str | UnsetType | None = UNSET
@@ -163,6 +164,7 @@ class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
     """Sound. `data` is base64."""
 
     data: str
+    """The bytes, in base64."""
     mime_type: str
     """Such as `audio/wav`."""
     annotations: JsonObject | UnsetType | None = UNSET
@@ -293,6 +295,7 @@ class Diff(Struct, tag_field="type", tag="diff", rename="camel", gc=False):
     new_text: str
     """The text after the change."""
     old_text: str | None = None
+    """The text before the change; None for a new file."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
     """As in `Text`."""
 

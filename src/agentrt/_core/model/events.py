@@ -55,8 +55,11 @@ class ErrorInfo(Struct, omit_defaults=True):
     """
 
     code: str
+    """The code, from the agent or from agentrt."""
     message: str
+    """The message for people."""
     data: Any = None
+    """Further data, from the agent or from agentrt."""
     cause: Cause | None = None
 
     def __post_init__(self) -> None:
@@ -73,7 +76,9 @@ class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):
     """
 
     used: int | None = None
+    """Tokens that are in the context window now."""
     size: int | None = None
+    """Tokens that fit into the context window."""
     input_tokens: int | None = None
     """Tokens sent to the model, without those read from or written to its cache."""
     output_tokens: int | None = None
@@ -88,6 +93,7 @@ class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):
     """The agent's own sum."""
     cost: float | None = None
     currency: str | None = None
+    """The currency of `cost`."""
     steps: int | None = None
     models: dict[str, Usage] = {}
 
@@ -195,6 +201,7 @@ class Option(Struct, omit_defaults=True, kw_only=True):
     value: str | bool
     """The current value: the id of a choice, or a boolean for a switch."""
     choices: list[Choice] = []
+    """The possible values; empty for a switch."""
 
 
 class Modes(Struct, omit_defaults=True, kw_only=True):
@@ -206,9 +213,11 @@ class Modes(Struct, omit_defaults=True, kw_only=True):
     """
 
     mode: str | None = None
+    """The id of the current mode."""
     modes: list[Choice] = []
     """The modes to choose from; empty if the agent has none."""
     model: str | None = None
+    """The id of the current model."""
     models: list[Choice] = []
     """The models to choose from; empty if the agent does not list them."""
     options: list[Option] = []
@@ -257,6 +266,7 @@ class QueueEntry(Struct, omit_defaults=True):
     content: list[Block]
     """The content of the prompt."""
     paused: bool = False
+    """True if it is not sent until the queue is resumed."""
 
 
 class RunningTurn(Struct, gc=False):
@@ -269,6 +279,7 @@ class RunningTurn(Struct, gc=False):
     since: float
     """The time at which the turn started."""
     deadline: float | None = None
+    """The time of the turn's hard limit."""
     cancel_deadline: float | None = None
     """The time at which agentrt ends a turn that is being cancelled."""
 
@@ -293,6 +304,7 @@ class State(Struct, gc=False):
     phase: Phase
     """The current activity."""
     turn: RunningTurn | None
+    """The running turn. The session is busy if there is one."""
     agent: AgentState
     """The agent and its process."""
     error: ErrorInfo | None = None
@@ -410,7 +422,9 @@ class PermissionOpened(
     expires: float | None = None
     """The time at which the request is rejected if it has no answer; None if it waits for ever."""
     form: JsonObject | None = None
+    """The JSON Schema of the requested answer, if the agent asks for one."""
     url: str | None = None
+    """A page to visit, if the agent asks for that."""
     background: bool = False
     """True if background work asks: no turn waits for the answer, and no turn's end closes the
     request.
@@ -468,6 +482,7 @@ class QueueChanged(Struct, tag_field="kind", tag="queue"):
     queue: list[QueueEntry]
     """All queued prompts."""
     paused: bool = False
+    """True if any of them is paused."""
 
 
 class PlanChanged(Struct, tag_field="kind", tag="plan"):

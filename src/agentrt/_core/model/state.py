@@ -61,13 +61,21 @@ class TurnRecord(Struct, omit_defaults=True, kw_only=True, gc=False):
     """A turn in the snapshot. A turn without an `outcome` is running."""
 
     id: str
+    """The turn's id."""
     origin: Origin
+    """The starter of the turn."""
     outcome: Outcome | None = None
+    """The end of the turn; None while it runs."""
     by: CancelledBy | None = None
+    """The party that cancelled the turn; None for every other outcome."""
     stop_reason: str | None = None
+    """The agent's own reason; None if it gave none."""
     usage: Usage | None = None
+    """Tokens and cost of the turn, if the agent reports them."""
     error: ErrorInfo | None = None
+    """The error of a turn that did not end well, if one is known."""
     structured_output: Any = None
+    """The parsed answer, if the session has a JSON schema for answers."""
 
 
 class StoredHistory(Struct, frozen=True):
@@ -103,7 +111,9 @@ class Snapshot(Struct, kw_only=True):
     session: str
     """The session's id."""
     epoch: str
+    """The numbering that `seq` belongs to."""
     seq: int
+    """The number of the last event that is included."""
     state: State
     """The session's state."""
     turns: list[TurnRecord]
@@ -129,6 +139,9 @@ class Snapshot(Struct, kw_only=True):
     title: str | None
     """The session's title."""
     earlier: str | None = None
+    """None if the snapshot is complete. Otherwise the id of the first of the latest items, all of
+    which are included; of the items before it, only the open ones are.
+    """
 
 
 _Apply: TypeAlias = Callable[[Any], None]

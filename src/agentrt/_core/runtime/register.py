@@ -37,9 +37,13 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     session: str
+    """The session's id."""
     agent: str
+    """The name of its agent."""
     cwd: str
+    """Its working folder."""
     title: str | None = None
+    """Its title, if it has one."""
     phase: Phase | Literal["stored"]
     created: float
     prompt: str = ""
