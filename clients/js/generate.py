@@ -231,7 +231,12 @@ def _sentence(text: str, name: str) -> str:
 
 def _unwrapped(kind: type[Struct]) -> tuple[str, str]:
     summary, _, text = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
-    return " ".join(summary.split()), text
+    return " ".join(_null(summary).split()), _null(text)
+
+
+def _null(text: str) -> str:
+    """The text for people who write JavaScript."""
+    return re.sub(r"\bNone\b", "null", text)
 
 
 # --- TypeScript
@@ -334,7 +339,7 @@ class _Reader:
                     typescript=written or self.type(each.type, sent),
                     optional=has_default and (sent or omitted),
                     default=_default(each),
-                    description=about.get(each.name, ""),
+                    description=_null(about.get(each.name, "")),
                 )
             )
         tag = (info.tag_field, str(info.tag)) if info.tag_field is not None else None
@@ -382,9 +387,9 @@ def protocol() -> tuple[list[Group], _Reader]:
     taken = {*kinds, *frames, *events_, *results}
     rest = [cls for cls in reader.found if cls not in taken]
     groups = [
-        Group("Commands", "Command"),
+        Group("Commands", "ClientFrame"),
         Group("Results", "CommandResult"),
-        Group("Server frames", "Frame"),
+        Group("Server frames", "ServerFrame"),
         Group("Events", "Event"),
         Group("Parts", ""),
     ]
@@ -409,7 +414,7 @@ export type Ack<Result = unknown> =
 type WithoutId<C> = C extends { id: string } ? Omit<C, "id"> : never;
 
 /** A command without its id, which the connection chooses. */
-export type Request = WithoutId<Command>;
+export type CommandRequest = WithoutId<ClientFrame>;
 """
 
 
@@ -525,9 +530,9 @@ def json_schema() -> dict[str, Any]:
         "title": "agentrt.v1",
         "description": "A text message of the WebSocket: a command, a frame, or several frames.",
         "anyOf": [
-            {"$ref": "Command"},
-            {"$ref": "Frame"},
-            {"type": "array", "items": {"$ref": "Frame"}},
+            {"$ref": "ClientFrame"},
+            {"$ref": "ServerFrame"},
+            {"type": "array", "items": {"$ref": "ServerFrame"}},
         ],
         "$defs": {name: defs[name] for name in sorted(known)},
     }

@@ -448,7 +448,7 @@ export interface BeatCommand {
   type: "beat";
 }
 
-export type Command = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | FilesCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
+export type ClientFrame = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | FilesCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
 
 // Results
 
@@ -610,7 +610,7 @@ export interface SnapshotFrame {
   /** The session's title. */
   title: string | null;
   /**
-   * None if the snapshot is complete. Otherwise the id of the first of the latest items, all of
+   * null if the snapshot is complete. Otherwise the id of the first of the latest items, all of
    * which are included; of the items before it, only the open ones are.
    */
   earlier: string | null;
@@ -672,7 +672,7 @@ export interface ClosingFrame {
   reason: string;
 }
 
-export type Frame = ReadyFrame | SnapshotFrame | EventFrame | AckFrame | SessionsFrame | StoreFrame | BeatFrame | ClosingFrame;
+export type ServerFrame = ReadyFrame | SnapshotFrame | EventFrame | AckFrame | SessionsFrame | StoreFrame | BeatFrame | ClosingFrame;
 
 // Events
 
@@ -690,7 +690,7 @@ export interface TurnStarted {
   turn: string;
   /** `user` for a prompt, `agent` for a turn that the agent began by itself. */
   origin: Origin;
-  /** The content of the prompt; None in a turn that the agent began. */
+  /** The content of the prompt; null in a turn that the agent began. */
   prompt?: Block[] | null;
 }
 
@@ -705,9 +705,9 @@ export interface TurnEnded {
   turn: string;
   /** The end of the turn as agentrt determined it. */
   outcome: Outcome;
-  /** The party that cancelled the turn; None for every other outcome. */
+  /** The party that cancelled the turn; null for every other outcome. */
   by?: CancelledBy | null;
-  /** The agent's own reason, such as `end_turn`; None if it gave none. */
+  /** The agent's own reason, such as `end_turn`; null if it gave none. */
   stop_reason?: string | null;
   /** Tokens and cost of the turn, if the agent reports them. */
   usage?: Usage | null;
@@ -773,7 +773,7 @@ export interface PermissionOpened {
   detail?: unknown;
   /** The possible answers, in the agent's order. */
   options?: PermissionOption[];
-  /** The time at which the request is rejected if it has no answer; None if it waits for ever. */
+  /** The time at which the request is rejected if it has no answer; null if it waits for ever. */
   expires?: number | null;
   /** The JSON Schema of the requested answer, if the agent asks for one. */
   form?: FormSchema | null;
@@ -859,7 +859,7 @@ export interface CommandsChanged {
 /** The session's title has changed. */
 export interface TitleChanged {
   kind: "title";
-  /** The new title; None if it was removed. */
+  /** The new title; null if it was removed. */
   title: string | null;
 }
 
@@ -994,12 +994,12 @@ export interface ResourceContents {
  * A session in a list.
  *
  * - `session`: its id. `agent`: the name of its agent. `cwd`: its working directory. - `title`: as
- * the agent or a person named it; None if it has no title. - `phase`: `stored` for a session in
+ * the agent or a person named it; null if it has no title. - `phase`: `stored` for a session in
  * the store that is not open, neither here nor at another server that shares the store; the next
  * prompt opens it. - `prompt`: the start of its first prompt. - `created`, `updated`: seconds
  * since the Unix epoch. `updated` is the time when a turn last started or ended, a question was
  * asked, or the session was opened; text does not change it. - `forks`: the points where
- * `Runtime.fork` can end a copy. None: unknown until the agent of a closed session is asked. -
+ * `Runtime.fork` can end a copy. null: unknown until the agent of a closed session is asked. -
  * `steers`: True if messages can be sent into its running turn. - `tenant`: its tenant on a shared
  * server. - `roots`: its folders in addition to `cwd`.
  */
@@ -1054,7 +1054,7 @@ export interface FrameLimits {
   frame: number;
 }
 
-/** The session's state. By definition the session is busy if `turn` is not None. */
+/** The session's state. By definition the session is busy if `turn` is not null. */
 export interface State {
   /** The current activity. */
   phase: Phase;
@@ -1088,7 +1088,7 @@ export interface AgentState {
   protocol: "acp" | "claude" | "codex";
   /** The version that the agent reports. */
   version: string | null;
-  /** The process id; None if it does not run on this machine. */
+  /** The process id; null if it does not run on this machine. */
   pid: number | null;
   /** `alive` is true while its process runs. */
   alive: boolean;
@@ -1099,7 +1099,7 @@ export interface AgentState {
  *
  * `code` and `data` come from the agent or from agentrt. `cause` has the same meaning for every
  * agent: `auth`, `rate_limit`, `overloaded`, `quota`, `context_too_large`, `model_unknown`,
- * `network`, `agent_bug` or `refused`, or None if it is unknown.
+ * `network`, `agent_bug` or `refused`, or null if it is unknown.
  */
 export interface ErrorInfo {
   /** The code, from the agent or from agentrt. */
@@ -1110,7 +1110,7 @@ export interface ErrorInfo {
   data?: unknown;
   /**
    * `cause` has the same meaning for every agent: `auth`, `rate_limit`, `overloaded`, `quota`,
-   * `context_too_large`, `model_unknown`, `network`, `agent_bug` or `refused`, or None if it is
+   * `context_too_large`, `model_unknown`, `network`, `agent_bug` or `refused`, or null if it is
    * unknown.
    */
   cause?: "agent_bug" | "auth" | "context_too_large" | "model_unknown" | "network" | "overloaded" | "quota" | "rate_limit" | "refused" | null;
@@ -1122,11 +1122,11 @@ export interface TurnRecord {
   id: string;
   /** The starter of the turn. */
   origin: Origin;
-  /** The end of the turn; None while it runs. */
+  /** The end of the turn; null while it runs. */
   outcome?: Outcome | null;
-  /** The party that cancelled the turn; None for every other outcome. */
+  /** The party that cancelled the turn; null for every other outcome. */
   by?: CancelledBy | null;
-  /** The agent's own reason; None if it gave none. */
+  /** The agent's own reason; null if it gave none. */
   stop_reason?: string | null;
   /** Tokens and cost of the turn, if the agent reports them. */
   usage?: Usage | null;
@@ -1173,7 +1173,7 @@ export interface Usage {
 /**
  * An entry of the transcript.
  *
- * `parent` is the (sub-agent's) tool call that it belongs to. `turn` is None for repeated history
+ * `parent` is the (sub-agent's) tool call that it belongs to. `turn` is null for repeated history
  * and for a step of a sub-agent that works in the background.
  */
 export interface Item {
@@ -1181,7 +1181,7 @@ export interface Item {
   id: string;
   /** The type decides which of the following fields are used. */
   type: ItemType;
-  /** `turn` is None for repeated history and for a step of a sub-agent that works in the background. */
+  /** `turn` is null for repeated history and for a step of a sub-agent that works in the background. */
   turn?: string | null;
   /** `parent` is the (sub-agent's) tool call that it belongs to. */
   parent?: string | null;
@@ -1215,7 +1215,7 @@ export interface ToolCall {
   title?: string;
   /** The party that runs the tool: the agent, the program (`host`), or a viewer (`client`). */
   owner?: "agent" | "client" | "host";
-  /** The parsed arguments, usually an object; None until the agent has sent them. */
+  /** The parsed arguments, usually an object; null until the agent has sent them. */
   input?: unknown;
   /** The raw result, if the agent reports one. `content` has its form for people. */
   output?: unknown;
@@ -1242,14 +1242,14 @@ export interface ToolText {
   _meta: Record<string, unknown> | null;
 }
 
-/** A file before and after a change. `old_text` is None for a new file. */
+/** A file before and after a change. `old_text` is null for a new file. */
 export interface Diff {
   type: "diff";
   /** The absolute path of the file. */
   path: string;
   /** The text after the change. */
   newText: string;
-  /** The text before the change; None for a new file. */
+  /** The text before the change; null for a new file. */
   oldText: string | null;
   /** As in `Text`. */
   _meta: Record<string, unknown> | null;
@@ -1432,7 +1432,7 @@ export interface Command {
   name: string;
   /** An explanation for people. */
   description?: string;
-  /** A placeholder for the argument, such as `path`. None if it takes no argument. */
+  /** A placeholder for the argument, such as `path`. null if it takes no argument. */
   hint?: string | null;
 }
 
@@ -1568,4 +1568,4 @@ export type Ack<Result = unknown> =
 type WithoutId<C> = C extends { id: string } ? Omit<C, "id"> : never;
 
 /** A command without its id, which the connection chooses. */
-export type Request = WithoutId<Command>;
+export type CommandRequest = WithoutId<ClientFrame>;
