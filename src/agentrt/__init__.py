@@ -59,7 +59,7 @@ _HOMES = {
     "Tool": "_core.tools.tools",
     "ToolContext": "_core.tools.tools",
     "ToolError": "_core.tools.tools",
-    "hook": "_core.tools.hooks",
+    "hook": "_core.tools.extensions",
     # permission policies
     "rules": "_core.permissions.policies",
     "allow_all": "_core.permissions.policies",

@@ -46,7 +46,7 @@ from ._core.session.core import When as When
 from ._core.session.queue import SessionQueue as SessionQueue
 from ._core.session.session import Session as Session
 from ._core.session.turn import Turn as Turn
-from ._core.tools.hooks import hook as hook
+from ._core.tools.extensions import hook as hook
 from ._core.tools.tools import Tool as Tool
 from ._core.tools.tools import ToolContext as ToolContext
 from ._core.tools.tools import ToolError as ToolError

@@ -1,8 +1,15 @@
 """Functions and services that a program provides to its agent."""
 
-from ._core.runtime.own_services import Files, Terminal, TerminalExit, TerminalOutput, Terminals
-from ._core.tools.extensions import Extension, ExtensionContext, extension
-from ._core.tools.hooks import Hook, HookContext, HookFunction, hook
+from ._core.runtime.client_services import Files, Terminal, TerminalExit, TerminalOutput, Terminals
+from ._core.tools.extensions import (
+    Extension,
+    ExtensionContext,
+    Hook,
+    HookContext,
+    HookFunction,
+    extension,
+    hook,
+)
 from ._core.tools.tools import (
     McpServer,
     ReportProgress,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from agentrt._core.acp import messages, services
+from agentrt._core.acp import messages
 from agentrt._core.acp.messages import VARIANTS, KnownUpdate, UnknownUpdate, read_update
 from agentrt._core.acp.requests import AGENT_METHODS, CLIENT_METHODS
 from agentrt._core.model.content import Block, ToolContent
@@ -25,17 +25,17 @@ GOLDEN = Path(__file__).parent / "golden"
 TYPES: dict[str, Any] = {
     "cancel_notification": messages.SessionRequest,
     "content_": Block,
-    "fs_read_text_file_request": services.ReadTextFileRequest,
-    "fs_read_text_file_response": services.ReadTextFileResponse,
-    "fs_write_text_file_request": services.WriteTextFileRequest,
+    "fs_read_text_file_request": messages.ReadTextFileRequest,
+    "fs_read_text_file_response": messages.ReadTextFileResponse,
+    "fs_write_text_file_request": messages.WriteTextFileRequest,
     "initialize_request": messages.InitializeRequest,
     "initialize_response": messages.InitializeResponse,
     "new_session_request": messages.NewSessionRequest,
     "new_session_response": messages.NewSessionResponse,
-    "permission_outcome_": services.PermissionOutcome,
+    "permission_outcome_": messages.PermissionOutcome,
     "prompt_request": messages.PromptRequest,
-    "request_permission_request": services.RequestPermissionRequest,
-    "request_permission_response": services.RequestPermissionResponse,
+    "request_permission_request": messages.RequestPermissionRequest,
+    "request_permission_response": messages.RequestPermissionResponse,
     "session_update_": KnownUpdate,
     "set_session_config_option_request": messages.SetConfigOptionRequest,
     "set_session_config_option_response": messages.SetConfigOptionResponse,

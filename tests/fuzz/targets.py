@@ -20,7 +20,6 @@ from trio.testing import MockClock
 
 import agentrt
 from agentrt._core.acp import messages as acp_messages
-from agentrt._core.acp import services as acp_services
 from agentrt._core.acp.driver import AcpDriver
 from agentrt._core.acp.messages import Implementation, client_capabilities
 from agentrt._core.claude import messages as claude_messages
@@ -98,7 +97,7 @@ def _value(read: Callable[[], Any]) -> Any:
 
 _STRUCTS: list[type[msgspec.Struct]] = [
     each
-    for module in (acp_messages, acp_services)
+    for module in (acp_messages,)
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, msgspec.Struct) and each is not msgspec.Struct
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from agentrt._core.model.content import Diff, Text, ToolText
+from agentrt._core.model.content import MIN_GROWTH_CHARS, Diff, GrowingText, Text, ToolText
 from agentrt._core.model.events import (
     AgentState,
     Choice,
@@ -40,7 +40,6 @@ from agentrt._core.model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._core.model.growing import MIN_GROWTH_CHARS, GrowingText
 from agentrt._core.model.state import SessionState, Snapshot
 
 from .talk import shown, through_json

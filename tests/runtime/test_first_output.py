@@ -9,7 +9,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.process.first_output import MAX_LINES, SHOWN_LINES, FirstOutput
+from agentrt._core.session.link import MAX_LINES, SHOWN_LINES, FirstOutput
 from hostile.bad_agent import Agent
 from hostile.kit import bad_session, works
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 import agentrt
 from agentrt import LocalProtocolError, Policy
 from agentrt._core.model.content import JsonObject
-from agentrt._core.permissions.claude_rules import as_claude_rules
 from agentrt._core.permissions.policies import PermissionRequest
-from agentrt._core.permissions.standing import ChangingPolicy, Standing, is_unasked
+from agentrt._core.permissions.standing import ChangingPolicy, Standing, as_claude_rules, is_unasked
 from agentrt.testing import (
     FakeAcpAgent,
     FakeClaudeAgent,

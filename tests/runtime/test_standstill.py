@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentrt
+from agentrt._core.nesting import GAP_S, Standstill
 from agentrt._core.session.session import host_of
-from agentrt._core.session.standstill import GAP_S, Standstill
 from agentrt.testing import FakeAcpAgent
 
 # --- the gap is the time since the loop was last seen, if it is much later than it meant to be

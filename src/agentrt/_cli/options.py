@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from .._core.agents import resolve_agent
 from .._core.agents.projects import repository
 from .._core.config import Config
-from .._core.runtime.folders import NO_CURRENT_FOLDER, not_utf8
+from .._core.runtime.options import NO_CURRENT_FOLDER, not_utf8
 from .._core.store.address import PostgresAddress, StoreAddress
 from ..agents import Agent
 from ..events import JsonObject

@@ -1,17 +1,23 @@
-"""Additions to Trio's nurseries: bare errors, service scopes, and an error for calls outside Trio.
+"""Additions to Trio: bare errors, service scopes, an error for calls outside Trio, standstills.
 
 A *service scope* holds tasks that must briefly outlive the block that uses them. When the block is
 cancelled they continue, so that final messages can still be written, until the block's own clean-up
 ends them.
+
+A *standstill* is a time in which this program did not run: a paused container, a debugger, a
+sleeping machine, or code that blocked Trio. The agent may not have run either, and its output was
+not read, so a limit that expired in that time means nothing. The time is measured between the steps
+of Trio's loop, before it checks its deadlines, so that they can be moved by the gap first.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -160,3 +166,56 @@ async def open_service_nursery() -> AsyncIterator[ServiceNursery]:
             yield services
         finally:
             services.cancel()
+
+
+TICK_S: Final = 5.0
+"""The maximum sleep of a session with a turn, in seconds. A sleep that takes longer shows a gap."""
+
+GAP_S: Final = 5.0
+"""Seconds by which the loop must be late. A program that is less late was busy."""
+
+Listener = Callable[[float], None]
+"""Called with the seconds during which the program stood still."""
+
+
+class Standstill(trio.abc.Instrument):
+    """Watches the loop of one Trio run. `clock` must advance while the program does not run."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.listeners: set[Listener] = set()
+        self._clock = clock
+        self._seen_at = clock()
+
+    def after_io_wait(self, timeout: float) -> None:
+        """Report a gap to the listeners, if there was one."""
+        now = self._clock()
+        # The time at which the program stopped is unknown: the whole sleep may be the gap.
+        gap_s, self._seen_at = now - self._seen_at, now
+        if gap_s - timeout >= GAP_S:
+            for listener in tuple(self.listeners):
+                listener(gap_s)
+
+
+_current: trio.lowlevel.RunVar[Standstill | None] = trio.lowlevel.RunVar("agentrt still", None)
+
+
+@contextmanager
+def on_standstill(listener: Listener) -> Iterator[None]:
+    """Call `listener` after each standstill of the program, as long as the block runs.
+
+    `listener` must not block. It is called outside of any task.
+    """
+    watch = _current.get()
+    if watch is None:
+        watch = Standstill()
+        _current.set(watch)
+        trio.lowlevel.add_instrument(watch)
+    watch.listeners.add(listener)
+    try:
+        yield
+    finally:
+        watch.listeners.discard(listener)
+        if not watch.listeners:
+            with suppress(KeyError):  # Trio has removed it, because a listener failed
+                trio.lowlevel.remove_instrument(watch)
+            _current.set(None)

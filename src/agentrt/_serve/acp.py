@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 
 from .._core.runtime.register import SessionInfo
 from .._core.session.core import PromptRemoved
-from .._core.session.origin import answering
+from .._core.session.questions import answering
 from .._core.session.session import host_of
 from .._core.wire import jsonrpc as rpc
 from .._core.wire.json import decode_strictly, lenient

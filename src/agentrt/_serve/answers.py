@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 from .._core.logging import get_logger
-from .._core.model.bounds import cut
+from .._core.model.events import cut
 from .._core.wire.json import encode_line
 from .._core.wire.jsonrpc import METHOD_NOT_FOUND
 from ..errors import (

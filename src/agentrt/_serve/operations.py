@@ -14,7 +14,7 @@ from typing import Final
 import trio
 from msgspec import UNSET, UnsetType
 
-from .._core.session.origin import answering
+from .._core.session.questions import answering
 from .._core.session.session import Session, host_of
 from .._core.session.turn import Turn
 from ..errors import (

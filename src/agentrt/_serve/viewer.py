@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Protocol
 import trio
 
 from .._core.limits import Limits
-from .._core.model.bounds import cut
+from .._core.model.events import cut
 from .feed import Feed
 from .refusal import CloseCode, ConnectionRefusal
 from .security import Role

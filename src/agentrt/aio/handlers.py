@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from msgspec import structs
 
 from .._core.runtime.offer import checked_service
-from .._core.tools.checked import (
+from .._core.tools.extensions import (
     checked_extensions,
     checked_hooks,
     checked_tools,

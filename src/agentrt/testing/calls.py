@@ -9,8 +9,7 @@ from typing import Any, Final
 import trio
 
 from .._core.agents import BUILT_IN
-from .._core.permissions.mcp_calls import OWN_NAME
-from .._core.permissions.policies import check_decision, check_policy, for_agent
+from .._core.permissions.policies import OWN_NAME, check_decision, check_policy, for_agent
 from .._core.permissions.standing import OwnTools
 from .._core.tools.tools import call_tool as run_tool
 from ..events import JsonObject, PermissionOption, Text

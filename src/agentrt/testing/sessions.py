@@ -22,7 +22,7 @@ from .._core.runtime.stored import ClaimedSession
 from .._core.session.host import Service, SessionHost
 from .._core.session.session import Session
 from .._core.telemetry.observation import as_one
-from .._core.tools.checked import checked_tools_and_servers
+from .._core.tools.extensions import checked_tools_and_servers
 from .._core.tools.tools import Provided, split
 from ..agents import Agent, AgentInfo, ProtocolName
 from ..errors import AgentNotFound

@@ -24,7 +24,7 @@ from msgspec import structs
 from ..._core.config import ColorChoice, Config
 from ..._core.model.result import TurnResult
 from ..._core.nesting import bare_errors
-from ..._core.runtime.drain import wait_for_rest
+from ..._core.runtime.open import wait_for_rest
 from ..._core.session.session import Session, host_of
 from ...errors import AgentrtError
 from ...events import ErrorInfo, Outcome, Subscription, TurnEnded

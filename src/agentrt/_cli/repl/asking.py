@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import trio
 
-from ..._core.session.origin import answering
+from ..._core.session.questions import answering
 from ...errors import LocalProtocolError
 from ...events import Event, ItemUpdated, PermissionClosed, PermissionOpened
 from ..console import LineReader

@@ -48,12 +48,14 @@ from .messages import (
     AgentThoughtChunk,
     CancelRequestNotification,
     ClientCapabilities,
+    ElicitationRequest,
     Implementation,
     KnownUpdate,
     PromptAnswer,
     PromptCapabilities,
     PromptRequest,
     PromptResponse,
+    RequestPermissionRequest,
     SessionRequest,
     SteerRequest,
     UnknownUpdate,
@@ -63,7 +65,6 @@ from .messages import (
 )
 from .opening import AcpHandshake
 from .requests import AcpRequests
-from .services import ElicitationRequest, RequestPermissionRequest
 from .settings import AcpSettings, UnsupportedAcpSetting, resolve
 from .stream import AcpStream
 from .translate import OUTCOMES, error_of, quota, turn_usage

@@ -22,9 +22,8 @@ from ..errors import RequestError
 from ..limits import Limits
 from ..model.content import JsonObject
 from ..wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
-from .messages import NOT_FOUND_CODE
+from .messages import NOT_FOUND_CODE, ReadTextFileRequest, WriteTextFileRequest
 from .roots import NotAllowed, RootedName, Roots
-from .services import ReadTextFileRequest, WriteTextFileRequest
 
 T = TypeVar("T")
 

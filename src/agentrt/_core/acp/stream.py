@@ -36,6 +36,7 @@ from .messages import (
     CurrentModeUpdate,
     KnownUpdate,
     NoticeUpdate,
+    RequestPermissionRequest,
     SessionInfoUpdate,
     SubagentUpdate,
     ToolCallUpdate,
@@ -45,7 +46,6 @@ from .messages import (
     UserMessageChunk,
     sub_agent_of,
 )
-from .services import RequestPermissionRequest
 from .settings import AcpSettings
 from .translate import commands_set, plan_set, tool_called, tool_name, usage_set, with_usage
 

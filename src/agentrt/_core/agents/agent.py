@@ -8,12 +8,13 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from ..claude.options import ClaudeOptions, check_values
+if TYPE_CHECKING:
+    from ..claude.options import ClaudeOptions
 
 ProtocolName: TypeAlias = Literal["acp", "claude", "codex"]
 """A protocol that agents speak."""
@@ -174,6 +175,8 @@ def claude(
 
     Raises `ValueError` for an unknown option or a wrong value.
     """
+    from ..claude.options import ClaudeOptions, check_values
+
     try:
         wanted = msgspec.convert(options, ClaudeOptions)
     except msgspec.ValidationError as error:

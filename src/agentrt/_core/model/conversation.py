@@ -21,7 +21,6 @@ from msgspec.structs import astuple
 
 from ..errors import LocalProtocolError
 from ..limits import Limits
-from .bounds import cut, cut_commands, cut_modes, cut_task
 from .driver import (
     BlockReceived,
     CommandsSet,
@@ -70,6 +69,10 @@ from .events import (
     TurnStarted,
     Usage,
     UsageChanged,
+    cut,
+    cut_commands,
+    cut_modes,
+    cut_task,
 )
 from .items import Items
 from .life import ENDED, GONE, ProcessLife, ProcessLifeInput, next_life

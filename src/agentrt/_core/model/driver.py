@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import UNSET, Struct, UnsetType
 
-from .bounds import cut
 from .content import Block, JsonObject, ToolContent
 from .events import (
     Command,
@@ -29,6 +28,7 @@ from .events import (
     PlanEntry,
     Task,
     Usage,
+    cut,
 )
 from .fork_point import ForkPoint
 

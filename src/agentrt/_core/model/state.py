@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from .content import JsonObject, ToolContent
+from .content import GrowingText, JsonObject, ToolContent
 from .events import (
     TERMINAL,
     AgentState,
@@ -51,7 +51,6 @@ from .events import (
     Usage,
     UsageChanged,
 )
-from .growing import GrowingText
 
 MAX_FINISHED_TASKS: Final = 100
 """The number of finished background tasks in a snapshot of the last turns, newest first."""

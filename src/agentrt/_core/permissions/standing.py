@@ -26,9 +26,9 @@ from msgspec import Struct, structs
 from ..agents.agent import Agent, Quirks
 from ..model.driver import DecisionRequested
 from ..model.events import Modes, PermissionOption
-from .mcp_calls import OWN_NAME, called_tool
 from .policies import (
     NOTHING_IS_ALLOWED,
+    OWN_NAME,
     Allow,
     Ask,
     Decision,
@@ -37,6 +37,7 @@ from .policies import (
     Policy,
     RulesPolicy,
     allow_all,
+    called_tool,
     deny_all,
     policy_rules,
     with_catalogue_data,
@@ -430,3 +431,38 @@ def _is_own_tool(request: PermissionRequest) -> bool:
     name = request.tool or request.title
     parts = name.replace("(", "_").replace(" ", "_").replace(".", "_").split("_")
     return OWN_NAME in parts
+
+
+_BASH: Final = re.compile(r"Bash\((?P<words>[\w./ :=@+-]+?)(?P<more>(?::| )\*)?\)", re.ASCII)
+_PATHS: Final = re.compile(r"(?P<name>Edit|Read)\((?P<path>[\w./~*@+-]+)\)", re.ASCII)
+_MCP: Final = re.compile(r"(?P<server>mcp__[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)__(?P<tool>[\w.-]+|\*)")
+_TOOLS: Final = {
+    "Bash": ("Bash",),
+    "Edit": ("Edit", "MultiEdit", "Write", "NotebookEdit"),
+    "Write": ("Write",),
+    "Fetch": ("WebFetch",),
+    "Read": ("Read",),
+}
+
+
+def as_claude_rules(rules: Iterable[str], *, whole_tools: bool) -> list[str]:
+    """Translate the rules that Claude Code also has into its notation.
+
+    `whole_tools`: also translate rules that name only a tool. Claude Code hides such a tool from
+    the model.
+    """
+    found: list[str] = []
+    for rule in rules:
+        if bash := _BASH.fullmatch(rule):
+            found.append(f"Bash({bash['words']}:*)" if bash["more"] else rule)
+        elif paths := _PATHS.fullmatch(rule):
+            absolute = "/" if paths["path"].startswith("/") else ""
+            found.append(f"{paths['name']}({absolute}{paths['path']})")
+        elif mcp := _MCP.fullmatch(rule):
+            if mcp["tool"] != "*":
+                found.append(rule)
+            elif whole_tools:
+                found.append(mcp["server"])
+        elif whole_tools:
+            found += _TOOLS.get(rule, ())
+    return found

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pkgutil
 import secrets
 import subprocess
 import sys
@@ -29,6 +30,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import ModuleType
 from weakref import WeakSet
 
 import trio
@@ -37,8 +39,19 @@ from trio.lowlevel import FdStream
 from ..errors import AgentStartError
 from . import supervisor
 from .descendants import MARKER, reap_adopted
-from .programs import python_program
 from .tree import leaders, reap
+
+
+def python_program(module: ModuleType) -> list[str]:
+    """Return the arguments for Python to run a module of the package as a program: the path of its
+    file, or, in a zip archive, its source."""
+    if module.__file__ is not None and Path(module.__file__).is_file():
+        return [module.__file__]
+    package, _, name = module.__name__.rpartition(".")
+    source = pkgutil.get_data(package, f"{name}.py")
+    assert source is not None
+    return ["-c", source.decode()]
+
 
 _streams: WeakSet[FdStream] = WeakSet()
 

@@ -20,12 +20,12 @@ from ..errors import LocalProtocolError
 from ..model.content import JsonObject
 from ..model.driver import Driver, Opening, ServiceRequested
 from ..model.events import Notice
-from ..permissions.claude_rules import as_claude_rules
+from ..permissions.standing import as_claude_rules
 from ..process.descendants import MARKER
 from ..process.guard import guard
 from ..session.host import SessionHost
 from ..tools.extensions import ExtensionTable
-from .editors import Editors
+from .client_services import Editors, OwnServices
 from .offer import (
     Offer,
     ProtocolSetup,
@@ -38,7 +38,6 @@ from .offer import (
     serve_extensions,
     tool_server,
 )
-from .own_services import OwnServices
 
 if TYPE_CHECKING:
     from ..session.session import Session

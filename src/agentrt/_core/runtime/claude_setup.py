@@ -17,11 +17,10 @@ from ..claude.legacy import driver_for
 from ..claude.options import ClaudeOptions, check_values, effective, with_session_id
 from ..errors import RequestError
 from ..model.driver import Driver, Opening, ServiceRequested
-from ..permissions.claude_rules import as_claude_rules
+from ..permissions.standing import as_claude_rules
 from ..session.host import SessionHost
 from ..session.turn import Turn
-from ..tools.extensions import ExtensionTable
-from ..tools.hooks import HookTable
+from ..tools.extensions import ExtensionTable, HookTable
 from ..tools.tools import OWN_NAME
 from ..wire.jsonrpc import METHOD_NOT_FOUND
 from .claude_sessions import KeptByClaude, stored_history, with_entry

@@ -28,8 +28,7 @@ from ..session.host import SessionHost
 from ..session.link import Connect
 from ..session.turn import Turn
 from ..tools.client_tools import ClientTool
-from ..tools.extensions import Extension, ExtensionTable
-from ..tools.hooks import Hook
+from ..tools.extensions import Extension, ExtensionTable, Hook
 from ..tools.tools import ProvidedServer, Tool
 from ..trace.record import Tap
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from ..session.session import Session
     from ..tools.relay import McpRelay
     from ..tools.server import ToolServer
-    from .own_services import Files, Terminals
+    from .client_services import Files, Terminals
     from .project_start import ProjectStart
 
 T = TypeVar("T")

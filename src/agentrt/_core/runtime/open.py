@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import trio
 from msgspec import Struct, structs
@@ -19,8 +19,9 @@ from ..limits import Limits
 from ..model.content import JsonObject
 from ..model.conversation import Conversation
 from ..model.driver import Opening
-from ..model.events import AgentState
+from ..model.events import AgentState, Notice, Task
 from ..model.log import Log
+from ..model.repeats import listed
 from ..model.state import SessionState
 from ..nesting import check_trio, open_service_nursery
 from ..permissions.policies import Policy, check_policy, for_agent
@@ -28,10 +29,8 @@ from ..permissions.standing import Standing
 from ..process.inherited import inherited
 from ..session.host import SessionHost
 from ..session.session import Session, host_of
-from ..tools.checked import checked_extensions, checked_hooks, checked_tools_and_servers
+from ..tools.extensions import checked_extensions, checked_hooks, checked_tools_and_servers
 from ..tools.tools import Provided, split
-from .drain import wait_for_rest
-from .folders import folder, folders
 from .options import (
     ReopenOptions,
     SessionOptions,
@@ -44,6 +43,8 @@ from .options import (
     check_store,
     check_trace,
     checked_servers,
+    folder,
+    folders,
 )
 
 if TYPE_CHECKING:
@@ -51,11 +52,10 @@ if TYPE_CHECKING:
     from ..store.persister import Persist
     from ..store.store import Store
     from ..telemetry.observation import Telemetries, Telemetry
-    from ..tools.extensions import Extension
-    from ..tools.hooks import Hook
+    from ..tools.extensions import Extension, Hook
     from ..trace.trace import Trace
+    from .client_services import Files, Terminals
     from .offer import ProtocolSetup
-    from .own_services import Files, Terminals
     from .project_start import Trusted
     from .stored import ClaimedSession, SessionDescriber
 
@@ -392,3 +392,35 @@ async def serve_session(
             host.scope.say(logging.INFO, "the session is closed")
             if observation is not None:
                 observation.close()
+
+
+LIVE = frozenset({"pending", "running"})
+
+
+async def wait_for_rest(host: SessionHost, limit: float | None = None) -> None:
+    """Wait until the agent has no work left, at most `limit` or `limits.drain_timeout_s` seconds.
+
+    Some background work never ends, such as a server that the agent has started. Notices therefore
+    report the tasks that are waited for, and those that are abandoned.
+    """
+    limit = host.limits.drain_timeout_s if limit is None else limit
+    with trio.move_on_after(limit) as scope:
+        if host.core.turn is None and (live := _live(host)):
+            text = f"waiting for background work, {limit:g} s at most"
+            _add_notice(host, "info", "waiting", text, live)
+        await host.drained()
+    if scope.cancelled_caught and (live := _live(host)):
+        text = f"background work took over {limit:g} s"
+        _add_notice(host, "warning", "not_waited_for", text, live)
+
+
+def _live(host: SessionHost) -> list[Task]:
+    return [task for task in host.log.state.tasks.values() if task.status in LIVE]
+
+
+def _add_notice(
+    host: SessionHost, level: Literal["info", "warning"], code: str, what: str, tasks: list[Task]
+) -> None:
+    titles = listed(task.title or task.id for task in tasks)
+    data = {"tasks": [task.id for task in tasks]}
+    host.core.add_notice(Notice(level, code, f"{what}: {titles}", data))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ..errors import LocalProtocolError
 from ..limits import Limits
 from ..model.content import JsonObject
 from ..model.fork_point import ForkPoint
@@ -15,10 +16,9 @@ from ..tools.tools import Tools
 if TYPE_CHECKING:
     from ..store.store import Store
     from ..telemetry.observation import Telemetries
-    from ..tools.extensions import Extension
-    from ..tools.hooks import Hook
+    from ..tools.extensions import Extension, Hook
     from ..trace.trace import Trace
-    from .own_services import Files, Terminals
+    from .client_services import Files, Terminals
     from .project_start import Trusted
 
 
@@ -196,3 +196,49 @@ def check_env(env: Mapping[str, str] | None) -> None:
             raise TypeError(f"the name and value of a variable in `env` must be strings: {name!r}")
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"`env` has an invalid variable: {name!r}")
+
+
+NO_CURRENT_FOLDER = "the current folder no longer exists; change to another one, or give a path"
+
+
+def not_utf8(path: str) -> str:
+    """Return why a path cannot be sent to an agent, or an empty string if it can."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return f"the path {path!r} is not valid UTF-8, so it cannot be sent to an agent; rename it"
+    return ""
+
+
+def folder(given: str | os.PathLike[str], what: str = "cwd", *, elsewhere: bool = False) -> str:
+    """Return the absolute path of an existing folder.
+
+    With `elsewhere` the agent runs on another machine: the path must be absolute, and is not looked
+    up here. Raises `LocalProtocolError`, also for a path that is not UTF-8: every protocol sends
+    it as text.
+    """
+    if not isinstance(given, str | os.PathLike):
+        raise LocalProtocolError(f"{what}: must be a string or a path, not {type(given).__name__}")
+    try:
+        full = os.path.abspath(given)
+    except FileNotFoundError:
+        raise LocalProtocolError(f"{what}: {NO_CURRENT_FOLDER}") from None
+    if not_utf8(full):
+        raise LocalProtocolError(f"{what}: {not_utf8(full)}")
+    if elsewhere and not os.path.isabs(given) and os.fspath(given) != ".":
+        raise LocalProtocolError(
+            f"{what}: must be an absolute path on the agent's machine, not {os.fspath(given)!r}"
+        )
+    if not elsewhere and not os.path.isdir(full):
+        reason = "it is a file" if os.path.exists(full) else "create it first"
+        raise LocalProtocolError(f"{what}: there is no folder {full!r}: {reason}")
+    return full
+
+
+def folders(given: Sequence[str | os.PathLike[str]], *, elsewhere: bool = False) -> tuple[str, ...]:
+    """Return the absolute paths of `roots`. Raises as `folder`."""
+    if isinstance(given, str | bytes | os.PathLike):
+        raise LocalProtocolError(f"`roots` must be a list: [{given!r}]")
+    if not isinstance(given, Iterable):
+        raise LocalProtocolError(f"`roots` must be a list of folders, not {type(given).__name__}")
+    return tuple(folder(each, "roots", elsewhere=elsewhere) for each in given)

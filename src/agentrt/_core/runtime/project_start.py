@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 from msgspec import Struct, structs
@@ -27,11 +27,13 @@ from ..agents.projects import (
     project_rules,
     qwen_settings,
 )
-from ..claude.options import ClaudeOptions
 from ..errors import AgentStartError, FolderNotTrusted
 from ..model.content import JsonObject
 from ..model.driver import Opening
 from ..model.events import Notice
+
+if TYPE_CHECKING:
+    from ..claude.options import ClaudeOptions
 
 Trusted: TypeAlias = bool | Iterable[str | os.PathLike[str]]
 """The folders that the user trusts; True: all folders of the session."""
@@ -83,7 +85,7 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
         """Return the agent's options with restrictions added; options set explicitly are kept."""
         if self.trusted or options.legacy:
             return options
-        usual = ClaudeOptions()
+        usual = type(options)()
         changes = {
             name: value
             for name, value in self.rules.claude.items()

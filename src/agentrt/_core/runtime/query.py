@@ -15,8 +15,7 @@ from ..nesting import bare_errors
 from ..permissions.policies import ask
 from ..session.session import Session, host_of
 from ..session.subscription import Subscription
-from .drain import wait_for_rest
-from .open import open_session
+from .open import open_session, wait_for_rest
 from .options import SessionOptions
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from msgspec import Struct
 from ..errors import LimitExceeded, SessionClosed
 from ..limits import Tenant
 from ..model.events import Phase
-from ..session.rate_limit import TenantRateLimit
 from ..session.session import Session, host_of
+from ..session.waiters import TenantRateLimit
 from ..store.base import StoreEntry, quota_reached
 from ..store.persister import was_prompted
 

@@ -23,13 +23,12 @@ from ..nesting import bare_errors, check_trio
 from ..permissions.policies import Policy, ask, check_policy
 from ..session.session import Session, host_of
 from ..store.base import About, CommandAnswer, StoreEntry
-from ..tools.checked import checked_tools_and_servers
 from ..tools.client_tools import ClientTool
+from ..tools.extensions import checked_tools_and_servers
 from ..tools.tools import Provided, Tools
-from .drain import wait_for_rest
 from .host import Host
 from .memory import return_free_memory
-from .open import open_session, reopen_session
+from .open import open_session, reopen_session, wait_for_rest
 from .options import (
     ReopenOptions,
     SessionOptions,

@@ -26,18 +26,15 @@ from ..model.events import Notice
 from ..model.life import ProcessLife, ProcessLifeInput
 from ..model.log import Log
 from ..model.turn import TurnMachine, TurnMachineState
-from ..nesting import ServiceNursery
+from ..nesting import TICK_S, ServiceNursery, on_standstill
 from ..permissions.policies import Decision, Policy
 from ..permissions.standing import OwnTools, Standing
 from ..trace.record import Tap
 from .core import SessionCore
-from .handlers import Handlers
+from .handlers import Handlers, TurnTasks
 from .interfaces import CANCELLED_CODE, ClientServices, Lifetime, SessionObserver
 from .link import Connect, Link, describe_exit
-from .rate_limit import CHECK_INTERVAL_S, TenantRateLimit
-from .standstill import TICK_S, on_standstill
-from .turn_tasks import TurnTasks
-from .waiters import Waiters
+from .waiters import CHECK_INTERVAL_S, TenantRateLimit, Waiters
 
 if TYPE_CHECKING:
     from ..store.persister import LogPersister, Persist

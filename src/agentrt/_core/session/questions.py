@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Final
 
@@ -13,7 +15,7 @@ from ..limits import Limits
 from ..model.content import JsonObject
 from ..model.conversation import Conversation
 from ..model.driver import ASK, DENY, DecisionAnswer, DecisionRequested, Effect, ToolCheckRequested
-from ..model.events import NO_ORIGIN, PermissionOpened, PermissionOption
+from ..model.events import NO_ORIGIN, AnswerOrigin, PermissionOpened, PermissionOption
 from ..model.result import Denial
 from ..model.turn import TurnMachine
 from ..permissions.decisions import (
@@ -38,9 +40,28 @@ from ..permissions.policies import (
 )
 from ..permissions.standing import OwnTools, Standing, StandingRefusal
 from .interfaces import CoreHost, Steps, lifetime_of
-from .origin import current_origin
 from .tripwire import Tripwire
 from .unsent import UnsentUntilStored
+
+PROGRAM: Final = AnswerOrigin(via="program")
+"""The origin of answers by the program itself."""
+_ORIGIN: Final[ContextVar[AnswerOrigin]] = ContextVar("agentrt_answer_origin", default=PROGRAM)
+
+
+@contextmanager
+def answering(who: str, via: str) -> Iterator[None]:
+    """Record the answers in this block as given by another party than the program."""
+    token = _ORIGIN.set(AnswerOrigin(who=who, via=via))
+    try:
+        yield
+    finally:
+        _ORIGIN.reset(token)
+
+
+def current_origin() -> AnswerOrigin:
+    """Return the origin of the answer that is being given."""
+    return _ORIGIN.get()
+
 
 REJECT: Final = PermissionOption("reject", "Reject", "reject_once")
 """The answer to a call that was denied before the agent asked."""

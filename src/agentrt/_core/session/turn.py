@@ -23,9 +23,9 @@ from ..model.result import (
 from ..model.turn import TurnMachine, TurnMachineState
 from ..permissions.policies import PermissionRequest
 from .core import When
+from .handlers import TurnTasks
 from .host import SessionHost
 from .questions import request_id
-from .turn_tasks import TurnTasks
 from .waiters import ReaderFairness
 
 _NOTABLE: Final = frozenset((TurnEnded, PermissionOpened))

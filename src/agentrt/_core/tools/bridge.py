@@ -25,9 +25,8 @@ from ..limits import Limits
 from ..logging import get_logger
 from ..model.content import JsonObject
 from ..nesting import bare_errors
-from ..process.guard import private_folder
+from ..process.guard import private_folder, python_program
 from ..process.pipes import FIRST_PIECE_BYTES, next_size
-from ..process.programs import python_program
 from ..wire.json import encode_line
 from ..wire.lines import Lines, LongLine
 from ..wire.mcp import Message

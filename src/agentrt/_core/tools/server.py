@@ -17,7 +17,7 @@ from ..session.session import Session
 from ..session.turn import Turn
 from ..wire.jsonrpc import INTERNAL_ERROR, Id
 from ..wire.mcp import CallTool, CancelTool, ListenForChanges, McpToolServer, Message, ToolOutcome
-from .checked import checked_tools
+from .extensions import checked_tools
 from .tools import OWN_NAME, Tool, ToolContext, call_tool
 
 logger = get_logger("tools")

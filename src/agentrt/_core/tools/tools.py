@@ -22,7 +22,7 @@ from msgspec import UNSET, Struct, UnsetType
 from ..errors import AgentrtError
 from ..model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
 from ..model.content import blocks as content_blocks
-from ..permissions.mcp_calls import OWN_NAME as OWN_NAME
+from ..permissions.policies import OWN_NAME as OWN_NAME
 from ..session.session import Session
 from ..session.turn import Turn
 from ..wire.json import encode_line

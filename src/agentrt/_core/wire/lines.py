@@ -17,7 +17,7 @@ import msgspec
 
 from ..errors import RemoteProtocolError
 from ..limits import Limits
-from ..model.growing import GrowingText
+from ..model.content import GrowingText
 from .json import DECODE_ERRORS, repair, without_surrogates
 
 T = TypeVar("T")
