@@ -73,8 +73,8 @@ def schema(url: str) -> Iterator[str]:
     """The URL of a new one, which is dropped behind the block."""
     import psycopg
 
-    from agentrt._core.store.address import server_of
-    from agentrt._core.store.postgres.backend import PostgresBackend
+    from agentrt._cluster.postgres.backend import PostgresBackend
+    from agentrt._cluster.server import parse as server_of
 
     name = f"bench_{secrets.token_hex(4)}"
     place = f"{url}{'&' if '?' in url else '?'}schema={name}"
@@ -89,8 +89,8 @@ def schema(url: str) -> Iterator[str]:
 
 
 def connected(url: str) -> Any:
-    from agentrt._core.store.address import server_of
-    from agentrt._core.store.postgres.connection import connect
+    from agentrt._cluster.postgres.connection import connect
+    from agentrt._cluster.server import parse as server_of
 
     return connect(server_of(url), writes=True)
 
@@ -132,11 +132,12 @@ def flushes(url: str, writers: int, parts: int, events: int, seconds: float) -> 
 
 def write(url: str, parts: int, events: int, seconds: float) -> None:
     """One writer, which begins when it is told to."""
+    from agentrt._cluster.postgres.backend import PostgresBackend
+    from agentrt._cluster.postgres.leases import PostgresLeases
+    from agentrt._cluster.server import parse as server_of
     from agentrt._core.model.events import TextDelta
-    from agentrt._core.store.address import server_of
-    from agentrt._core.store.base import About, Flush, Part, Process
-    from agentrt._core.store.postgres.backend import PostgresBackend
-    from agentrt._core.store.postgres.leases import PostgresLeases
+    from agentrt._core.store.base import About, Flush, Part
+    from agentrt._core.store.shared import Process
 
     server = server_of(url)
     backend, leases = PostgresBackend(server, "bench"), PostgresLeases(server)
@@ -190,10 +191,10 @@ def stat(pid: int) -> list[int]:
 
 def many(url: str, count: int) -> None:
     """Rows of sessions that rest, and of one turn of each."""
-    from agentrt._core.store.address import server_of
+    from agentrt._cluster.postgres.backend import PostgresBackend
+    from agentrt._cluster.postgres.reader import PostgresReader
+    from agentrt._cluster.server import parse as server_of
     from agentrt._core.store.base import About, SessionQuery, encode
-    from agentrt._core.store.postgres.backend import PostgresBackend
-    from agentrt._core.store.postgres.reader import PostgresReader
 
     with schema(url) as place, connected(place) as connection:
         connection.patience = 3600.0

@@ -23,13 +23,14 @@ from unittest import mock
 import trio
 
 from agentrt import Limits
+from agentrt._cluster import membership
+from agentrt._cluster.client import ClusterClient, NotificationListener
+from agentrt._cluster.membership import Membership
+from agentrt._cluster.postgres.commands import Notified, notified_of
 from agentrt._core.model import events as e
 from agentrt._core.nesting import bare_errors
-from agentrt._core.store import membership
-from agentrt._core.store.base import Fenced, Process, decode_events
-from agentrt._core.store.cluster import ClusterClient, NotificationListener
-from agentrt._core.store.membership import Membership
-from agentrt._core.store.postgres.commands import Notified, notified_of
+from agentrt._core.store.base import Fenced, decode_events
+from agentrt._core.store.shared import Process
 from agentrt._core.store.store import OpenSessions, Store
 from agentrt._core.store.writer import Batch, WriterJob, _acknowledge, _fence, gathered
 from agentrt._serve.forwarded import serve_forwarded

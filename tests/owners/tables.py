@@ -1,6 +1,6 @@
 """What a store in PostgreSQL is to those who share it: rows, and what each statement makes of them.
 
-Each method is what one statement or transaction of `_core/store/postgres` does. `test_tables.py` in
+Each method is what one statement or transaction of `_cluster/postgres` does. `test_tables.py` in
 `tests/postgres` does the same to both, at random, and compares.
 """
 
@@ -11,26 +11,20 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from agentrt._cluster.rows import Tail, Worker
 from agentrt._core.model.checkpoint import Record
 from agentrt._core.model.events import Event, TurnStarted
 from agentrt._core.model.state import StoredHistory
 from agentrt._core.store.base import (
     About,
     CommandAnswer,
-    CommandStatus,
     Fenced,
     Flush,
-    NodeEntry,
     Part,
-    Process,
     SessionClaim,
-    SessionOwner,
     SessionQuery,
     Stored,
-    StoredCommand,
     StoreEntry,
-    Tail,
-    Worker,
     decode_about,
     decode_events,
     decode_head,
@@ -38,6 +32,13 @@ from agentrt._core.store.base import (
     encode,
     encode_events,
     encode_record,
+)
+from agentrt._core.store.shared import (
+    CommandStatus,
+    NodeEntry,
+    Process,
+    SessionOwner,
+    StoredCommand,
 )
 from agentrt.errors import SessionElsewhere, StoreUnavailable
 

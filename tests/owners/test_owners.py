@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.store.owners import (
+from agentrt._cluster.owners import (
     BEATS_PER_LEASE,
     MARGIN_FRACTION,
     Action,

@@ -9,9 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from agentrt._cluster.client import ClusterClient
 from agentrt._core.nesting import bare_errors
-from agentrt._core.store.base import About, Process, StoredCommand
-from agentrt._core.store.cluster import ClusterClient
+from agentrt._core.store.base import About
+from agentrt._core.store.shared import Process, StoredCommand
 from agentrt._serve.command_machine import OWNER_PATIENCE_S
 from agentrt._serve.remote_command import ask
 from agentrt.errors import StoreUnavailable

@@ -10,10 +10,10 @@ from unittest import mock
 import pytest
 import trio
 
+from agentrt._cluster import client as cluster
+from agentrt._cluster.client import ClusterClient
 from agentrt._core.runtime.host import Host
-from agentrt._core.store import cluster
 from agentrt._core.store.base import CommandAnswer, Part
-from agentrt._core.store.cluster import ClusterClient
 from agentrt._core.store.store import Store
 from agentrt._serve import operations
 from agentrt._serve.answers import Refused

@@ -1,6 +1,6 @@
 """Several processes, one database, and everything that may happen to them, by a seed.
 
-The database is rows and whole statements, as `_core/store/postgres` has them. A process is what a
+The database is rows and whole statements, as `_cluster/postgres` has them. A process is what a
 store does with an `Owner`: leases, claims, appends, and prompts that reach an agent when they are
 stored. Any statement may be late, lost, or answered by nobody; a process may be killed, or stopped
 for long; clocks run apart, and that of the wall jumps.
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentrt._core.store.owners import MARGIN_FRACTION, Action, Ask, End, Join, Leave, Owner, Renew
+from agentrt._cluster.owners import MARGIN_FRACTION, Action, Ask, End, Join, Leave, Owner, Renew
 
 LEASE = 10.0
 KILLED = LEASE * MARGIN_FRACTION * 0.9

@@ -6,8 +6,8 @@ import secrets
 
 import pytest
 
-from agentrt._core.store.address import PostgresAddress as Address
-from agentrt._core.store.address import server_of
+from agentrt._cluster.server import PostgresServer as Address
+from agentrt._cluster.server import parse as server_of
 
 from .server import Server
 

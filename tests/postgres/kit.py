@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from agentrt._cluster.postgres.backend import PostgresBackend
+from agentrt._cluster.postgres.connection import connect
+from agentrt._cluster.server import parse as server_of
 from agentrt._core.model.events import TextDelta
-from agentrt._core.store.address import server_of
 from agentrt._core.store.base import About, Flush, Part, SessionClaim
-from agentrt._core.store.postgres.backend import PostgresBackend
-from agentrt._core.store.postgres.connection import connect
 
 ABOUT = About(agent="fake", protocol="acp", cwd="/")
 

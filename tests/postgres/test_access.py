@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.store.address import SCHEMES, address_of, server_of
-from agentrt._core.store.address import PostgresAddress as Address
-from agentrt._core.store.opening import backend_of, is_away, reader_of, writing
-from agentrt._core.store.postgres.backend import PostgresBackend
+from agentrt._cluster.postgres.backend import PostgresBackend
+from agentrt._cluster.server import PostgresServer as Address
+from agentrt._core.store.address import SERVERS, address_of, server_of
+from agentrt._core.store.opening import backend_of, reader_of, writing
 from agentrt.errors import StoreError
 
 from .server import PASSWORD, Server, free_port
@@ -64,10 +64,10 @@ def test_an_address_is_shown_without_its_password(
         "host/db?schema=",
     ],
 )
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", SERVERS)
 def test_what_is_no_url_is_refused_without_saying_any_of_it(scheme: str, rest: str) -> None:
     with pytest.raises(ValueError, match="this is not a PostgreSQL URL") as error:
-        server_of(scheme + rest)
+        server_of(f"{scheme}://{rest}")
     text = "".join(traceback.format_exception(error.value))
     assert not re.search(r"\bpa\b|\bss\b|\bpass\b", str(error.value))
     assert rest not in text.replace(Path(__file__).read_text(), "")
@@ -159,14 +159,15 @@ def test_a_setting_that_never_lets_in_is_not_waited_for(
     address = server_of(postgres.tcp_url(schema=schema) + settings)
     with pytest.raises(StoreError) as error:
         PostgresBackend(address).open()
-    assert not is_away(error.value)
+    assert not address.is_away(error.value)
 
 
 def test_a_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     for url in (f"postgresql://127.0.0.1:{free_port()}/db", f"postgresql:///db?host={tmp_path}"):
+        address = server_of(url)
         with pytest.raises(StoreError) as error:
-            PostgresBackend(server_of(url)).open()
-        assert is_away(error.value)
+            PostgresBackend(address).open()
+        assert address.is_away(error.value)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_a_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
 def test_a_database_that_is_being_shut_down_is_waited_for(error: Exception, away: bool) -> None:
     wrapped = StoreError("the store cannot be used")
     wrapped.__cause__ = error
-    assert is_away(wrapped) is away
+    assert server_of("postgresql:///db").is_away(wrapped) is away
 
 
 def test_where_nothing_is_stored_there_is_no_store_to_read(postgres: Server, schema: str) -> None:
@@ -224,7 +225,7 @@ def test_a_connection_is_encrypted_as_libpq_is_told(
     url = postgres.tcp_url("tls", schema=schema).replace("127.0.0.1", host)
     address = server_of(f"{url}&sslmode={mode}")
     if works:
-        assert used(address).encrypted
+        assert used(address).facts.endswith("the connection is encrypted")
     else:
         with pytest.raises(StoreError):
             used(address)
@@ -236,7 +237,7 @@ def test_a_program_without_psycopg_is_told_what_to_install(
     import sys
 
     for name in list(sys.modules):
-        if name.startswith("agentrt._core.store.postgres"):
+        if name.startswith("agentrt._cluster.postgres"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     for opened in (backend_of, reader_of):

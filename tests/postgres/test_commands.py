@@ -9,20 +9,13 @@ from contextlib import closing
 import pytest
 from msgspec.structs import replace
 
+from agentrt._cluster.postgres.commands import Notified, PostgresCommands, PostgresListener
+from agentrt._cluster.postgres.leases import PostgresLeases
+from agentrt._cluster.rows import Tail
+from agentrt._cluster.server import parse as server_of
 from agentrt._core.model.events import Event, TextDelta
-from agentrt._core.store.address import server_of
-from agentrt._core.store.base import (
-    CommandStatus,
-    Fenced,
-    Flush,
-    Part,
-    SessionOwner,
-    StoredCommand,
-    Tail,
-    encode_events,
-)
-from agentrt._core.store.postgres.commands import Notified, PostgresCommands, PostgresListener
-from agentrt._core.store.postgres.leases import PostgresLeases
+from agentrt._core.store.base import Fenced, Flush, Part, encode_events
+from agentrt._core.store.shared import CommandStatus, SessionOwner, StoredCommand
 
 from .kit import ABOUT, events, flush, rows
 from .test_nodes import member, process

@@ -10,12 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from agentrt._core.store.address import PostgresAddress as Address
-from agentrt._core.store.address import server_of
+from agentrt._cluster.postgres import connection as connections
+from agentrt._cluster.postgres.backend import PostgresBackend
+from agentrt._cluster.postgres.connection import PostgresConnection
+from agentrt._cluster.server import PostgresServer as Address
+from agentrt._cluster.server import parse as server_of
 from agentrt._core.store.base import Fenced, Flush, SessionClaim, Unusable
-from agentrt._core.store.postgres import connection as connections
-from agentrt._core.store.postgres.backend import PostgresBackend
-from agentrt._core.store.postgres.connection import PostgresConnection
 from agentrt.errors import StoreError, StoreInUse
 
 from .kit import ABOUT, Proxy, backend_pid, flush, frames, proxy, rows

@@ -18,12 +18,13 @@ import trio
 
 import agentrt
 from agentrt import Limits
+from agentrt._cluster.postgres.backend import PostgresBackend
+from agentrt._cluster.postgres.leases import PostgresLeases
+from agentrt._cluster.server import parse as server_of
 from agentrt._core.runtime.stored import ClaimedSession
 from agentrt._core.session.session import host_of
-from agentrt._core.store.address import server_of
-from agentrt._core.store.base import Fenced, Process, SessionClaim
-from agentrt._core.store.postgres.backend import PostgresBackend
-from agentrt._core.store.postgres.leases import PostgresLeases
+from agentrt._core.store.base import Fenced, SessionClaim
+from agentrt._core.store.shared import Process
 from agentrt.errors import SessionElsewhere, SessionMoved, StoreInUse
 from agentrt.store import open_store
 from journal.kit import again, checked, gone_on_with, kept
@@ -286,7 +287,7 @@ async def test_a_session_that_had_no_turn_is_left_to_others_when_it_ends(url: st
 @contextmanager
 def rows_locked(url: str) -> Iterator[None]:
     """Nobody can renew a lease meanwhile."""
-    from agentrt._core.store.postgres.connection import connect
+    from agentrt._cluster.postgres.connection import connect
 
     with connect(server_of(url), writes=True) as connection, connection.transaction():
         connection.rows("SELECT FROM node FOR UPDATE")
@@ -294,7 +295,7 @@ def rows_locked(url: str) -> Iterator[None]:
 
 
 def rows_of(url: str, sql: str) -> None:
-    from agentrt._core.store.postgres.connection import connect
+    from agentrt._cluster.postgres.connection import connect
 
     with connect(server_of(url), writes=True) as connection:
         connection.rows(sql)

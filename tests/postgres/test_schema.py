@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentrt._core.store.address import PostgresAddress as Address
-from agentrt._core.store.address import server_of
+from agentrt._cluster.postgres import schema as schemas
+from agentrt._cluster.postgres.backend import PostgresBackend, writing
+from agentrt._cluster.postgres.connection import connect
+from agentrt._cluster.postgres.reader import PostgresReader
+from agentrt._cluster.postgres.schema import Migration
+from agentrt._cluster.server import PostgresServer as Address
+from agentrt._cluster.server import parse as server_of
 from agentrt._core.store.base import CommandAnswer, Flush, Head, Outdated, Part, SessionRow
-from agentrt._core.store.postgres import schema as schemas
-from agentrt._core.store.postgres.backend import PostgresBackend, writing
-from agentrt._core.store.postgres.connection import connect
-from agentrt._core.store.postgres.reader import PostgresReader
-from agentrt._core.store.postgres.schema import Migration
 from agentrt.errors import StoreError
 from agentrt.store import open_store
 from journal.kit import again, checked, kept

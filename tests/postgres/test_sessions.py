@@ -14,9 +14,9 @@ import trio
 import trio.lowlevel
 
 import agentrt
+from agentrt._cluster.postgres.backend import PostgresBackend
+from agentrt._cluster.server import parse as server_of
 from agentrt._core.session.session import host_of
-from agentrt._core.store.address import server_of
-from agentrt._core.store.postgres.backend import PostgresBackend
 from agentrt.errors import SessionMoved, StoreUnavailable
 from agentrt.store import Store, open_store
 from journal.kit import checked, kept

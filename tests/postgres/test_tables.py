@@ -9,26 +9,20 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.store.address import server_of
-from agentrt._core.store.base import (
-    CommandAnswer,
-    Fenced,
-    Flush,
-    Part,
-    SessionClaim,
-    StoredCommand,
-    Tail,
-)
-from agentrt._core.store.postgres.backend import PostgresBackend
-from agentrt._core.store.postgres.commands import (
+from agentrt._cluster.postgres.backend import PostgresBackend
+from agentrt._cluster.postgres.commands import (
     PostgresCommands,
     PostgresListener,
     notified_of,
 )
-from agentrt._core.store.postgres.connection import connect
-from agentrt._core.store.postgres.leases import PostgresLeases
-from agentrt._core.store.postgres.reader import PostgresReader
-from agentrt._core.store.postgres.statements import CHANNEL
+from agentrt._cluster.postgres.connection import connect
+from agentrt._cluster.postgres.leases import PostgresLeases
+from agentrt._cluster.postgres.reader import PostgresReader
+from agentrt._cluster.postgres.statements import CHANNEL
+from agentrt._cluster.rows import Tail
+from agentrt._cluster.server import parse as server_of
+from agentrt._core.store.base import CommandAnswer, Fenced, Flush, Part, SessionClaim
+from agentrt._core.store.shared import StoredCommand
 from agentrt.errors import SessionElsewhere
 from owners import tables
 

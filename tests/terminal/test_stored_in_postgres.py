@@ -17,7 +17,7 @@ from test_attach import attached
 from test_repl import PROMPT
 from test_serve import serving
 
-from agentrt._core.store.address import server_of
+from agentrt._cluster.server import parse as server_of
 from agentrt._core.store.opening import writing
 from agentrt.store import open_store
 from journal.kit import kept

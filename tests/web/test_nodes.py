@@ -14,8 +14,8 @@ from tool_calls import Calls
 from wire_client import WireClient
 
 from agentrt import Limits
-from agentrt._core.store.base import StoredCommand
-from agentrt._core.store.postgres.commands import Notified, PostgresCommands, PostgresListener
+from agentrt._cluster.postgres.commands import Notified, PostgresCommands, PostgresListener
+from agentrt._core.store.shared import StoredCommand
 from agentrt._serve.answers import Refused
 from agentrt._serve.commands import Cancel, Prompt
 from agentrt._serve.forwarded import ClusterCommandHandler

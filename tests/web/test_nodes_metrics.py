@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 import agentrt
-from agentrt._core.store.cluster import ClusterClient
+from agentrt._cluster.client import ClusterClient
 from agentrt._serve.forwarded import ClusterCommandHandler
 from postgres.kit import rows
 from postgres.server import Server

@@ -8,13 +8,14 @@ import shlex
 import stat
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from .._core.agents import resolve_agent
 from .._core.agents.projects import repository
 from .._core.config import Config
 from .._core.runtime.options import NO_CURRENT_FOLDER, not_utf8
-from .._core.store.address import PostgresAddress, StoreAddress
+from .._core.store.address import StoreAddress, is_server
 from ..agents import Agent
 from ..events import JsonObject
 from .exit_status import UsageError
@@ -111,10 +112,10 @@ def warn_of_exposed_secrets(options: argparse.Namespace, config: Config) -> None
 
 
 def _warn_of_exposed_password(given: str | None) -> None:
-    if given is None or not given.startswith("postgres"):
+    if given is None or not is_server(given):
         return
     store = parse_store(given)
-    if isinstance(store, PostgresAddress) and store.has_password:
+    if store is not None and not isinstance(store, Path) and store.has_password:
         print_warning(
             "other users of this machine can read a password on the command line; put it into"
             " PGPASSWORD or ~/.pgpass, or the whole URL into the configuration file"

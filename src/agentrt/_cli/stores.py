@@ -22,10 +22,11 @@ import trio
 from msgspec import Struct
 
 from .._core.config import Config
-from .._core.store.address import PostgresAddress, StoreAddress, is_server, server_of
+from .._core.store.address import StoreAddress, is_server, server_of
 from .._core.store.base import Outdated, SessionQuery
 from .._core.store.base import Stored as Loaded
-from .._core.store.opening import ReportingReader, reader_of, writing
+from .._core.store.opening import reader_of, writing
+from .._core.store.shared import ReportingReader
 from .._core.store.sqlite import SqliteBackend
 from .._core.store.sqlite import writing as writing_file
 from .._core.store.store import open_address
@@ -81,7 +82,7 @@ def store_files(given: str | None, config: Config) -> list[StoreAddress]:
     return [
         each
         for each in dict.fromkeys(named)
-        if each is not None and (isinstance(each, PostgresAddress) or each.is_file())
+        if each is not None and (not isinstance(each, Path) or each.is_file())
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import trio
 
-from .._core.store.base import StoredCommand as Row
+from .._core.store.shared import StoredCommand as Row
 from . import commands as c
 from .answers import Refused, ack, as_refusal, refusal
 from .client import Client

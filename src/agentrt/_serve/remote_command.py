@@ -15,9 +15,8 @@ from msgspec import Struct
 from .._core.limits import Tenant
 from .._core.logging import get_logger
 from .._core.runtime.runtime import Runtime
-from .._core.store.base import CommandStatus
-from .._core.store.base import StoredCommand as Row
-from .._core.store.cluster import AGAIN_S, ClusterClient, IdReused, PostedCommand
+from .._core.store.shared import Cluster, CommandStatus, IdReused, PostedCommand
+from .._core.store.shared import StoredCommand as Row
 from .._core.wire.json import encode_line
 from ..errors import LimitExceeded, StoreError, StoreUnavailable
 from .answers import Refused
@@ -26,6 +25,9 @@ from .command_machine import CommandEvent, CommandMachine, CommandPlan, CommandS
 from .commands import ToolOffer
 
 logger = get_logger("server")
+
+PAUSE_S: Final = 0.2
+"""Seconds between two attempts to find the owner of a session."""
 
 REMOTE_STATES: Final = frozenset(
     {
@@ -65,7 +67,7 @@ class RemoteCommand:
 
     def __init__(
         self,
-        cluster: ClusterClient,
+        cluster: Cluster,
         row: Row,
         machine: CommandMachine,
         *,
@@ -99,7 +101,7 @@ class RemoteCommand:
             case CommandState.WITHDRAWING | CommandState.ABANDONING:
                 return await self._withdraw()
         assert self._machine.state is CommandState.PAUSING
-        await trio.sleep(AGAIN_S)
+        await trio.sleep(PAUSE_S)
         return CommandEvent.CLOCK
 
     async def _locate(self) -> CommandEvent:
@@ -195,7 +197,7 @@ def announce(runtime: Runtime, client: Client, sessions: Iterable[str], *, there
 
 
 async def _announce(
-    cluster: ClusterClient, tenant: Tenant | None, client: Client, session: str, there: bool
+    cluster: Cluster, tenant: Tenant | None, client: Client, session: str, there: bool
 ) -> None:
     tools = list(client.offers.values())
     about = CommandEnvelope(tools=tools, there=there, tenant=tenant)
@@ -212,7 +214,7 @@ async def _announce(
         logger.info("another server does not know that a client has come or gone: %s", error)
 
 
-async def ask(cluster: ClusterClient, row: Row) -> bytes | None:
+async def ask(cluster: Cluster, row: Row) -> bytes | None:
     """Have a command carried out by the owner of its session, if a process has it open.
 
     Returns the answer; None if the session is not open on another server. Raises `StoreError` if

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from .._core.store.base import StoredCommand as Row
-from .._core.store.cluster import ClusterClient
+from .._core.store.shared import Cluster
+from .._core.store.shared import StoredCommand as Row
 from .._core.wire.json import encode_line
 from . import commands as c
 from .answers import Fields, Refused
@@ -59,7 +59,7 @@ def fields_of(answer: bytes) -> Fields:
     return {name: value for name, value in fields.items() if name not in ("type", "id", "ok")}
 
 
-async def stop_others(hub: Hub, cluster: ClusterClient, client: Client, command: c.StopAll) -> int:
+async def stop_others(hub: Hub, cluster: Cluster, client: Client, command: c.StopAll) -> int:
     """Have the other workers stop everything. Returns the number of cancelled turns. Raises
     `StoreError`.
     """

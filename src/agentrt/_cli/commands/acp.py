@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import trio
@@ -18,7 +17,7 @@ from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.runtime.register import SessionInfo
 from ..._core.runtime.runtime import Runtime, open_runtime
-from ..._core.store.address import PostgresAddress
+from ..._core.store.address import StoreAddress
 from ..._serve.acpmessages import Meta
 from ..._serve.address import ServerAddress
 from ..._serve.answers import Fields
@@ -156,7 +155,7 @@ class TerminalStores:
         self._own = own
         self._setup = setup
 
-    def _files(self) -> list[Path | PostgresAddress]:
+    def _files(self) -> list[StoreAddress]:
         return store_files(self._setup.store, self._setup.config)
 
     async def sessions(self, cwd: str | None) -> Fields:

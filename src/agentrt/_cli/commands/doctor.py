@@ -16,7 +16,6 @@ from ..._core.config import Config, load_config
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.store.address import StoreAddress
-from ..._core.store.reader import SqliteReport
 from ...agents import Agent, find_agents
 from ...errors import AgentrtError, AgentStartError, StoreError
 from ...events import JsonObject, Notice
@@ -145,11 +144,7 @@ def _show_stores(files: list[StoreAddress]) -> bool:
             print(
                 f"✓ {plain(found.path)}: {count_of_sessions(found.sessions)}, {as_size(found.size)}"
             )
-            if isinstance(found, SqliteReport):
-                print(f"    SQLite        {found.version} ({found.library}), mode {found.mode}")
-            else:
-                how = "encrypted" if found.encrypted else "not encrypted"
-                print(f"    PostgreSQL    {found.version}, the connection is {how}")
+            print(f"    {found.database:13} {found.facts}")
     return sound
 
 

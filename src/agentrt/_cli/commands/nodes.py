@@ -6,25 +6,20 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import trio
 
 from ..._core.config import Config
-from ..._core.store.address import PostgresAddress
-from ..._core.store.base import NodeEntry
-from ..._core.store.opening import leases_of
+from ..._core.store.shared import NodeEntry, StoreServer
 from ...errors import StoreError
 from ..exit_status import UsageError
 from ..options import Work, server_store
 from ..printing import print_table
 from ..text import one_line, plain
-
-if TYPE_CHECKING:
-    from ..._core.store.postgres.leases import PostgresLeases
 
 T = TypeVar("T")
 
@@ -32,16 +27,16 @@ T = TypeVar("T")
 def prepare(options: argparse.Namespace, config: Config) -> Work:
     """Return the work of the subcommand. Raises `UsageError`."""
     store = server_store(options.store or config.serve.store)
-    if not isinstance(store, PostgresAddress):
+    if isinstance(store, Path | None):
         raise UsageError("servers share a store in PostgreSQL; use --store postgresql://…")
     if options.verb == "drain":
         return partial(drain, store, options.name)
     return partial(show_list, store, as_json=options.json)
 
 
-async def show_list(store: PostgresAddress, *, as_json: bool) -> int:
+async def show_list(store: StoreServer, *, as_json: bool) -> int:
     """Print the running servers; returns the exit status."""
-    nodes = await _with(store, lambda leases: leases.nodes())
+    nodes = await _do(store.nodes)
     if nodes is None:
         return 2
     if as_json:
@@ -57,12 +52,12 @@ async def show_list(store: PostgresAddress, *, as_json: bool) -> int:
     return 0
 
 
-async def drain(store: PostgresAddress, name: str) -> int:
+async def drain(store: StoreServer, name: str) -> int:
     """Have the servers of that name finish their work, take no new sessions, and exit.
 
     Returns the exit status.
     """
-    found = await _with(store, lambda leases: leases.drain(name))
+    found = await _do(partial(store.drain, name))
     if not found:
         if found is not None:
             print(f"agentrt: no server {plain(name)!r} shares this store now", file=sys.stderr)
@@ -71,11 +66,7 @@ async def drain(store: PostgresAddress, name: str) -> int:
     return 0
 
 
-async def _with(store: PostgresAddress, job: Callable[[PostgresLeases], T]) -> T | None:
-    def work() -> T:
-        with closing(leases_of(store)) as leases:
-            return job(leases)
-
+async def _do(work: Callable[[], T]) -> T | None:
     try:
         return await trio.to_thread.run_sync(work)
     except StoreError as error:

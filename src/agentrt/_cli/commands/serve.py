@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -18,9 +19,7 @@ from ..._core.config import Config, ServeSettings
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.runtime.runtime import Runtime, open_runtime
-from ..._core.store.address import PostgresAddress, StoreAddress
-from ..._core.store.membership import Membership
-from ..._core.store.opening import is_away, reach
+from ..._core.store.shared import StoreMembership, StoreServer
 from ..._core.store.store import open_address, process_of
 from ..._serve.security import Security
 from ..._serve.server import serve
@@ -60,7 +59,7 @@ def _check_node(settings: ServeSettings, *, opens: bool) -> None:
         raise UsageError("--home is for servers that share a store; use it with --node NAME")
     if settings.role != "both" and alone:
         raise UsageError("--role is for servers that share a store; use it with --node NAME")
-    if not alone and not isinstance(server_store(settings.store), PostgresAddress):
+    if not alone and isinstance(server_store(settings.store), Path | None):
         raise UsageError(
             "--node is for servers that share a store in PostgreSQL; use it with --store"
             " postgresql://…"
@@ -175,7 +174,7 @@ async def _open_store(config: Config, security: Security) -> AsyncIterator[Store
                 store = await stack.enter_async_context(opening)
                 break
             except StoreError as error:
-                if not is_away(error):
+                if isinstance(path, Path) or not path.is_away(error):
                     raise
                 print(f"agentrt: {plain(str(error))}", file=sys.stderr)
             await _wait_for(path, config, security, deadline)
@@ -183,7 +182,7 @@ async def _open_store(config: Config, security: Security) -> AsyncIterator[Store
 
 
 async def _wait_for(
-    path: StoreAddress, config: Config, security: Security, deadline: float
+    server: StoreServer, config: Config, security: Security, deadline: float
 ) -> None:
     """Wait until a database can be reached, and answer requests that the server is not ready.
 
@@ -201,15 +200,15 @@ async def _wait_for(
         while True:
             await trio.sleep(RETRY_S)
             try:
-                await trio.to_thread.run_sync(reach, path)
+                await trio.to_thread.run_sync(server.reach)
                 break
             except StoreError as error:
-                if not is_away(error) or trio.current_time() >= deadline:
+                if not server.is_away(error) or trio.current_time() >= deadline:
                     raise
     print("agentrt: connected to the database", file=sys.stderr, flush=True)
 
 
-async def drain(runtime: Runtime, membership: Membership, scope: trio.CancelScope) -> None:
+async def drain(runtime: Runtime, membership: StoreMembership, scope: trio.CancelScope) -> None:
     """Stop taking sessions after a SIGTERM or a request in the store, and exit when all work has
     ended.
 

@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from ..._core.config import Config
-from ..._core.store.address import PostgresAddress, StoreAddress
+from ..._core.store.address import StoreAddress
 from ..._core.store.opening import writing
 from ..._core.store.repair import Repaired, repair
 from ..._core.store.sqlite import writing as writing_file
@@ -150,7 +150,7 @@ async def vacuum(files: list[StoreAddress]) -> int:
     status = 0
     for file in files:
         try:
-            if isinstance(file, PostgresAddress):
+            if not isinstance(file, Path):
                 raise UsageError(f"{file}: PostgreSQL does this by itself (autovacuum)")
             if not file.is_file():
                 raise StoreError(f"the store {file} does not exist")
@@ -167,7 +167,7 @@ async def mend(files: list[StoreAddress]) -> int:
     status = 0
     for file in files:
         try:
-            if isinstance(file, PostgresAddress):
+            if not isinstance(file, Path):
                 raise UsageError(
                     f"{file}: `repair` is for files; PostgreSQL's own is a restored backup"
                 )

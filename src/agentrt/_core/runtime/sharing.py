@@ -5,7 +5,6 @@ ones.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,15 +15,13 @@ from ..limits import Limits
 from ..logging import get_logger
 from ..model.log import Log
 from ..nesting import bare_errors
-from ..store.cluster import RemoteLog
 from .register import SessionRegistry
 from .resting import is_closed, load_closed_log, load_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..store.cluster import ClusterClient
-    from ..store.membership import Membership
+    from ..store.shared import Cluster, StoreMembership
     from ..store.store import Store
 
 logger = get_logger("store")
@@ -39,8 +36,8 @@ RECENT_SESSIONS = 200
 async def keep_up(
     register: SessionRegistry,
     store: Store,
-    membership: Membership,
-    cluster: ClusterClient,
+    membership: StoreMembership,
+    cluster: Cluster,
     limits: Limits,
 ) -> None:
     """Update the register from the shared store, and report this process's load, until
@@ -64,7 +61,7 @@ async def keep_up(
             await trio.sleep(LOOK_S)
 
 
-def _load(register: SessionRegistry, cluster: ClusterClient) -> bytes:
+def _load(register: SessionRegistry, cluster: Cluster) -> bytes:
     open = [host.info().phase for host in register.hosts.values()]
     turns = sum(phase not in ("idle", "dead", "closed") for phase in open)
     # A process that does not run commands of others, or not yet, offers no room.
@@ -73,7 +70,7 @@ def _load(register: SessionRegistry, cluster: ClusterClient) -> bytes:
 
 
 async def _report_once_served(
-    register: SessionRegistry, membership: Membership, cluster: ClusterClient
+    register: SessionRegistry, membership: StoreMembership, cluster: Cluster
 ) -> None:
     """Let the others know immediately that this process accepts their sessions."""
     await cluster.served.wait()
@@ -82,7 +79,7 @@ async def _report_once_served(
 
 
 async def _close(
-    register: SessionRegistry, store: Store, membership: Membership, id: str, limits: Limits
+    register: SessionRegistry, store: Store, membership: StoreMembership, id: str, limits: Limits
 ) -> None:
     """Close a session whose owner is gone, so that it does not appear to be running."""
     try:
@@ -95,12 +92,12 @@ async def _close(
 
 
 async def followed_log(
-    store: Store, cluster: ClusterClient, id: str, limits: Limits, over: Callable[[], None]
+    store: Store, cluster: Cluster, id: str, limits: Limits, over: Callable[[], None]
 ) -> tuple[Log, Callable[[], None]]:
     """Return the log of a session that is not open here, and the function that stops updating it.
 
     Until then the log receives everything that any process stores. It has the last turns. `over`:
-    see `RemoteLog`.
+    see `Cluster.follow`.
 
     Raises `SessionNotFound` or `StoreError`.
     """
@@ -117,6 +114,4 @@ async def followed_log(
     except BaseException:
         cluster.unwatch(num)
         raise
-    followed = RemoteLog(num, log, over)
-    cluster.follow(followed)
-    return log, partial(cluster.unfollow, followed)
+    return log, cluster.follow(num, log, over)

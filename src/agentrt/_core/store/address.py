@@ -1,87 +1,40 @@
-"""Addresses of stores: a file, or a schema of a PostgreSQL database. Imports no library for
-either."""
+"""Addresses of stores: a file, or a database server that another package connects to."""
 
 from __future__ import annotations
 
+import importlib
 import os
-import re
 from pathlib import Path
-from typing import Final, TypeAlias
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from typing import Final, TypeAlias, cast
 
-from msgspec import Struct
+from .shared import StoreServer
 
-SCHEMES: Final = ("postgresql://", "postgres://")
+SERVERS: Final = {
+    "postgresql": "agentrt._cluster.server",
+    "postgres": "agentrt._cluster.server",
+}
+"""The modules for the schemes of URLs, imported only for such a URL. Nothing else names them.
 
-SCHEMA: Final = "agentrt"
-"""Default schema of a store in a database, unless its URL has `?schema=NAME`."""
+Each has a function `parse`, which returns the `StoreServer` of a URL, or raises `ValueError`
+without quoting it: it may contain a password."""
 
-_HOSTS = re.compile(r"(?:(?:\[[^\]@]*\]|[^\[\]:@,]*)(?::\d*)?(?:,|$))*")
-_SHOWN = ("host", "port", "user", "dbname", "service")
-
-
-class PostgresAddress(Struct, frozen=True):
-    """A schema of a PostgreSQL database. Its string form contains no password."""
-
-    conninfo: str
-    """The connection string for libpq. It may contain a password: do not show it."""
-    schema: str = SCHEMA
-
-    def __str__(self) -> str:
-        url = urlsplit(self.conninfo)
-        user, at, hosts = url.netloc.rpartition("@")
-        user = user.partition(":")[0]
-        query = [(key, value) for key, value in parse_qsl(url.query) if key in _SHOWN]
-        if self.schema != SCHEMA:
-            query.append(("schema", self.schema))
-        text = f"postgresql://{user}{at}{hosts}{url.path}"
-        return f"{text}?{urlencode(query, quote_via=quote, safe='/')}" if query else text
-
-    __repr__ = __str__
-
-    @property
-    def has_password(self) -> bool:
-        """True if the connection string contains a password."""
-        url = urlsplit(self.conninfo)
-        return ":" in url.netloc.rpartition("@")[0] or any(
-            "password" in key for key, _ in parse_qsl(url.query)
-        )
-
-
-StoreAddress: TypeAlias = Path | PostgresAddress
+StoreAddress: TypeAlias = Path | StoreServer
 
 
 def is_server(said: str | os.PathLike[str]) -> bool:
-    """True if this is a PostgreSQL URL, not a file."""
-    return isinstance(said, str) and said.startswith(SCHEMES)
+    """True if this is the URL of a database server, not a file."""
+    return isinstance(said, str) and said.partition("://")[0] in SERVERS and "://" in said
 
 
-def server_of(said: str) -> PostgresAddress:
-    """Parse a PostgreSQL URL. Raises `ValueError`, with a message that quotes none of it: the
-    bounds of a password are not certain in an invalid URL."""
-    try:
-        url = urlsplit(said)
-        query = parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query))
-    except ValueError:
-        raise ValueError(_WRONG) from None
-    user, _, hosts = url.netloc.rpartition("@")
-    if "@" in user + url.path + url.query or url.fragment or not _HOSTS.fullmatch(hosts):
-        raise ValueError(_WRONG)
-    schema = dict(query).get("schema", SCHEMA)
-    if not schema or "\0" in unquote(said):
-        raise ValueError(_WRONG)
-    rest = urlencode([each for each in query if each[0] != "schema"], quote_via=quote)
-    return PostgresAddress(f"postgresql://{url.netloc}{url.path}{'?' * bool(rest)}{rest}", schema)
-
-
-_WRONG = (
-    "this is not a PostgreSQL URL (postgresql://USER@HOST:PORT/DATABASE?sslmode=…&schema=…); write"
-    " / or @ in a name or a password as %2F or %40"
-)
+def server_of(said: str) -> StoreServer:
+    """Parse the URL of a database server. Raises `ValueError`, with a message that quotes none of
+    it."""
+    module = importlib.import_module(SERVERS[said.partition("://")[0]])
+    return cast("StoreServer", module.parse(said))
 
 
 def address_of(said: str | os.PathLike[str]) -> StoreAddress:
-    """Parse a PostgreSQL URL or a path. Raises `ValueError`."""
+    """Parse a URL or a path. Raises `ValueError`."""
     if isinstance(said, str) and is_server(said):
         return server_of(said)
     return Path(os.path.abspath(said))

@@ -138,6 +138,17 @@ class SharedStatistics(Struct, frozen=True, kw_only=True):
     most_connections: int
 
 
+class StoreReport(Struct, frozen=True, kw_only=True):
+    """Facts about a store. `database`: the name of its kind; `facts`: its version and settings;
+    `size`: in bytes; `sessions`: the number of sessions that were prompted."""
+
+    path: str
+    database: str
+    facts: str
+    size: int
+    sessions: int
+
+
 class StoreStatus(Struct, frozen=True, kw_only=True):
     """The state of a store since `since`, in seconds since the Unix epoch.
 
@@ -193,91 +204,6 @@ class SessionClaim(Struct, frozen=True):
 
     num: int
     owner: int
-
-
-class Process(Struct, frozen=True, kw_only=True):
-    """A process that shares a store with others. `home`: the set of files that its sessions need,
-    equal for machines that share a file system. `role`: `worker` runs sessions, `gateway` does
-    not."""
-
-    name: str
-    host: str
-    pid: int
-    home: str
-    role: str = "both"
-    version: str = ""
-
-
-class NodeEntry(Struct, frozen=True):
-    """A process that shares a store, as others see it. `since`: seconds since the Unix epoch;
-    `lease`: remaining seconds of its lease; `sessions`: the number of sessions that it owns."""
-
-    num: int
-    name: str
-    host: str
-    pid: int
-    role: str
-    home: str
-    version: str
-    since: float
-    lease: float
-    draining: bool
-    load: bytes
-    sessions: int
-
-
-class SessionOwner(Struct, frozen=True):
-    """The owner of a session: the lease of the process that runs it, if one does, and its home."""
-
-    node: int | None
-    home: str
-
-
-class Worker(Struct, frozen=True):
-    """A process that runs sessions. `load`: its own report, some seconds old; `sessions`: the
-    number of sessions that it owns now; `coming`: new ones that were given to it and are not
-    opened yet."""
-
-    num: int
-    home: str
-    load: bytes
-    sessions: int
-    coming: int
-
-
-class StoredCommand(Struct, frozen=True, kw_only=True):
-    """A client's command to a session (`""`: to open a new one) that another process must carry
-    out. `asker`: the lease of the process that waits for the answer."""
-
-    client: str
-    id: str
-    session: str
-    digest: bytes
-    body: bytes
-    num: int = 0
-    asker: int = 0
-
-
-class CommandStatus(Struct, frozen=True):
-    """The state of a command that `node` must carry out. An empty answer: `node` does not have the
-    session, and another process must carry it out."""
-
-    num: int
-    node: int
-    answer: bytes | None
-    alive: bool
-
-
-class Tail(Struct, frozen=True, kw_only=True):
-    """The new stored events of a session. `size`: their size in bytes. `frames`: runs of events,
-    each with the number of its first event. `cut`: there may be more."""
-
-    num: int
-    next: int
-    epoch: str
-    frames: list[tuple[int, list[Event]]]
-    size: int
-    cut: bool = False
 
 
 class CommandAnswer(Struct):

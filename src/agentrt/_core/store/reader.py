@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from ..errors import StoreError
 from ..model.checkpoint import Record
 from ..model.events import Event, TurnStarted
@@ -23,6 +21,7 @@ from .base import (
     Stored,
     StoreEntry,
     StoreHit,
+    StoreReport,
     decode_about,
     decode_events,
     decode_head,
@@ -37,18 +36,6 @@ _MAX_FOUND = 10  # maximum number of sessions found by a prefix: more are not ne
 _NO_LIMIT = 2**62  # more than can exist
 
 _ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about, num FROM session"
-
-
-class SqliteReport(Struct, frozen=True, kw_only=True):
-    """Facts about a store's file. `version`: of SQLite; `mode`: of its journal; `size`: in
-    bytes."""
-
-    path: str
-    library: Library
-    version: str
-    mode: str
-    size: int
-    sessions: int
 
 
 class SqliteReader:
@@ -121,7 +108,7 @@ class SqliteReader:
                 )
         return [entry_of(row) for row in rows]
 
-    def report(self) -> SqliteReport:
+    def report(self) -> StoreReport:
         """Return facts about the file."""
         with self._reading():
             [[sessions]] = self._execute(f"SELECT count(*) FROM session WHERE {PROMPTED}")
@@ -132,11 +119,10 @@ class SqliteReader:
             for end in ("", "-wal")
             if os.path.exists(file := f"{self._path}{end}")
         )
-        return SqliteReport(
+        return StoreReport(
             path=str(self._path),
-            library=self._library,
-            version=version,
-            mode=mode,
+            database="SQLite",
+            facts=f"{version} ({self._library}), mode {mode}",
             size=size,
             sessions=sessions,
         )

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import trio
@@ -31,13 +32,12 @@ from ..model.events import Event
 from ..model.log import Log
 from ..model.state import SessionState, Snapshot
 from ..nesting import bare_errors, check_trio, open_service_nursery
-from .address import PostgresAddress, StoreAddress, address_of
+from .address import StoreAddress, address_of
 from .base import (
     About,
     CommandAnswer,
     Job,
     Packed,
-    Process,
     SessionClaim,
     SessionQuery,
     SharedStatistics,
@@ -48,11 +48,10 @@ from .base import (
     StoreStatistics,
     StoreStatus,
 )
-from .cluster import ClusterClient
 from .libraries import Library
-from .membership import Membership
-from .opening import backend_of, commands_of, leases_of, listener_of, reader_of
+from .opening import backend_of, reader_of, server
 from .persister import LogPersister, Persist, PersistedSession, was_prompted
+from .shared import Cluster, Process, StoreMembership
 from .wakeups import Wakeups, open_wakeups
 from .writer import Batch, StoreWriter, WriterJob
 
@@ -152,8 +151,8 @@ class Store:
         sessions: OpenSessions | None = None,
         show_only_stored: bool = True,
         tenant_quotas: dict[str, int | None] | None = None,
-        membership: Membership | None = None,
-        cluster: ClusterClient | None = None,
+        membership: StoreMembership | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         self.path = path
         """The path of the file, or the URL without its password."""
@@ -655,16 +654,16 @@ async def open_address(
     process: Process | None = None,
 ) -> AsyncIterator[Store]:
     """Open a store by its address, as `open_store` does."""
-    if process is not None and not isinstance(address, PostgresAddress):
-        raise ValueError(f"{address} is a file, which one process writes: several share PostgreSQL")
     limits = limits or Limits()
     sessions, quotas = OpenSessions(limits), dict[str, int | None]()
     membership = cluster = None
-    if process is not None and isinstance(address, PostgresAddress):
-        leases = leases_of(address, reply_timeout_s=limits.store_lease_s / 4)
-        membership = Membership(leases, process, limits.store_lease_s, sessions.end_all)
-        cluster = ClusterClient(commands_of(address), partial(listener_of, address), membership)
-    backend = backend_of(address, library, limits, membership=membership, tenant_quotas=quotas)
+    if process is None and isinstance(address, Path):
+        backend = backend_of(address, library)
+    else:
+        shared = server(address)
+        if process is not None:
+            membership, cluster = shared.share(process, limits, sessions.end_all)
+        backend = shared.backend(limits, membership=membership, tenant_quotas=quotas)
     await trio.to_thread.run_sync(backend.open)
     try:
         reader = await trio.to_thread.run_sync(partial(reader_of, address, library, writes=True))

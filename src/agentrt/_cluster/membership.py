@@ -6,15 +6,16 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import trio
 
+from .._core.logging import get_logger
+from .._core.process.guard import let_agents_live
+from .._core.store.shared import NodeEntry, Process
 from ..errors import StoreError
-from ..logging import get_logger
-from ..process.guard import let_agents_live
-from .base import NodeEntry, Process
 from .owners import Action, Ask, End, Join, Leave, Owner, Renew
+from .rows import Leases
 
 T = TypeVar("T")
 
@@ -34,38 +35,6 @@ def now() -> float:
 
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-class Leases(Protocol):
-    """The database rows, used by one thread at a time. Methods that fail raise `StoreError`."""
-
-    def join(self, process: Process, length: float) -> int:
-        """Request a lease of `length` seconds; return its number."""
-        ...
-
-    def renew(self, num: int, length: float, load: bytes) -> bool | None:
-        """Extend a lease. Returns true if its process should drain; None if the lease is over."""
-        ...
-
-    def leave(self, num: int) -> None:
-        """Give a lease back."""
-        ...
-
-    def nodes(self) -> list[NodeEntry]:
-        """Return all processes that are alive."""
-        ...
-
-    def left(self, limit: int) -> list[str]:
-        """Return some sessions whose owners are gone without having released them."""
-        ...
-
-    def release(self, session: str) -> None:
-        """Release a session whose owner is gone."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
 
 
 class Membership:

@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..base import Flush, Part, encode, encode_events, encode_record
-from ..search import clean, text_of
+from ..._core.store.base import Flush, Part, encode, encode_events, encode_record
+from ..._core.store.search import clean, text_of
 from .words import vector
 
 _FRAMES = """

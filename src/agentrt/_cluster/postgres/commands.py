@@ -16,21 +16,13 @@ import psycopg
 from msgspec import Struct, structs
 from psycopg import sql
 
+from ..._core.store.base import PROMPTED, StoreEntry, decode_events, entry_of
+from ..._core.store.search import clean
+from ..._core.store.shared import CommandStatus, SessionOwner, StoredCommand
 from ...errors import RemoteProtocolError, StoreError
-from ...model.events import Event
+from ...events import Event
 from ..address import PostgresAddress
-from ..base import (
-    PROMPTED,
-    CommandStatus,
-    SessionOwner,
-    StoredCommand,
-    StoreEntry,
-    Tail,
-    Worker,
-    decode_events,
-    entry_of,
-)
-from ..search import clean
+from ..rows import Tail, Worker
 from .connection import PostgresConnection, connect, database_errors, is_lost
 from .reader import COLUMNS
 from .statements import ALIVE, CHANNEL

@@ -19,10 +19,8 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import errors, sql
 
-from ...errors import SessionElsewhere, StoreError, StoreInUse, StoreUnavailable
-from ...limits import Limits
-from ..address import PostgresAddress
-from ..base import (
+from ..._core.limits import Limits
+from ..._core.store.base import (
     PROMPTED,
     About,
     Fenced,
@@ -35,7 +33,9 @@ from ..base import (
     encode,
     quota_reached,
 )
-from ..search import clean, text_of
+from ..._core.store.search import clean, text_of
+from ...errors import SessionElsewhere, StoreError, StoreInUse, StoreUnavailable
+from ..address import PostgresAddress
 from . import schema
 from .connection import (
     WRITER_LOCK_KEY,

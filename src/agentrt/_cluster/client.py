@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import trio
 from msgspec import structs
 
+from .._core.logging import get_logger
+from .._core.nesting import bare_errors
+from .._core.store.base import StoreEntry
+from .._core.store.shared import (
+    CommandHandler,
+    CommandStatus,
+    IdReused,
+    PostedCommand,
+    SessionOwner,
+    StoredCommand,
+)
 from ..errors import StoreError, StoreUnavailable
-from ..logging import get_logger
-from ..model.log import Log
-from ..nesting import bare_errors
-from .base import CommandStatus, SessionOwner, StoredCommand, StoreEntry, Tail, Worker
+from ..lowlevel import Log
 from .membership import Membership
+from .rows import NotificationListener, Rows, Tail, Worker
 
 T = TypeVar("T")
 
@@ -36,143 +45,6 @@ PATIENCE_S: Final = 15.0
 
 AGAIN_S: Final = 0.2
 """Seconds between two attempts after a failure."""
-
-
-class CommandHandler(Protocol):
-    """Carries out commands of other processes' clients in the sessions of this process."""
-
-    async def carry_out(self, command: StoredCommand) -> bytes:
-        """Carry out a command and return its answer; empty if the session is not this
-        process's."""
-        ...
-
-    def on_leases_changed(self, alive: frozenset[int]) -> None:
-        """Handle, at intervals, the leases that are not over."""
-        ...
-
-
-class Notifications(Protocol):
-    """The content of the notifications that were received."""
-
-    @property
-    def takes(self) -> bool:
-        """True if there are commands to take."""
-        ...
-
-    @property
-    def answers(self) -> bool:
-        """True if there are answers."""
-        ...
-
-    @property
-    def sessions(self) -> frozenset[int]:
-        """The sessions that have new events, which must be read."""
-        ...
-
-    @property
-    def tails(self) -> Sequence[Tail]:
-        """New events of sessions."""
-        ...
-
-
-class NotificationListener(Protocol):
-    """Receives the notifications for this process."""
-
-    def fileno(self) -> int:
-        """Return the socket to wait for."""
-        ...
-
-    def received(self) -> Notifications:
-        """Return the notifications that have arrived. Never waits."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
-
-
-class Rows(Protocol):
-    """The database rows, used by one thread at a time. Methods that fail raise `StoreError`."""
-
-    def owned(self, session: str) -> SessionOwner | None:
-        """Return the owner of a session; None if there is no such session."""
-        ...
-
-    def workers(self) -> list[Worker]:
-        """Return the processes that may run sessions."""
-        ...
-
-    def post(self, command: StoredCommand, asker: int, node: int) -> CommandStatus | None:
-        """Have a command carried out by `node`; None if another command uses its id."""
-        ...
-
-    def take(self, node: int, known: Collection[int]) -> list[StoredCommand]:
-        """Take the commands for this process, except those that are `known`."""
-        ...
-
-    def answer(self, node: int, answers: Mapping[int, bytes]) -> None:
-        """Answer commands."""
-        ...
-
-    def look(self, nums: Sequence[int]) -> list[CommandStatus]:
-        """Return the states of commands."""
-        ...
-
-    def pass_on(self, num: int, node: int, to: int) -> bool:
-        """Give a command to another process, if `node` cannot carry it out."""
-        ...
-
-    def withdraw(self, num: int, node: int) -> bool:
-        """Withdraw a command that `node` has not taken, or cannot carry out."""
-        ...
-
-    def forget(self, nums: Sequence[int]) -> None:
-        """Delete commands whose answers were read."""
-        ...
-
-    def watch(self, session: str, node: int) -> int | None:
-        """Subscribe to notifications of a session; return its number, or None."""
-        ...
-
-    def watch_again(self, nums: Sequence[int], node: int) -> None:
-        """Renew subscriptions under this lease."""
-        ...
-
-    def unwatch(self, num: int, node: int) -> None:
-        """End a subscription."""
-        ...
-
-    def tails(self, known: Mapping[int, int]) -> list[Tail]:
-        """Return the stored events after those that are known of each session."""
-        ...
-
-    def alive(self) -> list[int]:
-        """Return the leases that are not over."""
-        ...
-
-    def connections(self) -> tuple[int, int]:
-        """Return the number of database connections, and its maximum."""
-        ...
-
-    def entries(self, limit: int) -> list[StoreEntry]:
-        """Return the most recently active sessions, the latest first."""
-        ...
-
-    def entry(self, session: str) -> StoreEntry | None:
-        """Return one session, as `entries` does."""
-        ...
-
-    def chat(self, name: str) -> str | None:
-        """Return the session to which clients gave this name."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
-
-
-class IdReused(Exception):
-    """The id of a command is used by a different command."""
 
 
 class RemoteLog:
@@ -208,7 +80,7 @@ class RemoteLog:
         return tail.cut or log.seq >= tail.next - 1
 
 
-class PostedCommand:
+class AwaitedCommand:
     """A command that another process is to carry out, while its answer is awaited."""
 
     def __init__(self, status: CommandStatus) -> None:
@@ -249,7 +121,7 @@ class ClusterClient:
         self._woken: set[int] = set()
         self._under_way: set[int] = set()
         self._answers: dict[int, bytes] = {}
-        self._waiting: dict[int, PostedCommand] = {}
+        self._waiting: dict[int, AwaitedCommand] = {}
         self._read: set[int] = set()
         self._stored = trio.Event()
         self._work = trio.Event()
@@ -302,13 +174,15 @@ class ClusterClient:
         """
         return await self._do(partial(self._rows.watch, session, self._lease()))
 
-    def follow(self, followed: RemoteLog) -> None:
-        """Keep a log up to date that was read after `watch`, until `unfollow`."""
-        self._followed.setdefault(followed.num, []).append(followed)
-        self._wake({followed.num})
+    def follow(self, num: int, log: Log, over: Callable[[], None]) -> Callable[[], None]:
+        """Keep a log up to date that was read after `watch`; see `RemoteLog`. Returns the function
+        that ends this."""
+        followed = RemoteLog(num, log, over)
+        self._followed.setdefault(num, []).append(followed)
+        self._wake({num})
+        return partial(self._unfollow, followed)
 
-    def unfollow(self, followed: RemoteLog) -> None:
-        """Stop keeping a log up to date."""
+    def _unfollow(self, followed: RemoteLog) -> None:
         self._drop(followed)
         self.unwatch(followed.num)
 
@@ -470,9 +344,9 @@ class ClusterClient:
         """Delete the row of a command whose answer was read."""
         self._read.add(num)
 
-    def wait_for(self, status: CommandStatus) -> PostedCommand:
+    def wait_for(self, status: CommandStatus) -> AwaitedCommand:
         """Begin to wait for the answer to a command, until `wait_no_more`."""
-        waiting = self._waiting[status.num] = PostedCommand(status)
+        waiting = self._waiting[status.num] = AwaitedCommand(status)
         if self._answered_elsewhere != self._looked:
             self._work.set()  # it may have been answered before this task waited
         return waiting

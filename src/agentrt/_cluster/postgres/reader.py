@@ -6,15 +6,11 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from msgspec import Struct
 from psycopg import IsolationLevel
 
-from ...errors import StoreError
-from ...model.checkpoint import Record
-from ...model.events import Event, TurnStarted
-from ...model.state import StoredHistory
-from ..address import PostgresAddress
-from ..base import (
+from ..._core.model.checkpoint import Record
+from ..._core.model.state import StoredHistory
+from ..._core.store.base import (
     PROMPTED,
     CommandAnswer,
     Outdated,
@@ -22,6 +18,7 @@ from ..base import (
     Stored,
     StoreEntry,
     StoreHit,
+    StoreReport,
     decode_about,
     decode_events,
     decode_head,
@@ -29,7 +26,10 @@ from ..base import (
     encode,
     entry_of,
 )
-from ..search import QueryWord, clean, excerpt, words_of
+from ..._core.store.search import QueryWord, clean, excerpt, words_of
+from ...errors import StoreError
+from ...events import Event, TurnStarted
+from ..address import PostgresAddress
 from . import schema
 from .connection import PostgresConnection, connect, database_errors, is_lost, is_newer, newer
 from .connection import versions as versions_of
@@ -46,17 +46,6 @@ COLUMNS: Final = (
 """The columns of a session, in the order of `entry_of`."""
 
 _ENTRIES = f"SELECT {COLUMNS} FROM session"
-
-
-class PostgresReport(Struct, frozen=True, kw_only=True):
-    """Facts about a store in PostgreSQL. `version`: of the server; `encrypted`: true if the
-    connection is encrypted; `size`: in bytes."""
-
-    path: str
-    version: str
-    encrypted: bool
-    size: int
-    sessions: int
 
 
 class PostgresReader:
@@ -142,20 +131,21 @@ class PostgresReader:
 
         return self._reading(read)
 
-    def report(self) -> PostgresReport:
+    def report(self) -> StoreReport:
         """Return facts about the store."""
 
-        def read(connection: PostgresConnection) -> PostgresReport:
+        def read(connection: PostgresConnection) -> StoreReport:
             [(sessions, size, version)] = connection.rows(
                 f"SELECT (SELECT count(*) FROM session WHERE {PROMPTED}), (SELECT"
                 " coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE"
                 " relnamespace=quote_ident(current_schema())::regnamespace AND relkind='r'),"
                 " current_setting('server_version')"
             )
-            return PostgresReport(
+            how = "encrypted" if connection.pgconn.ssl_in_use else "not encrypted"
+            return StoreReport(
                 path=str(self._server),
-                version=version,
-                encrypted=bool(connection.pgconn.ssl_in_use),
+                database="PostgreSQL",
+                facts=f"{version}, the connection is {how}",
                 size=size,
                 sessions=sessions,
             )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from ..._core.store.shared import NodeEntry, Process
 from ...errors import StoreError
 from ..address import PostgresAddress
-from ..base import NodeEntry, Process
 from .connection import PostgresConnection, connect, database_errors, is_lost, is_newer, newer
 from .connection import versions as versions_of
 from .statements import ALIVE

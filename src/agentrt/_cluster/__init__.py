@@ -1,0 +1,1 @@
+"""Stores in PostgreSQL, which several processes may share."""

@@ -1,0 +1,360 @@
+"""The interfaces of a store that several processes share, and the values that they exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from ..errors import StoreError
+from ..limits import Limits
+from ..model.log import Log
+from .base import Backend, StoreEntry, StoreReader, StoreReport
+
+if TYPE_CHECKING:
+    import trio
+
+
+class Process(Struct, frozen=True, kw_only=True):
+    """A process that shares a store with others. `home`: the set of files that its sessions need,
+    equal for machines that share a file system. `role`: `worker` runs sessions, `gateway` does
+    not."""
+
+    name: str
+    host: str
+    pid: int
+    home: str
+    role: str = "both"
+    version: str = ""
+
+
+class NodeEntry(Struct, frozen=True):
+    """A process that shares a store, as others see it. `since`: seconds since the Unix epoch;
+    `lease`: remaining seconds of its lease; `sessions`: the number of sessions that it owns."""
+
+    num: int
+    name: str
+    host: str
+    pid: int
+    role: str
+    home: str
+    version: str
+    since: float
+    lease: float
+    draining: bool
+    load: bytes
+    sessions: int
+
+
+class SessionOwner(Struct, frozen=True):
+    """The owner of a session: the lease of the process that runs it, if one does, and its home."""
+
+    node: int | None
+    home: str
+
+
+class StoredCommand(Struct, frozen=True, kw_only=True):
+    """A client's command to a session (`""`: to open a new one) that another process must carry
+    out. `asker`: the lease of the process that waits for the answer."""
+
+    client: str
+    id: str
+    session: str
+    digest: bytes
+    body: bytes
+    num: int = 0
+    asker: int = 0
+
+
+class CommandStatus(Struct, frozen=True):
+    """The state of a command that `node` must carry out. An empty answer: `node` does not have the
+    session, and another process must carry it out."""
+
+    num: int
+    node: int
+    answer: bytes | None
+    alive: bool
+
+
+class IdReused(Exception):
+    """The id of a command is used by a different command."""
+
+
+class CommandHandler(Protocol):
+    """Carries out commands of other processes' clients in the sessions of this process."""
+
+    async def carry_out(self, command: StoredCommand) -> bytes:
+        """Carry out a command and return its answer; empty if the session is not this
+        process's."""
+        ...
+
+    def on_leases_changed(self, alive: frozenset[int]) -> None:
+        """Handle, at intervals, the leases that are not over."""
+        ...
+
+
+class PostedCommand(Protocol):
+    """A command that another process is to carry out, while its answer is awaited."""
+
+    @property
+    def status(self) -> CommandStatus | None:
+        """The state at the last poll; None if the command no longer existed."""
+        ...
+
+    @property
+    def polls(self) -> int:
+        """The number of polls so far."""
+        ...
+
+    async def wait(self, polls: int) -> None:
+        """Wait until there were more than `polls` polls. Cancellation has no effect."""
+        ...
+
+
+class StoreMembership(Protocol):
+    """A process among those that share a store: it owns sessions only while it holds a lease."""
+
+    @property
+    def process(self) -> Process:
+        """The process, as the others see it."""
+        ...
+
+    @property
+    def draining(self) -> bool:
+        """True if this process should own no sessions any more."""
+        ...
+
+    @property
+    def drained(self) -> trio.Event:
+        """Set when `draining` becomes true."""
+        ...
+
+    @property
+    def left(self) -> float:
+        """Seconds until the work that the lease allows is ended, unless it is renewed; 0 without a
+        lease."""
+        ...
+
+    @property
+    def unanswered(self) -> bool:
+        """True if the database does not answer at the moment."""
+        ...
+
+    def held(self) -> int | None:
+        """Return the lease that is held now; None if none is held. May be called from any
+        thread."""
+        ...
+
+    def drain(self) -> None:
+        """Accept no new sessions; those that run may end."""
+        ...
+
+    def set_load(self, load: bytes) -> None:
+        """Set the load that this process reports to the others with each renewal: JSON with the
+        numbers `sessions`, `turns` and `room`."""
+        ...
+
+    def report(self) -> None:
+        """Report the load of this process to the others immediately."""
+        ...
+
+    async def abandoned(self) -> list[str]:
+        """Return some sessions whose owners are gone without having released them. Raises
+        `StoreError`."""
+        ...
+
+    async def release(self, session: str) -> None:
+        """Release a session whose owner is gone. Raises `StoreError`."""
+        ...
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Keep a lease until cancelled; started when there is the first one."""
+        ...
+
+
+class Cluster(Protocol):
+    """Access to the sessions of the other processes that share a store. Methods that wait raise
+    `StoreError`."""
+
+    @property
+    def lag(self) -> float:
+        """Seconds for which new events of followed sessions have been unread."""
+        ...
+
+    @property
+    def waits(self) -> list[float]:
+        """The seconds for which each command to other processes has waited."""
+        ...
+
+    @property
+    def connections(self) -> tuple[int, int]:
+        """The database connections of all users, and their maximum; 0 if unknown."""
+        ...
+
+    @property
+    def served(self) -> trio.Event:
+        """Set when this process begins to carry out commands of others."""
+        ...
+
+    @property
+    def serves(self) -> bool:
+        """True if this process carries out commands of others."""
+        ...
+
+    async def entries(self, limit: int) -> list[StoreEntry]:
+        """Return the most recently active sessions, the latest first, with their current phases."""
+        ...
+
+    async def entry(self, session: str) -> StoreEntry | None:
+        """Return one session, as `entries` does."""
+        ...
+
+    async def chat(self, name: str) -> str | None:
+        """Return the session to which clients gave this name."""
+        ...
+
+    async def watch(self, session: str) -> int | None:
+        """Subscribe to a session before its log is read. Returns its number; None if it does not
+        exist."""
+        ...
+
+    def unwatch(self, num: int) -> None:
+        """End the subscription to a session, unless it is followed."""
+        ...
+
+    def follow(self, num: int, log: Log, over: Callable[[], None]) -> Callable[[], None]:
+        """Keep a log up to date that was read after `watch`; returns the function that ends this.
+
+        `over` is called when this ends otherwise: the session was deleted, or part of it is
+        missing."""
+        ...
+
+    async def caught_up(self, log: Log) -> bool:
+        """Wait until everything that is stored of a session now is in its followed log. Returns
+        False if it is not followed, or no longer."""
+        ...
+
+    async def owner(self, session: str) -> SessionOwner | None:
+        """Return the owner of a session; None if there is no such session."""
+        ...
+
+    async def worker(self, home: str | None) -> int | None:
+        """Return the lease of the least busy other worker with room. `home`: the home that it must
+        have; None: any."""
+        ...
+
+    def is_mine(self, node: int | None) -> bool:
+        """True if this process has the lease."""
+        ...
+
+    async def post(self, command: StoredCommand, node: int) -> CommandStatus:
+        """Have a command carried out by `node`. Raises `StoreError`, after which its row may exist
+        or not, or `IdReused`."""
+        ...
+
+    async def pass_on(self, status: CommandStatus, node: int) -> CommandStatus:
+        """Give a command to another process, if its process will not carry it out."""
+        ...
+
+    def give_back(self, num: int) -> None:
+        """Answer a command that was given to this process, and that waits here for another one."""
+        ...
+
+    async def withdraw(self, status: CommandStatus) -> bool:
+        """Withdraw a command. Returns False if its process has taken it and is alive."""
+        ...
+
+    def forget(self, num: int) -> None:
+        """Delete the row of a command whose answer was read."""
+        ...
+
+    def wait_for(self, status: CommandStatus) -> PostedCommand:
+        """Begin to wait for the answer to a command, until `wait_no_more`."""
+        ...
+
+    def wait_no_more(self, num: int, waiting: PostedCommand) -> None:
+        """End waiting."""
+        ...
+
+    async def ask_all(self, command: StoredCommand) -> list[bytes]:
+        """Have every other worker carry out a command that belongs to no session. Returns the
+        answers of those that take it in time."""
+        ...
+
+    async def serve(self, handler: CommandHandler) -> None:
+        """Have `handler` carry out commands of other processes, until cancelled."""
+        ...
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Run all tasks of this object, until cancelled."""
+        ...
+
+
+class ReportingReader(StoreReader, Protocol):
+    """A reader that can also report on the store."""
+
+    def report(self) -> StoreReport:
+        """Return facts about the store."""
+        ...
+
+
+class StoreServer(Protocol):
+    """A store in a database server, by its address. Its string form is a URL without a password.
+
+    Methods raise `StoreError`.
+    """
+
+    @property
+    def has_password(self) -> bool:
+        """True if the address contains a password."""
+        ...
+
+    def backend(
+        self,
+        limits: Limits,
+        *,
+        membership: StoreMembership | None = None,
+        tenant_quotas: Mapping[str, int | None] = {},
+    ) -> Backend:
+        """Return the writer of the store, not yet opened.
+
+        - `membership`: this process among those that share the store, if it is shared.
+        - `tenant_quotas`: maximum number of open sessions per tenant, over all these processes. It
+          may change later.
+        """
+        ...
+
+    def reader(self, *, writes: bool = False) -> ReportingReader:
+        """Open a reader. `writes`: it is used alongside a writer."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Backend]:
+        """Open the store for changes in the block."""
+        ...
+
+    def share(
+        self, process: Process, limits: Limits, end: Callable[[], Awaitable[None]]
+    ) -> tuple[StoreMembership, Cluster]:
+        """Return the membership of this process and its access to the others, neither running.
+
+        `end`: ends everything that a lease had allowed, and returns when nothing is left of it.
+        """
+        ...
+
+    def reach(self) -> None:
+        """Check that the database can be reached."""
+        ...
+
+    def is_away(self, error: StoreError) -> bool:
+        """True if the error says that the database cannot be reached now."""
+        ...
+
+    def nodes(self) -> list[NodeEntry]:
+        """Return the processes that share the store and are alive."""
+        ...
+
+    def drain(self, name: str) -> int:
+        """Have the processes of that name own no sessions any more. Returns their number."""
+        ...
