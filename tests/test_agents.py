@@ -204,6 +204,7 @@ async def test_a_program_that_is_not_there_has_no_version() -> None:
     assert await agent_version(acp("/nowhere/agent")) is None
 
 
+@pytest.mark.slow
 async def test_a_program_that_says_nothing_is_killed_with_all_it_started(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_star_import_gives_what_is_public_also_as_the_first_import() -> None:
     assert done.stdout.split() == agentrt.__all__
 
 
+@pytest.mark.slow
 def test_a_module_is_imported_on_first_use() -> None:
     code = (
         "import sys, agentrt\n"
@@ -101,6 +102,7 @@ def test_a_public_name_is_the_same_for_a_program_and_for_those_who_read_types() 
     assert all(getattr(agentrt, name) is value for name, value in typed.items())
 
 
+@pytest.mark.slow
 def test_a_session_imports_what_it_needs(tmp_path: Path) -> None:
     agent = ("sh", "-c", "read line; exit 3")  # it never gets as far as a session
     code = (

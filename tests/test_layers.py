@@ -185,6 +185,7 @@ def planted(tmp_path: Path, module: str, line: str) -> Tree:
     return Tree(tmp_path)
 
 
+@pytest.mark.slow
 def test_no_file_imports_in_a_circle() -> None:
     assert Tree(SRC).circle() == []
 
@@ -204,6 +205,7 @@ def test_a_circle_is_found(line: str, tmp_path: Path) -> None:
     assert {"agentrt._serve.feed", "agentrt._serve.hub"} <= set(circle)
 
 
+@pytest.mark.slow
 def test_no_file_reaches_into_another_room() -> None:
     assert Tree(SRC).intrusions() == []
 
@@ -234,6 +236,7 @@ PRIVATE_NAMES = 190
 or is no longer needed; never raise it."""
 
 
+@pytest.mark.slow
 def test_the_annexes_take_no_more_private_names_from_the_core() -> None:
     tree = Tree(SRC)
     public = set(agentrt.__all__)
@@ -248,6 +251,7 @@ def test_the_annexes_take_no_more_private_names_from_the_core() -> None:
     assert len(taken) <= PRIVATE_NAMES, sorted(f"{into}.{name}" for into, name in taken)
 
 
+@pytest.mark.slow
 def test_every_file_says_what_lives_in_it() -> None:
     silent = [
         str(path.relative_to(SRC))

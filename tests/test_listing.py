@@ -56,6 +56,7 @@ lines = st.tuples(
 ignores = st.lists(lines, max_size=4).map("\n".join)
 
 
+@pytest.mark.slow
 @needs_git
 @given(
     files=st.lists(paths, max_size=8),
@@ -75,6 +76,7 @@ def test_what_git_ignores_is_not_listed(files: list[str], rules: dict[str, str])
         assert set(walk(top)) == git(top, "ls-files", "-coz", "--exclude-standard")
 
 
+@pytest.mark.slow
 @needs_git
 def test_a_pattern_means_what_it_means_to_git(tmp_path: Path) -> None:
     parts = [*"ab!#^][-*?", *(f"\\{each}" for each in "!#*][-")]
@@ -180,6 +182,7 @@ def test_a_very_deep_folder_ends_the_way_down(tmp_path: Path) -> None:
     assert list(walk(tmp_path)) == ["a", "d/d/b"]
 
 
+@pytest.mark.slow
 def test_hostile_rules_take_no_time(tmp_path: Path) -> None:
     """Each of them by trying all ways would take hours."""
     rules = ["*a" * 40 + "b", "**/" * 40 + "x", "[" * 500, "[!", "\\", "a" * 60_000]

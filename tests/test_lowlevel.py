@@ -12,6 +12,7 @@ from agentrt import effects, lowlevel
 from agentrt.events import Notice
 
 
+@pytest.mark.slow
 def test_it_is_imported_without_trio() -> None:
     code = "import sys, agentrt.lowlevel; raise SystemExit('trio' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -15,6 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 SOURCE: Final = Path(__file__).parent.parent / "src" / "agentrt"
 
 GENERATED: Final = frozenset({"_core/codex/messages.py"})

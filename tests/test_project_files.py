@@ -93,6 +93,7 @@ def roots(tmp_path: Path) -> Roots:
     return Roots([str(tmp_path)])
 
 
+@pytest.mark.slow
 def test_an_agent_writes_none_of_them(roots: Roots, tmp_path: Path) -> None:
     for place, path in enumerate(PATHS):
         spelling = spellings(path)[place % len(spellings(path))]

@@ -88,6 +88,7 @@ async def test_a_good_cli_answers_prompt_after_prompt() -> None:
         assert s.modes.model == "default"
 
 
+@pytest.mark.slow
 async def test_a_turn_waits_for_the_rest_after_its_result() -> None:
     async with session("result_before_idle") as s:
         assert (await s.run("hello")).outcome == "completed"
@@ -316,6 +317,7 @@ async def test_a_cancelled_scope_around_a_turn_ends_it_by_an_interrupt() -> None
         assert s.agent.alive
 
 
+@pytest.mark.slow
 async def test_a_cli_that_ignores_interrupts_is_replaced() -> None:
     async with session("unresponsive") as s:
         async with s.prompt("go", check=False) as turn:
@@ -407,6 +409,7 @@ async def test_a_cli_that_ignores_eof_and_sigterm_is_gone_afterwards() -> None:
     assert not psutil.pid_exists(pid)
 
 
+@pytest.mark.slow
 async def test_a_grandchild_in_a_session_of_its_own_does_not_survive() -> None:
     async with session("grandchild") as s, s.prompt("go", check=False) as turn:
         async for event in turn:
@@ -417,6 +420,7 @@ async def test_a_grandchild_in_a_session_of_its_own_does_not_survive() -> None:
     assert not alive
 
 
+@pytest.mark.slow
 async def test_a_cli_that_does_not_read_its_input_is_ended() -> None:
     async with session("stdin_full") as s:
         limits = agentrt.Limits(cancel_grace_s=0.5, turn_timeout_s=0.5)

@@ -84,6 +84,7 @@ async def test_what_follows_a_background_agent_belongs_to_the_conversation(scena
     assert len(query.results) == 1  # one for each prompt, not one for each turn
 
 
+@pytest.mark.slow
 async def test_what_follows_a_background_shell_belongs_to_the_conversation() -> None:
     query = await ask("late_shell")
     assert texts(query) == ["Shell started.", "Shell finished."]

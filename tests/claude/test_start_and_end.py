@@ -14,6 +14,7 @@ import agentrt
 from .test_fakecli import QUICK, session
 
 
+@pytest.mark.slow
 async def test_a_slow_start_is_waited_for() -> None:
     async with session("slow_start") as s:
         assert (await s.run("hello")).text == "At last."
@@ -28,6 +29,7 @@ async def test_a_start_beyond_its_limit_fails_and_leaves_no_process() -> None:
     assert psutil.Process().children(recursive=True) == []
 
 
+@pytest.mark.slow
 async def test_waiting_for_an_end_costs_no_computing_time() -> None:
     patient = structs.replace(QUICK, stdin_close_grace_s=1.0, terminate_grace_s=1.0)
     async with session("ignores_eof_and_sigterm", limits=patient) as s:

@@ -70,6 +70,7 @@ async def test_a_message_that_is_too_big_or_binary_ends_the_connection(path: str
                 await ends(client, code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_revoked_token_and_the_server_s_end_close_the_connection(path: str) -> None:
     rules = Security(token=TOKEN, viewer_token=WATCH)

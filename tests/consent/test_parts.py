@@ -69,6 +69,7 @@ def test_page_and_terminal_reveal_every_text_alike(page: Answering, text: str) -
     assert page.ask(text) == reveal(text)
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_nothing_in_a_revealed_text_is_hidden(text: str) -> None:
     shown = reveal(text)

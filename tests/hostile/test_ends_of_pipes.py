@@ -29,6 +29,7 @@ async def test_a_prompt_is_of_any_size() -> None:
         await works(session)
 
 
+@pytest.mark.slow
 async def test_an_agent_that_reads_nothing_is_ended_by_the_next_prompt() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         agent.end(prompt)
@@ -159,6 +160,7 @@ async def test_a_grandchild_that_floods_the_pipe_after_the_exit_is_cut_off() -> 
         await works(session)
 
 
+@pytest.mark.slow
 async def test_a_stopped_process_meets_the_limit_and_is_killed() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -304,6 +306,7 @@ async def test_sixteen_crashes_at_a_time_are_sixteen_separate_ones() -> None:
             nursery.start_soon(one)
 
 
+@pytest.mark.slow
 async def test_what_was_said_in_time_counts_although_the_program_was_too_busy_to_read_it() -> None:
     """A handler that blocks the whole program is a mistake, but not the agent's."""
 

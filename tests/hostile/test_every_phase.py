@@ -181,6 +181,7 @@ async def test_while_a_prompt_streams(how: str, stubborn: bool) -> None:
     assert [turn.outcome for turn in session.snapshot().turns] == ["cancelled"]
 
 
+@pytest.mark.slow
 @by_whom
 @of_each_kind
 async def test_in_a_permission_policy(how: str, stubborn: bool) -> None:
@@ -236,6 +237,7 @@ async def test_in_a_call_of_an_in_process_tool(how: str, stubborn: bool) -> None
     assert visit.came_out == how
 
 
+@pytest.mark.slow
 @by_whom
 @of_each_kind
 async def test_in_a_request_for_a_file(how: str, stubborn: bool, tmp_path: Path) -> None:
@@ -253,6 +255,7 @@ async def test_in_a_request_for_a_file(how: str, stubborn: bool, tmp_path: Path)
     assert visit.came_out == how
 
 
+@pytest.mark.slow
 @by_whom
 @of_each_kind
 async def test_while_a_second_prompt_waits(how: str, stubborn: bool) -> None:

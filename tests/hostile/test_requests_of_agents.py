@@ -314,6 +314,7 @@ INJECTIONS = {
 }
 
 
+@pytest.mark.slow
 async def test_no_variable_makes_a_command_mean_something_else(project: Path) -> None:
     commands = [
         {"command": "printenv", "args": [name], "env": [{"name": name, "value": value}]}
@@ -351,6 +352,7 @@ async def test_a_flood_keeps_its_end_and_costs_no_more_memory(project: Path) -> 
     assert line.split()[:2] == ["0", str(1 << 20)]
 
 
+@pytest.mark.slow
 async def test_of_a_flood_of_requests_so_many_are_served_and_each_is_answered_once(
     project: Path,
 ) -> None:
@@ -398,6 +400,7 @@ async def test_a_thousand_writes_may_wait_at_a_cancel(project: Path) -> None:
     assert len(os.listdir(project)) < 1000
 
 
+@pytest.mark.slow
 async def test_files_are_not_read_for_an_agent_that_does_not_take_the_answers(
     project: Path,
 ) -> None:
@@ -421,6 +424,7 @@ async def test_files_are_not_read_for_an_agent_that_does_not_take_the_answers(
         await works(session)
 
 
+@pytest.mark.slow
 async def test_there_are_only_so_many_terminals(project: Path) -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         codes = []

@@ -73,6 +73,7 @@ async def test_f7_an_agent_may_write_to_stderr_or_close_it(how: str) -> None:
         await works(session)
 
 
+@pytest.mark.slow
 async def test_f44_a_session_is_resumed_when_the_old_process_is_gone(tmp_path: Path) -> None:
     """Two processes on one conversation would both write its history."""
 

@@ -76,6 +76,7 @@ async def test_32_a_cancel_answers_a_thousand_open_questions() -> None:
         await works(session)
 
 
+@pytest.mark.slow
 async def test_32_a_turn_may_end_under_a_thousand_policies_that_have_hardly_begun() -> None:
     async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
         await trio.sleep_forever()
@@ -87,6 +88,7 @@ async def test_32_a_turn_may_end_under_a_thousand_policies_that_have_hardly_begu
         await works(session)
 
 
+@pytest.mark.slow
 async def test_32_more_questions_than_anybody_answers_are_rejected() -> None:
     """Those that are open keep waiting; it is answered in time, however many more there are."""
 
@@ -234,6 +236,7 @@ async def test_40_an_unknown_session_is_not_found_whatever_the_code(
             pass
 
 
+@pytest.mark.slow
 async def test_40_a_load_that_hangs_in_a_restart_fails_the_prompt_and_keeps_the_id(
     tmp_path: Path,
 ) -> None:

@@ -48,6 +48,7 @@ async def test_5_a_healthy_turn_may_say_more_in_all_than_any_limit_holds() -> No
         await works(session)
 
 
+@pytest.mark.slow
 async def test_7_a_session_that_opens_slowly_is_waited_for() -> None:
     def new_session(agent: Agent, request: Message) -> None:
         time.sleep(1)
@@ -73,6 +74,7 @@ async def test_7_a_session_that_never_opens_is_a_start_error_with_what_the_agent
 # --- 8–12: answers that never come
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chatty", [False, True])
 async def test_8_and_9_a_prompt_that_is_never_answered_meets_a_limit(chatty: bool) -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:

@@ -157,6 +157,7 @@ async def test_a_damaged_index_is_made_again(path: Path, library: Any) -> None:
         assert len(await store.search("turn")) == len(SESSIONS)
 
 
+@pytest.mark.slow
 async def test_answers_to_commands_and_the_names_of_chats_are_saved(
     path: Path, library: Any
 ) -> None:

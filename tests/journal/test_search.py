@@ -104,6 +104,7 @@ async def test_what_is_typed_is_never_taken_for_syntax(
     assert set(found(path, library, words)) <= {"mend the door"}
 
 
+@pytest.mark.slow
 @given(words=st.text())
 def test_any_words_can_be_looked_for(tmp_path_factory: pytest.TempPathFactory, words: str) -> None:
     path = tmp_path_factory.getbasetemp() / "search.db"

@@ -53,12 +53,16 @@ def modules() -> list[ModuleType]:
     return [importlib.import_module(name) for name in names if not name.endswith("__main__")]
 
 
+CALL: Final = re.compile(rf"\.(?:{'|'.join(FUNCTIONS)})\b")
+
+
 @cache
 def trees() -> dict[str, ast.Module]:
-    return {
-        each.__name__: ast.parse(Path(each.__file__ or "").read_text(encoding="utf-8"))
-        for each in modules()
+    """The modules by name; those without any use of a pattern are empty."""
+    texts = {
+        each.__name__: Path(each.__file__ or "").read_text(encoding="utf-8") for each in modules()
     }
+    return {name: ast.parse(text if CALL.search(text) else "") for name, text in texts.items()}
 
 
 @cache

@@ -52,6 +52,7 @@ def used_errors() -> set[str]:
     return {code for code in found if code is not None}
 
 
+@pytest.mark.slow
 def test_every_notice_in_the_source_has_a_meaning() -> None:
     used = used_notices()
     assert len(used) > 60

@@ -84,6 +84,7 @@ async def test_a_session_is_followed_and_prompted() -> None:
             assert held.snapshot() == session.snapshot()
 
 
+@pytest.mark.slow
 async def test_what_a_long_line_of_cuts_leaves_is_what_the_server_has() -> None:
     """Cuts, anywhere in what the server says: no event is lost, none comes twice, and each
     prompt is carried out once."""
@@ -318,6 +319,7 @@ async def test_a_session_that_cannot_be_read_at_first_is_said_to_be_that(
         assert [item.text for item in session.snapshot().items][-1] == "one two "
 
 
+@pytest.mark.slow
 async def test_a_session_that_cannot_be_read_for_a_while_is_shown_afterwards(
     at_rest: tuple[Stage, str, list[StoreError]],
 ) -> None:

@@ -72,6 +72,7 @@ async def test_a_slow_policy_is_no_silence_of_the_agent(autojump_clock: trio.abc
         assert (await session.run("go", check=False)).text == "yes"
 
 
+@pytest.mark.slow
 async def test_a_program_in_a_terminal_of_the_host_s_is_no_silence_of_the_agent(
     tmp_path: Path,
 ) -> None:

@@ -257,6 +257,7 @@ exec sh -c "$*"
 """
 
 
+@pytest.mark.slow
 async def test_an_agent_behind_ssh_is_a_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

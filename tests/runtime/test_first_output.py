@@ -36,12 +36,14 @@ async def failure(script: str, limits: agentrt.Limits = PATIENT) -> str:
 # --- whole programs
 
 
+@pytest.mark.slow
 async def test_a_usage_text_is_in_the_error_long_before_the_limit() -> None:
     told = await failure("echo 'Usage: tool [options]'; echo '  --acp  be an agent'; sleep 600")
     assert told.startswith("tool does not speak its protocol (is an option missing")
     assert "Usage: tool [options] | --acp be an agent" in told
 
 
+@pytest.mark.slow
 async def test_a_program_that_asks_a_person_is_no_agent() -> None:
     told = await failure("echo 'Welcome!'; printf 'What shall I do? > '; cat")
     assert "does not speak its protocol" in told

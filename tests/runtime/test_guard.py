@@ -141,6 +141,7 @@ async def test_one_that_was_killed_is_replaced_for_the_next_user() -> None:
             assert other != program
 
 
+@pytest.mark.slow
 async def test_one_that_was_killed_is_replaced_while_an_agent_runs() -> None:
     with trio.fail_after(10):
         async with started(["cat"]):
@@ -233,6 +234,7 @@ def agent_of_another_host() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
+@pytest.mark.slow
 async def test_when_the_host_is_killed_its_agents_and_what_they_started_end(
     tmp_path: Path, agent_of_another_host: subprocess.Popen[bytes]
 ) -> None:
@@ -247,6 +249,7 @@ async def test_when_the_host_is_killed_its_agents_and_what_they_started_end(
     assert agent_of_another_host.poll() is None
 
 
+@pytest.mark.slow
 async def test_nobody_goes_on_because_its_child_was_killed_first(tmp_path: Path) -> None:
     script = WRITE_BEHIND_A_CHILD.format(tmp_path).replace("echo planted", "echo $$") + "wait"
     async with host("plain", script) as (process, _):
@@ -254,6 +257,7 @@ async def test_nobody_goes_on_because_its_child_was_killed_first(tmp_path: Path)
     check_none_went_on(tmp_path)
 
 
+@pytest.mark.slow
 async def test_a_forked_copy_of_the_host_does_not_keep_its_agents_alive() -> None:
     async with host("fork", LEAVES_A_GRANDCHILD) as (process, (grandchild,)):
         assert process.stdout is not None
@@ -274,6 +278,7 @@ def test_a_host_that_was_dead_before_the_guard_program_ran_is_noticed() -> None:
         assert program.wait(timeout=30) == 0
 
 
+@pytest.mark.slow
 async def test_a_host_that_ends_in_order_leaves_nothing_to_guard() -> None:
     async with host("plain", "echo $$; read line; exit 0") as (process, (agent,)):
         os.kill(agent, signal.SIGKILL)
@@ -314,6 +319,7 @@ def short_path() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.slow
 async def test_a_killed_host_s_temporary_folders_are_removed_and_nobody_else_s(
     tmp_path: Path, short_path: Path
 ) -> None:

@@ -416,6 +416,7 @@ async def test_an_error_of_the_block_comes_out_as_it_is() -> None:
             raise ZeroDivisionError
 
 
+@pytest.mark.slow
 async def test_two_closers_do_not_send_sigterm_twice(tmp_path: Path) -> None:
     log = tmp_path / "log"
     program = sh(f"trap 'echo term >> {log}' TERM; echo; while :; do sleep 0.05; done")

@@ -95,6 +95,7 @@ async def test_a_grandchild_that_cut_every_tie_was_noted_before_the_agent_left()
         assert not running(grandchild)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", ["", "env -i"], ids=["with the marker", "without"])
 async def test_what_starts_others_when_it_is_terminated_is_ended_with_them(
     tmp_path: Path, environment: str

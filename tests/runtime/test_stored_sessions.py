@@ -252,6 +252,7 @@ async def test_who_prompts_a_session_while_it_is_unloaded_gets_it(path: Path) ->
         assert (await session.run("again")).text == "again"
 
 
+@pytest.mark.slow
 async def test_the_list_has_an_unloaded_session_where_something_happened_last(path: Path) -> None:
     limits = Limits(suspend_after_s=0.2, unload_after_s=1.0)
     async with runtime_on(path, Incarnations(echo, **RESUMES), limits=limits) as runtime:
@@ -263,6 +264,7 @@ async def test_the_list_has_an_unloaded_session_where_something_happened_last(pa
         assert [info.session for info in runtime.list()] == [first, second]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", ["never prompted", "a function", "a server", "followed"])
 async def test_a_session_is_not_unloaded_that_would_lose_something_by_it(
     path: Path, why: str

@@ -195,6 +195,7 @@ async def test_a_question_without_a_form_cannot_be_filled(autojump_clock: trio.a
 # --- tools
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(value=ANYTHING)
 @alone

@@ -45,6 +45,7 @@ async def test_the_hard_limit_ends_a_turn_and_the_next_prompt_gets_its_own_answe
         assert heard.count("session/cancel") == 1
 
 
+@pytest.mark.slow
 async def test_answers_that_come_late_but_within_the_grace_stay_their_own_three_deep() -> None:
     """Each abandoned prompt is answered only when the next one waits already."""
 
@@ -62,6 +63,7 @@ async def test_answers_that_come_late_but_within_the_grace_stay_their_own_three_
         assert await outcomes(session) == ["timed_out"] * 3 + ["completed"]
 
 
+@pytest.mark.slow
 async def test_answers_that_come_when_nobody_waits_any_more_reach_no_later_turn_three_deep() -> (
     None
 ):

@@ -21,6 +21,7 @@ def asked(program: Program, prompt: str, *arguments: str) -> Iterator[Terminal]:
         yield terminal
 
 
+@pytest.mark.slow
 @pytest.mark.door("one-shot", "permission")
 def test_a_question_shows_what_would_be_done_and_is_answered_by_a_letter(
     program: Program,
@@ -35,6 +36,7 @@ def test_a_question_shows_what_would_be_done_and_is_answered_by_a_letter(
     assert (program.folder / "notes.txt").read_text() == "first line\n2nd line\n"
 
 
+@pytest.mark.slow
 def test_nothing_is_allowed_before_all_of_it_was_shown(program: Program) -> None:
     with program.terminal(*odd("shows"), "-p", "go") as terminal:
         shown = terminal.expect(r"Allow this\?.*Enter/d\? ", regex=True)[0]
@@ -78,6 +80,7 @@ def test_all_of_a_long_question_is_shown_if_asked_for(program: Program) -> None:
         assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_anything_else_is_asked_again(program: Program) -> None:
     with asked(program, "create new.txt with text") as terminal:
         for line in ("", "yess", "y y", "ok", "7", "-1"):
@@ -90,6 +93,7 @@ def test_anything_else_is_asked_again(program: Program) -> None:
     assert not (program.folder / "new.txt").exists()
 
 
+@pytest.mark.slow
 def test_the_end_of_the_input_is_a_no(program: Program) -> None:
     with asked(program, "create new.txt with text") as terminal:
         terminal.ctrl("d")
@@ -98,6 +102,7 @@ def test_the_end_of_the_input_is_a_no(program: Program) -> None:
     assert not (program.folder / "new.txt").exists()
 
 
+@pytest.mark.slow
 def test_what_was_typed_before_the_question_answers_nothing(program: Program) -> None:
     with program.terminal(*FAST_DEMO, "-p", "create new.txt with text") as terminal:
         terminal.line("y")
@@ -113,6 +118,7 @@ def test_what_was_typed_before_the_question_answers_nothing(program: Program) ->
         assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_a_question_cancels_the_turn(program: Program) -> None:
     with asked(program, "create new.txt with text") as terminal:
         terminal.ctrl("c")

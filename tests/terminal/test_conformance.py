@@ -53,6 +53,7 @@ def test_a_program_is_found_by_its_path_from_here(program: Program) -> None:
         assert "✓ initialize " in told
 
 
+@pytest.mark.slow
 def test_an_agent_that_never_answers_is_not_waited_for_in_every_check(program: Program) -> None:
     silent = ("--timeout", "1", "--", "sleep", "100")
     told = program.run("conformance", *silent, status=1)

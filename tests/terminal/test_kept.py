@@ -57,6 +57,7 @@ def leave(it: Terminal) -> None:
     assert it.ended() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.door("one-shot", "resume")
 def test_one_prompt_is_stored_and_continued_with_its_agent(program: Program) -> None:
     program.demo("read notes.txt:1")
@@ -122,6 +123,7 @@ def test_what_did_not_end_as_one_expects_is_shown_so_again(program: Program) -> 
         leave(it)
 
 
+@pytest.mark.slow
 def test_a_question_that_was_open_at_a_kill_is_asked_again_below_what_was_said(
     program: Program,
 ) -> None:
@@ -219,6 +221,7 @@ def test_a_folder_without_sessions_gets_a_new_one(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_where_nothing_was_said_nothing_is_said_of_it(program: Program) -> None:
     with program.terminal(*FAST_DEMO) as it:
         leave(it)
@@ -289,6 +292,7 @@ def test_where_the_way_home_is_blocked_a_session_is_found_all_the_same(program: 
     assert sorted(one["turns"] for one in listed(program)) == [1, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_terminal_that_was_killed_loses_nothing_that_was_stored(program: Program) -> None:
     """What it shows may be some milliseconds ahead of that."""
 
@@ -331,6 +335,7 @@ def test_it_can_be_switched_off_for_good(program: Program) -> None:
     assert listed(program)[0]["turns"] == 1
 
 
+@pytest.mark.slow
 def test_a_servers_file_that_is_set_is_looked_into(program: Program) -> None:
     path = program.folder / "mine.db"
     program.demo("read notes.txt:1", "--store", f"sqlite:{path}")
@@ -380,6 +385,7 @@ def test_a_prompt_is_answered_where_no_file_may_grow(program: Program) -> None:
     assert "warning: this conversation is not stored: " in done.stderr
 
 
+@pytest.mark.slow
 def test_an_answer_of_a_stored_prompt_is_the_same_for_programs(program: Program) -> None:
     def result(*options: str) -> dict[str, Any]:
         done = program.demo("read notes.txt:1", "--output-format", "json", *options)
@@ -402,6 +408,7 @@ def test_a_store_is_a_file(program: Program) -> None:
         assert f"--store takes a file, and {program.folder} is a folder" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_prompt_behind_a_turn_that_a_kill_has_interrupted_ends_as_its_own_turn(
     program: Program,
 ) -> None:

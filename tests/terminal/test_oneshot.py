@@ -130,6 +130,7 @@ def test_what_the_agent_goes_on_with_in_the_background_belongs_to_the_answer(
     assert done.stdout == "Agent started.\n\nAgent finished.\n"
 
 
+@pytest.mark.slow
 def test_the_wait_for_it_ends_with_the_time_limit(program: Program) -> None:
     done = program.run(*fake_claude("endless_shell"), "-p", "serve", "--timeout", "4")
     assert done.stdout == "Shell started.\n"
@@ -151,12 +152,14 @@ def test_the_prompt_may_come_on_standard_input(program: Program) -> None:
     assert "first line" not in done.stdout
 
 
+@pytest.mark.slow
 def test_standard_input_is_added_to_the_prompt(program: Program) -> None:
     done = program.demo("create", "--output-format", "stream-json", stdin="one\ntwo\n")
     [started] = [e for e in events(done.stdout) if e["kind"] == "turn.started"]
     assert started["prompt"] == [{"type": "text", "text": "create\n\none\ntwo\n"}]
 
 
+@pytest.mark.slow
 def test_a_prompt_may_be_a_file(program: Program) -> None:
     (program.folder / "prompt.txt").write_text("read notes.txt:1")
     with open(program.folder / "prompt.txt") as file:
@@ -173,6 +176,7 @@ def test_no_prompt_at_all_is_wrong_usage(program: Program) -> None:
 # --- exit statuses
 
 
+@pytest.mark.slow
 def test_an_error_of_the_agent_is_1_and_reported_in_a_line(program: Program) -> None:
     done = program.demo("/error", status=1)
     assert done.stdout == "Some text, and then an error.\n"
@@ -181,6 +185,7 @@ def test_an_error_of_the_agent_is_1_and_reported_in_a_line(program: Program) -> 
     )
 
 
+@pytest.mark.slow
 def test_an_agent_that_dies_is_1_with_its_last_words(program: Program) -> None:
     done = program.demo("/crash 3", "--output-format", "stream-json", status=1)
     [ended] = [e for e in events(done.stdout) if e["kind"] == "turn.ended"]
@@ -189,11 +194,13 @@ def test_an_agent_that_dies_is_1_with_its_last_words(program: Program) -> None:
     assert "  │ agentrt demo: crashing, as asked\n" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_limit_of_the_agent_s_own_is_1(program: Program) -> None:
     done = program.demo("/limit", status=1)
     assert done.stderr == "agentrt: the agent stopped at a limit (max_tokens)\n"
 
 
+@pytest.mark.slow
 def test_a_time_limit_is_3_and_the_agent_is_notified(program: Program) -> None:
     done = program.demo("/slow 600", "--timeout", "4", "--output-format", "stream-json", status=3)
     [ended] = [e for e in events(done.stdout) if e["kind"] == "turn.ended"]
@@ -201,6 +208,7 @@ def test_a_time_limit_is_3_and_the_agent_is_notified(program: Program) -> None:
     assert done.stderr == "agentrt: the command took longer than 4 s (--timeout)\n"
 
 
+@pytest.mark.slow
 def test_the_time_limit_is_that_of_the_whole_command_its_start_included(program: Program) -> None:
     done = program.run(
         *("--command", "sh -c 'echo loading; echo why >&2; sleep 600'", "--timeout", "1.5"),
@@ -212,6 +220,7 @@ def test_the_time_limit_is_that_of_the_whole_command_its_start_included(program:
     assert "  │ why\n" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_time_limit_holds_while_standard_input_is_read(program: Program) -> None:
     reading, writing = os.pipe()
     try:
@@ -224,6 +233,7 @@ def test_the_time_limit_holds_while_standard_input_is_read(program: Program) -> 
     assert b"reading the prompt from standard input took over 1 s (--timeout)" in told
 
 
+@pytest.mark.slow
 def test_silence_beyond_its_limit_is_3_and_an_unresponsive_agent_gets_its_grace(
     program: Program,
 ) -> None:
@@ -257,6 +267,7 @@ def test_a_program_that_is_no_agent_is_1_with_what_it_said(program: Program) -> 
     assert done.stderr == ("agentrt: sh ended before it was ready (exit status 7)\n  │ broken\n")
 
 
+@pytest.mark.slow
 def test_a_mode_that_the_agent_does_not_have_is_reported_with_those_it_has(
     program: Program,
 ) -> None:
@@ -267,6 +278,7 @@ def test_a_mode_that_the_agent_does_not_have_is_reported_with_those_it_has(
 # --- permissions without a terminal
 
 
+@pytest.mark.slow
 def test_without_a_terminal_permission_is_denied_and_reported(program: Program) -> None:
     done = program.demo("create new.txt with text")
     assert done.stdout == "You did not allow it, so I changed nothing.\n"
@@ -274,6 +286,7 @@ def test_without_a_terminal_permission_is_denied_and_reported(program: Program) 
     assert not (program.folder / "new.txt").exists()
 
 
+@pytest.mark.slow
 def test_all_may_be_allowed(program: Program) -> None:
     done = program.demo("create new.txt with text", "--permissions", "allow-all")
     assert (program.folder / "new.txt").read_text() == "text\n"
@@ -289,6 +302,7 @@ def test_a_rule_allows_what_it_covers_and_no_more(program: Program) -> None:
     assert not (program.folder / "bad").exists()
 
 
+@pytest.mark.slow
 def test_what_is_denied_is_denied_whatever_is_allowed(program: Program) -> None:
     flags = ("--permissions", "allow-all", "--deny", "Bash(touch:*)")
     done = program.demo("run touch bad", *flags)
@@ -296,6 +310,7 @@ def test_what_is_denied_is_denied_whatever_is_allowed(program: Program) -> None:
     assert "rejected: Run touch bad (Denied by the rule Bash(touch:*))" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_a_rule_may_deny_is_denied_with_the_reason_where_nobody_is(program: Program) -> None:
     flags = ("--permissions", "allow-all", "--deny", "Bash(touch:*)")
     done = program.demo("run sh -c 'eval $(echo touch bad)'", *flags, "--output-format", "json")
@@ -386,6 +401,7 @@ def test_no_command_without_a_person_takes_the_demo_agent_for_a_missing_one(
 # --- what Windows programs write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [
@@ -410,6 +426,7 @@ def test_binary_data_is_no_prompt(program: Program) -> None:
 # --- how it ends
 
 
+@pytest.mark.slow
 def test_a_denial_can_be_a_failure_although_the_turn_completed(program: Program) -> None:
     program.demo("create new.txt with text")
     done = program.demo("create new.txt with text", "--fail-on-denied", status=5)

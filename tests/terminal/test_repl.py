@@ -50,6 +50,7 @@ def test_what_goes_over_the_wire_is_shown_once_it_is_listened_to(program: Progra
         it.expect("/debug wire [N] the last protocol messages")
 
 
+@pytest.mark.slow
 @pytest.mark.door("repl", "prompt", "stream", "permission", "cancel")
 def test_a_conversation(program: Program) -> None:
     """From the first line to the last: stream, permission, cancel, a dead agent, goodbye."""
@@ -102,6 +103,7 @@ def test_an_empty_answer_does_not_look_hung(program: Program) -> None:
         assert it.ended() == 0
 
 
+@pytest.mark.slow
 def test_a_prompt_may_have_several_lines(program: Program) -> None:
     with talking(program) as it:
         it.line("create lines.txt with one\\")
@@ -116,6 +118,7 @@ def test_a_prompt_may_have_several_lines(program: Program) -> None:
     assert (program.folder / "lines.txt").read_text() == "one\ntwo\n"
 
 
+@pytest.mark.slow
 def test_what_is_typed_ahead_waits_for_its_turn(program: Program) -> None:
     with talking(program) as it:
         it.line("/slow 1")
@@ -134,6 +137,7 @@ def test_what_is_typed_ahead_waits_for_its_turn(program: Program) -> None:
     assert "first line" not in it.shown
 
 
+@pytest.mark.slow
 def test_an_agent_can_be_told_what_was_said(program: Program) -> None:
     with talking(program) as it:
         it.line("/retell")
@@ -190,6 +194,7 @@ def test_a_prompt_after_a_stop_goes_first_and_the_others_wait_for_enter(
         assert it.ended() == 0
 
 
+@pytest.mark.slow
 def test_a_line_typed_ahead_of_a_question_is_a_prompt_and_no_answer(program: Program) -> None:
     with talking(program) as it:
         it.line("create new.txt with text")
@@ -214,6 +219,7 @@ def test_ctrl_c_twice_leaves(program: Program) -> None:
     assert "Traceback" not in it.shown
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_it_is_being_stopped_ends_the_agent_and_stays(program: Program) -> None:
     with talking(program) as it:
         it.line("/stubborn 600")
@@ -231,6 +237,7 @@ def test_ctrl_c_while_it_is_being_stopped_ends_the_agent_and_stays(program: Prog
         assert it.ended() == 0
 
 
+@pytest.mark.slow
 def test_ctrl_d_while_the_agent_works_leaves_behind_its_turn(program: Program) -> None:
     with talking(program) as it:
         it.line("/slow 0.5")
@@ -356,6 +363,7 @@ def test_many_lines_scroll_through_without_losing_one(program: Program) -> None:
     assert "".join(f"line {n}\n" for n in range(1, 20001)) in it.shown
 
 
+@pytest.mark.slow
 def test_what_an_agent_does_by_itself_appears_above_a_new_prompt(program: Program) -> None:
     with talking(program, "--agent", "demo") as it:
         it.line("/background 1")
@@ -379,6 +387,7 @@ def test_output_that_is_no_terminal_has_no_escapes(program: Program) -> None:
     assert b"\x1b" not in out + err
 
 
+@pytest.mark.slow
 def test_a_conversation_is_forked_and_the_first_one_stays(program: Program) -> None:
     with talking(program, *odd("forks")) as it:
         it.line("/fork")
@@ -395,12 +404,14 @@ def test_a_conversation_is_forked_and_the_first_one_stays(program: Program) -> N
         it.expect("1  hello")
 
 
+@pytest.mark.slow
 def test_an_agent_that_cannot_fork_is_said_to_be_one(program: Program) -> None:
     with talking(program, *odd("sulks")) as it:
         it.line("/fork")
         it.expect("cannot fork a session")
 
 
+@pytest.mark.slow
 @pytest.mark.door("repl", "fork")
 def test_where_a_fork_ends_is_chosen_among_the_prompts(program: Program) -> None:
     with talking(program) as it:
@@ -420,6 +431,7 @@ def test_where_a_fork_ends_is_chosen_among_the_prompts(program: Program) -> None
         it.expect(PROMPT)
 
 
+@pytest.mark.slow
 def test_words_are_steered_into_the_running_turn(program: Program) -> None:
     with talking(program, *fake_claude("fold_in")) as it:
         it.line("/steer too early")
@@ -431,6 +443,7 @@ def test_words_are_steered_into_the_running_turn(program: Program) -> None:
         it.expect(PROMPT)
 
 
+@pytest.mark.slow
 def test_an_agent_that_cannot_be_steered_is_said_to_be_one(program: Program) -> None:
     with talking(program) as it:
         it.line("/slow")

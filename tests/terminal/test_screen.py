@@ -89,6 +89,7 @@ def test_what_is_typed_stays_while_lines_appear_above_it(program: Program) -> No
         leave(it)
 
 
+@pytest.mark.slow
 def test_the_unfinished_line_is_seen_above_the_prompt_before_it_is_over(program: Program) -> None:
     with talking(program, *odd("pauses")) as it:
         it.enter("say something")
@@ -126,6 +127,7 @@ def test_a_prompt_typed_ahead_waits_is_shown_and_can_be_taken_back(program: Prog
         leave(it)
 
 
+@pytest.mark.slow
 def test_escape_stops_the_agent_too(program: Program) -> None:
     with talking(program) as it:
         it.enter("/slow 600")
@@ -292,6 +294,7 @@ def test_a_signal_ends_it_and_leaves_the_terminal_as_it_was(
     assert "Traceback" not in it.everything
 
 
+@pytest.mark.slow
 def test_two_signals_leave_the_terminal_as_it_was(program: Program) -> None:
     with talking(program) as it:
         it.enter("/stubborn 600")

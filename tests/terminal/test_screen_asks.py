@@ -52,6 +52,7 @@ def test_the_screen_of_a_question(program: Program) -> None:
     assert (program.folder / "a.py").read_text() == "one = 1\ntwo = 3\n"
 
 
+@pytest.mark.slow
 def test_what_is_being_typed_when_a_question_comes_is_no_answer_and_is_not_lost(
     program: Program,
 ) -> None:
@@ -96,6 +97,7 @@ def test_only_an_answer_allows(program: Program) -> None:
         leave_with_draft(it)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["Y", "yes", "YES ", "1"])
 def test_a_plain_yes_allows_and_is_not_left_in_the_prompt(program: Program, answer: str) -> None:
     with talking(program) as it:
@@ -149,6 +151,7 @@ def test_a_rejection_can_have_a_reason(program: Program) -> None:
     assert "use the other file" in json.dumps(calls)  # as the agent got it
 
 
+@pytest.mark.slow
 def test_ctrl_d_at_a_question_is_a_no_and_the_conversation_goes_on(program: Program) -> None:
     with talking(program) as it:
         it.enter("create new.txt with text")
@@ -225,6 +228,7 @@ def test_a_form_is_filled_field_by_field(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["/permissions allow-all", "/permissions allow Bash(echo:*)"])
 def test_rules_can_be_made_in_the_conversation(program: Program, rule: str) -> None:
     with talking(program, *FAST_DEMO) as it:

@@ -414,6 +414,7 @@ def on_plain(program: Program, *arguments: str, term: str) -> AbstractContextMan
 LIBRARIES = ("prompt_toolkit", "rich", "pygments", "markdown_it", "trio_websocket", "asyncio")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["--version"], ["--help"], [*FAST_DEMO, "-p", "read notes.txt"]]
 )
@@ -479,6 +480,7 @@ def test_without_its_libraries_the_conversation_goes_line_by_line(program: Progr
         assert it.ended() == 0
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_conversation_that_was_killed_from_outside(program: Program) -> None:
     with talking(program) as it:
         agents = psutil.Process(it.process.pid).children(recursive=True)

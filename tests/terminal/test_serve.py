@@ -235,6 +235,7 @@ def test_what_is_for_a_conversation_of_ones_own_is_not_taken_in_silence(
         assert f"{said[0]} does not apply to `agentrt {command}`" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_token_that_others_can_read_is_warned_of(program: Program) -> None:
     config = program.home / "config.toml"
     config.write_text(f'[serve]\nmetrics_token = "{"x" * 20}"\n')

@@ -59,6 +59,7 @@ def test_those_of_other_folders_are_listed_when_asked_for(program: Program, id: 
     assert str(program.folder) in told
 
 
+@pytest.mark.slow
 def test_no_session_is_said_to_be_none(program: Program) -> None:
     done = program.run("sessions", *OF_AGENTS)
     assert (done.stdout, done.stderr) == (
@@ -67,6 +68,7 @@ def test_no_session_is_said_to_be_none(program: Program) -> None:
     )
 
 
+@pytest.mark.slow
 def test_one_is_shown_as_it_was(program: Program, id: str) -> None:
     told = program.run("sessions", "show", id).stdout
     assert told.startswith("# read notes.txt\n\nWith demo ")
@@ -82,6 +84,7 @@ def test_one_is_exported_with_all_there_is(program: Program, id: str) -> None:
     assert {"state", "turns", "items", "usage", "modes", "title"} <= told.keys()
 
 
+@pytest.mark.slow
 def test_a_code_block_is_not_ended_by_what_is_in_it(program: Program) -> None:
     (program.folder / "fences.md").write_text("```\n````\nx\n")
     done = program.run(*FAST_DEMO, "-p", "read fences.md", "--output-format", "json")
@@ -96,6 +99,7 @@ def test_one_is_deleted(program: Program, id: str) -> None:
     program.run(*FAST_DEMO, "-p", "hello", "--store", "off", "--resume", id, status=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["show", "export", "delete"])
 @pytest.mark.parametrize("agent", [(), DEMO])
 def test_one_that_is_not_there_is_not_found(
@@ -106,6 +110,7 @@ def test_one_that_is_not_there_is_not_found(
     assert done.stderr.startswith("agentrt: ")
 
 
+@pytest.mark.slow
 def test_claude_codes_own_are_listed_without_starting_it(program: Program) -> None:
     name = "".join(c if c.isalnum() else "-" for c in str(program.folder.resolve()))
     project = program.home / ".claude" / "projects" / name

@@ -114,6 +114,7 @@ def test_share_prints_a_link_that_lets_a_browser_in(program: Program) -> None:
             get(link)
 
 
+@pytest.mark.slow
 def test_without_a_server_there_is_nothing_to_share(program: Program) -> None:
     with talking(program) as it:
         it.line("/share")

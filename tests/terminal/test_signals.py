@@ -67,6 +67,7 @@ def streaming(program: Program, prompt: str, *arguments: str) -> Iterator[Stream
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
@@ -88,6 +89,7 @@ def test_a_signal_cancels_the_turn_and_its_end_is_reported(
     assert [e["status"] for e in stream.told if e["kind"] == "item.closed"] == ["cancelled"]
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_an_agent_that_does_not_listen(program: Program) -> None:
     with streaming(program, "/stubborn 600", "--cancel-grace", "600") as stream:
         stream.until("item.delta", "listen to a ")
@@ -134,6 +136,7 @@ def test_an_interrupt_before_there_is_a_session_ends_it_at_once(program: Program
         assert (process.returncode, err) == (130, b"")
 
 
+@pytest.mark.slow
 def test_a_wait_for_the_prompt_is_explained_and_ends_with_a_signal(program: Program) -> None:
     with program.start(*FAST_DEMO) as process:
         assert b"reading the prompt" in read_some(process.stderr)
@@ -195,6 +198,7 @@ def test_a_full_disk_is_reported(program: Program) -> None:
     assert err == b"agentrt: standard output: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_a_reader_that_never_reads_holds_up_no_signal(program: Program) -> None:
     with program.start(*FAST_DEMO, "-p", "/flood 1000000", stdin=subprocess.DEVNULL) as process:
         assert read_some(process.stdout, size=1) == b"l"

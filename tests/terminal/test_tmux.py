@@ -72,6 +72,7 @@ def test_rows_that_a_narrower_window_breaks_are_not_left_behind(
         assert re.findall(r"word\d+", "".join(tmux.everything.split("\n  "))) == words
 
 
+@pytest.mark.slow
 def test_a_small_window_shows_the_prompt_and_what_is_asked(
     program: Program, tmp_path: Path
 ) -> None:
@@ -100,6 +101,7 @@ def test_the_scrollback_has_each_line_once_and_no_prompts(tmux: Tmux) -> None:
     assert told.count("● ready") == 1
 
 
+@pytest.mark.slow
 def test_the_shell_gets_its_terminal_back(tmux: Tmux) -> None:
     tmux.enter("list the files")
     tmux.until("notes.txt", READY)
@@ -109,6 +111,7 @@ def test_the_shell_gets_its_terminal_back(tmux: Tmux) -> None:
     assert READY not in text
 
 
+@pytest.mark.slow
 def test_it_can_be_suspended_and_gone_on_with(program: Program, tmp_path: Path) -> None:
     env = {k: v for k, v in program.env.items() if k != "AGENTRT_TERMINAL_PLAIN"}
     env |= {"TERM": "tmux-256color", "LANG": "C.UTF-8", "PS1": "shell> "}

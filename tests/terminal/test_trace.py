@@ -167,6 +167,7 @@ def test_a_downloaded_project_cannot_have_traces_written(tmp_path: Path) -> None
     assert "trace ignored" in config.warnings[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["-p", "hello"], ["doctor"], ["sessions"], ["sessions", "delete", "s"]]
 )

@@ -179,6 +179,7 @@ def test_every_command_works_in_a_container_without_a_home_and_without_a_user(
         assert "Traceback" not in done.stderr, (arguments, done.stderr)
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_gone_is_named_as_the_reason(program: Program) -> None:
     gone = program.folder / "gone"
     gone.mkdir()
@@ -221,6 +222,7 @@ def test_a_wrong_setting_is_wrong_usage_and_its_file_is_named(program: Program) 
     assert done.stderr.startswith(f"agentrt: {file}: limits.hrad is not a setting; settings: ")
 
 
+@pytest.mark.slow
 def test_what_is_ignored_of_a_stranger_s_settings_is_reported(program: Program) -> None:
     (program.folder / ".agentrt.toml").write_text('[permissions]\nmode = "allow-all"\n')
     done = program.demo("create new.txt with text")
@@ -271,6 +273,7 @@ def test_agents_for_programs_is_json(program: Program) -> None:
     assert told["gemini"]["install"].startswith("npm install -g")
 
 
+@pytest.mark.slow
 def test_doctor_says_what_works_and_leaves_the_folder_alone(program: Program) -> None:
     before = sorted(program.folder.iterdir())
     told = program.run("doctor", "--agent", "demo").stdout
@@ -285,6 +288,7 @@ def test_doctor_says_what_works_and_leaves_the_folder_alone(program: Program) ->
     assert 0 < found["seconds"] < PATIENCE
 
 
+@pytest.mark.slow
 def test_doctor_waits_no_longer_than_its_limit(program: Program) -> None:
     mute = ("doctor", "--command", "sh -c 'echo why >&2; sleep 600'", "--timeout", "1")
     done = program.run(*mute, status=3)
@@ -358,6 +362,7 @@ def test_an_agent_is_named_by_its_program_or_its_script(command: str, name: str)
     assert agent.name.rstrip("0123456789.") == name
 
 
+@pytest.mark.slow
 def test_a_stored_session_of_a_command_says_how_to_continue_it(program: Program) -> None:
     command = shlex.join([sys.executable, "-m", "agentrt.demo"])
     program.run("--command", command, "-p", "list the files")

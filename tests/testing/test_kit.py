@@ -239,6 +239,7 @@ async def resilient(cwd: Path, agent: str) -> None:
                 await session.run(f"{number}", check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["claude", "gemini", "codex"])
 def test_a_program_is_run_against_agents_that_misbehave(name: str, tmp_path: Path) -> None:
     def outcomes() -> list[list[str]]:

@@ -106,6 +106,7 @@ def steps(line: bytes) -> list[int]:
             counts[-1:] = [counts[-1] + last] if counts else [last]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["token=abcdef ", "a", "sk-aaa ", "://u:p@h "])
 def test_others_may_run_while_a_long_line_is_looked_through(text: str) -> None:
     line = (text * (1 + 8 * WINDOW_BYTES // len(text))).encode()

@@ -27,6 +27,7 @@ async def lived_again(file: Path) -> list[Any]:
     return events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEPT)
 def test_it_is_done_again_to_the_same_log_on_ten_schedules(name: str) -> None:
     first = run_seeded(lived_again, KEPT[name], seed=0)

@@ -124,6 +124,7 @@ def has_only_its_own(played: Played, then: Played) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_a_line_that_comes_in_two_pieces_is_the_same_line(name: str) -> None:
     records, then = known(name)

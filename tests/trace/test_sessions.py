@@ -40,6 +40,7 @@ async def test_everything_that_happens_between_host_and_agent_is_in_it(tmp_path:
     assert any(record.redacted for record in found)
 
 
+@pytest.mark.slow
 async def test_the_stderr_the_signals_and_the_death_of_a_process_are_in_it(tmp_path: Path) -> None:
     program = "echo oops >&2; printf 'no message \\377\\n'; read x; sleep 100"
     agent = agentrt.Agent(name="odd", command=("sh", "-c", program))

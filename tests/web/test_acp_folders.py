@@ -133,6 +133,7 @@ async def test_an_agent_gets_the_further_folders_of_its_client(autojump_clock: M
             assert given(agents, "session/fork") == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 @pytest.mark.parametrize(
     ("said", "wanted"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 from hub_kit import stage_with
 from trio.testing import MockClock
@@ -29,6 +30,7 @@ async def test_files_that_were_found_are_not_remembered(tmp_path: Path) -> None:
         assert stage.hub.answers.used_bytes == before
 
 
+@pytest.mark.slow
 async def test_answers_of_all_clients_take_no_more_than_the_limit(
     autojump_clock: MockClock,
 ) -> None:

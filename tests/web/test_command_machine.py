@@ -300,6 +300,7 @@ def test_a_command_is_carried_out_once_in_many_worlds() -> None:
     run_state_machine_as_test(Servers, settings=many)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_an_illegal_input_raises_and_changes_nothing(data: st.DataObject) -> None:
     machine = CommandMachine()

@@ -239,6 +239,7 @@ async def claude_stage(path: Path) -> AsyncIterator[Stage]:
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_a_steered_prompt_is_answered_the_same_and_not_sent_again(
     path: Path, tmp_path: Path
 ) -> None:

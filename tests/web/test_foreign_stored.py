@@ -137,6 +137,7 @@ def said(talk: Talk) -> list[str]:
     return [u["content"]["text"] for u in updates if u["sessionUpdate"] == "agent_message_chunk"]
 
 
+@pytest.mark.slow
 async def test_a_chat_of_the_ai_sdk_goes_on_with_a_stored_session(path: Path) -> None:
     id = await left(path, "hello")
     async with stored_stage(path, echo) as stage:

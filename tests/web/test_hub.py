@@ -50,6 +50,7 @@ async def test_the_more_viewers_there_are_the_longer_each_rests(
     assert frames[100] < 120
 
 
+@pytest.mark.slow
 async def test_viewers_of_other_sessions_do_not_slow_a_stream(autojump_clock: MockClock) -> None:
     async with stage_with(trickling) as stage:
         busy, idle = await stage.session(), await stage.session()
@@ -84,6 +85,7 @@ async def test_what_comes_rarely_is_told_at_once_to_a_hundred(autojump_clock: Mo
             await trio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_a_frame_goes_to_all_that_know_the_same_without_a_task(
     autojump_clock: MockClock,
 ) -> None:
@@ -185,6 +187,7 @@ async def test_a_lone_viewer_of_a_fast_agent_follows_closely(autojump_clock: Moc
         assert log.seq - tab.view(id).seq < 1000
 
 
+@pytest.mark.slow
 async def test_those_that_were_overtaken_together_get_the_same_bytes(
     autojump_clock: MockClock,
 ) -> None:
@@ -226,6 +229,7 @@ async def test_events_cost_nothing_for_viewers_that_rest(autojump_clock: MockClo
         assert len(notified) < 12
 
 
+@pytest.mark.slow
 async def test_sessions_and_viewers_that_have_gone_leave_nothing_in_the_hub(
     autojump_clock: MockClock,
 ) -> None:

@@ -17,6 +17,7 @@ def url(postgres: Server) -> str:
     return postgres.url(f"t_{secrets.token_hex(6)}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["the one that leaves", "another one"])
 async def test_a_prompt_to_a_session_that_is_being_left_is_carried_out_elsewhere(
     url: str, at: str
@@ -35,6 +36,7 @@ async def test_a_prompt_to_a_session_that_is_being_left_is_carried_out_elsewhere
         assert [info.session for info in b.runtime.list_open()] == [session.id]
 
 
+@pytest.mark.slow
 async def test_a_session_that_is_opened_at_one_that_leaves_is_opened_elsewhere(url: str) -> None:
     async with node(url, "a") as a, node(url, "b") as b:
         session = await b.runtime.create("fake")
@@ -66,6 +68,7 @@ async def test_who_looks_at_a_session_that_leaves_looks_on(url: str) -> None:
         assert viewer in feed.viewers
 
 
+@pytest.mark.slow
 async def test_and_of_one_that_comes_back_too(url: str) -> None:
     async with node(url, "a") as a:
         session = await a.runtime.create("fake")

@@ -41,6 +41,7 @@ async def store_says(tab: Tab, state: str) -> dict[str, Any]:
     return said[-1]
 
 
+@pytest.mark.slow
 async def test_all_are_told_that_the_disk_is_slow_and_when_that_is_over(
     path: Path, disk: threading.Event
 ) -> None:
@@ -60,6 +61,7 @@ async def test_all_are_told_that_the_disk_is_slow_and_when_that_is_over(
             assert [said["state"] for said in tab.messages("store")][-2:] == ["slow", "ok"]
 
 
+@pytest.mark.slow
 async def test_who_connects_meanwhile_is_told_behind_ready(
     path: Path, disk: threading.Event
 ) -> None:
@@ -78,6 +80,7 @@ async def test_who_connects_meanwhile_is_told_behind_ready(
         disk.set()
 
 
+@pytest.mark.slow
 async def test_a_stop_reaches_the_agent_while_the_disk_is_slow(
     path: Path, disk: threading.Event
 ) -> None:
@@ -114,6 +117,7 @@ async def test_an_error_is_said_in_words_until_the_store_works_again(
         await tab.prompt(id, "hello")
 
 
+@pytest.mark.slow
 async def test_a_command_that_was_unavailable_and_is_sent_again_is_carried_out_once(
     path: Path, disk: threading.Event, locked: Callable[[], Lock]
 ) -> None:

@@ -156,6 +156,7 @@ async def test_two_clients_that_prompt_at_once_open_it_once(path: Path) -> None:
         assert len(stage.agents.processes) == 1
 
 
+@pytest.mark.slow
 async def test_clients_that_come_back_together_are_each_shown_all_that_they_want(
     path: Path,
 ) -> None:
@@ -291,6 +292,7 @@ async def test_a_long_list_is_given_page_by_page(path: Path, monkeypatch: Any) -
         assert ([info["session"] for info in third["sessions"]], third["more"]) == (ids[:1], False)
 
 
+@pytest.mark.slow
 async def test_a_session_that_rests_is_closed_to_its_row_when_nobody_follows_it_any_more(
     path: Path,
 ) -> None:

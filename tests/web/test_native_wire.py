@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 from hub_kit import stage_with
 from test_browser_shapes import alone
@@ -56,6 +57,7 @@ async def test_an_answer_has_the_newest_rows(autojump_clock: MockClock) -> None:
         assert rows[-1]["what"] == "answer to session/prompt"
 
 
+@pytest.mark.slow
 async def test_there_is_no_wire_of_a_session_that_is_not_open() -> None:
     async with stage_with(echo) as stage:
         _, tab = await alone(stage)

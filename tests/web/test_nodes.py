@@ -299,6 +299,7 @@ async def test_what_was_unavailable_is_carried_out_when_it_is_sent_again_under_i
         assert [turn.id for turn in session.snapshot().turns] == ["t1"]
 
 
+@pytest.mark.slow
 async def test_a_session_of_which_events_are_missing_is_followed_no_more(url: str) -> None:
     async with node(url, "a") as a, node(url, "b") as b:
         session = await a.runtime.create("fake")
@@ -322,6 +323,7 @@ async def test_all_that_runs_is_stopped_at_all_workers(url: str) -> None:
         assert (await tab.ok("stop_all"))["cancelled"] == 2
 
 
+@pytest.mark.slow
 async def test_a_session_that_there_is_not_is_said_to_be_none(url: str) -> None:
     async with node(url, "g", role="gateway") as g, node(url, "w", role="worker"):
         tab = g.connect(client=WireClient("somebody"))
@@ -340,6 +342,7 @@ async def test_where_no_worker_has_room_it_is_said(
         assert await tab.refused("session", op="new", agent="fake") == "limit"
 
 
+@pytest.mark.slow
 async def test_a_title_and_the_end_of_a_session_go_through_a_gateway(url: str) -> None:
     async with node(url, "w", role="worker") as w, node(url, "g", role="gateway") as g:
         session = await w.runtime.create("fake")
@@ -400,6 +403,7 @@ async def prompted_at_one_that_dies(
         return tab.view(session.id).texts(), len(sent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", [False, True])
 async def test_a_command_whose_owner_dies_is_carried_out_once(
     url: str, monkeypatch: pytest.MonkeyPatch, stored: bool
@@ -430,6 +434,7 @@ def waiting(tab: Tab, session: str) -> list[str]:
     return [i["id"] for i in items if i["type"] == "tool" and i["status"] == "waiting"]
 
 
+@pytest.mark.slow
 async def test_a_client_of_a_gateway_runs_its_tools(url: str) -> None:
     limits = Limits(store_lease_s=3.0, client_return_timeout_s=1.0)
     async with (
@@ -466,6 +471,7 @@ async def test_a_client_of_a_gateway_runs_its_tools(url: str) -> None:
         assert "disconnected" in calls.text(call)
 
 
+@pytest.mark.slow
 async def test_the_clients_of_a_gateway_that_dies_are_gone(url: str) -> None:
     limits = Limits(store_lease_s=3.0, client_return_timeout_s=0.1)
     async with (
@@ -480,6 +486,7 @@ async def test_the_clients_of_a_gateway_that_dies_are_gone(url: str) -> None:
         assert "disconnected" in calls.text(call)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["here", "there", "resting"])
 async def test_the_prompts_of_one_client_run_in_their_order(url: str, where: str) -> None:
     async with node(url, "a", echo) as a, node(url, "g", role="gateway") as g:
@@ -496,6 +503,7 @@ async def test_the_prompts_of_one_client_run_in_their_order(url: str, where: str
         assert tab.view(session.id).texts() == ["before", *texts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["here", "there"])
 async def test_a_cancel_right_behind_a_prompt_is_of_that(url: str, where: str) -> None:
     async with node(url, "a", obedient) as a, node(url, "g", role="gateway") as g:

@@ -72,6 +72,7 @@ async def test_an_acp_client_of_a_gateway_is_asked_and_may_cancel(url: str) -> N
         assert (await talk.until(answer_to(4)))["result"]["stopReason"] == "cancelled"
 
 
+@pytest.mark.slow
 async def test_an_answer_that_fits_no_option_is_no_yes_at_a_gateway_either(url: str) -> None:
     async with node(url, "w", asking, role="worker"), node(url, "g", role="gateway") as g:
         talk = Talk(g, ACP)
@@ -84,6 +85,7 @@ async def test_an_answer_that_fits_no_option_is_no_yes_at_a_gateway_either(url: 
         assert "yes" not in texts(talk)
 
 
+@pytest.mark.slow
 async def test_a_prompt_that_waits_at_a_worker_is_answered_when_its_own_turn_ends(url: str) -> None:
     async with node(url, "w", obedient, role="worker") as w, node(url, "g", role="gateway") as g:
         talk = Talk(g, ACP)
@@ -110,6 +112,7 @@ async def test_mcp_servers_are_not_carried_to_a_worker(url: str) -> None:
         assert refused["error"]["data"]["code"] == "unsupported"
 
 
+@pytest.mark.slow
 async def test_further_folders_are_carried_to_a_worker(url: str) -> None:
     can = {"sessionCapabilities": {"additionalDirectories": {}, "fork": {}}}
     fake = {"capabilities": can}
@@ -142,6 +145,7 @@ def chunks(talk: Talk, kind: str) -> list[dict[str, Any]]:
     return [chunk for chunk in found if chunk["type"] == kind]
 
 
+@pytest.mark.slow
 async def test_a_chat_of_one_gateway_goes_on_at_another(url: str) -> None:
     async with (
         node(url, "w", echo, role="worker"),

@@ -49,6 +49,7 @@ class Meter:
         return value
 
 
+@pytest.mark.slow
 async def test_a_lease_is_held_for_most_of_its_length(url: str) -> None:
     async with node(url, "a") as a:
         meter = Meter(a.runtime.store)
@@ -58,6 +59,7 @@ async def test_a_lease_is_held_for_most_of_its_length(url: str) -> None:
         await until(lambda: meter["lease_seconds"] > 0)
 
 
+@pytest.mark.slow
 async def test_takeovers_and_what_was_fenced_are_counted(url: str) -> None:
     async with node(url, "a", obedient) as a, node(url, "b") as b:
         meters = Meter(a.runtime.store), Meter(b.runtime.store)
@@ -93,6 +95,7 @@ async def test_a_command_that_waits_is_seen(url: str, monkeypatch: pytest.Monkey
         await until(lambda: meter["commands_waiting"] == 0)
 
 
+@pytest.mark.slow
 async def test_a_replica_that_cannot_be_read_is_late(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from runtime.fakes import echo
 WATCHER = {"sec_websocket_protocol": offer(WATCH)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [70_000, 8_000_000])
 async def test_a_viewer_s_message_is_a_small_one(size: int) -> None:
     with trio.fail_after(30):

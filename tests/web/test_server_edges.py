@@ -142,6 +142,7 @@ async def test_no_more_clients_are_let_in_than_allowed() -> None:
 # --- floods
 
 
+@pytest.mark.slow
 async def test_a_flood_of_messages_is_refused_and_nobody_else_notices() -> None:
     hub = Echoes()
     with trio.fail_after(30):
@@ -158,6 +159,7 @@ async def test_a_flood_of_messages_is_refused_and_nobody_else_notices() -> None:
             assert await other.text() == "hello"
 
 
+@pytest.mark.slow
 async def test_a_thousand_messages_in_one_piece_all_arrive() -> None:
     with trio.fail_after(30):
         async with site() as running, websocket(running.port) as client:
@@ -165,6 +167,7 @@ async def test_a_thousand_messages_in_one_piece_all_arrive() -> None:
             assert [await client.text() for _ in range(1000)] == [str(n) for n in range(1000)]
 
 
+@pytest.mark.slow
 async def test_fragments_of_one_byte_are_refused_before_they_cost_anything() -> None:
     with trio.fail_after(30):
         async with site() as running, websocket(running.port) as client:
@@ -190,6 +193,7 @@ async def test_a_flood_of_pings_from_a_client_that_never_reads_is_refused() -> N
             await still_works(running)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fragments", [1, 10])
 async def test_a_message_above_the_limit_is_refused(fragments: int) -> None:
     with trio.fail_after(30):
@@ -210,6 +214,7 @@ async def test_a_message_of_just_the_limit_is_heard() -> None:
                 assert await client.text() == "x" * 10_000
 
 
+@pytest.mark.slow
 async def test_a_frame_that_claims_2_to_the_62_bytes_is_refused_at_its_head() -> None:
     with trio.fail_after(30):
         async with site() as running, websocket(running.port) as client:
@@ -234,6 +239,7 @@ async def test_a_stop_arrives_though_nothing_is_read_and_the_client_pings() -> N
                 assert await client.frame() in ((TEXT, BIG), (PONG, b"are you there?"))
 
 
+@pytest.mark.slow
 async def test_what_waits_for_a_slow_client_waits_where_it_can_be_merged() -> None:
     hub = Echoes()
     with trio.fail_after(30):
@@ -246,6 +252,7 @@ async def test_what_waits_for_a_slow_client_waits_where_it_can_be_merged() -> No
                 assert await client.frame() == (TEXT, BIG)
 
 
+@pytest.mark.slow
 async def test_many_that_do_not_read_wait_for_the_same_bytes_and_not_for_copies() -> None:
     hub, before = Echoes(), resident()
     message = b"x" * 10_000_000
@@ -281,6 +288,7 @@ async def test_a_client_that_never_reads_is_dropped_and_no_other_is() -> None:
             await still_works(running)
 
 
+@pytest.mark.slow
 async def test_a_client_that_reads_slowly_is_kept() -> None:
     hub = Echoes()
     with trio.fail_after(60):
@@ -468,6 +476,7 @@ async def test_the_end_leaves_no_port_behind() -> None:
 # --- the meter alone
 
 
+@pytest.mark.slow
 def test_frames_are_counted_the_same_however_the_bytes_are_cut() -> None:
     stream = frame("x" * 300, fin=False) + frame(b"?", PING) + frame("y" * 70_000, CONTINUATION)
     for step in (1, 2, 3, 7, 1000, len(stream)):

@@ -428,6 +428,7 @@ async def test_a_link_is_exchanged_for_a_cookie_and_leaves_the_address_bar() -> 
                 assert (header(answer, "content-type") or "").startswith(type)
 
 
+@pytest.mark.slow
 async def test_the_cookie_alone_opens_no_socket() -> None:
     """Browsers show it to every port of the machine, and a program can say any origin."""
     with trio.fail_after(30):

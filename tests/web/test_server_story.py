@@ -36,6 +36,7 @@ async def served(**bounds: float) -> AsyncIterator[Site]:
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_attach_prompt_answer_a_question_cancel_and_come_back(tmp_path: Path) -> None:
     client = WireClient()
     async with served() as site:
@@ -122,6 +123,7 @@ async def test_a_bad_message_is_answered_and_the_next_one_is_heard(message: str,
         assert (await socket.message())["id"] == "after"
 
 
+@pytest.mark.slow
 async def test_a_string_of_ten_megabytes_closes_one_connection() -> None:
     async with served() as site, websocket(site.port) as other, websocket(site.port) as socket:
         long = {"type": "prompt", "id": "x", "session": "s", "content": text("x" * 10_000_000)}
@@ -132,6 +134,7 @@ async def test_a_string_of_ten_megabytes_closes_one_connection() -> None:
         assert (await other.message())["type"] == "ready"
 
 
+@pytest.mark.slow
 async def test_a_thousand_commands_in_one_piece_are_each_answered_once() -> None:
     client = WireClient()
     async with served() as site, tab(site, client) as page:
@@ -197,6 +200,7 @@ async def test_answers_to_a_question_that_do_not_fit_it(tmp_path: Path) -> None:
         assert not (tmp_path / "a.txt").exists()
 
 
+@pytest.mark.slow
 async def test_an_answer_to_a_question_that_has_expired_comes_too_late(tmp_path: Path) -> None:
     async with served(permission_timeout_s=0.2) as site, tab(site, WireClient()) as page:
         session = await opened(page, cwd=str(tmp_path))
@@ -212,6 +216,7 @@ async def test_an_answer_to_a_question_that_has_expired_comes_too_late(tmp_path:
         assert not (tmp_path / "a.txt").exists()
 
 
+@pytest.mark.slow
 async def test_an_answer_after_the_server_has_started_again_finds_no_question(
     tmp_path: Path,
 ) -> None:
@@ -231,6 +236,7 @@ async def test_an_answer_after_the_server_has_started_again_finds_no_question(
     assert not (tmp_path / "a.txt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["the future", "another epoch", "no epoch"])
 async def test_a_place_that_is_none_of_this_log_means_a_snapshot(kind: str, tmp_path: Path) -> None:
     async with served() as site, tab(site, WireClient()) as page:
@@ -246,6 +252,7 @@ async def test_a_place_that_is_none_of_this_log_means_a_snapshot(kind: str, tmp_
         assert fresh.comparable() == view.comparable()
 
 
+@pytest.mark.slow
 async def test_a_negative_place_is_a_bad_request(tmp_path: Path) -> None:
     async with served() as site, tab(site, WireClient()) as page:
         session = await opened(page, cwd=str(tmp_path))

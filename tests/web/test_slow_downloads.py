@@ -61,6 +61,7 @@ def body(answer: bytes) -> bytes:
     return answer.partition(b"\r\n\r\n")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/", "/page/main.js", LARGEST])
 async def test_a_request_that_a_busy_server_reads_late_is_answered_in_full(
     path: str, mock_clock: trio.testing.MockClock
@@ -88,6 +89,7 @@ async def test_a_wrong_sign_in_that_a_busy_server_reads_late_is_answered(
         assert b"Sign in" in await read_rest(client)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     len(FILES[LARGEST].body) < 4 * RESPONSE_PIECE_BYTES,
     reason="the page's libraries are not built: install Node 20, then agentrt again",

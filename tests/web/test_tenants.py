@@ -36,6 +36,7 @@ async def flooding(agent: FakeAcpAgent) -> None:
         prompt.end("cancelled" if prompt.cancelled.is_set() else "end_turn")
 
 
+@pytest.mark.slow
 @KINDS
 async def test_each_tenant_sees_its_own_sessions_and_the_operator_all(
     store: str | None,
@@ -74,6 +75,7 @@ async def listed(port: int, token: str, sessions: set[str]) -> None:
             await trio.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_a_session_stays_its_tenant_s_when_its_process_is_gone(
     store: str | None,
@@ -173,6 +175,7 @@ async def test_a_tenant_has_as_many_connections_as_it_may() -> None:
 # --- events
 
 
+@pytest.mark.slow
 @KINDS
 async def test_a_flood_of_one_tenant_is_slowed_and_no_other_waits_for_it(
     store: str | None,
@@ -300,6 +303,7 @@ def test_links_are_the_operator_s() -> None:
     assert found.tenant is None
 
 
+@pytest.mark.slow
 def test_a_cookie_is_one_tenant_s() -> None:
     acme, bolt = Tenant(name="acme"), Tenant(name="bolt")
     rules = Security(token=TOKEN, tenants={ACME: acme, BOLT: bolt})
@@ -352,6 +356,7 @@ async def test_sessions_are_opened_in_the_tenant_s_folders(tmp_path: Path) -> No
             assert str(theirs) not in message.partition(", not in")[0]
 
 
+@pytest.mark.slow
 @KINDS
 async def test_a_tenant_and_the_operator_look_at_one_session_by_one_server(
     store: str | None,

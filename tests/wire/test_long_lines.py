@@ -48,6 +48,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(values, cuts, st.booleans())
 def test_any_json_cut_anywhere_is_the_same_value(value: Any, cuts: list[int], ascii: bool) -> None:
     line = json.dumps(value, ensure_ascii=ascii).encode()

@@ -268,6 +268,7 @@ methods = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.fixed_dictionaries(

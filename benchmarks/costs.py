@@ -1,7 +1,6 @@
-"""What a short turn and a text update cost, counted rather than timed.
+"""The costs of a short turn and of a text update, counted rather than timed.
 
-    python tests/runtime/costs.py            show the counts beside the stored ones
-    python tests/runtime/costs.py --store    store them as the new figures
+    python benchmarks/costs.py
 
 Counted are, of agentrt alone: the Python functions that are entered (or resumed), the steps of its
 tasks, the blocks of memory that stay allocated, and the objects that only the garbage collector
@@ -27,7 +26,6 @@ import trio.testing
 import agentrt
 from agentrt.testing import MemoryAgent, open_fake_session
 
-STORED = Path(__file__).with_name("costs.json")
 PACKAGE = str(Path(agentrt.__file__).parent)
 AGENT = str(Path(PACKAGE, "testing"))
 UPDATES = 50
@@ -177,51 +175,14 @@ async def measure(protocol: Any) -> dict[str, Costs]:
     }
 
 
-async def instructions(protocol: Any, updates: int) -> int:
-    """The instructions of Python's, in agentrt, of a turn with so many updates: the fewest of some
-    turns."""
-    async with open_fake_session(partial(MemoryAgent, AGENTS[protocol]), protocol=protocol) as one:
-        await turn(one, 1)
-        fewest = sys.maxsize
-        for _ in range(5):
-            count = 0
-
-            def see(frame: FrameType, event: str, argument: object) -> Any:
-                nonlocal count
-                file = frame.f_code.co_filename
-                if not file.startswith(PACKAGE) or file.startswith(AGENT):
-                    return None
-                frame.f_trace_opcodes = True
-                count += event == "opcode"
-                return see
-
-            before = sys.gettrace()
-            sys.settrace(see)
-            try:
-                await turn(one, updates)
-            finally:
-                sys.settrace(before)
-            fewest = min(fewest, count)
-    return fewest
-
-
-def stored() -> dict[str, dict[str, Costs]]:
-    figures: dict[str, dict[str, Costs]] = json.loads(STORED.read_text())
-    return figures
-
-
 def main() -> None:
     measured = {
         protocol: trio.run(measure, protocol, clock=trio.testing.MockClock()) for protocol in AGENTS
     }
-    if "--store" in sys.argv:
-        STORED.write_text(json.dumps(measured, indent=2) + "\n")
-    known = stored()
     for protocol, things in measured.items():
         for thing, costs in things.items():
             for cost, count in costs.items():
-                was = known[protocol][thing][cost]
-                print(f"{protocol:7} {thing:7} {cost:8} {count:8.2f} (stored: {was:.2f})")
+                print(f"{protocol:7} {thing:7} {cost:8} {count:8.2f}")
 
 
 if __name__ == "__main__":
