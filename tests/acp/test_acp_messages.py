@@ -182,7 +182,8 @@ def test_an_agent_reads_only_fields_that_a_client_sends(
                 found += unknown(inner[0], inner[1], at)
         return found
 
-    assert unknown(kind, AGENT_METHODS[method].params, method) == []
+    read = set(unknown(kind, AGENT_METHODS[method].params, method))
+    assert read <= {"initialize.capabilities", "initialize.info"}  # of version 2
 
 
 EXAMPLES: list[dict[str, Any]] = [

@@ -51,6 +51,7 @@ def test_version_one_and_what_the_host_serves_are_sent_first() -> None:
             "fs": {"readTextFile": False, "writeTextFile": False},
             "terminal": True,
             "session": {"configOptions": {"boolean": {}}, "notices": {}, "compaction": {}},
+            "subagents": {},
         },
         "clientInfo": {"name": "host", "version": "7"},
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from acp_kit import EVERYTHING, Peer, chunk, opened, update
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from agentrt._core.errors import LocalProtocolError
@@ -445,6 +446,33 @@ def test_sub_agents_are_tasks_and_what_they_say_has_a_parent() -> None:
         ("child", "completed", None),
     ]
     assert peer.of(UsageSet) == []
+
+
+def test_what_a_sub_agent_was_asked_and_its_answer_are_reported() -> None:
+    peer, _ = running()
+    peer.update("subagent_update", sessionId="child", description="general-purpose")
+    said = [{"type": "text", "text": "look around"}]
+    peer.update("session_message", senderSessionId="s1", recipientSessionId="child", content=said)
+    peer.update("subagent_update", sessionId="child", state={"state": "idle"})
+    said = [{"type": "text", "text": "nothing there"}]
+    peer.update("session_message", senderSessionId="child", recipientSessionId="s1", content=said)
+    peer.update("subagent_update", sessionId="child", description="general-purpose")
+    inputs = [call.input for call in peer.of(ToolCalled) if call.input is not UNSET]
+    assert inputs == [{"prompt": "look around"}]
+    tasks = [(each.task.status, each.task.detail) for each in peer.of(TaskSet)]
+    assert tasks == [
+        ("running", "general-purpose"),
+        ("completed", "general-purpose"),
+        ("completed", "nothing there"),
+        ("completed", "nothing there"),
+    ]
+    assert peer.notices() == []
+
+
+def test_a_message_between_unknown_sessions_is_a_notice() -> None:
+    peer, _ = running()
+    peer.update("session_message", senderSessionId="a", recipientSessionId="b", content=[])
+    assert peer.notices() == ["unknown_update"]
 
 
 def test_a_sub_agent_is_stopped_by_its_own_session_if_it_can_be() -> None:

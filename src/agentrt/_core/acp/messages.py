@@ -211,7 +211,7 @@ class CompactionSummaryChunk(Update, tag="compaction_summary_chunk"):
     content: Block
 
 
-# --- drafts: declared so that they never slow a batch down; their contents are not decoded
+# --- drafts: declared so that they never slow a batch down
 
 
 class SubagentUpdate(Update, tag="subagent_update"):
@@ -239,18 +239,25 @@ class PlanRemoved(Update, tag="plan_removed"):
 
 
 class SessionMessage(Update, tag="session_message"):
-    """A draft: a message between sessions."""
+    """A draft: a message between a session and one of its child sessions."""
 
+    content: list[Block]
+    sender_session_id: str | None = None
+    recipient_session_id: str | None = None
+    message_id: Any = None
+    sender_message_id: Any = None
+    recipient_message_id: Any = None
+
+
+class SessionMessageChunk(Update, tag="session_message_chunk"):
+    """A draft: a piece of such a message. No known agent sends it."""
+
+    content: Any = None
     message_id: Any = None
     sender_session_id: Any = None
     recipient_session_id: Any = None
     sender_message_id: Any = None
     recipient_message_id: Any = None
-    content: Any = None
-
-
-class SessionMessageChunk(SessionMessage, tag="session_message_chunk"):
-    pass
 
 
 KnownUpdate: TypeAlias = (
@@ -395,6 +402,8 @@ class ClientCapabilities(AcpMessage):
     """Abilities for signing in."""
     elicitation: ElicitationCapabilities | None = None
     """The kinds of forms and pages that the client can show."""
+    subagents: Marker | None = None
+    """A draft: the client shows child sessions."""
 
 
 def client_capabilities(
@@ -414,6 +423,7 @@ def client_capabilities(
         terminal=terminals,
         session=ClientSessionCapabilities(ConfigOptionsCapabilities(Marker()), Marker(), Marker()),
         elicitation=ElicitationCapabilities(Marker(), Marker()) if elicitation else None,
+        subagents=Marker(),
         meta=meta,
     )
 

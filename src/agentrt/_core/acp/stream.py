@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, to_builtins
+from msgspec import UNSET, Struct, structs, to_builtins
 
 from ..model.content import Block, Diff, Text, plain_text
 from ..model.driver import (
@@ -38,6 +38,7 @@ from .messages import (
     NoticeUpdate,
     RequestPermissionRequest,
     SessionInfoUpdate,
+    SessionMessage,
     SubagentUpdate,
     ToolCallUpdate,
     ToolFields,
@@ -77,6 +78,8 @@ class _ChildSession(Struct):
 
     task: Task
     can_stop: bool = False
+    answer: str = ""
+    """The last message to its parent."""
 
 
 class _OpenAcpTool(Struct):
@@ -175,6 +178,8 @@ class AcpStream:
                 self._content(update, parent or self._sub_agent(update, replay), replay)
         elif isinstance(update, SubagentUpdate):
             self._subagent(update, parent)
+        elif isinstance(update, SessionMessage):
+            self._session_message(update)
         elif parent is None:
             self._about_session(update)
 
@@ -348,7 +353,7 @@ class AcpStream:
             title=update.title or child.task.title,
             status=child.task.status,
             kind="subagent",
-            detail=update.description or child.task.detail,
+            detail=child.answer or update.description or child.task.detail,
         )
         if update.capabilities is not None:
             child.can_stop = update.capabilities.get("cancel") is not None
@@ -359,6 +364,20 @@ class AcpStream:
             task.status = ends.get(reason, "completed") if idle else "running"
         self._card(task, parent)
         self._channel.out.append(TaskSet(task, call=task.id))
+
+    def _session_message(self, update: SessionMessage) -> None:
+        """Show what a child session was asked in its card, and its answer as its task's report."""
+        said = plain_text(update.content)
+        if child := self._children.get(update.recipient_session_id or ""):
+            if child.task.id in self._calls and self.live is not None:
+                asked = ToolCalled(id=child.task.id, input={"prompt": said})
+                self._channel.out.append(asked)
+        elif child := self._children.get(update.sender_session_id or ""):
+            child.answer = said
+            child.task = structs.replace(child.task, detail=said)
+            self._channel.out.append(TaskSet(child.task, call=child.task.id))
+        else:
+            self._report(update)
 
     def _card(self, task: Task, parent: str | None) -> None:
         """Show a child session, which has no tool call, as a card in the running turn.
