@@ -79,6 +79,8 @@ class Application:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
             raise ValueError(f"{url!r} is not a site URL such as https://example.org/agents/")
+        if security.root not in ("/", f"{parts.path.rstrip('/')}/"):
+            raise ValueError(f"{url!r} and the URL of `security` have different paths")
         if not security.chosen:
             raise ValueError("an ASGI application needs an explicit token: Security(token=…)")
         if metrics is not None and not security.measured:

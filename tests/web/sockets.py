@@ -274,6 +274,18 @@ async def get(port: int, target: str = "/", method: str = "GET", **headers: str)
         return client
 
 
+async def post(port: int, body: str, target: str = "/", **headers: str) -> Client:
+    """The form of the page for the token, as `get`."""
+    type = "application/x-www-form-urlencoded"
+    fields = {"host": f"127.0.0.1:{port}", "content-type": type, "content-length": str(len(body))}
+    lines = [f"{k}: {v}" for k, v in (fields | headers).items()]
+    async with connect(port) as client:
+        await client.send("\r\n".join([f"POST {target} HTTP/1.1", *lines, "", body]).encode())
+        await client.read_head()
+        client.head += await client.read_rest()
+        return client
+
+
 def status(client: Client) -> int:
     return int(client.head.split()[1])
 

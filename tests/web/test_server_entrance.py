@@ -29,6 +29,7 @@ from sockets import (
     handshake,
     header,
     offer,
+    post,
     site,
     status,
     websocket,
@@ -471,17 +472,6 @@ async def test_a_browser_is_let_in_again_after_a_restart_with_the_same_token() -
             await works(port, origin=own, **fields)
         async with site(security=Security(token=TOKEN + "x"), port=port):
             await refused(port, 4401, origin=own, **fields)
-
-
-async def post(port: int, body: str, **headers: str) -> Client:
-    type = "application/x-www-form-urlencoded"
-    fields = {"host": f"127.0.0.1:{port}", "content-type": type, "content-length": str(len(body))}
-    lines = [f"{k}: {v}" for k, v in (fields | headers).items()]
-    async with connect(port) as client:
-        await client.send("\r\n".join(["POST / HTTP/1.1", *lines, "", body]).encode())
-        await client.read_head()
-        client.head += await client.read_rest()
-        return client
 
 
 async def test_a_token_that_is_typed_in_opens_the_page() -> None:

@@ -370,7 +370,8 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
     add(
         "--url",
         metavar="URL",
-        help="address under which people reach it, such as https://agents.example",
+        help="address under which people reach it, such as https://agents.example or"
+        " https://example.org/agents/",
     )
     add(
         "--allow-host",

@@ -91,6 +91,13 @@ def running() -> list[RunningServer]:
     return found
 
 
+def _at_origin(
+    known: dict[ServerAddress, RunningServer], wanted: ServerAddress
+) -> RunningServer | None:
+    """Return the running server with this host and port, whatever the path."""
+    return {each.origin: server for each, server in known.items()}.get(wanted.origin)
+
+
 def find_server(url: str | None, *, insecure: bool = False) -> tuple[ServerAddress, str]:
     """Return the address and the token of a server.
 
@@ -106,7 +113,7 @@ def find_server(url: str | None, *, insecure: bool = False) -> tuple[ServerAddre
             wanted = address(url)
         except ValueError as error:
             raise UsageError(str(error)) from error
-        server = known.get(wanted)
+        server = _at_origin(known, wanted)
         token = given or (server.token if server is not None else None)
         if token is None:
             raise ServerNotFound(

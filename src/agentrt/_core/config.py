@@ -135,7 +135,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     metrics_token: str | None = None
     """Token required for `/metrics`. None: it is not served."""
     url: str | None = None
-    """The public address of the server, for example through a proxy or a load balancer.
+    """The public address of the server, with its path if a proxy serves it below one.
 
     None: `host` and `port`.
     """

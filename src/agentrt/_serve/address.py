@@ -12,12 +12,22 @@ SECURE: Final = {"http": False, "ws": False, "https": True, "wss": True}
 
 
 class ServerAddress(Struct, frozen=True):
-    """The address of a server. `place`: its host and port, as in a URL."""
+    """The address of a server.
+
+    `place`: its host and port, as in a URL. `root`: the path below which a proxy serves it, without
+    a slash at the end; empty if there is none.
+    """
 
     place: str
     secure: bool = False
+    root: str = ""
 
     def __str__(self) -> str:
+        return f"{self.origin}{self.root}"
+
+    @property
+    def origin(self) -> str:
+        """The address without the path."""
         return f"{'https' if self.secure else 'http'}://{self.place}"
 
     @property
@@ -31,11 +41,11 @@ class ServerAddress(Struct, frozen=True):
 
     def at(self, path: str) -> str:
         """Return the URL of a WebSocket."""
-        return f"{'wss' if self.secure else 'ws'}://{self.place}{path}"
+        return f"{'wss' if self.secure else 'ws'}://{self.place}{self.root}{path}"
 
 
 def address(url: str) -> ServerAddress:
-    """Return the server of a URL, ignoring its path; HOST:PORT is enough. Raises `ValueError`."""
+    """Return the server of a URL; HOST:PORT is enough. Raises `ValueError`."""
     wrong = f"{url!r} is not a server URL such as http://127.0.0.1:8000"
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -44,4 +54,4 @@ def address(url: str) -> ServerAddress:
         raise ValueError(f"{wrong}: {error}") from error
     if parts.scheme not in SECURE or not parts.hostname or "@" in parts.netloc:
         raise ValueError(wrong)
-    return ServerAddress(parts.netloc.lower(), SECURE[parts.scheme])
+    return ServerAddress(parts.netloc.lower(), SECURE[parts.scheme], parts.path.rstrip("/"))

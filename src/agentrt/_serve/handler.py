@@ -51,6 +51,7 @@ class ConnectionHandler:
                     request = await read_request(stream)
                 if request is None:
                     return
+                request = site.local(request)
                 if request.is_upgrade:
                     dialect = self._connections.dialect(request.path)
                     handshake = request.handshake(dialect.protocol)

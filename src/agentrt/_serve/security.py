@@ -17,6 +17,7 @@ import hashlib
 import hmac
 import ipaddress
 import math
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -42,6 +43,10 @@ KEY: Final = "agentrt.key."
 """Prefixes of subprotocols that carry a token or a key: a browser's script cannot set headers on a
 WebSocket, but it can offer subprotocols.
 """
+
+
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9._~-]+")
+"""A part of the path of a public address: it needs no quoting in a URL or a cookie."""
 
 
 class Pass(Struct, frozen=True):
@@ -124,9 +129,10 @@ class Security:
     - `tenants`, `tenant_viewers`: further tokens, for control and for read-only access, each
       limited to the sessions of its tenant. The tokens above are the operator's and give access to
       all sessions.
-    - `url`: the address, `https://NAME` or `http://NAME:PORT`, under which people reach the server,
-      for example through a proxy that ends TLS. Links begin with it, its name and origin are
-      allowed, and with `https` the cookie is `Secure`.
+    - `url`: the address under which people reach the server, for example through a proxy that ends
+      TLS: `https://NAME`, `http://NAME:PORT`, or `https://NAME/PATH/` if the proxy serves it below
+      a path. Links begin with it, its name and origin are allowed, the cookie is limited to its
+      path, and with `https` the cookie is `Secure`.
     - `allow_hosts`: further names, `NAME` or `NAME:PORT`, under which the server is reached.
     - `allow_origins`: further origins, `https://NAME:PORT`, whose pages may connect.
     - `clock`: returns monotonic time in seconds, used for the expiry of tickets.
@@ -152,7 +158,11 @@ class Security:
         _check_tenants([*tenants.values(), *watching.values()])
         self.chosen: bool = token is not None
         self.token: str = token if token is not None else secrets.token_urlsafe(32)
-        self.url: str | None = None if url is None else _origin(url.removesuffix("/"), "URL")
+        origin, root = (None, "/") if url is None else _public_address(url)
+        self.url: str | None = origin
+        """The origin of the public address, without its path; None without a `url`."""
+        self.root: str = root
+        """The path of the public address. It begins and ends with a slash."""
         self.allow_hosts: tuple[str, ...] = tuple(_host(name) for name in allow_hosts)
         self.allow_origins: tuple[str, ...] = tuple(_origin(name) for name in allow_origins)
         self._grants = [Grant(self.token, "controller")]
@@ -363,6 +373,22 @@ def _host(name: str) -> str:
     if not name or any(c in name for c in "/@*?#, ") or name.endswith((".", ":")):
         raise ValueError(f"{name!r} is not NAME or NAME:PORT")
     return name.lower()
+
+
+def _public_address(url: str) -> tuple[str, str]:
+    """Return the origin and the path of a public address. Raises `ValueError`."""
+    scheme, separator, rest = url.partition("://")
+    name, _, path = rest.partition("/")
+    origin = _origin(f"{scheme}{separator}{name}", "URL")
+    names = path.removesuffix("/").split("/") if path else []
+    if not all(_SEGMENT.fullmatch(each) and each.strip(".") for each in names):
+        raise ValueError(
+            f"{url!r} is not a valid URL: its path may only have letters, digits, `-`, `_`, `~` and"
+            " `.`, such as https://example.org/agents/"
+        )
+    if names[:1] == ["page"]:
+        raise ValueError(f"{url!r}: the path /page/ is used by the server's own files")
+    return origin, "".join(["/", *(f"{each}/" for each in names)])
 
 
 def _origin(name: str, kind: str = "origin") -> str:

@@ -16,7 +16,15 @@ from msgspec import Struct, structs
 
 from .._core.limits import Limits
 from .._core.tools.pending import PendingConnections
-from .http import SIGN_IN_STYLE, BadRequest, HttpRequest, HttpResponse, load_page, response
+from .http import (
+    SIGN_IN_STYLE,
+    BadRequest,
+    HttpRequest,
+    HttpResponse,
+    check_target,
+    load_page,
+    response,
+)
 from .refusal import CloseCode, ConnectionRefusal
 from .security import Grant, Pass, Role, Security, offered_key
 
@@ -75,14 +83,15 @@ class Site:
         limits: Limits,
         *,
         tls: bool,
-        root: str = "/",
+        root: str | None = None,
         serves_clients: bool = True,
         not_ready_reason: Callable[[], str | None] | None = None,
         metrics: Callable[[], bytes] | None = None,
     ) -> None:
         """Set up a site.
 
-        - `root`: the path below which everything is served, ending with a slash.
+        - `root`: the path at which another server mounts this site, ending with a slash; by default
+          the path of the public address in `security`.
         - `serves_clients`: if false, only the server's own state is served.
         - `not_ready_reason`: returns the reason why no new sessions should be sent to this server,
           or None.
@@ -91,8 +100,9 @@ class Site:
         """
         self.port = port
         self._host = host
-        self._root = root
-        self._locked = LOCKED.format(root=escape(root), style=SIGN_IN_STYLE)
+        self._mounted = root or "/"
+        self._root = security.root if root is None else root
+        self._locked = LOCKED.format(root=escape(self._root), style=SIGN_IN_STYLE)
         self._tls = tls
         self._security = security
         self._names = security.names(host, port, tls=tls)
@@ -121,7 +131,7 @@ class Site:
     def direct_url(self) -> str:
         """The address that bypasses a proxy or balancer."""
         scheme = "https" if self._tls else "http"
-        return f"{scheme}://{self._security.shown(self._host, self.port)}{self._root}"
+        return f"{scheme}://{self._security.shown(self._host, self.port)}{self._mounted}"
 
     def link(self, role: Role = "controller") -> str:
         """Return a URL with a new one-time ticket.
@@ -139,6 +149,15 @@ class Site:
         """Return a copy of the counters."""
         count, pending = self._statistics, self.pending
         return structs.replace(count, pending=len(pending), refused=count.refused + pending.dropped)
+
+    def local(self, request: HttpRequest) -> HttpRequest:
+        """Return the request with a target below `/`, whether or not a proxy has removed the path
+        of the public address. Raises `BadRequest` if the target is not a path.
+        """
+        if self._root == "/" or not request.target.startswith(self._root):
+            return request
+        target = request.target[len(self._root) - 1 :]
+        return check_target(structs.replace(request, target=target))
 
     def admit(self, request: HttpRequest) -> Grant:
         """Return the grant for a WebSocket request. Raises `ConnectionRefusal`."""
@@ -179,8 +198,8 @@ class Site:
             return self._sign_in(request)
         if request.method not in ("GET", "HEAD"):
             return response(405, headers=(("Allow", "GET, HEAD"),))
-        if request.method == "GET" and request.path == "/" and (tickets := request.query.get("t")):
-            return self._redeem_ticket(tickets, request)
+        if request.method == "GET" and (moved := self._redirect(request)):
+            return moved
         unknown = not self.is_signed_in(request)
         if unknown or request.path == "/login":
             self._statistics.refused += unknown
@@ -232,6 +251,16 @@ class Site:
         if grant is None:
             raise BadRequest(401, "no valid token")
         return self._redirect_signed_in(grant.new_pass(), request)
+
+    def _redirect(self, request: HttpRequest) -> HttpResponse | None:
+        """Return the redirect of a link with a ticket, or of the page's path without its slash, at
+        which the page's relative addresses would miss that path; None for other requests.
+        """
+        if request.path == "/" and (tickets := request.query.get("t")):
+            return self._redeem_ticket(tickets, request)
+        if self._root != "/" and request.path == self._root[:-1]:
+            return response(308, headers=(("Location", self._root),))
+        return None
 
     def _redeem_ticket(self, tickets: list[str], request: HttpRequest) -> HttpResponse:
         """Exchange the ticket for a cookie and a key; the page removes the key from the address bar

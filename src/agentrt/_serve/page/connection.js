@@ -180,8 +180,11 @@ export class Connection {
   }
 }
 
+/** The name of the key in `localStorage`, as in `main.js`: other servers of this origin have other paths. */
+const keyName = () => `key${new URL(".", location.href).pathname.replace(/^\/$/, "")}`;
+
 /** The protocol, and the key that lets this page in: another tab may have got a newer one. */
-const protocols = () => ["agentrt.v1", `agentrt.key.${localStorage.getItem("key") ?? ""}`];
+const protocols = () => ["agentrt.v1", `agentrt.key.${localStorage.getItem(keyName()) ?? ""}`];
 
 /** @type {() => number} */
 const now = () => Date.now() / 1000;

@@ -3,8 +3,11 @@
 // The link contains the key to this server. It is kept where only pages of this origin can read it,
 // because cookies are shared by all ports of a machine.
 const given = location.hash.match(/^#key=([\w-]+)$/)?.[1];
+
+/** In `localStorage`: the key, as in `connection.js`. Several servers may share an origin, each below a path. */
+const KEY = `key${new URL(".", location.href).pathname.replace(/^\/$/, "")}`;
 if (given) {
-  localStorage.setItem("key", given);
+  localStorage.setItem(KEY, given);
   history.replaceState(null, "", "./");
 }
 /** Milliseconds before each further attempt to load the page. */
@@ -80,7 +83,7 @@ const leave = () => {
   leaving = true;
 };
 
-if (!localStorage.getItem("key")) location.replace("login");
+if (!localStorage.getItem(KEY)) location.replace("login");
 else {
   addEventListener("beforeunload", leave);
   const page = await load().catch((error) => (leaving ? undefined : retry(error)));
