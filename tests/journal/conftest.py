@@ -13,7 +13,7 @@ APSW = pytest.mark.skipif(
     importlib.util.find_spec("apsw") is None, reason="needs apsw (pip install apsw)"
 )
 
-FILES = ["sqlite3", pytest.param("apsw", marks=APSW)]
+FILES = ["sqlite3", pytest.param("apsw", marks=[APSW, pytest.mark.slow])]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
