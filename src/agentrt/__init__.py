@@ -50,7 +50,7 @@ _HOMES = {
     # many sessions
     "open_runtime": "_core.runtime.runtime",
     "Runtime": "_core.runtime.runtime",
-    "SessionInfo": "_core.runtime.register",
+    "SessionInfo": "_core.runtime.registry",
     # agents
     "Agent": "_core.agents",
     "find_agents": "_core.agents",

@@ -39,7 +39,7 @@ from ._core.runtime.open import open_session as open_session
 from ._core.runtime.options import SessionOptions as SessionOptions
 from ._core.runtime.query import Query as Query
 from ._core.runtime.query import query as query
-from ._core.runtime.register import SessionInfo as SessionInfo
+from ._core.runtime.registry import SessionInfo as SessionInfo
 from ._core.runtime.runtime import Runtime as Runtime
 from ._core.runtime.runtime import open_runtime as open_runtime
 from ._core.session.core import When as When

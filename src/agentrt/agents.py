@@ -13,8 +13,7 @@ from ._core.agents import (
 )
 from ._core.process.streams import OpenStreams
 from ._core.runtime.agent_sessions import delete_session, list_sessions
-from ._core.runtime.connect import connect
-from ._core.runtime.websocket import websocket
+from ._core.runtime.connect import connect, websocket
 from ._core.session.settings import AgentSession
 
 __all__ = [

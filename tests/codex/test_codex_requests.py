@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.codex.toolkit import tool_response
+from agentrt._core.codex.options import tool_response
 from agentrt._core.errors import LocalProtocolError
 from agentrt._core.model.content import Image, Text
 from agentrt._core.model.driver import (

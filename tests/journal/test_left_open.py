@@ -18,7 +18,7 @@ from agentrt._core.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt._core.runtime.resting import is_closed, load_closed_log, load_log
+from agentrt._core.runtime.stored import is_closed, load_closed_log, load_log
 from agentrt._core.store.address import address_of
 from agentrt._core.store.base import About, Flush, Part, SessionRow
 from agentrt._core.store.opening import backend_of

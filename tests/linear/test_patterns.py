@@ -58,7 +58,7 @@ MADE: Final = {
         "agentrt._core.permissions.programs", "pattern"
     ): "matched against agentrt's own paths",
     Unreadable(
-        "agentrt._core.permissions.inputs",
+        "agentrt._core.permissions.request_facts",
         "f'\\\\$(?:{name}(?![A-Za-z0-9_])|\\\\{{{name}\\\\}})'",
     ): "the name of a variable",
     Unreadable("agentrt._core.trace.secrets", "pattern.encode()"): "its results are globals",

@@ -22,8 +22,8 @@ from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 
 from agentrt._core.permissions.policies import PermissionRequest
 from agentrt._core.permissions.programs import Verdict
+from agentrt._core.permissions.request_facts import RequestFacts
 from agentrt._core.permissions.rules import PermissionRule
-from agentrt._core.permissions.seen import RequestFacts
 
 LINES = 20_000 if "AGENTRT_FULL" in os.environ else 200
 AT_A_TIME = 200

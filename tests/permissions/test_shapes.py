@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import agentrt
 from agentrt._core.permissions.policies import Allow, Deny, PermissionRequest
 from agentrt._core.permissions.programs import Verdict
+from agentrt._core.permissions.request_facts import RequestFacts
 from agentrt._core.permissions.rules import PermissionRule
-from agentrt._core.permissions.seen import RequestFacts
 
 
 def asked(tool: str, input: Any, cwd: str = "/work", **more: Any) -> PermissionRequest:

@@ -14,8 +14,8 @@ from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 
 from agentrt._core.permissions.policies import Allow, Deny, PermissionRequest, allow_all, rules
 from agentrt._core.permissions.programs import Verdict
+from agentrt._core.permissions.request_facts import RequestFacts
 from agentrt._core.permissions.rules import PermissionRule
-from agentrt._core.permissions.seen import RequestFacts
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
 

@@ -10,9 +10,8 @@ from agentrt._cli.repl.export import exported
 from agentrt._cli.repl.slash_commands import COMMANDS as OURS
 from agentrt._cli.repl.view import View
 from agentrt._cli.screen.drawing import Drawing
-from agentrt._cli.screen.page import ScrollingText
 from agentrt._cli.screen.status import status_line
-from agentrt._cli.screen.style import Painter
+from agentrt._cli.screen.style import Painter, ScrollingText
 from agentrt._cli.setup import Setup
 from agentrt._cli.text import folded, wrapped
 from agentrt._core.agents import BUILT_IN

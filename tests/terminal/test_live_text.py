@@ -10,9 +10,8 @@ pytest.importorskip("prompt_toolkit", reason='pip install "agentrt[repl]"')
 
 from agentrt._cli.repl.view import View
 from agentrt._cli.screen.drawing import UNFINISHED_LINES, Drawing
-from agentrt._cli.screen.page import ScrollingText
 from agentrt._cli.screen.status import last_lines
-from agentrt._cli.screen.style import Painter
+from agentrt._cli.screen.style import Painter, ScrollingText
 
 WIDTH = 40
 ANSWERS = [

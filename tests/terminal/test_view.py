@@ -9,8 +9,7 @@ import pytest
 from agentrt._cli.repl.view import KEPT_LINES, KEPT_PIECES, CallView, View
 from agentrt._cli.screen.cards import full, has_more, printed
 from agentrt._cli.screen.drawing import Drawing
-from agentrt._cli.screen.page import ScrollingText
-from agentrt._cli.screen.style import Painter
+from agentrt._cli.screen.style import Painter, ScrollingText
 from agentrt._core.model.content import ResourceLink, Text, ToolText
 from agentrt._core.model.events import (
     ErrorInfo,

@@ -6,7 +6,7 @@ import trio
 import trio.testing
 
 from agentrt._core.session.session import host_of
-from agentrt._core.trace.recent import MAX_ROWS, RecentWire
+from agentrt._core.trace.subscription import MAX_ROWS, RecentWire
 from runtime.fakes import echo, session_with
 
 

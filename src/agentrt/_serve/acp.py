@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Struct, structs
 from msgspec.structs import asdict
 
-from .._core.runtime.register import SessionInfo
+from .._core.runtime.registry import SessionInfo
 from .._core.session.core import PromptRemoved
 from .._core.session.questions import answering
 from .._core.session.session import host_of

@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from .._core.limits import Tenant
 from .._core.logging import get_logger
-from .._core.runtime.register import SessionInfo
-from .._core.runtime.resting import load_history
+from .._core.runtime.registry import SessionInfo
 from .._core.runtime.runtime import Runtime
+from .._core.runtime.stored import load_history
 from .._core.session.session import Session, host_of
 from .._core.store.base import CommandAnswer
 from ..agents import AgentInfo

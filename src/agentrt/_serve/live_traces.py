@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from .._core.session.session import Session
-from .._core.trace.recent import RecentWire
+from .._core.trace.subscription import RecentWire
 from .answers import Fields
 from .native_frames import WireRow
 

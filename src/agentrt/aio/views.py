@@ -17,8 +17,8 @@ import trio
 
 from .._core.runtime.query import Query
 from .._core.runtime.runtime import Runtime
-from .._core.session.polling import call_when_more, has_yielded, must_yield, next_event
 from .._core.session.session import Session
+from .._core.session.subscription import call_when_more, has_yielded, must_yield, next_event
 from .._core.session.turn import Turn
 from .._serve.site import Site
 from ..events import Event, Subscription

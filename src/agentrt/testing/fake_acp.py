@@ -10,8 +10,7 @@ import trio
 
 from .._core.wire.jsonrpc import METHOD_NOT_FOUND
 from ..events import JsonObject
-from .agent_side import AgentSide
-from .memory import MemoryAgent
+from .memory import AgentSide, MemoryAgent
 
 _SETTINGS: Final = {
     "session/set_mode": "modes",

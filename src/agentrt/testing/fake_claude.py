@@ -11,9 +11,8 @@ from typing import Any, Final
 import trio
 
 from ..events import JsonObject
-from .agent_side import AgentSide
 from .calls import ToolAnswer
-from .memory import MemoryAgent
+from .memory import AgentSide, MemoryAgent
 
 _SERVER: Final = "agentrt"
 """Claude's name for the server of the program's own tools."""

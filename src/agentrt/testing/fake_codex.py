@@ -9,9 +9,8 @@ import trio
 
 from .._core.wire.jsonrpc import METHOD_NOT_FOUND
 from ..events import JsonObject
-from .agent_side import AgentSide
 from .calls import ToolAnswer
-from .memory import MemoryAgent
+from .memory import AgentSide, MemoryAgent
 
 _REFUSED_CODE: Final = -32600
 _FAILED: Final = {"refusal": "cyberPolicy", "max_tokens": "contextWindowExceeded"}

@@ -15,7 +15,7 @@ from msgspec import structs
 from ..._core.config import Config
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
-from ..._core.runtime.register import SessionInfo
+from ..._core.runtime.registry import SessionInfo
 from ..._core.runtime.runtime import Runtime, open_runtime
 from ..._core.store.address import StoreAddress
 from ..._serve.acpmessages import Meta

@@ -22,7 +22,7 @@ from ..._core.model.events import TERMINAL
 from ..._core.model.state import TurnRecord
 from ..._core.nesting import bare_errors
 from ..._core.permissions.standing import ChangingPolicy
-from ..._core.trace.recent import RecentWire
+from ..._core.trace.subscription import RecentWire
 from ...errors import AgentrtError, AgentStartError
 from ...events import (
     Event,

@@ -10,7 +10,7 @@ import trio
 
 from ..._core.model.events import TERMINAL
 from ..._core.session.session import Session
-from ..._core.trace.recent import RecentWire
+from ..._core.trace.subscription import RecentWire
 from ..console import quoted
 from ..exit_status import UsageError
 from ..text import as_json, one_line, plain

@@ -1,7 +1,7 @@
 """The agent's questions as lines of text, and the valid answers: choices, visits, forms.
 
 The effect of an option is described by agentrt; the agent's own name for it only follows. An answer
-that allows something counts once its whole subject has been shown (`asking.py` ensures that).
+that allows something counts once its whole subject has been shown (`cards.py` ensures that).
 """
 
 from __future__ import annotations

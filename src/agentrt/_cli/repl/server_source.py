@@ -11,7 +11,7 @@ import trio
 from msgspec import Struct, convert, structs
 
 from ..._core.config import Config
-from ..._core.runtime.register import SessionInfo
+from ..._core.runtime.registry import SessionInfo
 from ..._core.trace.conversation import TraceRow
 from ..._serve import commands as c
 from ..._serve.remote.line import ServerLine

@@ -24,16 +24,14 @@ from ..session_view import SessionView
 from ..setup import Setup
 from ..signals import ending_signals
 from ..text import one_line, plain
-from .asking import OnScreen, kept_answer
+from .cards import OnScreen, kept_answer
 from .completion import PromptCompleter
-from .drawing import Drawing
-from .greeting import greet
+from .drawing import Drawing, greet
 from .interface import Interface, Live, open_history
 from .keys import KEYS
-from .page import ScrollingText
 from .programs import Shell, edit
 from .status import last_lines, queue_lines, status_line
-from .style import Painter
+from .style import Painter, ScrollingText
 from .terminal import Screen, open_screen
 
 FRAME_INTERVAL_S: Final = 0.03

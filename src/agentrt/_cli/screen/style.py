@@ -1,12 +1,17 @@
-"""The looks of text: as escape sequences above the prompt, as styles around it."""
+"""The looks of text: as escape sequences above the prompt, as styles around it; and the scrolling
+text above the prompt, which is buffered here and written with the next frame.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
+
+from ..text import word_rows, wrapped
 
 Fragments: TypeAlias = list[tuple[str, str]]
 """Pieces of text, each with the name of its look."""
@@ -82,3 +87,58 @@ def rendered(text: str) -> Fragments:
 def colour_depth(*, colour: bool) -> ColorDepth:
     """Return the colour depth: the terminal's own sixteen colours, which fit its background."""
     return ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT
+
+
+class ScrollingText:
+    """Complete lines in blocks separated by empty lines. `width` returns the terminal's current
+    width.
+    """
+
+    def __init__(self, paint: Painter, width: Callable[[], int]) -> None:
+        self.paint = paint
+        self.width = width
+        self._parts: list[str] = []
+        self._size = 0
+        self._kind = ""
+
+    @property
+    def size(self) -> int:
+        """The number of characters that wait for the next frame."""
+        return self._size
+
+    def write(self, text: str, kind: str = "line", *, apart: bool = False) -> None:
+        """Add complete lines.
+
+        An empty line precedes text of a different kind, or text with `apart`.
+        """
+        if not text:
+            return
+        if self._kind and (apart or kind != self._kind):
+            text = "\n" + text
+        self._kind = kind
+        self._parts.append(text)
+        self._size += len(text)
+
+    def say(self, text: str, kind: str) -> None:
+        """Add agentrt's own text, wrapped at spaces."""
+        self.write(wrapped(text, self.width()) + "\n", kind)
+
+    def line(self, *fragments: tuple[str, str], kind: str = "line") -> None:
+        """Add a line of agentrt's own text, in these looks."""
+        text = "".join(part for _, part in fragments)
+        indent, rows = word_rows(text, self.width())
+        painted = []
+        for start, end in rows:
+            row, place = (" " * indent if start else ""), 0
+            for look, part in fragments:
+                row += self.paint.paint(look, part[max(0, start - place) : max(0, end - place)])
+                place += len(part)
+            painted.append(row + "\n")
+        self.write("".join(painted), kind)
+
+    def take(self) -> str:
+        """Return and remove the buffered text, for the next frame."""
+        text = "".join(self._parts)
+        self._parts.clear()
+        self._size = 0
+        return text

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..model.content import JsonObject
 from ..model.driver import ASK, DENY, DecisionAnswer, DecisionRequested, ToolCheckRequested
-from .coerce import text
+from .messages import text
 from .options import HookMatcher
 from .toolkit import kind_of, title_of
 

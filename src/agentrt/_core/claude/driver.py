@@ -33,14 +33,13 @@ from ..wire.lines import Lines, LongLine
 from . import messages as wire
 from . import notices
 from .blocks import to_claude
-from .coerce import objects, texts
 from .command import initialize_request
 from .control import ClaudeRequests, ControlCalls, SentControl, error_of
 from .handshake import ClaudeHandshake
-from .mcp_servers import McpServerStates
+from .messages import objects, texts
 from .options import ClaudeOptions, effective
 from .outcome import judge, session_usage, total_cost, turn_usage
-from .settings import ClaudeSettings
+from .settings import ClaudeSettings, McpServerStates
 from .speech import ClaudeTranslator
 from .tasks import ClaudeTasks
 from .turns import ClaudeTurns

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from ..model.content import JsonObject
 from ..model.driver import Effect, Opening, Started, StartFailed
 from ..model.events import ErrorInfo, Notice
-from . import coerce
 from . import messages as wire
 from .options import ClaudeOptions
 
@@ -70,7 +69,7 @@ class ClaudeHandshake:
         session = opening.resume if resumes else options.session_id
         self.started = Started(
             session=session or "",
-            agent_version=coerce.text(reply.get("claude_code_version")),
+            agent_version=wire.text(reply.get("claude_code_version")),
             resumed=opening.resume is not None,
             capabilities={
                 "resume": resumes and options.persist,
@@ -94,11 +93,11 @@ class ClaudeHandshake:
 
     def session_is(self, init: JsonObject, options: ClaudeOptions, out: list[Effect]) -> None:
         """Take the session's id from a turn's `init`. From then on the session can be resumed."""
-        known, session = self.started, coerce.text(init.get("session_id"))
+        known, session = self.started, wire.text(init.get("session_id"))
         if known is None or session is None:
             return
         capabilities = {**known.capabilities, "resume": options.persist}
-        version = coerce.text(init.get("claude_code_version")) or known.agent_version
+        version = wire.text(init.get("claude_code_version")) or known.agent_version
         new = replace(known, session=session, agent_version=version, capabilities=capabilities)
         if new != known:
             self.started = new
@@ -116,7 +115,7 @@ class ClaudeHandshake:
     def refused(self, m: wire.Result, out: list[Effect]) -> None:
         """Take an unsuccessful result before the reply: Claude reports why it does not start."""
         said = m.errors if isinstance(m.errors, list) else [m.result]
-        text = "\n".join(coerce.texts(said)) or "the agent refused to start"
+        text = "\n".join(wire.texts(said)) or "the agent refused to start"
         code = REFUSALS.get(str(m.startup_failure_reason), "rejected")
         if any(words in text for words in UNKNOWN_SESSION):
             code = "session_not_found"

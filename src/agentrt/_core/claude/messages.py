@@ -4,7 +4,8 @@ The CLI adds fields, types and subtypes with every release, so all decoding here
 tagged union declares every known top-level type, including unused ones: an undeclared tag would
 fail the decoding of its whole batch. For the same reason the nested shapes are flat and optional (a
 block, a delta and a stream event of any kind each fit one struct). Fields that are not computed
-with are typed `Any`, so that an unexpected value in them cannot cost the message.
+with are typed `Any`, so that an unexpected value in them cannot cost the message; functions such as
+`text` convert them to the expected type, or to None or an empty list.
 
 Field names are those of the wire, camelCase where the wire has it. `type` may be the last key of a
 line.
@@ -21,6 +22,32 @@ from ..errors import RemoteProtocolError
 from ..model.content import JsonObject
 from ..wire.json import DECODE_ERRORS, decode
 from ..wire.lines import LongLine
+
+
+def text(value: Any) -> str | None:
+    """Return the value if it is a string, else None."""
+    return value if isinstance(value, str) else None
+
+
+def whole_number(value: Any) -> int | None:
+    """Return the value if it is an int, else None."""
+    return value if type(value) is int else None
+
+
+def number(value: Any) -> float | None:
+    """Return the value as a float if it is a number, else None."""
+    return float(value) if type(value) is float or type(value) is int else None
+
+
+def texts(values: Any) -> list[str]:
+    """Return the non-empty strings of a list."""
+    return [v for v in values if isinstance(v, str) and v] if isinstance(values, list) else []
+
+
+def objects(values: Any) -> list[JsonObject]:
+    """Return the objects of a list."""
+    return [v for v in values if isinstance(v, dict)] if isinstance(values, list) else []
+
 
 # --- the parts of a conversation
 

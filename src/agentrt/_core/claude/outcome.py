@@ -12,8 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..model.events import ErrorInfo, Outcome, Usage
-from .coerce import number, text, texts, whole_number
-from .messages import Result
+from .messages import Result, number, text, texts, whole_number
 from .speech import ApiError
 
 ABORTED = frozenset({"aborted_streaming", "aborted_tools"})

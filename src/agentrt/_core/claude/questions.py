@@ -11,7 +11,7 @@ from typing import Any
 from ..model.content import JsonObject
 from ..model.driver import DecisionAnswer, DecisionRequested
 from ..model.events import PermissionOption
-from .coerce import objects, text
+from .messages import objects, text
 from .suggestions import ACCEPT_EDITS, ACCEPT_EDITS_NAME, ALLOW_ALWAYS, describes_all, suggested
 from .toolkit import kind_of, title_of
 

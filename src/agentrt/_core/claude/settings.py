@@ -1,17 +1,52 @@
-"""The modes, models and slash commands of a session: the choices and the current values."""
+"""The modes, models and slash commands of a session: the choices and the current values; and
+failures of MCP servers, as the `init` of each turn reports them.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from ..model.content import JsonObject
 from ..model.driver import CommandsSet, Effect, ModesSet
-from ..model.events import Choice, Command, Modes
-from ..model.models import model_unknown
-from .coerce import objects, text
+from ..model.events import Choice, Command, Modes, Notice, model_unknown
+from .messages import objects, text
 from .options import ClaudeOptions
+
+FAILURES: Final = {
+    "failed": "did not start or could not be reached",
+    "needs-auth": "needs a login, which its own configuration or `/mcp` in Claude Code gives",
+}
+"""The states in which a server offers no tools, with the reasons."""
+
+
+class McpServerStates:
+    """Reports each failed server once, until it is connected again."""
+
+    def __init__(self) -> None:
+        self._reported: set[tuple[str, str]] = set()
+
+    def turn_init(self, init: JsonObject, given: Collection[str], out: list[Effect]) -> None:
+        """Report the failed servers of an `init`.
+
+        `given`: the names of the servers given by the program. A missing login is reported for
+        these only: the user's own servers may be left without one on purpose.
+        """
+        for server in objects(init.get("mcp_servers")):
+            name, status = str(server.get("name")), str(server.get("status"))
+            if status == "connected":
+                self._reported = {each for each in self._reported if each[0] != name}
+            why = FAILURES.get(status)
+            if why is None or (name, status) in self._reported:
+                continue
+            if status == "failed" or name in given:
+                self._reported.add((name, status))
+                message = f"the MCP server {name!r:.200} {why}: its tools are missing"
+                data = {"server": name, "status": status}
+                out.append(Notice("warning", "mcp_server_failed", message, data))
+
 
 MODES = {
     "default": Choice("default", "Ask", "asks before dangerous operations"),

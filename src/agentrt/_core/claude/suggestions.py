@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from ..model.content import JsonObject
 from ..model.events import PermissionOption
-from .coerce import objects
+from .messages import objects
 
 ALLOW_ALWAYS: Final = "allow_always"
 ACCEPT_EDITS: Final[JsonObject] = {

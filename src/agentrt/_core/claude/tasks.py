@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ..model.content import JsonObject
 from ..model.driver import Effect, TaskSet
 from ..model.events import Task
-from .coerce import text
+from .messages import text
 
 STATUS = {
     "pending": "pending",

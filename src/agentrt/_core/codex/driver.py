@@ -45,9 +45,8 @@ from ..wire.jsonrpc import (
 from ..wire.lines import Lines, LongLine
 from ..wire.mcp import ToolInfo
 from . import messages as wire
-from .notices import CodexNotices
 from .opening import CodexHandshake, NoParams
-from .outcome import CodexTurnUsage, error_of, finished, session_usage
+from .outcome import CodexNotices, CodexTurnUsage, error_of, finished, session_usage
 from .requests import CodexRequests
 from .settings import CodexSettings, UnsupportedCodexSetting
 from .speech import CodexTranslator, user_input

@@ -12,8 +12,7 @@ from msgspec import Struct, ValidationError
 from ..errors import LocalProtocolError
 from ..model.content import JsonObject
 from ..model.driver import ModesSet, Opening, Started, StartFailed, TitleSet
-from ..model.events import ErrorInfo
-from ..model.models import model_unknown
+from ..model.events import ErrorInfo, model_unknown
 from ..wire.channel import Channel
 from ..wire.json import lenient
 from ..wire.jsonrpc import JsonRpcError, JsonRpcResponse

@@ -1,10 +1,19 @@
-"""The options of a Codex session, as `options=` of `open_session` takes them."""
+"""The options of a Codex session, as `options=` of `open_session` takes them, and the result of a
+program's tool.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
-from ..model.content import JsonObject
+from ..model.content import Image, JsonObject, plain_text
+from ..wire.mcp import ToolOutcome
+from .messages import (
+    DynamicToolCallOutputContentItem,
+    DynamicToolCallResponse,
+    InputImageDynamicToolCallOutputContentItem,
+    InputTextDynamicToolCallOutputContentItem,
+)
 
 
 class CodexConfig(TypedDict, total=False):
@@ -34,3 +43,15 @@ class CodexOptions(TypedDict, total=False):
     """False if a resumed session should not repeat its history. Default: True."""
     session: Literal[False]
     """Set by agentrt for a process that only lists or deletes stored sessions."""
+
+
+def tool_response(outcome: ToolOutcome) -> DynamicToolCallResponse:
+    """Convert a tool's result. Text and images are kept; other content is only named."""
+    items: list[DynamicToolCallOutputContentItem] = []
+    for block in outcome.content:
+        if isinstance(block, Image):
+            url = f"data:{block.mime_type};base64,{block.data}"
+            items.append(InputImageDynamicToolCallOutputContentItem(image_url=url))
+        else:
+            items.append(InputTextDynamicToolCallOutputContentItem(text=plain_text([block])))
+    return DynamicToolCallResponse(content_items=items, success=not outcome.is_error)

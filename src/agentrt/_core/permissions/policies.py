@@ -21,8 +21,8 @@ from ..model.driver import DecisionRequested
 from ..model.events import PermissionOption
 
 if TYPE_CHECKING:
+    from .request_facts import RequestFacts
     from .rules import PermissionRule
-    from .seen import RequestFacts
 
 OWN_NAME: Final = "agentrt"
 """The MCP server of the program's functions: rules and models name a tool `mcp__agentrt__NAME`."""
@@ -202,7 +202,7 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     @property
     def command(self) -> str | None:
         """The shell command in the input; None if there is none."""
-        from .seen import find_command
+        from .request_facts import find_command
 
         return find_command(self.input)
 
@@ -301,8 +301,8 @@ class RulesPolicy:
     def __call__(self, request: PermissionRequest) -> Decision | Awaitable[Decision]:
         from .programs import Verdict
         from .protected import names_file, protected_change
+        from .request_facts import RequestFacts
         from .rules import covered, worst
-        from .seen import RequestFacts
 
         seen = RequestFacts(request)
         rule, found = worst(self.deny, seen)
@@ -330,8 +330,8 @@ class RulesPolicy:
         all tools of its server, or everything.
         """
         from .programs import Verdict
+        from .request_facts import RequestFacts
         from .rules import worst
-        from .seen import RequestFacts
 
         request = PermissionRequest(
             title=tool, tool=f"mcp__{server}__{tool}", input=arguments, cwd=cwd

@@ -15,11 +15,11 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Final
 
-from .budget import Budget
 from .languages import awk_runs_nothing, runs_code, runs_project, sed_runs_nothing
 from .options import running_option, walk
 from .paths import fits_pattern
 from .script import HOLE, ShellCommand, ShellScript, ShellWord
+from .shell import Budget
 from .table import (
     COPIERS,
     GIT,

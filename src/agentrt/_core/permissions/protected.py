@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Iterator
 
 from ..project_files import protected_file
+from .request_facts import RequestFacts
 from .rules import PermissionRule
-from .seen import RequestFacts
 
 _WRITES = frozenset({"Edit", "Write"})
 

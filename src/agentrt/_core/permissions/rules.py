@@ -15,8 +15,8 @@ from typing import Final
 from .pages import named_pages, normal_host, only_pages
 from .paths import PathPattern, absolute_path, fits_name
 from .programs import NOTHING, Judgement, Target, Verdict
+from .request_facts import JudgedRequest, RequestFacts, is_shell, literal_script
 from .script import HOLE, ShellCommand, ShellScript
-from .seen import JudgedRequest, RequestFacts, is_shell, literal_script
 from .shell import read_script
 from .table import READ_ONLY, SIMPLE, Data, kind_of
 from .words import CLASSES, meaning, right_word

@@ -365,8 +365,8 @@ def _by_rules(
 ) -> StandingRefusal | None:
     from .programs import NOTHING, Verdict
     from .protected import names_file, protected_change
+    from .request_facts import RequestFacts
     from .rules import covered, worst
-    from .seen import RequestFacts
     from .words import KINDS
 
     if ran and request.kind in KINDS:
@@ -404,8 +404,8 @@ def _possibly_denied(policy: RulesPolicy, rule: str, why: str) -> StandingRefusa
 
 def is_harmless(request: PermissionRequest) -> bool:
     """True for a call that only looks, plans or delegates, as far as the agent's program shows."""
+    from .request_facts import RequestFacts
     from .rules import PermissionRule, covered
-    from .seen import RequestFacts
     from .words import meant_by, perhaps_meant_by
 
     seen = RequestFacts(request)

@@ -16,8 +16,7 @@ from ..._version import __version__
 from ..agents import Agent
 from ..codex.driver import CodexDriver
 from ..codex.messages import CodexClientInfo
-from ..codex.options import CodexOptions
-from ..codex.toolkit import tool_response
+from ..codex.options import CodexOptions, tool_response
 from ..errors import LocalProtocolError
 from ..model.driver import Driver, Opening, ServiceRequested
 from ..model.events import Notice

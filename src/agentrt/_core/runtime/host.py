@@ -21,7 +21,7 @@ from ..model.log import Log
 from ..session.session import Session, host_of
 from ..store.base import StoreEntry
 from ..store.persister import first_prompt
-from .register import SessionInfo, SessionRegistry
+from .registry import SessionInfo, SessionRegistry
 
 logger = get_logger("session")
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from .register import SessionRegistry
+from .registry import SessionRegistry
 
 COLLECT_DELAY_S: Final = 30.0
 """Seconds to wait after the first unloaded session.

@@ -39,8 +39,7 @@ from .options import (
     check_store,
     check_trace,
 )
-from .own import TenantView
-from .register import HostedSession, SessionInfo, SessionRegistry, stored_info
+from .registry import HostedSession, SessionInfo, SessionRegistry, TenantView, stored_info
 from .stored import SECRET
 
 if TYPE_CHECKING:
@@ -367,7 +366,7 @@ class Runtime:
         log = await self.read(id)
         if at is not None:
             if self.store is not None:
-                from .resting import load_history
+                from .stored import load_history
 
                 await load_history(self.store, log, None, None, self.limits)
             options["fork_at"] = fork_point(log.state, at)
@@ -443,7 +442,7 @@ class Runtime:
                 return host.session.log
             if self.store is None or id not in self._stored:
                 raise SessionNotFound(f"no session {id!r} is open or stored")
-            from .resting import load_closed_log, load_history
+            from .stored import load_closed_log, load_history
 
             log = await load_closed_log(self.store, id, self.limits)
             if whole:

@@ -15,8 +15,8 @@ from ..limits import Limits
 from ..logging import get_logger
 from ..model.log import Log
 from ..nesting import bare_errors
-from .register import SessionRegistry
-from .resting import is_closed, load_closed_log, load_log
+from .registry import SessionRegistry
+from .stored import is_closed, load_closed_log, load_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,12 +1,19 @@
-"""An async iterator over a session's log."""
+"""An async iterator over a session's log.
+
+Readers in another event loop of the same thread poll: available events are taken immediately, and a
+callback reports that there are more.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..model.events import Event
 from ..model.log import Cursor
 from .host import SessionHost
+from .turn import Turn
 from .waiters import ReaderFairness
 
 
@@ -86,3 +93,31 @@ class Subscription:
     def _done(self) -> bool:
         """True if no more events will come."""
         return self._at_end or (self._host.closed.is_set() and self._host.complete)
+
+
+def next_event(source: Turn | Subscription) -> Event | None:
+    """Return the next event as iterating yields it, or None if it does not exist yet.
+
+    Raises `StopAsyncIteration` after the last one, and the errors of iterating.
+    """
+    return source.poll()
+
+
+def must_yield(source: Turn | Subscription) -> bool:
+    """Return True if other tasks must run, as for iterating. Check it before each event."""
+    pace = source._fairness
+    return not (source._ready and source._clock() <= pace.until) and pace.must_yield()
+
+
+def has_yielded(source: Turn | Subscription) -> None:
+    """Record that other tasks have run."""
+    source._fairness.end_wait()
+
+
+def call_when_more(source: Turn | Subscription, wake: Callable[[], None]) -> Callable[[], None]:
+    """Call `wake` once, when there may be more events. Returns the function that unsubscribes it.
+
+    Until `has_yielded`, another reader of the same source is refused, as in Trio.
+    """
+    source._fairness.start_wait()
+    return source._host.waiters.listen(wake)

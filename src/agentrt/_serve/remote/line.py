@@ -19,7 +19,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
-from ..._core.runtime.register import SessionInfo
+from ..._core.runtime.registry import SessionInfo
 from ..._core.wire.json import encode_line
 from ...errors import (
     AgentrtError,

@@ -1,11 +1,14 @@
-"""The sessions of a runtime: the open ones and the other ones in its store."""
+"""The sessions of a runtime: the open ones and the other ones in its store.
+
+A `TenantView` is a mapping restricted to one tenant.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import trio
 from msgspec import Struct
@@ -17,6 +20,38 @@ from ..session.session import Session, host_of
 from ..session.waiters import TenantRateLimit
 from ..store.base import StoreEntry, quota_reached
 from ..store.persister import was_prompted
+
+
+class HasTenant(Protocol):
+    """An object that belongs to a tenant."""
+
+    @property
+    def tenant(self) -> str:
+        """The name of the tenant."""
+        ...
+
+
+T = TypeVar("T", bound=HasTenant)
+
+
+class TenantView(Mapping[str, T]):
+    """Live view of `all`, restricted to one tenant."""
+
+    def __init__(self, all: Mapping[str, T], tenant: str) -> None:
+        self._all = all
+        self._tenant = tenant
+
+    def __getitem__(self, id: str) -> T:
+        found = self._all[id]
+        if found.tenant != self._tenant:
+            raise KeyError(id)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (id for id, each in self._all.items() if each.tenant == self._tenant)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):

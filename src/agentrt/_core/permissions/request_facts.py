@@ -1,34 +1,111 @@
-"""A permission request, prepared for rules."""
+"""A permission request, prepared for rules.
+
+A rule that allows uses only the keys of a tool's input that agents are known to use. A rule that
+denies examines every string that may be a command or a path, whatever its key is called: an MCP
+server may call a command `cmdline`, or a path `dst`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
+from urllib.parse import unquote
 
-from .budget import FOLDER_COST_CHARS, Budget
-from .inputs import (
-    MAX_PATHS,
-    PossibleCommand,
-    find_possible_commands,
-    find_possible_paths,
-    folded_key,
-    path_spellings,
-)
 from .paths import (
     MAX_PATH_CHARS,
     ResolvedPath,
     TooLarge,
     absolute_path,
+    containers,
     find_paths,
     resolve,
     resolve_paths,
 )
 from .script import ShellCommand, ShellScript, ShellWord
-from .shell import read_script
+from .shell import FOLDER_COST_CHARS, Budget, read_script
 from .table import POSIX_SHELLS, SYSTEM
 from .words import KINDS, meant_by, perhaps_meant_by
+
+_COMMAND_KEY: Final = re.compile(
+    r".*(?:command|commands|cmd|cmds|cmdline|commandline|argv|script|shell|exec|bash|code|run"
+    r"|program|executable|stdin|chars)"
+)
+_PATCHED: Final = re.compile(
+    r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |(?:---|\+\+\+) (?:[ab]/)?)"
+    r"([^\t\n]+)",
+    re.MULTILINE,
+)
+"""The files of a patch."""
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*(?:localhost(?=/))?")
+MAX_PATHS: Final = 100
+"""Maximum number of strings of an input that are examined as paths."""
+
+
+@dataclass(frozen=True)
+class PossibleCommand:
+    """A string that may be a command."""
+
+    text: str
+    is_command: bool
+    """True if its key marks it as a command."""
+    words: Sequence[str] = ()
+    """The argument vector that it is part of."""
+
+
+def folded_key(key: object) -> str:
+    """Return a key in lower case, without spaces, `_` and `-`."""
+    return re.sub("[_ -]", "", str(key)).casefold()
+
+
+def find_possible_commands(input: Any) -> Iterator[PossibleCommand]:
+    """Yield every string of an input as a command. Raises `TooLarge`."""
+    if isinstance(input, str):
+        yield PossibleCommand(input, False)
+    for value in containers(input):
+        if not isinstance(value, dict):
+            continue
+        for key, each in value.items():
+            named = _COMMAND_KEY.fullmatch(folded_key(key)) is not None
+            if isinstance(each, str):
+                yield PossibleCommand(each, named)
+            elif isinstance(each, list) and each and all(isinstance(one, str) for one in each):
+                yield PossibleCommand(" ".join(each), named, tuple(each))
+                yield from (PossibleCommand(one, False) for one in each)
+
+
+def find_possible_paths(input: Any) -> Iterator[str]:
+    """Yield every string of an input that may be a path. Raises `TooLarge`."""
+    texts = [input] if isinstance(input, str) else []
+    for value in containers(input):
+        each = value.values() if isinstance(value, dict) else value
+        texts += [one for one in each if isinstance(one, str)]
+    for text in texts:
+        if "\n" in text.strip() or len(text) > MAX_PATH_CHARS:
+            yield from _PATCHED.findall(text)
+        elif text.strip():
+            yield text
+
+
+def path_spellings(text: str, cwd: str) -> list[str]:
+    """Return the ways to read a path: with its variables, as a URL, percent-encoded, with
+    backslashes."""
+    home = os.path.expanduser("~")
+    text = text.strip().strip("'\"")
+    for name, value in (("HOME", home), ("PWD", cwd)):
+        text = re.sub(rf"\$(?:{name}(?![A-Za-z0-9_])|\{{{name}\}})", value.replace("\\", "/"), text)
+    found = [text, unquote(text), text.replace("\\", "/"), unicodedata.normalize("NFKC", text)]
+    for each in tuple(found):
+        if begin := _SCHEME.match(each):
+            rest = each[begin.end() :]
+            # `file:///etc` and `x://host/etc`
+            found += [f"/{rest}", "/" + rest.partition("/")[2]]
+    return [each for each in dict.fromkeys(found) if each and "\0" not in each]
+
 
 _TOLD_KEYS: Final = frozenset(
     """args arguments description explanation reason justification title timeout timeoutms
