@@ -108,6 +108,17 @@ def test_a_chat_bot_asks_queues_and_stops(folder: Path) -> None:
         bot.kill()
 
 
+def test_a_dialect_serves_a_client_with_permission_requests(folder: Path) -> None:
+    done = run("dialect.py", "create note.txt with hello", folder=folder)
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("= ")
+    assert lines[1:] == ["? Create note.txt", "I created `note.txt`.", "[completed]"]
+    assert (folder / "note.txt").read_text() == "hello\n"
+    source = (EXAMPLES / "dialect.py").read_text()
+    assert len(source.splitlines()) < 150
+    assert not re.search(r"agentrt[\w.]*\._", source)
+
+
 def test_every_example_is_in_the_list() -> None:
     text = (EXAMPLES / "README.md").read_text()
     assert [path.name for path in EXAMPLES.glob("*.py") if f"({path.name})" not in text] == []

@@ -21,6 +21,7 @@ from msgspec import structs
 from ._core.logging import get_logger
 from ._serve.asgi import AsgiHandler, Receive, Scope, Send
 from ._serve.connections import Connections
+from ._serve.dialects import dialects_of_site
 from ._serve.folders import Folders
 from ._serve.forwarded import serve_forwarded
 from ._serve.hub import Hub
@@ -30,6 +31,7 @@ from .errors import LocalProtocolError
 
 if TYPE_CHECKING:
     from ._core.runtime.runtime import Runtime
+    from .lowlevel import Dialect
     from .telemetry import Metrics
 
 _logger = get_logger("server")
@@ -51,7 +53,7 @@ class Application:
       controlled by the token and the host names.
     - `url`: the public URL. Its host and the `allow_hosts` of `security` are the accepted host
       names; its path is the mount point.
-    - `agent`, `cwd`, `roots`, `metrics`: as in `agentrt.web.serve`.
+    - `agent`, `cwd`, `roots`, `metrics`, `dialects`: as in `agentrt.web.serve`.
 
     Raises `ValueError` for a value that `serve` would refuse, `TypeError` for a wrong type.
     """
@@ -66,6 +68,7 @@ class Application:
         cwd: str | os.PathLike[str] | None = None,
         roots: Iterable[str | os.PathLike[str]] = (),
         metrics: Metrics | None = None,
+        dialects: Iterable[Dialect] = (),
     ) -> None:
         if not callable(open_runtime) or inspect.iscoroutinefunction(open_runtime):
             raise TypeError(
@@ -93,6 +96,7 @@ class Application:
         self._agent = agent
         self._folders = Folders(roots, cwd)
         self._metrics = metrics
+        self._dialects = dialects_of_site(dialects)
         self._site: Site | None = None
         self._handler: AsgiHandler | None = None
 
@@ -174,7 +178,7 @@ class Application:
             root=self._root,
             metrics=None if metrics is None else metrics.render,
         )
-        connections = Connections(site, hub, runtime.limits)
+        connections = Connections(site, hub, runtime.limits, self._dialects)
         try:
             with ExitStack() as stack:
                 if metrics is not None:

@@ -1,7 +1,8 @@
-"""For authors of integrations: the protocol drivers without I/O, and the event log.
+"""For authors of integrations: protocol drivers without I/O, the event log, and dialects.
 
 A driver turns bytes of an agent into effects and commands into bytes. It needs no Trio, no process
-and no clock. The effects are in `agentrt.effects`.
+and no clock. The effects are in `agentrt.effects`. A dialect is a protocol for clients of the web
+server.
 """
 
 from ._core.acp.driver import AcpDriver
@@ -9,6 +10,15 @@ from ._core.acp.messages import ClientCapabilities, Implementation, client_capab
 from ._core.claude.driver import ClaudeDriver
 from ._core.codex.driver import CodexDriver
 from ._core.codex.messages import CodexClientInfo
+from ._core.dialect import (
+    CommandFields,
+    CommandRefused,
+    Dialect,
+    DialectHost,
+    DialectViewer,
+    Steps,
+    ViewedSession,
+)
 from ._core.model.driver import DecisionAnswer, Driver, Effect, EndsBySilence, Opening, Steers
 from ._core.model.log import Cursor, Log
 from ._core.model.state import SessionState
@@ -33,4 +43,12 @@ __all__ = [
     "Log",
     "Cursor",
     "SessionState",
+    # dialects: protocols for clients of the web server
+    "Dialect",
+    "DialectViewer",
+    "DialectHost",
+    "ViewedSession",
+    "Steps",
+    "CommandFields",
+    "CommandRefused",
 ]

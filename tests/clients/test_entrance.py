@@ -14,9 +14,9 @@ import pytest
 import trio
 import trio.lowlevel
 
-from agentrt._serve.answers import Refused
 from agentrt._serve.hub import Hub
 from agentrt._serve.security import Security
+from agentrt.lowlevel import CommandRefused
 from agentrt.testing import FakeAcpAgent
 from clients.kit import TOKEN, WATCH, served_script
 from runtime.fakes import echo
@@ -287,7 +287,7 @@ async def test_ai_a_request_that_no_agent_can_answer_takes_no_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def nobody(hub: Hub) -> str:
-        raise Refused("agent_failed", "no agent is installed")
+        raise CommandRefused("agent_failed", "no agent is installed")
 
     monkeypatch.setattr(Hub, "default_agent", nobody)
     async with raw("/ai") as client:

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from agentrt._core.model.events import Item, ItemDelta, ItemOpened, ToolCall, TurnEnded, TurnStarted
 from agentrt._serve.acp import ACP
 from agentrt._serve.aisdk import AI_SDK
-from agentrt._serve.hub import Dialect, Hub
+from agentrt._serve.hub import Hub, ServedDialect
 from agentrt._serve.viewer import Viewer
 from agentrt.testing import open_fake_runtime
 from runtime.fakes import Incarnations, echo, obedient
@@ -23,7 +23,7 @@ SIZE = 1000
 
 @pytest.mark.parametrize("dialect", [ACP, AI_SDK], ids=lambda dialect: dialect.path)
 async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
-    dialect: Dialect, autojump_clock: MockClock
+    dialect: ServedDialect, autojump_clock: MockClock
 ) -> None:
     async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
         session = await runtime.create("fake")
@@ -52,7 +52,7 @@ async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
         hub.close()
 
 
-def ask_for_all(viewer: Viewer, dialect: Dialect, session: str) -> None:
+def ask_for_all(viewer: Viewer, dialect: ServedDialect, session: str) -> None:
     if dialect is ACP:
         load = {"jsonrpc": "2.0", "id": 2, "method": "session/load"}
         viewer.receive('{"jsonrpc": "2.0", "id": 1, "method": "initialize"}')

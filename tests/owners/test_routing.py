@@ -16,10 +16,10 @@ from agentrt._core.runtime.host import Host
 from agentrt._core.store.base import CommandAnswer, Part
 from agentrt._core.store.store import Store
 from agentrt._serve import operations
-from agentrt._serve.answers import Refused
 from agentrt._serve.command_machine import CommandEvent, CommandOrder, CommandPlace
 from agentrt._serve.hub import Hub
 from agentrt._serve.remote_command import RemoteCommand
+from agentrt.lowlevel import CommandRefused
 from faults.quick import FULL
 
 from . import routing, tables
@@ -103,7 +103,7 @@ MADE = routing.ModelStore.__init__
 async def _impatient(self: RemoteCommand) -> CommandEvent:
     with trio.move_on_after(1.0):
         return await WAIT(self)
-    raise Refused("unavailable", "the server that has this session does not answer")
+    raise CommandRefused("unavailable", "the server that has this session does not answer")
 
 
 def _settled(session: Any, command: Any) -> dict[str, Any]:

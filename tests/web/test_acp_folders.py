@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from agentrt import Runtime
 from agentrt._core.model.events import Notice
-from agentrt._serve.acp import ACP, AcpViewer
+from agentrt._serve.acp import ACP
 from agentrt._serve.folders import Folders
 from agentrt._serve.hub import Hub
 from agentrt.store import Store, open_store
@@ -45,7 +45,6 @@ async def talking(
     async with open_fake_runtime({"fake": agents.start}, store=store) as runtime:
         hub = Hub(runtime, folders=folders)
         viewer = hub.attach_viewer(ACP)
-        assert isinstance(viewer, AcpViewer)
         editor = Editor(viewer)
         greeted = await editor.ask("initialize", protocolVersion=1)
         editor.offered = greeted["result"]["agentCapabilities"]

@@ -12,8 +12,9 @@ import trio
 from trio.testing import MockClock
 
 from agentrt import Runtime
-from agentrt._serve.acp import ACP, AcpViewer
+from agentrt._serve.acp import ACP
 from agentrt._serve.hub import Hub
+from agentrt._serve.viewer import Viewer
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from runtime.fakes import Incarnations, Script
 
@@ -26,7 +27,7 @@ async def echo(agent: FakeAcpAgent) -> None:
 
 
 class Client:
-    def __init__(self, viewer: AcpViewer) -> None:
+    def __init__(self, viewer: Viewer) -> None:
         self.viewer = viewer
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
@@ -47,7 +48,6 @@ async def client_of(script: Script) -> AsyncIterator[tuple[Client, Runtime]]:
     async with open_fake_runtime({"fake": agents.start}) as runtime:
         hub = Hub(runtime)
         viewer = hub.attach_viewer(ACP)
-        assert isinstance(viewer, AcpViewer)
         client = Client(viewer)
         greeted = await client.ask("initialize", protocolVersion=1)
         assert greeted["result"]["_meta"] == can
@@ -60,7 +60,6 @@ async def test_an_acp_client_forks_a_session(autojump_clock: MockClock) -> None:
     async with open_fake_runtime({"fake": agents.start}) as runtime:
         hub = Hub(runtime)
         viewer = hub.attach_viewer(ACP)
-        assert isinstance(viewer, AcpViewer)
         client = Client(viewer)
         greeted = await client.ask("initialize", protocolVersion=1)
         assert greeted["result"]["agentCapabilities"]["sessionCapabilities"]["fork"] == {}
@@ -103,7 +102,6 @@ async def test_the_agent_of_a_fork_gets_the_mcp_servers_of_its_client(
     async with open_fake_runtime({"fake": agents.start}) as runtime:
         hub = Hub(runtime)
         viewer = hub.attach_viewer(ACP)
-        assert isinstance(viewer, AcpViewer)
         client = Client(viewer)
         await client.ask("initialize", protocolVersion=1)
         new = await client.ask("session/new", cwd="/", mcpServers=[])

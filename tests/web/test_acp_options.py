@@ -11,8 +11,9 @@ import pytest
 from test_acp_fork import Client
 from trio.testing import MockClock
 
-from agentrt._serve.acp import ACP, AcpViewer
+from agentrt._serve.acp import ACP
 from agentrt._serve.hub import Hub
+from agentrt._serve.viewer import Viewer
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from runtime.fakes import OPTION, Incarnations
 
@@ -32,7 +33,7 @@ async def switches(agent: FakeAcpAgent) -> None:
 class Watching(Client):
     """Keeps what it is told of its options."""
 
-    def __init__(self, viewer: AcpViewer) -> None:
+    def __init__(self, viewer: Viewer) -> None:
         super().__init__(viewer)
         self.told: list[list[str]] = []
 
@@ -61,7 +62,6 @@ async def watching(capabilities: dict[str, Any]) -> AsyncIterator[Watching]:
     async with open_fake_runtime({"fake": agents.start}) as runtime:
         hub = Hub(runtime)
         viewer = hub.attach_viewer(ACP)
-        assert isinstance(viewer, AcpViewer)
         client = Watching(viewer)
         await client.ask("initialize", protocolVersion=1, clientCapabilities=capabilities)
         yield client

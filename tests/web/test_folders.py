@@ -8,8 +8,8 @@ import pytest
 from hub_kit import Stage, Tab, stage_with
 from trio.testing import MockClock
 
-from agentrt._serve.answers import Refused
 from agentrt._serve.folders import Folders
+from agentrt.lowlevel import CommandRefused
 from runtime.fakes import echo
 
 
@@ -38,7 +38,7 @@ def test_a_root_and_all_below_it_are_allowed(places: Path) -> None:
 )
 def test_nothing_else_is(folder: str, places: Path) -> None:
     folders = Folders([places / "root"])
-    with pytest.raises(Refused, match="--root") as refused:
+    with pytest.raises(CommandRefused, match="--root") as refused:
         folders.resolve(folder.format(places))
     assert refused.value.code == "forbidden"
 
@@ -63,7 +63,7 @@ def test_a_root_that_is_no_folder_is_an_error(places: Path) -> None:
 
 
 def test_a_nul_in_a_name_is_a_bad_request() -> None:
-    with pytest.raises(Refused, match="null byte"):
+    with pytest.raises(CommandRefused, match="null byte"):
         Folders().resolve("a\0b")
 
 

@@ -15,7 +15,7 @@ from test_native_stored import left, stored_stage
 from agentrt import Limits
 from agentrt._serve.acp import ACP
 from agentrt._serve.aisdk import AI_SDK
-from agentrt._serve.hub import Dialect
+from agentrt._serve.hub import ServedDialect
 from runtime.fakes import echo
 
 
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 class Talk:
     """One connection, and what came over it."""
 
-    def __init__(self, stage: Stage, dialect: Dialect) -> None:
+    def __init__(self, stage: Stage, dialect: ServedDialect) -> None:
         self._viewer = stage.hub.attach_viewer(dialect)
         self.heard: list[dict[str, Any]] = []
 

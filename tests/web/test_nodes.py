@@ -16,10 +16,10 @@ from wire_client import WireClient
 from agentrt import Limits
 from agentrt._cluster.postgres.commands import Notified, PostgresCommands, PostgresListener
 from agentrt._core.store.shared import StoredCommand
-from agentrt._serve.answers import Refused
 from agentrt._serve.commands import Cancel, Prompt
 from agentrt._serve.forwarded import ClusterCommandHandler
 from agentrt.errors import StoreUnavailable
+from agentrt.lowlevel import CommandRefused
 from postgres.kit import rows
 from postgres.server import Server
 from runtime.fakes import asking, echo, obedient
@@ -274,7 +274,7 @@ async def test_who_was_away_hears_that_it_was_unavailable_ahead_of_its_being_don
         client = w.hub.client("controller", "mine")
         answers: list[bytes] = []
         assert not client.seen(command, answers.append)
-        client.refuse("c1", Refused("unavailable", "the database is away"))
+        client.refuse("c1", CommandRefused("unavailable", "the database is away"))
         assert client.seen(command, answers.append)
         assert not client.seen(command, answers.append)
         assert answers[0] == answers[1]

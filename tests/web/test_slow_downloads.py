@@ -30,7 +30,7 @@ class Served:
         security = Security(token="the-token-of-the-controllers")
         self.site = Site(security, "127.0.0.1", 1, self.limits, tls=False)
         hub: object = Echoes()
-        self._handler = ConnectionHandler(Connections(self.site, hub, self.limits))  # type: ignore[arg-type]
+        self._handler = ConnectionHandler(Connections(self.site, hub, self.limits, {}))  # type: ignore[arg-type]
         granted = security.redeem(self.site.link().partition("t=")[2])
         assert granted is not None
         self._cookie = granted.cookie

@@ -21,7 +21,7 @@ from tenants_kit import ACME, ACME_WATCHES, BOLT, Line, Servers, line, servers
 from agentrt._serve import commands as c
 from agentrt._serve.acp import _METHODS
 from agentrt._serve.aisdk import Abort, Resume, Send
-from agentrt._serve.dialects import DIALECTS
+from agentrt._serve.dialects import BUILT_IN
 from agentrt.testing import FakeAcpAgent
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
@@ -219,7 +219,7 @@ async def test_who_watches_for_a_tenant_only_watches() -> None:
 
 
 def test_there_are_no_other_dialects() -> None:
-    assert set(DIALECTS) == {"/ws", "/ai", "/acp"}
+    assert set(BUILT_IN) == {"/ws", "/ai", "/acp"}
 
 
 @KINDS
@@ -322,7 +322,7 @@ async def test_no_page_says_anything_of_a_session(path: str) -> None:
                 assert status(answer) in (401, 404)
 
 
-@pytest.mark.parametrize("target", [*DIALECTS])
+@pytest.mark.parametrize("target", [*BUILT_IN])
 async def test_a_token_in_the_url_is_none(target: str) -> None:
     async with servers(None, asking_twice) as there:
         wrong = {"sec_websocket_protocol": offer("a-token-that-nobody-has")}

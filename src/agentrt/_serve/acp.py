@@ -25,6 +25,14 @@ from .._core.wire.json import decode_strictly, lenient
 from .._version import __version__
 from ..errors import RemoteProtocolError, SessionNotFound
 from ..events import JsonObject, Modes
+from ..lowlevel import (
+    CommandRefused,
+    Dialect,
+    DialectHost,
+    DialectViewer,
+    Steps,
+    ViewedSession,
+)
 from . import commands as c
 from .acpeditor import Editor
 from .acpmessages import (
@@ -51,16 +59,14 @@ from .acpmessages import (
 )
 from .acpquestions import AcpQuestions
 from .acpupdates import Updates, mode_state, model_state, option_list
-from .answers import Refused, as_refusal
-from .client import Steps
+from .answers import as_refusal
 from .feed import Feed
-from .foreign import ForeignViewer
-from .hub import Dialect, Hub
+from .foreign import ForeignViewer, feed_of, foreign_viewer, served
 from .operations import carry_out, fork_session, new_session
 from .refusal import CloseCode
 from .remote_sessions import AnyTurn, Sessions, is_paused, new_id
 from .routing import is_elsewhere
-from .security import Role
+from .viewer import Viewer
 
 UNKNOWN_SESSION_CODE: Final = -32002
 """The JSON-RPC error code for a session that does not exist."""
@@ -110,26 +116,26 @@ class _Attached(Struct, eq=False):
     """
 
 
-class AcpViewer(ForeignViewer):
+class AcpViewer(DialectViewer):
     """One connection of an ACP client."""
 
-    protocol = "acp"
-
-    def __init__(self, hub: Hub, role: Role) -> None:
-        super().__init__(hub, role)
+    def __init__(self, host: DialectHost) -> None:
+        self._host = foreign_viewer(host)
+        self._hub = self._host.hub
+        self._client = self._host.client
         self.defaults = Meta()
         """Defaults for values that `session/new` leaves out."""
         self._greeted = False
         self._sessions: dict[Feed, _Attached] = {}
         self._calls: OurCalls = rpc.OutstandingCalls()
-        self._sessions_by_id = Sessions(hub, lambda: self._client, self)
+        self._sessions_by_id = Sessions(self._hub, lambda: self._client, self._host)
         self._questions = AcpQuestions(
-            self._sessions_by_id, self._calls, lambda: answering(self._client.who, self.via)
+            self._sessions_by_id, self._calls, lambda: answering(self._client.who, self._host.via)
         )
-        self._editor = Editor(self._calls, self.reply)
+        self._editor = Editor(self._calls, self._host.send)
         self._has_editor = False
 
-    def _receive(self, text: str) -> None:
+    def receive(self, text: str) -> None:
         try:
             message: object = decode_strictly(text)
         except RemoteProtocolError as error:
@@ -145,7 +151,7 @@ class AcpViewer(ForeignViewer):
             why = "the first message must be `initialize`"
             if isinstance(said, rpc.JsonRpcRequest):
                 self._refuse(said.id, rpc.INVALID_REQUEST, why)
-            self.end(CloseCode.OUT_OF_ORDER, why)
+            self._host.end(CloseCode.OUT_OF_ORDER, why)
         elif isinstance(said, rpc.JsonRpcResponse):
             take, _ = self._calls.take(said.id)
             if take is not None:
@@ -163,18 +169,20 @@ class AcpViewer(ForeignViewer):
         try:
             known = _METHODS.get(request.method)
             if known is None:
-                raise Refused("unknown_command", f"no method {request.method!r}")
+                raise CommandRefused("unknown_command", f"no method {request.method!r}")
             wanted, looks, act = known
-            if self.role == "viewer" and not looks:
-                raise Refused("forbidden", "a viewer only looks on")
+            if self._host.role == "viewer" and not looks:
+                raise CommandRefused("forbidden", "a viewer only looks on")
             params = {} if request.params is None else request.params
             left_out: list[str] = []
             try:
                 given = lenient(params, wanted, left_out)
             except msgspec.ValidationError as error:
-                raise Refused("bad_request", f"{request.method}: wrong: {error}") from error
+                raise CommandRefused("bad_request", f"{request.method}: wrong: {error}") from error
             if left_out and wanted is not AcpInitializeParams:  # half of it may mean something else
-                raise Refused("bad_request", f"{request.method}: wrong: {', '.join(left_out)}")
+                raise CommandRefused(
+                    "bad_request", f"{request.method}: wrong: {', '.join(left_out)}"
+                )
             check_folders(request.method, given)
             if (steps := act(self, id, given)) is not None:
                 yield from steps
@@ -183,12 +191,13 @@ class AcpViewer(ForeignViewer):
 
     def _initialize(self, id: rpc.Id, params: AcpInitializeParams) -> None:
         if self._greeted:
-            raise Refused("bad_request", "`initialize` was sent already")
+            raise CommandRefused("bad_request", "`initialize` was sent already")
         self._greeted = True
         self._questions.offers = params.offered
         if (info := params.client_info or params.info) is not None:
-            self.client_name = f"{info.name} {info.version}".strip()
-        if self.role == "controller":
+            name = f"{info.name} {info.version}".strip()
+            self._host.identify(name)
+        if self._host.role == "controller":
             self._has_editor = self._editor.offer(params.offered)
         everything = {"image": True, "audio": True, "embeddedContext": True}
         self._answer(
@@ -215,7 +224,7 @@ class AcpViewer(ForeignViewer):
     def _authenticate(self, id: rpc.Id, params: AcpAuthenticateParams) -> None:
         """Accept the agent's own login. It is checked only when an agent starts."""
         if params.method_id != LOGIN["id"]:
-            raise Refused("bad_request", f"no way to log in is called {params.method_id!r}")
+            raise CommandRefused("bad_request", f"no way to log in is called {params.method_id!r}")
         self._hub.default_agent()  # raises if there is none
         self._answer(id)
 
@@ -241,7 +250,9 @@ class AcpViewer(ForeignViewer):
         )
         if is_elsewhere(self._hub, command):
             if params.mcp_servers:  # they may hold secrets, which must not be put into a database
-                raise Refused("unsupported", "a session of another server gets no MCP servers")
+                raise CommandRefused(
+                    "unsupported", "a session of another server gets no MCP servers"
+                )
             fields = yield from carry_out(self._hub, self._client, command)
         else:
             job = new_session(self._hub, self._client, command, params.mcp_servers)
@@ -332,8 +343,7 @@ class AcpViewer(ForeignViewer):
             or (known is not None and known.offers_editor)
         )
         attached = self._sessions[feed] = _Attached(feed, updates, prompts, loads, offers_editor)
-        self._sending.pop(feed, None)
-        self.follow(feed)
+        self._host.follow(feed, anew=True)
         return attached
 
     def _list(self, id: rpc.Id, params: AcpListParams) -> Steps[None]:
@@ -349,7 +359,7 @@ class AcpViewer(ForeignViewer):
             places = [n for n, info in enumerate(shown) if info.session == params.cursor]
             if not places:
                 why = f"unknown cursor {params.cursor!r}: list again without a cursor"
-                raise Refused("bad_request", why)
+                raise CommandRefused("bad_request", why)
             [end] = places
         page = shown[max(0, end - LISTED_SESSIONS) : end]
         more = {"nextCursor": page[0].session} if end > LISTED_SESSIONS else {}
@@ -359,10 +369,10 @@ class AcpViewer(ForeignViewer):
         yield from self._find(params.session_id)
         session = yield from self._sessions_by_id.open(params.session_id)
         if not params.prompt:
-            raise Refused("bad_request", "the prompt is empty")
+            raise CommandRefused("bad_request", "the prompt is empty")
         attached = self._attached(params.session_id)
         if id in attached.prompts:
-            raise Refused("bad_request", "two requests have the same id")
+            raise CommandRefused("bad_request", "two requests have the same id")
         attached.prompts[id] = session.submit(params.prompt)
 
     def _steer(self, id: rpc.Id, params: AcpSteerParams) -> Steps[None]:
@@ -414,7 +424,7 @@ class AcpViewer(ForeignViewer):
         command = c.DeleteSession(id=new_id(), session=params.session_id)
         try:
             yield from carry_out(self._hub, self._client, command)
-        except (Refused, SessionNotFound) as error:
+        except (CommandRefused, SessionNotFound) as error:
             if as_refusal(error).code != "unknown_session":
                 raise
         self._answer(id)
@@ -427,7 +437,7 @@ class AcpViewer(ForeignViewer):
 
     def _notified(self, said: rpc.JsonRpcNotification) -> None:
         """Handle a notification. Unknown or invalid ones are ignored, as the protocol requires."""
-        if self.role == "viewer":
+        if self._host.role == "viewer":
             return
         try:
             if said.method == "session/cancel":
@@ -436,7 +446,7 @@ class AcpViewer(ForeignViewer):
                 self._cancel_request(
                     msgspec.convert(said.params, AcpCancelRequestParams).request_id
                 )
-        except (msgspec.ValidationError, Refused):
+        except (msgspec.ValidationError, CommandRefused):
             pass
 
     def _cancel(self, id: str) -> None:
@@ -466,8 +476,8 @@ class AcpViewer(ForeignViewer):
         """Wait until all requests of this client are answered and their answers are taken for
         sending. Cancelling it changes nothing.
         """
-        while self._asked_for() or self._replies or self._sending or self._changed:
-            await self._sent.park()
+        while self._asked_for() or self._host.unsent:
+            await self._host.wait_for_sending()
 
     def _asked_for(self) -> bool:
         sessions = self._sessions.values()
@@ -482,20 +492,15 @@ class AcpViewer(ForeignViewer):
 
     # --- sent messages
 
-    def _frame(self) -> bytes | None:
-        frame = super()._frame()
-        self._sent.unpark_all()
-        return frame
-
-    def unfollow(self, feed: Feed) -> None:
-        super().unfollow(feed)
+    def unfollowed(self, session: ViewedSession) -> None:
+        feed = feed_of(session)
         for given in (self._client.mcp_servers, self._client.roots):
             given.pop(feed.log.session, None)
         attached = self._sessions.pop(feed, None)
         self._questions.forget(feed)
         if attached is not None and attached.offers_editor:
-            if (session := self._hub.open_session(feed)) is not None:
-                clients = host_of(session).clients
+            if (opened := self._hub.open_session(feed)) is not None:
+                clients = host_of(opened).clients
                 if self._editor in clients:
                     clients.remove(self._editor)
             self._editor.leave(feed.log.session)
@@ -507,7 +512,8 @@ class AcpViewer(ForeignViewer):
             if self._editor not in clients:
                 clients.append(self._editor)
 
-    def project(self, feed: Feed) -> Iterator[bytes]:
+    def messages(self, session: ViewedSession) -> Iterator[bytes]:
+        feed = feed_of(session)
         attached = self._sessions[feed]
         if attached.offers_editor:
             self._offer_editor(feed)
@@ -520,7 +526,7 @@ class AcpViewer(ForeignViewer):
         feed = attached.feed
         out = [answered(id, **self._settings(feed), _meta=_phase(feed)) for id in attached.loads]
         attached.loads.clear()
-        if self.role == "controller":
+        if self._host.role == "controller":
             out += self._questions.refresh(feed, attached.updates)
         for id, turn in list(attached.prompts.items()):
             answer = self._ended_prompt(feed, id, turn)
@@ -565,12 +571,12 @@ class AcpViewer(ForeignViewer):
         return {"configOptions": option_list(modes, switches=self._questions.offers.switches)}
 
     def _answer(self, id: rpc.Id, **result: Any) -> None:
-        self.reply(answered(id, **result))
+        self._host.send(answered(id, **result))
 
     def _refuse(self, id: rpc.Id, code: int, message: str, data: Any = None) -> None:
-        self.reply(failed(id, code, message, data))
+        self._host.send(failed(id, code, message, data))
 
-    def _fail(self, id: rpc.Id, error: Refused) -> None:
+    def _fail(self, id: rpc.Id, error: CommandRefused) -> None:
         code = JSONRPC_CODES.get(error.code, rpc.INTERNAL_ERROR)
         self._refuse(id, code, error.message, {"code": error.code, "data": error.data})
 
@@ -617,4 +623,13 @@ def _update(feed: Feed, update: JsonObject) -> bytes:
     return call(None, "session/update", {"sessionId": feed.log.session, "update": update})
 
 
-ACP: Final = Dialect("/acp", "agentrt.acp", AcpViewer, names_connection="Acp-Connection-Id")
+def acp_viewer(viewer: Viewer) -> AcpViewer:
+    """Return the ACP side of a viewer that was attached with `ACP`."""
+    assert isinstance(viewer, ForeignViewer)
+    assert isinstance(viewer.dialect_viewer, AcpViewer)
+    return viewer.dialect_viewer
+
+
+ACP: Final = served(
+    Dialect("/acp", "agentrt.acp", AcpViewer, connection_header="Acp-Connection-Id")
+)

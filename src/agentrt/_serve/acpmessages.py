@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from .._core.wire import jsonrpc as rpc
 from ..events import Block, JsonObject
-from .answers import Refused, pack
+from ..lowlevel import CommandRefused
+from .answers import pack
 from .commands import Name
 
 SERVED_ACP_VERSION: Final = 1
@@ -159,8 +160,8 @@ class AcpNewSessionParams(Struct, rename="camel"):
 
 
 def check_folders(method: str, given: Struct) -> None:
-    """Raise `Refused` for a folder that is not an absolute path: it would be relative to the folder
-    of this process, and the client may have a different one.
+    """Raise `CommandRefused` for a folder that is not an absolute path: it would be relative to the
+    folder of this process, and the client may have a different one.
     """
     if not isinstance(given, AcpNewSessionParams | AcpExistingSessionParams):
         return
@@ -169,7 +170,7 @@ def check_folders(method: str, given: Struct) -> None:
     for name, folder in named:
         if not os.path.isabs(folder):
             why = f"{method}: {name} must be an absolute path, not {folder!r:.200}"
-            raise Refused("bad_request", why)
+            raise CommandRefused("bad_request", why)
 
 
 class AcpListParams(Struct):

@@ -20,18 +20,26 @@ from .._core.session.questions import answering
 from .._core.wire.json import decode_strictly
 from ..errors import RemoteProtocolError
 from ..events import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
+from ..lowlevel import (
+    CommandFields,
+    CommandRefused,
+    Dialect,
+    DialectHost,
+    DialectViewer,
+    Steps,
+    ViewedSession,
+)
 from . import commands as c
 from .aichunks import Chunk, TurnMessage, behind_replay, is_pending, replayed
-from .answers import Fields, Refused, as_refusal, pack
-from .client import Steps
+from .answers import as_refusal, pack
+from .client import Client
 from .commands import ToolOffer
 from .feed import Feed
-from .foreign import ForeignViewer
-from .hub import ChatOpening, Dialect, Hub
+from .foreign import feed_of, foreign_viewer, served
+from .hub import ChatOpening
 from .operations import carry_out
 from .refusal import CloseCode
 from .remote_sessions import AnySession, AnyTurn, Sessions, is_paused, stop
-from .security import Role
 
 MAX_STREAMS: Final = 32
 """Maximum requests of one connection that are answered at the same time: each may have to send a
@@ -56,7 +64,7 @@ class ApprovalAnswer(Struct):
 
 
 class Body(Struct):
-    """Fields that an application may put into the `body` of its requests; other fields are ignored.
+    """Fields that an application may put into the `body` of its requests; others are ignored.
 
     - `agent`, `cwd`, `title`, `model`, `mode`: for the session that the first message opens.
     - `fork`: the chat to copy: a new chat's first message continues. The copy ends with the
@@ -147,13 +155,12 @@ class _TurnStream(Struct, eq=False):
         return self.turn if isinstance(self.turn, str) else self.turn.id
 
 
-class AiViewer(ForeignViewer):
+class AiViewer(DialectViewer):
     """One connection of an AI SDK client, with any number of chats."""
 
-    protocol = "ai"
-
-    def __init__(self, hub: Hub, role: Role) -> None:
-        super().__init__(hub, role)
+    def __init__(self, host: DialectHost) -> None:
+        self._host = foreign_viewer(host)
+        self._hub = self._host.hub
         self._streams: dict[str, _TurnStream] = {}
         # Requests that wait for their session and were not stopped.
         self._opening: set[str] = set()
@@ -162,9 +169,13 @@ class AiViewer(ForeignViewer):
         # Turns whose messages the client may show without their end, as in `_TurnStream.turns`.
         self._unended: WeakKeyDictionary[Feed, dict[str, list[JsonObject]]] = WeakKeyDictionary()
         self._known = False
-        self._sessions_by_id = Sessions(hub, lambda: self._client, self)
+        self._sessions_by_id = Sessions(self._hub, lambda: self._client, self._host)
 
-    def _receive(self, text: str) -> None:
+    @property
+    def _client(self) -> Client:
+        return self._host.client
+
+    def receive(self, text: str) -> None:
         try:
             request = decode_strictly(text, _requests)
         except RemoteProtocolError as error:
@@ -175,12 +186,12 @@ class AiViewer(ForeignViewer):
             return
         try:
             if request.request_id in self._streams:
-                raise Refused("bad_request", "two requests have the same id")
+                raise CommandRefused("bad_request", "two requests have the same id")
             if len(self._streams) + len(self._opening) >= MAX_STREAMS:
-                raise Refused(
+                raise CommandRefused(
                     "limit", f"{MAX_STREAMS} requests are being answered: wait for one to end"
                 )
-            if self.role == "controller":
+            if self._host.role == "controller":
                 self._introduce(request.body)
         except Exception as error:
             self._fail(request.request_id, as_refusal(error))
@@ -194,8 +205,8 @@ class AiViewer(ForeignViewer):
                 yield from self._client.wait(partial(self._hub.find_chat, request.id))
             if isinstance(request, Resume):
                 yield from self._resume(request)
-            elif self.role == "viewer":
-                raise Refused("forbidden", "a viewer only looks on")
+            elif self._host.role == "viewer":
+                raise CommandRefused("forbidden", "a viewer only looks on")
             else:
                 yield from self._send(request)
         except Exception as error:
@@ -210,13 +221,15 @@ class AiViewer(ForeignViewer):
         except RemoteProtocolError:
             id = None
         if isinstance(id, str):
-            self._fail(id, Refused("bad_request", why))
+            self._fail(id, CommandRefused("bad_request", why))
         else:
-            self.end(CloseCode.BAD_REQUEST, "no request of the AI SDK's WebSocketChatTransport")
+            self._host.end(
+                CloseCode.BAD_REQUEST, "no request of the AI SDK's WebSocketChatTransport"
+            )
 
-    def _fail(self, request: str, error: Refused) -> None:
+    def _fail(self, request: str, error: CommandRefused) -> None:
         text = f"{error.message} ({error.code})"
-        self.reply(pack(type="error", requestId=request, errorText=text))
+        self._host.send(pack(type="error", requestId=request, errorText=text))
 
     # --- chats
 
@@ -226,8 +239,7 @@ class AiViewer(ForeignViewer):
         back = body.client is not None and not self._known
         if back:
             self._known = True
-            self._client.leave()
-            self._client = self._hub.recognise(self, f"ai:{body.client}")
+            self._host.recognise(f"ai:{body.client}")
             offers = self._client.offers | offers
         if back or any(offers.get(tool.name) != tool for tool in body.tools):
             self._client.offer((offers | {tool.name: tool for tool in body.tools}).values())
@@ -244,13 +256,13 @@ class AiViewer(ForeignViewer):
 
     def _send(self, request: Send) -> Steps[None]:
         if not request.messages:
-            raise Refused("bad_request", "`messages` is empty")
+            raise CommandRefused("bad_request", "`messages` is empty")
         last = request.messages[-1]
         name = self._chat(request.id)
         content = None if last.role == "assistant" else prompt_of(last)
         if name is None:
             if content is None:
-                raise Refused("unknown_session", f"no session {request.id!r} is open")
+                raise CommandRefused("unknown_session", f"no session {request.id!r} is open")
             yield from self._open(request, content)
             return
         session = yield from self._sessions_by_id.open(name)
@@ -291,7 +303,7 @@ class AiViewer(ForeignViewer):
         before, opening.last = opening.last, trio.Event()
         mine = opening.last
 
-        async def wait() -> Fields:
+        async def wait() -> CommandFields:
             await before.wait()
             return {}
 
@@ -315,7 +327,7 @@ class AiViewer(ForeignViewer):
         if body.fork is not None:
             session = self._chat(body.fork)
             if session is None:
-                raise Refused("unknown_session", f"no session {body.fork!r} is open")
+                raise CommandRefused("unknown_session", f"no session {body.fork!r} is open")
             return c.ForkSession(id=id, session=session, at=body.at)
         return c.NewSession(
             id=id,
@@ -377,7 +389,7 @@ class AiViewer(ForeignViewer):
     def _continue_message(self, request: Send, feed: Feed, message: UIMessage) -> None:
         """Continue a message, after the client has answered the last step's questions in it."""
         if message.id not in feed.log.state.turns:
-            raise Refused("unknown_turn", f"no turn {message.id!r} in this session")
+            raise CommandRefused("unknown_turn", f"no turn {message.id!r} in this session")
         self._resolve(self._sessions_by_id.get(feed.log.session), message, request.body.answers)
         self._stream(request, feed, message.id, message.parts)
 
@@ -390,7 +402,7 @@ class AiViewer(ForeignViewer):
             request = approval.get("id") if isinstance(approval, dict) else None
             if state == "approval-responded" and request in session.pending_permissions:
                 assert isinstance(approval, dict)
-                with answering(self._client.who, self.via):
+                with answering(self._client.who, self._host.via):
                     _answer(session, request, approval, answers.get(request, ApprovalAnswer()))
             elif isinstance(call, str) and state in ("output-available", "output-error"):
                 failed = state == "output-error"
@@ -404,7 +416,7 @@ class AiViewer(ForeignViewer):
         """
         session, id = self._chat(request.id), request.request_id
         if session is None:
-            self.reply(pack(type="no-active", requestId=id))
+            self._host.send(pack(type="no-active", requestId=id))
         else:
             feed = yield from self._hub.known(self._client, session, None)
             self._resume_in(request, feed)
@@ -412,13 +424,13 @@ class AiViewer(ForeignViewer):
     def _resume_in(self, request: Resume, feed: Feed) -> None:
         state = feed.log.state
         if not state.turns:
-            self.reply(pack(type="no-active", requestId=request.request_id))
+            self._host.send(pack(type="no-active", requestId=request.request_id))
             return
         running = state.state.turn
         turn = running.id if running is not None else next(reversed(state.turns))
         if request.body.stop:
-            if self.role == "viewer":
-                raise Refused("forbidden", "a viewer only looks on")
+            if self._host.role == "viewer":
+                raise CommandRefused("forbidden", "a viewer only looks on")
             left = self._unended.get(feed)
             runtime = self._hub.runtime
             is_open = runtime.is_shared or runtime.stored(feed.log.session) is None
@@ -432,10 +444,10 @@ class AiViewer(ForeignViewer):
         if stream is None:
             return
         self._unended.setdefault(stream.feed, {}).update(stream.turns)
-        if stream.stops and self.role == "controller":
+        if stream.stops and self._host.role == "controller":
             try:
                 session = self._sessions_by_id.get(stream.feed.log.session)
-            except Refused:
+            except CommandRefused:
                 return
             stop(session, stream.turn)
 
@@ -454,9 +466,9 @@ class AiViewer(ForeignViewer):
         )
         if parts is not None:
             stream.message = self._message(stream, parts)
-        self.reply(pack(type="start", requestId=request.request_id))
+        self._host.send(pack(type="start", requestId=request.request_id))
         self._hub.arrived(self._client, feed.log.session)
-        self.follow(feed)
+        self._host.follow(feed)
 
     def _message(
         self, stream: _TurnStream, parts: Iterable[JsonObject] | None = None
@@ -469,14 +481,15 @@ class AiViewer(ForeignViewer):
             parts,
         )
 
-    def project(self, feed: Feed) -> Iterator[bytes]:
+    def messages(self, session: ViewedSession) -> Iterator[bytes]:
+        feed = feed_of(session)
         for stream in [each for each in self._streams.values() if each.feed is feed]:
             messages = self._messages(stream)
             # The client may abort it whenever something was sent.
             while self._streams.get(stream.request) is stream and (message := next(messages, None)):
                 yield message
         if not any(stream.feed is feed for stream in self._streams.values()):
-            self.unfollow(feed)
+            self._host.unfollow(feed)
 
     def _messages(self, stream: _TurnStream) -> Iterator[bytes]:
         request = stream.request
@@ -550,10 +563,10 @@ def _is_data(part: JsonObject) -> bool:
 
 
 def prompt_of(message: UIMessage) -> list[Block]:
-    """Return the prompt in a user's message. Raises `Refused` if it is empty."""
+    """Return the prompt in a user's message. Raises `CommandRefused` if it is empty."""
     content = [block for part in message.parts if (block := _block(part)) is not None]
     if not content:
-        raise Refused("bad_request", "the message has neither text nor files")
+        raise CommandRefused("bad_request", "the message has neither text nor files")
     return content
 
 
@@ -578,4 +591,4 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-AI_SDK: Final = Dialect("/ai", "agentrt.ai", AiViewer)
+AI_SDK: Final = served(Dialect("/ai", "agentrt.ai", AiViewer))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from .._core.logging import get_logger
 from .._core.model.events import cut
@@ -17,6 +17,7 @@ from ..errors import (
     SessionNotFound,
     StoreError,
 )
+from ..lowlevel import CommandFields, CommandRefused
 
 logger = get_logger("server")
 
@@ -25,19 +26,6 @@ DATA_BYTES: Final = 16 * 1024
 """Maximum characters of an error's message, and bytes of its data: an agent may have written both,
 and answers are remembered. Larger data is left out.
 """
-
-Fields: TypeAlias = dict[str, Any]
-"""The result of a command that was carried out."""
-
-
-class Refused(Exception):
-    """A command that is not carried out: the `error` of its `ack`."""
-
-    def __init__(self, code: str, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
 
 
 def encode(frame: object) -> bytes:
@@ -50,12 +38,12 @@ def pack(**fields: Any) -> bytes:
     return encode(fields)
 
 
-def ack(id: str, fields: Fields) -> bytes:
+def ack(id: str, fields: CommandFields) -> bytes:
     """Encode the answer to a command that was carried out."""
     return pack(type="ack", id=id, ok=True, **fields)
 
 
-def refusal(id: str | None, error: Refused) -> bytes:
+def refusal(id: str | None, error: CommandRefused) -> bytes:
     """Encode the answer to a command that was not carried out. Without an id, the frame was not a
     command.
     """
@@ -76,16 +64,16 @@ _CODES: Final[tuple[tuple[type[Exception], str], ...]] = (
 )
 
 
-def as_refusal(error: Exception) -> Refused:
+def as_refusal(error: Exception) -> CommandRefused:
     """Convert the error of a command to its refusal. An unexpected error is logged."""
     match error:
-        case Refused():
+        case CommandRefused():
             return error
         case RequestError(code=number, message=message, data=data):
             lacks = number == METHOD_NOT_FOUND
-            return Refused("unsupported" if lacks else "agent_failed", message, data)
+            return CommandRefused("unsupported" if lacks else "agent_failed", message, data)
     for kind, code in _CODES:
         if isinstance(error, kind):
-            return Refused(code, str(error))
+            return CommandRefused(code, str(error))
     logger.error("a command failed", exc_info=error)
-    return Refused("internal", "the server failed to carry this out")
+    return CommandRefused("internal", "the server failed to carry this out")

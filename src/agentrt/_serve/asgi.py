@@ -25,7 +25,7 @@ from .http import (
     read_form,
     response,
 )
-from .hub import Dialect
+from .hub import ServedDialect
 from .refusal import CloseCode, ConnectionRefusal
 from .security import Role
 from .stream import CHUNK_BYTES
@@ -116,7 +116,7 @@ class AsgiConnection(ViewerConnection):
         receive: Receive,
         outbox: Outbox,
         protocol: str | None,
-        dialect: Dialect,
+        dialect: ServedDialect,
         limits: Limits,
         role: Role | None,
     ) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 import trio
@@ -19,14 +19,13 @@ from .._core.store.base import CommandAnswer
 from .._core.tools.client_tools import ClientTools
 from .._core.wire.json import encode_line
 from ..events import JsonObject
+from ..lowlevel import CommandFields, CommandRefused, Steps
 from ..store import Store
 from ..tools import Tool
-from .answers import Fields, Refused, ack, refusal
+from .answers import ack, refusal
 from .command_machine import CommandEvent, CommandMachine, CommandOrder, CommandPlace
 from .commands import FindFiles, ToolOffer, ViewerCommand
 from .viewer import Viewer
-
-T = TypeVar("T")
 
 REMEMBERED_ANSWERS: Final = 512
 """Number of answers remembered for each client: more than a client can have running."""
@@ -37,14 +36,8 @@ MAX_JOBS: Final = 32
 NOT_HERE: Final = b""
 """The answer to a command that another server carries out."""
 
-Job: TypeAlias = Callable[[], Awaitable[Fields]]
+Job: TypeAlias = Callable[[], Awaitable[CommandFields]]
 Reply: TypeAlias = Callable[[bytes], None]
-
-Steps: TypeAlias = Generator[Job, Fields, T]
-"""The steps of a request, as a generator that yields each job that it has to wait for and receives
-the job's result. So a request begins synchronously, in the order in which requests are received,
-and only if it has to wait, a task continues it. See `Client.serve`.
-"""
 
 
 class Unstored(Struct):
@@ -54,11 +47,11 @@ class Unstored(Struct):
 
     sent: bytes
     machine: CommandMachine
-    fields: Fields
+    fields: CommandFields
     stored: Job
 
 
-class GivenUp(Refused):
+class GivenUp(CommandRefused):
     """A command that was not carried out here because its client has left. The client sends it
     again.
     """
@@ -188,7 +181,7 @@ class Client:
                 self.drop(next(iter(self._answers)))
             return False
         if known.sent != digest:
-            error = Refused("bad_request", f"the id {id!r} was used for another command")
+            error = CommandRefused("bad_request", f"the id {id!r} was used for another command")
             reply(refusal(id, error))
         elif known.frame is not None:
             reply(known.frame)
@@ -211,7 +204,7 @@ class Client:
     def forget(self, id: str) -> None:
         """Drop a command that was not carried out here because it is another server's."""
         message = "another server has this session now: send the command again"
-        error = refusal(id, Refused("unavailable", message))
+        error = refusal(id, CommandRefused("unavailable", message))
         known = self.drop(id)
         for reply, elsewhere in known.waiting.items() if known else ():
             reply(NOT_HERE if elsewhere else error)
@@ -221,19 +214,23 @@ class Client:
         self.forget(id)
         return GivenUp("unavailable", "another server has answered this command")
 
-    async def answered_elsewhere(self, store: Store, command: ViewerCommand) -> Fields | None:
+    async def answered_elsewhere(
+        self, store: Store, command: ViewerCommand
+    ) -> CommandFields | None:
         """Return the answer to a command from another process that shares the store, or None.
-        Raises `Refused` if the id was used for another command.
+        Raises `CommandRefused` if the id was used for another command.
         """
         known = None if self._name is None else await store.answer(self._name, command.id)
         if known is None:
             return None
         if known.digest != digest_of(command):
-            raise Refused("bad_request", f"the id {command.id!r} was used for another command")
-        fields: Fields = msgspec.json.decode(known.body)
+            raise CommandRefused(
+                "bad_request", f"the id {command.id!r} was used for another command"
+            )
+        fields: CommandFields = msgspec.json.decode(known.body)
         return {name: value for name, value in fields.items() if name not in ("type", "id", "ok")}
 
-    def answer_to(self, command: ViewerCommand, fields: Fields) -> CommandAnswer | None:
+    def answer_to(self, command: ViewerCommand, fields: CommandFields) -> CommandAnswer | None:
         """Return the answer to store for a command that was carried out, so that no other server
         repeats it. None if it cannot be sent again.
         """
@@ -256,7 +253,7 @@ class Client:
         for reply in waiting:
             reply(frame)
 
-    def refuse(self, id: str, error: Refused) -> None:
+    def refuse(self, id: str, error: CommandRefused) -> None:
         """Refuse a command.
 
         If the store or another server is unreachable, the refusal is not final: sent again, the
@@ -274,11 +271,13 @@ class Client:
 
     def unstored(self, command: ViewerCommand) -> Unstored | None:
         """Return a command that is sent again, if it was carried out and not stored. Raises
-        `Refused` if the id was used for another command.
+        `CommandRefused` if the id was used for another command.
         """
         known = self._unstored.get(command.id)
         if known is not None and known.sent != digest_of(command):
-            raise Refused("bad_request", f"the id {command.id!r} was used for another command")
+            raise CommandRefused(
+                "bad_request", f"the id {command.id!r} was used for another command"
+            )
         return known
 
     def keep_unstored(self, id: str, unstored: Unstored | None) -> None:
@@ -302,7 +301,7 @@ class Client:
     async def _serve(self, steps: Steps[None], job: Job | None) -> None:
         while job is not None:
             error: Exception | None = None
-            fields: Fields = {}
+            fields: CommandFields = {}
             try:
                 fields = await job()
             except Exception as raised:
@@ -315,10 +314,10 @@ class Client:
                 return
             self._jobs += 1
 
-    def wait(self, job: Job, *, always: bool = False) -> Steps[Fields]:
+    def wait(self, job: Job, *, always: bool = False) -> Steps[CommandFields]:
         """Wait for a job within a request, and return its result. Raises its error.
 
-        `always`: however many jobs are running. Raises `Refused` if there are too many.
+        `always`: however many jobs are running. Raises `CommandRefused` if there are too many.
         """
         if not always:
             self.check_room()
@@ -365,9 +364,9 @@ class Client:
         return self._jobs < MAX_JOBS
 
     def check_room(self) -> None:
-        """Raise `Refused` if nothing more can be started."""
+        """Raise `CommandRefused` if nothing more can be started."""
         if not self.has_room:
-            raise Refused("limit", f"{MAX_JOBS} commands of yours are under way already")
+            raise CommandRefused("limit", f"{MAX_JOBS} commands of yours are under way already")
 
     def _reply(self, frame: bytes) -> None:
         if self.viewer is not None:

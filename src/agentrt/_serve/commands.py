@@ -16,7 +16,7 @@ from msgspec.structs import fields
 from .._core.wire.json import decode_strictly
 from ..errors import RemoteProtocolError
 from ..events import Block, JsonObject
-from .answers import Refused
+from ..lowlevel import CommandRefused
 from .security import Role
 
 Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -25,7 +25,7 @@ Content: TypeAlias = Annotated[list[Block], Meta(min_length=1)]
 Seq: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
-class Malformed(Refused):
+class Malformed(CommandRefused):
     """A frame that is not a command; `id` is its id, if one can be found."""
 
     def __init__(self, id: str | None, code: str, message: str) -> None:

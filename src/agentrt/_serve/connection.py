@@ -21,7 +21,7 @@ from msgspec import json
 from .._core.limits import Limits
 from .._core.logging import get_logger
 from .._core.nesting import bare_errors
-from .hub import Dialect
+from .hub import ServedDialect
 from .native_frames import ClosingFrame
 from .refusal import CloseCode, ConnectionRefusal
 from .viewer import Outlet, Viewer
@@ -52,7 +52,7 @@ class Outgoing(Outlet, Protocol):
 class ViewerConnection(ABC):
     """A WebSocket from its handshake to its end."""
 
-    def __init__(self, out: Outgoing, dialect: Dialect, limits: Limits) -> None:
+    def __init__(self, out: Outgoing, dialect: ServedDialect, limits: Limits) -> None:
         self.over = trio.Event()
         """Set at the end of `run`."""
         self.refusal: ConnectionRefusal | None = None
@@ -115,7 +115,7 @@ class ViewerConnection(ABC):
             self.over.set()
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
-        name = self._dialect.names_connection
+        name = self._dialect.connection_header
         return [] if name is None else [(name.encode(), secrets.token_hex(16).encode())]
 
     async def _serve(self, attach: Callable[[], Viewer]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import trio
@@ -11,10 +11,9 @@ import trio
 from .._core.limits import Limits
 from .._core.logging import get_logger
 from .connection import ViewerConnection
-from .dialects import DIALECTS
 from .frames import Bucket
 from .http import BadRequest, HttpRequest
-from .hub import Dialect, Hub
+from .hub import Hub, ServedDialect
 from .native import NATIVE
 from .refusal import CloseCode, ConnectionRefusal
 from .security import Grant, Role
@@ -29,21 +28,24 @@ one of the few places for connections that have not sent a token.
 
 
 class Connections:
-    """The connections of one site."""
+    """The connections of one site. `dialects`: by path."""
 
-    def __init__(self, site: Site, hub: Hub, limits: Limits) -> None:
+    def __init__(
+        self, site: Site, hub: Hub, limits: Limits, dialects: Mapping[str, ServedDialect]
+    ) -> None:
         self.site = site
         self.limits = limits
         self.count = site._statistics
         self._hub = hub
+        self._dialects = dialects
         self._open: set[ViewerConnection] = set()
         self._by_role: Counter[Role] = Counter()
         self._by_tenant: Counter[str] = Counter()
         self._guesses = Bucket(GUESSES_PER_S, GUESSES_PER_S)
 
-    def dialect(self, path: str) -> Dialect:
+    def dialect(self, path: str) -> ServedDialect:
         """Return the dialect of a path, or the one in which an unknown path is refused."""
-        return DIALECTS.get(path, NATIVE)
+        return self._dialects.get(path, NATIVE)
 
     async def let_in(
         self,
@@ -56,9 +58,9 @@ class Connections:
         reason then. `connect`: creates the connection.
         """
         try:
-            if request.path not in DIALECTS:
+            if request.path not in self._dialects:
                 raise ConnectionRefusal(
-                    CloseCode.BAD_REQUEST, f"WebSockets are at {', '.join(DIALECTS)}"
+                    CloseCode.BAD_REQUEST, f"WebSockets are at {', '.join(self._dialects)}"
                 )
             grant = self.site.admit(request)
             self._check_number(grant)
@@ -99,7 +101,9 @@ class Connections:
                 " (viewers): close one first",
             )
 
-    async def serve(self, connection: ViewerConnection, grant: Grant, dialect: Dialect) -> None:
+    async def serve(
+        self, connection: ViewerConnection, grant: Grant, dialect: ServedDialect
+    ) -> None:
         """Serve a connection until either side ends it.
 
         Raises the errors of `ViewerConnection.run`.

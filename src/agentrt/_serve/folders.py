@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from .._core.home import home_folder
-from .answers import Refused
+from ..lowlevel import CommandRefused
 
 
 class Folders:
@@ -41,10 +41,10 @@ class Folders:
     def resolve(self, folder: str) -> str:
         """Return the folder that a client named; `~` is the home of this server's user.
 
-        Raises `Refused`.
+        Raises `CommandRefused`.
         """
         if "\0" in folder:
-            raise Refused("bad_request", "a path cannot contain a null byte")
+            raise CommandRefused("bad_request", "a path cannot contain a null byte")
         if folder == "~" or folder.startswith("~/"):
             folder = f"{home_folder()}{folder[1:]}"
         named = os.path.abspath(os.path.join(self._cwd, folder))
@@ -53,5 +53,7 @@ class Folders:
         real = os.path.realpath(named)
         if not any(os.path.commonpath((real, root)) == root for root in self._roots):
             allowed = ", ".join(self._roots)
-            raise Refused("forbidden", f"sessions are opened in {allowed}, not in {real} (--root)")
+            raise CommandRefused(
+                "forbidden", f"sessions are opened in {allowed}, not in {real} (--root)"
+            )
         return real

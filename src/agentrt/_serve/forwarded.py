@@ -8,8 +8,9 @@ import msgspec
 import trio
 
 from .._core.store.shared import StoredCommand as Row
+from ..lowlevel import CommandRefused
 from . import commands as c
-from .answers import Refused, ack, as_refusal, refusal
+from .answers import ack, as_refusal, refusal
 from .client import Client
 from .hub import Hub
 from .operations import ENDS, CommandRun, answer
@@ -39,9 +40,9 @@ class ClusterCommandHandler:
                 return ack(command.id, {})
             decoded = c.decode(bytes(envelope.command).decode())
             assert isinstance(decoded, c.ViewerCommand)
-        except (msgspec.DecodeError, Refused, ValueError) as error:  # from a newer version
+        except (msgspec.DecodeError, CommandRefused, ValueError) as error:  # from a newer version
             message = f"this is not understood: {error}"
-            return refusal(command.id, Refused("unsupported", message))
+            return refusal(command.id, CommandRefused("unsupported", message))
         return await self._answer(hub, client, decoded)
 
     def _meet(self, hub: Hub, row: Row, envelope: CommandEnvelope) -> Client:

@@ -26,10 +26,10 @@ from .._core.session.session import Session, host_of
 from .._core.store.base import CommandAnswer
 from ..agents import AgentInfo
 from ..errors import SessionNotFound, StoreError, StoreUnavailable
-from ..lowlevel import Log
+from ..lowlevel import CommandFields, CommandRefused, Log, Steps
 from ..store import StoreStatus
-from .answers import Fields, Refused, encode
-from .client import AnswerRoom, Client, Steps
+from .answers import encode
+from .client import AnswerRoom, Client
 from .feed import BYTE_COST_S, FRAME_COST_S, MAX_PACE_S, PACE_RATIO, Feed
 from .files import FileFinder
 from .folders import Folders
@@ -60,33 +60,31 @@ AGENTS_CACHE_S: Final = 30.0
 """Seconds for which the list of installed agents is cached: making it searches for programs."""
 
 
-class Dialect(Struct, frozen=True):
-    """A protocol that clients use to view the sessions.
+class ServedDialect(Struct, frozen=True):
+    """A protocol that clients use to view the sessions, as the server's connections use it: either
+    `agentrt.v1` or made from a `Dialect`.
 
-    - `path`: the path of its WebSocket.
-    - `protocol`: the subprotocol's name, for clients that offer any: browsers that send their token
-      this way need one of the offered subprotocols to be accepted.
+    - `path`, `protocol`, `connection_header`: as in `Dialect`.
     - `viewer`: creates the viewer of a connection.
     - `says_closing`: true if its clients know the message `closing`; other clients get the reason
       in the close frame only.
-    - `names_connection`: a header of the handshake response that carries a fresh id, if any.
     """
 
     path: str
     protocol: str
     viewer: Callable[[Hub, Role], Viewer]
     says_closing: bool = False
-    names_connection: str | None = None
+    connection_header: str | None = None
 
 
 class OtherStores(Protocol):
     """Sessions that are stored outside the runtime's own store."""
 
-    async def sessions(self, cwd: str | None) -> Fields:
+    async def sessions(self, cwd: str | None) -> CommandFields:
         """Return the sessions of a folder (None: of all folders) as `sessions`, the newest last."""
         ...
 
-    async def fetch(self, session: str) -> Fields:
+    async def fetch(self, session: str) -> CommandFields:
         """Add this session to the runtime's stored ones, if it exists. Raises if that fails."""
         ...
 
@@ -95,7 +93,7 @@ class ChatOpening:
     """The opening of a chat's session, and the requests that wait for it, in their order."""
 
     def __init__(self) -> None:
-        self.error: Refused | None = None
+        self.error: CommandRefused | None = None
         """The reason why it failed."""
         self.last = trio.Event()
         """Set when the last request that came so far has been carried out."""
@@ -157,7 +155,7 @@ class Hub:
             self._stop_listening.append(runtime.store.listen(self._store_changed))
         self._sessions_changed()
 
-    def attach_viewer(self, dialect: Dialect, *, role: Role = "controller") -> Viewer:
+    def attach_viewer(self, dialect: ServedDialect, *, role: Role = "controller") -> Viewer:
         """Add a connection. Its `role` is decided by the server, not by the client."""
         viewer = dialect.viewer(self, role)
         self.viewers.setdefault(viewer)
@@ -201,9 +199,9 @@ class Hub:
         return self.runtime.is_open(id)
 
     def session(self, id: str) -> Session:
-        """Return an open session. Raises `Refused` if it is not open."""
+        """Return an open session. Raises `CommandRefused` if it is not open."""
         if id in self._resting:
-            raise Refused("unknown_session", f"the session {id!r} is not open")
+            raise CommandRefused("unknown_session", f"the session {id!r} is not open")
         self.feed(id)
         return self.runtime.get(id)
 
@@ -219,12 +217,12 @@ class Hub:
         return any(i.session == id and i.cwd == named for i in self.runtime.list())
 
     def feed(self, id: str) -> Feed:
-        """Return the feed of a session that is open or being read. Raises `Refused` if there is
-        none.
+        """Return the feed of a session that is open or being read. Raises `CommandRefused` if there
+        is none.
         """
         feed = self.feeds.get(id)
         if feed is None:
-            raise Refused("unknown_session", f"no session {id!r} is open")
+            raise CommandRefused("unknown_session", f"no session {id!r} is open")
         return feed
 
     def is_unread(self, id: str) -> bool:
@@ -233,7 +231,7 @@ class Hub:
             return False
         return self.runtime.stored(id) is not None or self.runtime.is_shared
 
-    async def read(self, id: str) -> Fields:
+    async def read(self, id: str) -> CommandFields:
         """Make sure that a session has a feed. Raises `SessionNotFound` or `StoreError`."""
         while (reading := self._reading.get(id)) is not None:
             await reading.wait()
@@ -316,13 +314,13 @@ class Hub:
         """Return a session's feed, after its stored part has been read if necessary.
 
         Reading includes the turns that the log's `history` would need for `before` and `turns`
-        (None: all). The session is not opened. Raises `Refused`, or the error of reading.
+        (None: all). The session is not opened. Raises `CommandRefused`, or the error of reading.
         """
         if self.is_unread(id) or self.feed(id).log.lacks(before, turns):
             yield from client.wait(partial(self._look_back, id, before, turns))
         return self.feed(id)
 
-    async def _look_back(self, id: str, before: str | None, turns: int | None) -> Fields:
+    async def _look_back(self, id: str, before: str | None, turns: int | None) -> CommandFields:
         while True:
             await self.read(id)
             log = self.feed(id).log
@@ -332,14 +330,15 @@ class Hub:
             await load_history(self.runtime.store, log, before, turns, self.limits)
 
     def opened(self, client: Client, id: str) -> Steps[Session]:
-        """Return a session, after it has been opened if it was only stored. Raises `Refused`, or
-        the errors of `Runtime.reopen`.
+        """Return a session, after it has been opened if it was only stored.
+
+        Raises `CommandRefused`, or the errors of `Runtime.reopen`.
         """
         if self.runtime.stored(id) is not None:
             yield from client.wait(partial(self.reopen, client, id))
         return self.session(id)
 
-    async def reopen(self, client: Client, id: str) -> Fields:
+    async def reopen(self, client: Client, id: str) -> CommandFields:
         """Open a session that is only stored. Raises the errors of `Runtime.reopen`."""
         servers, roots = client.mcp_servers.get(id, ()), client.roots.get(id)
         await self.runtime.reopen(id, tools=client.tools, mcp_servers=servers, roots=roots)
@@ -348,13 +347,16 @@ class Hub:
     # --- sent to all viewers
 
     def default_agent(self) -> str:
-        """Return the agent for sessions that name none. Raises `Refused` if none is installed."""
+        """Return the agent for sessions that name none.
+
+        Raises `CommandRefused` if none is installed.
+        """
         if self._agent is not None:
             return self._agent
         for info in self.agents():
             if info.available:
                 return info.name
-        raise Refused("agent_failed", "no agent is installed")
+        raise CommandRefused("agent_failed", "no agent is installed")
 
     def agents(self) -> list[AgentInfo]:
         """Return the agents of the catalogue."""
@@ -382,7 +384,7 @@ class Hub:
         if self.runtime.store is not None:
             self.runtime.store.name_chat(self._prefix + chat, session)
 
-    async def find_chat(self, chat: str) -> Fields:
+    async def find_chat(self, chat: str) -> CommandFields:
         """Find the session that another server has under this name or id, if there is one. Raises
         `StoreError`.
         """
@@ -392,8 +394,11 @@ class Hub:
             self.chats.setdefault(chat, session)
         return {}
 
-    def page(self, before: str | None, limit: int) -> Fields:
-        """Return the result of `ListSessions`. Raises `Refused` if `before` is not stored."""
+    def page(self, before: str | None, limit: int) -> CommandFields:
+        """Return the result of `ListSessions`.
+
+        Raises `CommandRefused` if `before` is not stored.
+        """
         stored = self.runtime.list_stored()
         if before is None:
             shown = {info.session for info in self.sessions()}
@@ -401,16 +406,16 @@ class Hub:
             return {"sessions": self.sessions(), "more": more}
         places = [place for place, info in enumerate(stored) if info.session == before]
         if not places:
-            raise Refused("unknown_session", f"no session {before!r} is stored")
+            raise CommandRefused("unknown_session", f"no session {before!r} is stored")
         end = places[0]
         return {"sessions": stored[max(0, end - limit) : end], "more": end > limit}
 
-    async def search(self, query: str, limit: int) -> Fields:
+    async def search(self, query: str, limit: int) -> CommandFields:
         """Return the sessions that contain these words, the latest first, each with a snippet.
         Raises `StoreError`.
         """
         if self.runtime.store is None:
-            raise Refused("unsupported", "the sessions are not stored")
+            raise CommandRefused("unsupported", "the sessions are not stored")
         whose = None if self.runtime.tenant is None else self.runtime.tenant.name
         hits = await self.runtime.store.search(query, limit=limit, tenant=whose)
         now = {info.session: info for info in self.runtime.list()}

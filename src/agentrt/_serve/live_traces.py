@@ -8,7 +8,7 @@ import trio
 
 from .._core.session.session import Session
 from .._core.trace.subscription import RecentWire
-from .answers import Fields
+from ..lowlevel import CommandFields
 from .native_frames import WireRow
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class LiveTraces:
         self._runtime = runtime
         self._listening: dict[str, tuple[RecentWire, trio.CancelScope]] = {}
 
-    def latest_rows(self, session: Session) -> Fields:
+    def latest_rows(self, session: Session) -> CommandFields:
         """Return the last rows of a session's trace."""
         known = self._listening.get(session.id)
         if known is None:

@@ -11,13 +11,14 @@ from msgspec.structs import asdict
 from .._core.logging import get_logger
 from .._version import __version__
 from ..errors import AgentrtError
+from ..lowlevel import CommandFields, CommandRefused, Steps
 from . import commands as c
-from .answers import Fields, Refused, ack, as_refusal, encode, refusal
-from .client import Client, Steps
+from .answers import ack, as_refusal, encode, refusal
+from .client import Client
 from .commands import Beat, Hello, Malformed, decode
 from .feed import BATCH_BYTES, BATCH_EVENTS, Feed
 from .frames import largest
-from .hub import Dialect, Hub
+from .hub import Hub, ServedDialect
 from .native_frames import BeatFrame, FrameLimits, Position, ReadyFrame
 from .operations import answer
 from .refusal import CloseCode
@@ -112,7 +113,7 @@ class NativeViewer(Viewer):
         there = feed is not None and self._follow(feed, known.epoch, known.seq)
         given[known.session] = there or "unknown_session"
 
-    async def _read(self, sessions: list[c.Known], given: dict[str, str]) -> Fields:
+    async def _read(self, sessions: list[c.Known], given: dict[str, str]) -> CommandFields:
         for known in sessions:
             try:
                 await self._catch_up(known.session, known.epoch, known.seq)
@@ -132,7 +133,7 @@ class NativeViewer(Viewer):
         """True if this server does not have the requested events yet."""
         return self._hub.is_unread(session) or self._hub.is_behind(session, epoch, seq)
 
-    async def _catch_up(self, session: str, epoch: str | None, seq: int | None) -> Fields:
+    async def _catch_up(self, session: str, epoch: str | None, seq: int | None) -> CommandFields:
         await self._hub.read(session)
         while seq is not None and self._hub.is_behind(session, epoch, seq):
             if await self._hub.reach(session, seq):
@@ -153,9 +154,9 @@ class NativeViewer(Viewer):
             )
         )
 
-    def _looked(self, client: Client, command: c.ViewerCommand) -> Steps[Fields | None]:
+    def _looked(self, client: Client, command: c.ViewerCommand) -> Steps[CommandFields | None]:
         """Carry out a command that concerns only this connection, and return its result; None if
-        it is answered later. Raises `Refused`.
+        it is answered later. Raises `CommandRefused`.
         """
         match command:
             case c.Attach(session=session, epoch=epoch, seq=seq):
@@ -200,7 +201,7 @@ class NativeViewer(Viewer):
     def _look_back(self, command: c.LookBack, feed: Feed) -> None:
         """Answer once the client knows the session up to the log's current number."""
         if feed in self._looks_back:
-            raise Refused("limit", "another `history` of this session waits for its answer")
+            raise CommandRefused("limit", "another `history` of this session waits for its answer")
         if self._places.get(feed, feed.log.seq) == feed.log.seq:
             self.reply(self._history(feed, command))
         else:
@@ -212,7 +213,7 @@ class NativeViewer(Viewer):
             page = log.history(before, command.count)
         except KeyError:
             message = f"no item {before!r} in this session"
-            return refusal(command.id, Refused("unknown_request", message))
+            return refusal(command.id, CommandRefused("unknown_request", message))
         about = {"session": log.session, "epoch": log.epoch, "seq": log.seq, "before": before}
         return ack(command.id, {**about, **asdict(page)})
 
@@ -247,7 +248,7 @@ class NativeViewer(Viewer):
         if (command := self._looks_back.pop(feed, None)) is not None:
             self.reply(self._history(feed, command))
 
-    def end(self, code: CloseCode, reason: str) -> None:
+    def end(self, code: int, reason: str) -> None:
         for feed in list(self._looks_back):
             self.unfollow(feed)
         super().end(code, reason)
@@ -381,4 +382,4 @@ class NativeViewer(Viewer):
         return encode(BeatFrame(known))
 
 
-NATIVE: Final = Dialect("/ws", "agentrt.v1", NativeViewer, says_closing=True)
+NATIVE: Final = ServedDialect("/ws", "agentrt.v1", NativeViewer, says_closing=True)

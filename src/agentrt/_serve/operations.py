@@ -26,9 +26,10 @@ from ..errors import (
     StoreError,
 )
 from ..events import JsonObject
+from ..lowlevel import CommandFields, CommandRefused, Steps
 from . import commands as c
-from .answers import Fields, Refused, ack, as_refusal
-from .client import Client, Job, Steps, Unstored, digest_of
+from .answers import ack, as_refusal
+from .client import Client, Job, Unstored, digest_of
 from .command_machine import CommandEvent, CommandMachine, CommandPlace, CommandPlan, CommandState
 from .hub import Hub
 from .remote_command import RemoteCommand
@@ -66,7 +67,7 @@ REPLIES: Final = (c.Permission, c.ToolResult)
 """Commands that wait for no other command, because something waits for them."""
 
 
-def carry_out(hub: Hub, client: Client, command: c.ViewerCommand) -> Steps[Fields]:
+def carry_out(hub: Hub, client: Client, command: c.ViewerCommand) -> Steps[CommandFields]:
     """Carry out a command and return its result. Raises the command's error, or `GivenUp`.
 
     It begins synchronously, unless it has to wait for other servers or to open its session.
@@ -104,7 +105,7 @@ class CommandRun:
         self._command = command
         self._plan = _plan(hub, client, command, forwarded=forwarded)
         self._machine = CommandMachine()
-        self._fields: Fields = {}
+        self._fields: CommandFields = {}
         self._error: Exception | None = None
         self._job: Job | None = None
         """The part of the command that takes time, once it has begun."""
@@ -126,7 +127,7 @@ class CommandRun:
         """True if there is a result."""
         return self._machine.is_over
 
-    def result(self) -> Fields:
+    def result(self) -> CommandFields:
         """Return the result. Raises the command's error, or `GivenUp`."""
         if self._machine.state is CommandState.ANSWERED:
             return self._fields
@@ -152,7 +153,7 @@ class CommandRun:
                 if self._job is None:
                     self._step(CommandEvent.DONE)
 
-    async def finish(self) -> Fields:
+    async def finish(self) -> CommandFields:
         """Carry the command out to its end. The result is that of `result`."""
         try:
             while not self._machine.is_over:
@@ -243,7 +244,7 @@ class CommandRun:
             if hub.runtime.tenant is not None and row.session:
                 if not await hub.runtime.find(row.session):
                     message = f"no session {row.session!r} is open or stored"
-                    raise Refused("unknown_session", message)
+                    raise CommandRefused("unknown_session", message)
             opens = not isinstance(command, NOT_OPENING)
             runs_here = hub.runtime.runs_here
             remote = RemoteCommand(
@@ -357,7 +358,7 @@ class CommandRun:
             self._stored = partial(self._wait_for_events, session, host.log.seq)
         return None
 
-    async def _wait_for_events(self, session: Session, seq: int) -> Fields:
+    async def _wait_for_events(self, session: Session, seq: int) -> CommandFields:
         keeper = host_of(session).keeper
         assert keeper is not None
         ends = isinstance(self._command, ENDS)
@@ -369,7 +370,7 @@ class CommandRun:
             keeper.check()  # raises the reason
         return self._fields
 
-    async def _keep_answer(self) -> Fields:
+    async def _keep_answer(self) -> CommandFields:
         store = self._hub.runtime.store
         assert store is not None
         await store.keep_answer(self._client.answer_to(self._command, self._fields))
@@ -422,7 +423,7 @@ def _opens(hub: Hub, command: c.ViewerCommand) -> bool:
     return hub.runtime.stored(command.session) is not None
 
 
-def _act(hub: Hub, client: Client, command: c.ViewerCommand) -> Fields | Job:
+def _act(hub: Hub, client: Client, command: c.ViewerCommand) -> CommandFields | Job:
     """Return the result of a command, or a job to wait for. Raises the command's error."""
     match command:
         case c.ForSession(session=id):
@@ -438,7 +439,7 @@ def _act(hub: Hub, client: Client, command: c.ViewerCommand) -> Fields | Job:
     raise TypeError(f"{command} is not for here")
 
 
-def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
+def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> CommandFields | Job:
     """Like `_act`, for a session that is not open, and that the command does not open."""
     match command:
         case c.Cancel(turn=turn):
@@ -452,7 +453,9 @@ def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
     raise TypeError(f"{command} needs an open session")
 
 
-def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSession) -> Fields | Job:
+def _in_session(
+    hub: Hub, client: Client, session: Session, command: c.ForSession
+) -> CommandFields | Job:
     match command:
         case c.Prompt():
             return _place(session, command)
@@ -469,7 +472,7 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
             try:
                 return _in_queue(session, command)
             except LocalProtocolError as error:
-                raise Refused("unknown_request", str(error)) from error
+                raise CommandRefused("unknown_request", str(error)) from error
         case c.RenameSession(title=title):
             session.rename(title)
             return {}
@@ -503,18 +506,18 @@ def _job_in(hub: Hub, client: Client, session: Session, command: c.ForSession) -
 # --- turns
 
 
-def _place(session: Session, command: c.Prompt) -> Fields:
+def _place(session: Session, command: c.Prompt) -> CommandFields:
     if command.when == "steer":
         try:
             session.steer(command.content)
         except LocalProtocolError as error:
-            raise Refused("unsupported", str(error)) from error
+            raise CommandRefused("unsupported", str(error)) from error
         running = session.state.turn
         return {"turn": running.id if running is not None else None, "seq": session.log.seq}
     return _placed(session, session.submit(command.content, when=command.when))
 
 
-def _placed(session: Session, turn: Turn) -> Fields:
+def _placed(session: Session, turn: Turn) -> CommandFields:
     """Return the position of a prompt that was just accepted."""
     if turn.id:
         return {"turn": turn.id, "seq": session.log.seq}
@@ -523,11 +526,11 @@ def _placed(session: Session, turn: Turn) -> Fields:
     return {"queued": position, "entry": turn.entry, "seq": session.log.seq}
 
 
-def _cancel(session: Session, command: c.Cancel) -> Fields:
+def _cancel(session: Session, command: c.Cancel) -> CommandFields:
     running = session.state.turn
     if command.turn is not None and (running is None or running.id != command.turn):
         if command.turn not in session.log.state.turns:
-            raise Refused("unknown_turn", f"no turn {command.turn!r} in this session")
+            raise CommandRefused("unknown_turn", f"no turn {command.turn!r} in this session")
         return {"turn": command.turn}  # it is already over
     if command.pause or running is None:
         session.cancel(now=command.now)
@@ -538,11 +541,11 @@ def _cancel(session: Session, command: c.Cancel) -> Fields:
     return {"turn": running.id if running is not None else None, "seq": session.log.seq}
 
 
-def _permission(session: Session, command: c.Permission) -> Fields:
+def _permission(session: Session, command: c.Permission) -> CommandFields:
     if command.request not in session.pending_permissions:
         if host_of(session).core.conversation.items.was_asked(command.request):
-            raise Refused("already_resolved", f"the request {command.request!r} is closed")
-        raise Refused("unknown_request", f"no request {command.request!r} in this session")
+            raise CommandRefused("already_resolved", f"the request {command.request!r} is closed")
+        raise CommandRefused("unknown_request", f"no request {command.request!r} in this session")
     if command.content is not None:
         session.submit_form(command.request, command.content)
     elif command.option is not None:
@@ -552,20 +555,20 @@ def _permission(session: Session, command: c.Permission) -> Fields:
     return {}
 
 
-def _tool_result(client: Client, session: Session, command: c.ToolResult) -> Fields:
+def _tool_result(client: Client, session: Session, command: c.ToolResult) -> CommandFields:
     if client.calls.finish(session.id, command.item, command.content, error=command.error):
         return {}
     item = session.log.state.items.get(command.item)
     if item is None or item.tool is None:
-        raise Refused("unknown_request", f"no tool call {command.item!r} in this session")
+        raise CommandRefused("unknown_request", f"no tool call {command.item!r} in this session")
     if item.tool.owner != "client":
-        raise Refused("forbidden", f"this tool is the {item.tool.owner}'s to run")
+        raise CommandRefused("forbidden", f"this tool is the {item.tool.owner}'s to run")
     if item.status == "waiting":
-        raise Refused("forbidden", "another client runs this tool")
-    raise Refused("already_resolved", f"the call {command.item!r} is over")
+        raise CommandRefused("forbidden", "another client runs this tool")
+    raise CommandRefused("already_resolved", f"the call {command.item!r} is over")
 
 
-def _in_queue(session: Session, command: c.InQueue) -> Fields:
+def _in_queue(session: Session, command: c.InQueue) -> CommandFields:
     match command:
         case c.QueueRemove(entry=entry):
             session.queue.remove(entry)
@@ -578,23 +581,23 @@ def _in_queue(session: Session, command: c.InQueue) -> Fields:
     return {}
 
 
-async def _call(patience: float, ask: Callable[[], Awaitable[None]]) -> Fields:
+async def _call(patience: float, ask: Callable[[], Awaitable[None]]) -> CommandFields:
     """Send a request to the agent and wait at most `patience` seconds (`limits.request_timeout_s`)
     for its answer.
     """
     with trio.move_on_after(patience):
         await ask()
         return {}
-    raise Refused("agent_failed", f"the agent did not answer in {patience:g} s")
+    raise CommandRefused("agent_failed", f"the agent did not answer in {patience:g} s")
 
 
-def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> Fields | Job:
+def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> CommandFields | Job:
     here, store = hub.runtime.cancel_all(), hub.runtime.store
     if store is None or store.cluster is None:
         return {"cancelled": here}
     cluster = store.cluster
 
-    async def job() -> Fields:
+    async def job() -> CommandFields:
         return {"cancelled": here + await stop_others(hub, cluster, client, command)}
 
     return job
@@ -606,11 +609,14 @@ def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> Fields | Job:
 def new_session(
     hub: Hub, client: Client, command: c.NewSession, mcp_servers: Sequence[JsonObject] = ()
 ) -> Job:
-    """Return a job that opens a session. Raises `Refused` for a folder that is not allowed."""
+    """Return a job that opens a session.
+
+    Raises `CommandRefused` for a folder that is not allowed.
+    """
     cwd = hub.folders.resolve(command.cwd)
     roots = _resolved(hub, command.roots)
 
-    async def job() -> Fields:
+    async def job() -> CommandFields:
         session = await hub.runtime.create(
             command.agent,
             cwd=cwd,
@@ -629,10 +635,13 @@ def new_session(
 def fork_session(
     hub: Hub, client: Client, command: c.ForkSession, mcp_servers: Sequence[JsonObject] = ()
 ) -> Job:
-    """Return a job that forks a session. Raises `Refused` for a folder that is not allowed."""
+    """Return a job that forks a session.
+
+    Raises `CommandRefused` for a folder that is not allowed.
+    """
     roots = _resolved(hub, command.roots)
 
-    async def job() -> Fields:
+    async def job() -> CommandFields:
         session = await hub.runtime.fork(
             command.session,
             at=command.at,
@@ -649,7 +658,7 @@ def _resolved(hub: Hub, roots: list[str] | UnsetType) -> list[str] | None:
     return None if roots is UNSET else [hub.folders.resolve(root) for root in roots]
 
 
-def _load(hub: Hub, client: Client, command: c.LoadSession) -> Fields | Job:
+def _load(hub: Hub, client: Client, command: c.LoadSession) -> CommandFields | Job:
     cwd, agent, known = hub.folders.resolve(command.cwd), command.agent, command.agent_session
     if command.session is not None:
         if hub.runtime.stored(command.session) is not None:
@@ -658,29 +667,29 @@ def _load(hub: Hub, client: Client, command: c.LoadSession) -> Fields | Job:
     assert agent is not None
     assert known is not None
     if hub.runtime.tenant is not None:  # agents keep the conversations of all tenants in one place
-        raise Refused(
+        raise CommandRefused(
             "forbidden",
             "a tenant's token opens no conversation by the agent's id, but by a `session`",
         )
 
-    async def job() -> Fields:
+    async def job() -> CommandFields:
         session = await hub.runtime.load(agent, known, cwd=cwd, tools=client.tools)
         return {"session": session.id}
 
     return job
 
 
-async def _close(hub: Hub, session: Session) -> Fields:
+async def _close(hub: Hub, session: Session) -> CommandFields:
     with _refusal_of_adopted():
         return _dropped(await hub.runtime.close(session.id))
 
 
-async def _delete(hub: Hub, id: str) -> Fields:
+async def _delete(hub: Hub, id: str) -> CommandFields:
     with _refusal_of_adopted():
         return _dropped(await hub.runtime.delete(id))
 
 
-def _dropped(prompts: int) -> Fields:
+def _dropped(prompts: int) -> CommandFields:
     """Report to the client how many queued prompts were dropped with a closed session."""
     return {"dropped": prompts} if prompts else {}
 
@@ -691,9 +700,9 @@ def _refusal_of_adopted() -> Iterator[None]:
     try:
         yield
     except LocalProtocolError as error:
-        raise Refused("forbidden", str(error)) from error
+        raise CommandRefused("forbidden", str(error)) from error
 
 
-async def _find_files(hub: Hub, folder: str, query: str) -> Fields:
+async def _find_files(hub: Hub, folder: str, query: str) -> CommandFields:
     files, complete = await hub.files.find(folder, query)
     return {"files": files, "complete": complete}

@@ -19,7 +19,7 @@ from .._core.store.shared import Cluster, CommandStatus, IdReused, PostedCommand
 from .._core.store.shared import StoredCommand as Row
 from .._core.wire.json import encode_line
 from ..errors import LimitExceeded, StoreError, StoreUnavailable
-from .answers import Refused
+from ..lowlevel import CommandRefused
 from .client import Client
 from .command_machine import CommandEvent, CommandMachine, CommandPlan, CommandState
 from .commands import ToolOffer
@@ -133,7 +133,7 @@ class RemoteCommand:
             self._watch(await self._cluster.post(self._row, self._owner))
         except IdReused:
             message = f"the id {self._row.id!r} was used for another command"
-            raise Refused("bad_request", message) from None
+            raise CommandRefused("bad_request", message) from None
         return CommandEvent.POSTED
 
     def _watch(self, status: CommandStatus) -> None:

@@ -16,9 +16,10 @@ from .._core.session.session import Session
 from .._core.session.turn import Turn
 from ..errors import AgentrtError, LocalProtocolError, SessionElsewhere, SessionNotFound
 from ..events import Block, JsonObject, Modes, PermissionOpened, State
+from ..lowlevel import CommandFields, Steps
 from . import commands as c
-from .answers import Fields, as_refusal
-from .client import Client, Steps
+from .answers import as_refusal
+from .client import Client
 from .feed import Feed
 from .hub import Hub
 from .operations import carry_out
@@ -74,7 +75,7 @@ class RemoteTurnProxy:
         else:
             self.failure = PromptRemoved("the prompt was taken out of the queue")
 
-    def send(self, prompt: Steps[Fields]) -> Steps[None]:
+    def send(self, prompt: Steps[CommandFields]) -> Steps[None]:
         """Send the prompt and take the other server's answer."""
         try:
             fields = yield from prompt
@@ -233,7 +234,7 @@ class Sessions:
         self._viewer = viewer
 
     def get(self, id: str) -> AnySession:
-        """Return a session that is open here or followed. Raises `Refused`."""
+        """Return a session that is open here or followed. Raises `CommandRefused`."""
         hub = self._hub
         if hub.runtime.is_shared and not hub.is_open(id):
             return RemoteSessionProxy(hub, self._client(), self._viewer, hub.feed(id))
@@ -251,7 +252,7 @@ class Sessions:
             return self.get(id)
         return (yield from hub.opened(client, id))
 
-    async def _find(self, id: str) -> Fields:
+    async def _find(self, id: str) -> CommandFields:
         hub, store = self._hub, self._hub.runtime.store
         assert store is not None
         assert store.cluster is not None

@@ -10,8 +10,8 @@ from msgspec import Struct
 from .._core.store.shared import Cluster
 from .._core.store.shared import StoredCommand as Row
 from .._core.wire.json import encode_line
+from ..lowlevel import CommandFields, CommandRefused
 from . import commands as c
-from .answers import Fields, Refused
 from .client import Client, digest_of
 from .hub import Hub
 from .remote_command import CommandEnvelope
@@ -50,12 +50,15 @@ def is_elsewhere(hub: Hub, command: c.ViewerCommand) -> bool:
     return False
 
 
-def fields_of(answer: bytes) -> Fields:
-    """Return the result in another server's answer. Raises `Refused` if that is a refusal."""
+def fields_of(answer: bytes) -> CommandFields:
+    """Return the result in another server's answer.
+
+    Raises `CommandRefused` if that is a refusal.
+    """
     error = _acks.decode(answer).error
     if error is not None:
-        raise Refused(error.code, error.message, error.data)
-    fields: Fields = msgspec.json.decode(answer)
+        raise CommandRefused(error.code, error.message, error.data)
+    fields: CommandFields = msgspec.json.decode(answer)
     return {name: value for name, value in fields.items() if name not in ("type", "id", "ok")}
 
 

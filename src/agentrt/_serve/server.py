@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from .._core.limits import Limits
     from .._core.runtime.runtime import Runtime
+    from ..lowlevel import Dialect
     from ..telemetry import Metrics
-    from .hub import Hub
+    from .hub import Hub, ServedDialect
 
 LISTEN_BACKLOG = 256
 """Connections that the kernel queues until they are accepted."""
@@ -38,6 +39,7 @@ async def serve(
     security: Security | None = None,
     ssl_context: ssl.SSLContext | None = None,
     metrics: Metrics | None = None,
+    dialects: Iterable[Dialect] = (),
     task_status: trio.TaskStatus[Site] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the web frontend of a runtime until cancelled.
@@ -57,19 +59,22 @@ async def serve(
     - `security`: tokens and names; by default one random token, for control.
     - `ssl_context`: if given, only TLS is served.
     - `metrics`: served at `/metrics` to clients that send the `metrics_token` of `security`.
+    - `dialects`: further protocols for clients, each at its own path.
 
     A worker (`open_store(…, role="worker")`) serves no clients, only `/healthz`, `/readyz` and
     `/metrics`.
 
     Raises `ValueError` if there are metrics but no token for them, if other machines could reach
-    the server and `security` has no token that you chose or no name for the server, or if a root is
-    not a folder; `OSError` if the port cannot be opened.
+    the server and `security` has no token that you chose or no name for the server, if a root is
+    not a folder, or if a dialect has an invalid path or the path of another one; `OSError` if the
+    port cannot be opened.
 
     Cancelling it notifies every client, closes all connections in bounded time, and leaves the
     runtime as it is.
     """
     check_trio("serve")
     # h11 and trio-websocket take as long to import as everything else.
+    from .dialects import dialects_of_site
     from .folders import Folders
     from .forwarded import serve_forwarded
     from .hub import Hub
@@ -77,6 +82,7 @@ async def serve(
     security = Security() if security is None else security
     if metrics is not None and not security.measured:
         raise ValueError("metrics need a separate token: Security(metrics_token=…)")
+    served = dialects_of_site(dialects)
     hub = Hub(runtime, agent, Folders(roots, cwd))
     serve_forwarded(hub)
     try:
@@ -90,6 +96,7 @@ async def serve(
             serves_clients=runtime.role != "worker",
             not_ready_reason=runtime.not_ready_reason,
             metrics=None if metrics is None else metrics.render,
+            dialects=served,
         ) as site:
             with ExitStack() as stack:
                 if metrics is not None:
@@ -112,10 +119,15 @@ async def open_site(
     serves_clients: bool = True,
     not_ready_reason: Callable[[], str | None] | None = None,
     metrics: Callable[[], bytes] | None = None,
+    dialects: Mapping[str, ServedDialect] | None = None,
 ) -> AsyncIterator[Site]:
-    """Listen and serve as `serve` does, while the block runs, with viewers from any hub. The
-    keyword arguments are those of `Site`."""
+    """Listen and serve as `serve` does, while the block runs, with viewers from any hub.
+
+    `dialects`: by path; default: the built-in ones. The other keyword arguments are those of
+    `Site`.
+    """
     from .connections import Connections
+    from .dialects import BUILT_IN
     from .handler import ConnectionHandler
 
     sockets = await open_listeners(host, port, security)
@@ -130,7 +142,7 @@ async def open_site(
         not_ready_reason=not_ready_reason,
         metrics=metrics,
     )
-    all_connections = Connections(site, hub, limits)
+    all_connections = Connections(site, hub, limits, BUILT_IN if dialects is None else dialects)
     handler = ConnectionHandler(all_connections)
     listeners: list[trio.SocketListener | trio.SSLListener[trio.SocketStream]] = [
         trio.SSLListener(each, ssl_context, https_compatible=True) if ssl_context else each

@@ -16,7 +16,7 @@ import trio
 from .._core.limits import Limits
 from .._core.nesting import bare_errors
 from .._core.wire.lines import Lines
-from .acp import ACP, AcpViewer
+from .acp import ACP, acp_viewer
 from .acpmessages import Meta
 from .hub import Hub
 from .refusal import CloseCode, ConnectionRefusal
@@ -59,10 +59,9 @@ class OwnSessions(StdioPeer):
     """The sessions of this process's runtime; no other client sees them."""
 
     def __init__(self, hub: Hub, defaults: Meta) -> None:
-        viewer = hub.attach_viewer(ACP)
-        assert isinstance(viewer, AcpViewer)
-        viewer.defaults = defaults
-        self._viewer = viewer
+        self._viewer = hub.attach_viewer(ACP)
+        self._acp = acp_viewer(self._viewer)
+        self._acp.defaults = defaults
         self._limits = hub.limits
 
     async def take(self, text: str) -> None:
@@ -74,7 +73,7 @@ class OwnSessions(StdioPeer):
             raise PeerClosed("the client does not read the answers to its requests")
 
     def lost(self, why: str) -> None:
-        self._viewer.lost(why)
+        self._acp.lost(why)
 
     async def next_message(self) -> bytes:
         try:
@@ -86,9 +85,9 @@ class OwnSessions(StdioPeer):
         """Answer everything that was requested: the client's turns are cancelled, for which their
         agents get as much time as for the end of their own input.
         """
-        self._viewer.stop()
+        self._acp.stop()
         with trio.move_on_after(self._limits.stdin_close_grace_s):
-            await self._viewer.answered()
+            await self._acp.answered()
         self._viewer.end(CloseCode.SHUTDOWN, "the client has closed its output")
 
 

@@ -11,14 +11,14 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 import trio
 
 from .._core.limits import Limits
 from .._core.model.events import cut
 from .feed import Feed
-from .refusal import CloseCode, ConnectionRefusal
+from .refusal import ConnectionRefusal
 from .security import Role
 
 CLIENT_NAME_CHARS: Final = 100
@@ -44,7 +44,7 @@ class Viewer(ABC):
     Close it when its socket is gone, or use it as a context manager; `gone` is called then.
     """
 
-    protocol: ClassVar[str] = ""
+    protocol: str = ""
     """The protocol that its client speaks."""
 
     def __init__(self, role: Role, limits: Limits, gone: Callable[[Viewer], None]) -> None:
@@ -150,7 +150,7 @@ class Viewer(ABC):
         self._changed[feed] = overtaken
         self._push()
 
-    def end(self, code: CloseCode, reason: str) -> None:
+    def end(self, code: int, reason: str) -> None:
         """End the connection once the answers already given are sent. Idempotent."""
         if self._ended is None:
             self._ended = ConnectionRefusal(code, reason)

@@ -13,7 +13,7 @@ from wsproto.events import CloseConnection, Ping, Request
 from .._core.limits import Limits
 from .connection import Gone, ViewerConnection
 from .frames import Bucket, Meter, largest
-from .hub import Dialect
+from .hub import ServedDialect
 from .refusal import ConnectionRefusal
 from .security import Role
 from .stream import Wire
@@ -62,7 +62,7 @@ class WebSocket(ViewerConnection):
         stream: trio.abc.Stream,
         handshake: list[tuple[bytes, bytes]],
         rest: bytes,
-        dialect: Dialect,
+        dialect: ServedDialect,
         limits: Limits,
         role: Role | None,
     ) -> None:

@@ -20,13 +20,13 @@ from ..._core.runtime.runtime import Runtime, open_runtime
 from ..._core.store.address import StoreAddress
 from ..._serve.acpmessages import Meta
 from ..._serve.address import ServerAddress
-from ..._serve.answers import Fields
 from ..._serve.dial import Unreachable, dial
 from ..._serve.hub import Hub
 from ..._serve.relay import AcpRelay
 from ..._serve.remote.line import ServerLine
 from ..._serve.stdio import OwnSessions, StdioPeer, serve_streams
 from ...errors import AgentrtError, SessionNotFound
+from ...lowlevel import CommandFields
 from ..exit_status import UsageError
 from ..options import Work, make_setup, refuse_server_options, session_of_server
 from ..printing import print_error
@@ -158,7 +158,7 @@ class TerminalStores:
     def _files(self) -> list[StoreAddress]:
         return store_files(self._setup.store, self._setup.config)
 
-    async def sessions(self, cwd: str | None) -> Fields:
+    async def sessions(self, cwd: str | None) -> CommandFields:
         def read() -> list[StoredRef]:
             return listed(self._files(), cwd=cwd, limit=None)[0]
 
@@ -179,7 +179,7 @@ class TerminalStores:
             ]
         }
 
-    async def fetch(self, session: str) -> Fields:
+    async def fetch(self, session: str) -> CommandFields:
         def read() -> StoredRef:
             return find(self._files(), session)
 
