@@ -22,7 +22,7 @@ from msgspec import Struct
 from .model.log import Log
 
 if TYPE_CHECKING:
-    from .runtime.register import SessionInfo
+    from .runtime.registry import SessionInfo
 
 T = TypeVar("T")
 
