@@ -175,13 +175,7 @@ def claude(
 
     Raises `ValueError` for an unknown option or a wrong value.
     """
-    from ..claude.options import ClaudeOptions, check_values
-
-    try:
-        wanted = msgspec.convert(options, ClaudeOptions)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"not an option of Claude Code: {error}") from error
-    check_values(wanted)
+    wanted = _claude_options(options) if options else None
     return Agent(
         name=name,
         title="Claude Code",
@@ -190,6 +184,17 @@ def claude(
         env=dict(env or {}),
         claude=wanted,
     )
+
+
+def _claude_options(given: dict[str, Any]) -> ClaudeOptions:
+    from ..claude.options import ClaudeOptions, check_values
+
+    try:
+        wanted = msgspec.convert(given, ClaudeOptions)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not an option of Claude Code: {error}") from error
+    check_values(wanted)
+    return wanted
 
 
 def _words(command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
