@@ -12,6 +12,7 @@ NAMES = [
     "errors",
     "events",
     "permissions",
+    "sandbox",
     "tools",
     "claude",
     "codex",

@@ -3,7 +3,7 @@
 Every viewer of a session gets the same numbered events.
 
 This module has the names that most programs need. The others are in modules by purpose: `agents`,
-`errors`, `events`, `permissions`, `tools`, `claude`, `codex`, `store`, `web`, `tracing`,
+`errors`, `events`, `permissions`, `sandbox`, `tools`, `claude`, `codex`, `store`, `web`, `tracing`,
 `telemetry`, `lowlevel`, `effects`, `testing`, `aio` and `asgi`.
 
 Importing this package is cheap: each name, and each of these modules, is imported on first use.
@@ -26,6 +26,7 @@ if _typing.TYPE_CHECKING:
     from . import events as events
     from . import lowlevel as lowlevel
     from . import permissions as permissions
+    from . import sandbox as sandbox
     from . import store as store
     from . import telemetry as telemetry
     from . import testing as testing
@@ -99,7 +100,7 @@ __all__ = [*_HOMES]
 
 _MODULES = (
     *("agents", "aio", "asgi", "claude", "codex", "errors", "events", "permissions", "store"),
-    *("effects", "lowlevel", "telemetry", "testing", "tools", "tracing", "web"),
+    *("effects", "lowlevel", "sandbox", "telemetry", "testing", "tools", "tracing", "web"),
 )
 """The public modules."""
 

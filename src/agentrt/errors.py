@@ -11,6 +11,7 @@ from ._core.errors import (
     ProtocolError,
     RemoteProtocolError,
     RequestError,
+    SandboxUnavailable,
     SessionClosed,
     SessionElsewhere,
     SessionMoved,
@@ -32,6 +33,7 @@ __all__ = [
     "AgentNotFound",
     "AgentStartError",
     "FolderNotTrusted",
+    "SandboxUnavailable",
     # talking to an agent
     "ProtocolError",
     "LocalProtocolError",

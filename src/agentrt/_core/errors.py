@@ -5,7 +5,8 @@
     AgentrtError
     ├── AgentNotFound        the agent is unknown, or its program is not installed
     ├── AgentStartError      the program ran but did not become a working agent
-    │   └── FolderNotTrusted      not started: it would act on the files of an untrusted folder
+    │   ├── FolderNotTrusted      not started: it would act on the files of an untrusted folder
+    │   └── SandboxUnavailable    not started: the sandbox cannot be built here
     ├── ProtocolError        the wire protocol was violated
     │   ├── LocalProtocolError    by the caller; nothing was sent
     │   └── RemoteProtocolError   by the agent
@@ -75,6 +76,14 @@ class FolderNotTrusted(AgentStartError):
     def __init__(self, message: str, *, folder: str = "") -> None:
         super().__init__(message)
         self.folder = folder
+
+
+class SandboxUnavailable(AgentStartError):
+    """The agent was not started because its sandbox cannot be built on this machine.
+
+    The message gives the reason and the remedy. agentrt never starts the agent without the sandbox
+    instead.
+    """
 
 
 def with_stderr(message: str, stderr: str) -> str:

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Final
+from typing import Final, Protocol
 
 from ..project_files import protected_file
 
@@ -31,6 +31,18 @@ _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 class NotAllowed(Exception):
     """The path leads to a place that the agent may not access; the message gives the reason."""
+
+
+class PathBarrier(Protocol):
+    """The paths that a sandbox withholds from the agent, also inside the session's folders."""
+
+    def hides(self, path: str) -> bool:
+        """Return True if the agent cannot see this real path."""
+        ...
+
+    def protects(self, path: str) -> bool:
+        """Return True if the agent cannot write this real path."""
+        ...
 
 
 class RootedName:
@@ -56,8 +68,10 @@ class RootedName:
 class Roots:
     """Some folders and everything below them."""
 
-    def __init__(self, folders: Iterable[str]) -> None:
+    def __init__(self, folders: Iterable[str], barrier: PathBarrier | None = None) -> None:
         """Create roots from the absolute paths of folders.
+
+        `barrier`: the sandbox around the agent, which withholds further paths.
 
         The targets of the paths at this moment count, also if the paths later lead to other
         folders; an agent may use either form of a path. Below a folder that does not exist nothing
@@ -69,6 +83,7 @@ class Roots:
             self._roots += [(real, real), (_split(os.path.normpath(folder)), real)]
         self._roots.sort(key=lambda root: len(root[0]), reverse=True)
         self._pseudo = _pseudo_systems()
+        self._barrier = barrier
 
     @contextmanager
     def locate(self, path: str, *, writing: bool = False) -> Iterator[RootedName]:
@@ -79,7 +94,7 @@ class Roots:
 
         Raises `NotAllowed`, or `OSError` for a part that is missing or not a folder.
         """
-        walk = _RootWalk(writing=writing)
+        walk = _RootWalk(writing=writing, barrier=self._barrier)
         try:
             walk.restart(*self._root_of(path))
             while (target := walk.step()) is not None:
@@ -102,7 +117,7 @@ class Roots:
 
         Nothing is created, and a missing part is not an error.
         """
-        walk = _RootWalk(writing=writing, makes=False)
+        walk = _RootWalk(writing=writing, makes=False, barrier=self._barrier)
         try:
             walk.restart(*self._root_of(path))
             while (target := walk.step()) is not None:
@@ -137,11 +152,15 @@ class Roots:
 class _RootWalk:
     """A walk from a root to a place."""
 
-    def __init__(self, *, writing: bool, makes: bool = True) -> None:
+    def __init__(
+        self, *, writing: bool, makes: bool = True, barrier: PathBarrier | None = None
+    ) -> None:
         self.folders: list[int] = []
         """The open folders from the root on; the last one is the current folder."""
         self.name = "."
         self._writing = writing
+        self._barrier = barrier
+        self._root: list[str] = []
         self._makes = writing and makes
         self._way: list[str] = []
         """The names of the open folders below the root."""
@@ -155,6 +174,7 @@ class _RootWalk:
         """Continue at a root, and then along `parts`."""
         self._leave()
         self._way = []
+        self._root = root
         self._push(parts)  # if the root itself is missing, the rest must still be checked
         self.folders = [os.open("/", _FOLDER)]
         for name in root:
@@ -200,6 +220,13 @@ class _RootWalk:
     def _check_guarded(self, way: Sequence[str]) -> None:
         if self._writing and (name := protected_file(way)) is not None:
             raise NotAllowed(f"agents may not write {name}, which can start programs unasked")
+
+        if self._barrier is not None:
+            real = "/" + "/".join((*self._root, *way))
+            if self._barrier.hides(real):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), real)
+            if self._writing and self._barrier.protects(real):
+                raise NotAllowed("the sandbox of this session makes it read-only")
 
     def unmake(self) -> None:
         """Remove the created folders, unless something was put into them in the meantime."""

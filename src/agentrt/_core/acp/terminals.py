@@ -22,7 +22,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -139,10 +139,15 @@ def _named(name: str, patterns: Iterable[str]) -> bool:
     return not name.upper().startswith(OURS) and any(fnmatchcase(name, each) for each in patterns)
 
 
+if TYPE_CHECKING:
+    from ..sandbox.wall import JoinedCommand
+
 logger = get_logger("terminals")
 
 OnOutput = Callable[[str, str], None]
 OnLeftOut = Callable[[str], None]
+JoinSandbox = Callable[[Sequence[str], str], "JoinedCommand"]
+"""Takes a command and the folder in which it runs. Raises `RequestError`."""
 
 _READ_BYTES: Final = 65536
 _MAX_REPORTED_NAMES: Final = 64
@@ -162,6 +167,7 @@ async def open_terminals(
     variables: Sequence[str] = (),
     on_left_out: OnLeftOut = lambda name: None,
     on_exit: Callable[[], None] = lambda: None,
+    join: JoinSandbox | None = None,
 ) -> AsyncIterator[TerminalService]:
     """Serve the terminals of one session. Start tasks that use them inside the block.
 
@@ -172,7 +178,7 @@ async def open_terminals(
     `cwd`: the folder in which programs start if the agent does not name one.
 
     `on_output(terminal, text)` is called with output as it comes. `on_exit` is called when a
-    program has ended.
+    program has ended. `join` returns the command that runs a program in the agent's sandbox.
 
     Leaving the block, in any way, kills all programs and their descendants within
     `limits.terminate_grace_s` and `limits.kill_wait_s` seconds.
@@ -188,6 +194,7 @@ async def open_terminals(
             variables=variables,
             on_left_out=on_left_out,
             on_exit=on_exit,
+            join=join,
         )
         try:
             yield terminals
@@ -210,6 +217,7 @@ class TerminalService:
         variables: Sequence[str],
         on_left_out: OnLeftOut,
         on_exit: Callable[[], None],
+        join: JoinSandbox | None,
     ) -> None:
         self._nursery = nursery
         self._roots = roots
@@ -220,6 +228,7 @@ class TerminalService:
         self._variables = tuple(variables)
         self._on_left_out = on_left_out
         self._on_exit = on_exit
+        self._join = join
         self._left_out: set[str] = set()
         """The names of variables that the session has reported."""
         self._terminals: dict[str, _RunningTerminal] = {}
@@ -297,7 +306,11 @@ class TerminalService:
     async def _spawn(self, argv: list[str], cwd: str, env: Mapping[str, str]) -> trio.Process:
         with reported(cwd):
             folder = await trio.to_thread.run_sync(self._roots.open_folder, cwd)
+        pass_fds: Sequence[int] = ()
         try:
+            if self._join is not None:
+                joined = self._join(argv, cwd)
+                argv, pass_fds = list(joined.argv), joined.pass_fds
             return await trio.lowlevel.open_process(
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -306,6 +319,7 @@ class TerminalService:
                 cwd=_way_to(folder, cwd),
                 env=env,
                 start_new_session=True,
+                pass_fds=pass_fds,
             )
         except ValueError as error:  # a NUL, or half a character
             raise RequestError(INVALID_PARAMS, f"{argv[0]!r:.100} cannot run: {error}") from error

@@ -56,6 +56,8 @@ class Opening(Struct, frozen=True, kw_only=True):
     """Options specific to a protocol, such as `system_prompt` and `json_schema` (Claude)."""
     tenant: str = ""
     """The name of the tenant that owns the session, or empty. It is not sent to the agent."""
+    sandbox: JsonObject | None = None
+    """The fields of the sandbox around the agent; None: no sandbox. It is not sent to the agent."""
 
 
 # --- effects: reports of a driver to the runtime

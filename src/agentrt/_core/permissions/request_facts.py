@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
+from .network import BoundaryRequest
 from .paths import (
     MAX_PATH_CHARS,
     ResolvedPath,
@@ -163,6 +164,12 @@ class RequestFacts:
         self.budget = Budget()
         """The work that all rules together may do for this request."""
         self._places: dict[str, frozenset[str]] = {}
+
+    @cached_property
+    def boundary(self) -> BoundaryRequest | None:
+        """The connection from a sandbox that the request is about; None if it is not about one."""
+        raw = getattr(self.request, "raw", None)
+        return raw if isinstance(raw, BoundaryRequest) else None
 
     # --- names
 

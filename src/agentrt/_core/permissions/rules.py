@@ -12,6 +12,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from ..sandbox.hosts import HostPattern
+from .network import NETWORK, BoundaryRequest
 from .pages import named_pages, normal_host, only_pages
 from .paths import PathPattern, absolute_path, fits_name
 from .programs import NOTHING, Judgement, Target, Verdict
@@ -57,16 +59,17 @@ class PermissionRule:
         self._what = what
         self._target: Target | None = None
         self._pattern: PathPattern | None = None
+        self._network: HostPattern | None = None
         if self._all:
             return
         if self.is_about("Bash"):
             self._read_command(text, denies)
         elif self.is_about("Fetch"):
             self._host = _read_host(text, self.name, what)
+        elif self.name == NETWORK:
+            self._network = _read_network(text, what)
         else:
-            if what.endswith(":*") or ".." in what.split("/"):
-                raise _wrong(text, "a path without .. and :* is wanted")
-            self._pattern = PathPattern(what)
+            self._pattern = _read_path(text, what)
 
     def _read_command(self, text: str, denies: bool) -> None:
         begin = re.sub(r"(:| )\*$", "", self._what)
@@ -102,6 +105,9 @@ class PermissionRule:
     def touches(self, request: JudgedRequest | RequestFacts) -> Judgement:
         """Judge if the rule matches, or may match, any part of the request."""
         seen = request if isinstance(request, RequestFacts) else RequestFacts(request)
+        boundary = seen.boundary
+        if self.name == NETWORK or boundary is not None:
+            return Judgement(Verdict.YES) if self._is_at(boundary) else NOTHING
         named = self._named(seen)
         if named.verdict is Verdict.NO:
             return self._look_around(seen)
@@ -141,6 +147,23 @@ class PermissionRule:
                 judged = Judgement(Verdict.MAY, why) if sure else NOTHING
             found = max(found, judged, key=lambda each: each.verdict)
         return found
+
+    def _is_at(self, boundary: BoundaryRequest | None) -> bool:
+        """True if the rule is about this connection from a sandbox."""
+        if boundary is None or not fits_name(self.name, NETWORK):
+            return False
+        if self._all:
+            return True
+        return self._network is not None and self._network.matches(boundary.host, boundary.port)
+
+    @property
+    def denied_program(self) -> str | None:
+        """The program that a rule like `Bash(NAME:*)` is about; None for other rules."""
+        target = self._target
+        if target is None or target.exact or len(target.words) != 1:
+            return None
+        name = os.path.basename(target.words[0])
+        return name if re.fullmatch(r"[\w.+-]+", name) else None
 
     def names(self, seen: RequestFacts) -> bool:
         """True if the request certainly has the rule's name."""
@@ -301,6 +324,9 @@ def covered(rules: Sequence[PermissionRule], request: JudgedRequest | RequestFac
     In a line with several commands, each command may be covered by a different rule.
     """
     seen = request if isinstance(request, RequestFacts) else RequestFacts(request)
+    if seen.boundary is not None:
+        return any(rule._is_at(seen.boundary) for rule in rules)
+    rules = [rule for rule in rules if rule.name != NETWORK]
     if any(rule._covers_all(seen) for rule in rules):
         return True
     about = [rule for rule in rules if rule.is_about("Bash") and rule.names(seen)]
@@ -398,6 +424,19 @@ def _simple_words(script: ShellScript) -> list[str]:
     if command.sets or command.redirects:
         return []
     return [word.text for word in command.words]
+
+
+def _read_network(text: str, what: str) -> HostPattern:
+    try:
+        return HostPattern(what)
+    except ValueError as error:
+        raise _wrong(text, str(error)) from None
+
+
+def _read_path(text: str, what: str) -> PathPattern:
+    if what.endswith(":*") or ".." in what.split("/"):
+        raise _wrong(text, "a path without .. and :* is wanted")
+    return PathPattern(what)
 
 
 def _read_host(text: str, name: str, what: str) -> str:

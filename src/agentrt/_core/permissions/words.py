@@ -11,6 +11,7 @@ CLASSES: Final = {
     "Write": "a file written as a whole",
     "Read": "files read, listed or searched",
     "Fetch": "a page of the web",
+    "Network": "a connection from the sandbox",
 }
 """Names in rules that mean the same for every agent."""
 

@@ -25,6 +25,7 @@ from ..errors import AgentNotFound, AgentrtError, AgentStartError
 from ..limits import Limits
 from ..nesting import open_service_nursery
 from .descendants import MARKER
+from .entry import EntryFailed, NamespaceEntry, signalled_status, start_problem
 from .guard import forget_in_forks, guard, keep_guard, reap_orphans
 from .pipes import Happening, LineWriter, ReadEnd, Transport, Watcher, read_loop
 from .tree import SCAN_TIMEOUT_S, ProcessTree, reap
@@ -45,12 +46,19 @@ async def open_process(
     limits: Limits,
     on_stderr: Callable[[bytes], None] | None = None,
     watcher: Watcher | None = None,
+    entry: NamespaceEntry | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> AsyncIterator[AgentProcess]:
     """Start an agent's program, and end it with everything that it started when the block is left.
 
     `argv[0]` is looked up on the PATH of `env`, which is the program's whole environment except for
     agentrt's marker. `on_stderr` receives the data that the program writes to stderr; its errors
     are logged. `watcher` receives that data, too, and events of the process.
+
+    `entry`: the program only builds namespaces, in which it then starts the agent. Signals go to
+    the agent itself, its exit status is reported as the agent's, and at the end everything in the
+    namespaces is killed. The caller closes the entry. `pass_fds`: descriptors that the program
+    inherits.
 
     Leaving the block takes no time if `close` was called inside; otherwise it runs the shutdown
     steps of `close`, whose bounds are in `limits`, also when cancelled. The process is unusable
@@ -60,14 +68,19 @@ async def open_process(
     """
     async with guard() as run, open_service_nursery() as services:
         marker = f"{run}:{secrets.token_hex(8)}"
-        process = await _spawn(argv, cwd, env, marker)
-        agent = AgentProcess(process, marker, limits, on_stderr, watcher)
+        fds = pass_fds if entry is None else (entry.child_fd, *pass_fds)
+        process = await _spawn(argv, cwd, env, marker, fds)
+        if entry is not None:
+            entry.started()
+        agent = AgentProcess(process, marker, limits, on_stderr, watcher, entry)
         agent._report("started", pid=agent.pid, command=list(argv), cwd=os.fspath(cwd), env=env)
         services.start_soon(keep_guard)
         services.start_soon(reap_orphans)
         services.start_soon(agent._watch_exit)
         services.start_soon(agent._watch_stderr)
         try:
+            if entry is not None:
+                await agent._enter()
             yield agent
         finally:
             # There is no other reader any more, and an agent whose output is stuck cannot exit.
@@ -132,6 +145,7 @@ class AgentProcess:
         limits: Limits,
         on_stderr: Callable[[bytes], None] | None,
         watcher: Watcher | None = None,
+        entry: NamespaceEntry | None = None,
     ) -> None:
         stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
         assert isinstance(stdin, trio.lowlevel.FdStream)
@@ -155,6 +169,7 @@ class AgentProcess:
         self._exited = trio.Event()
         self._tree = ProcessTree(process.pid, marker)
         self._reaped = False
+        self._entry = entry
 
     # --- streams
 
@@ -208,6 +223,9 @@ class AgentProcess:
     def interrupt(self) -> None:
         if not self._reaped and self.returncode is None:  # the process id is still its own
             self._report("signal", signal="SIGINT")
+            if self._entry is not None:
+                self._entry.interrupt()
+                return
             try:
                 os.kill(self._process.pid, signal.SIGINT)
             except PermissionError:
@@ -225,6 +243,8 @@ class AgentProcess:
     async def kill_tree(self) -> None:
         self._report("signal", signal="SIGKILL")
         self._log_signal(logging.WARNING, "SIGKILL")
+        if self._entry is not None:
+            self._entry.kill()
         await self._tree.kill(self._exited)
 
     def _release(self) -> None:
@@ -247,7 +267,21 @@ class AgentProcess:
         self._stdout.cut()
         self._stderr.cut()
 
+    async def _enter(self) -> None:
+        """Wait until the agent's program runs in its namespaces. Raises `AgentStartError`."""
+        assert self._entry is not None
+        try:
+            await self._entry.receive()
+        except EntryFailed as error:
+            with trio.move_on_after(self._limits.stdout_drain_s):
+                await self._exited.wait()
+            raise start_problem(self._entry, self.stderr_tail()) from error
+        except OSError as error:
+            raise AgentStartError(f"the sandbox could not be entered: {error}") from error
+
     def _has_exited(self, status: int) -> None:
+        if self._entry is not None:
+            status = signalled_status(status)
         first, self._returncode = self._returncode is None, status
         self._take_stderr()
         if first:
@@ -314,7 +348,11 @@ class AgentProcess:
 
 
 async def _spawn(
-    argv: Sequence[str], cwd: str | os.PathLike[str], env: Mapping[str, str], marker: str
+    argv: Sequence[str],
+    cwd: str | os.PathLike[str],
+    env: Mapping[str, str],
+    marker: str,
+    pass_fds: Sequence[int] = (),
 ) -> trio.Process:
     if not argv:
         raise AgentStartError("the agent's command is empty: give a program to run")
@@ -329,6 +367,7 @@ async def _spawn(
             cwd=os.fspath(cwd),
             env={**env, MARKER: marker},
             start_new_session=True,
+            pass_fds=pass_fds,
         )
     except (OSError, ValueError, RuntimeError) as error:
         raise _explained(error, argv, os.fspath(cwd), env) from error

@@ -96,7 +96,7 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with AsyncExitStack() as stack:
             serve_extensions(host, session, extensions)
-            roots = Roots((opening.cwd, *opening.roots))
+            roots = Roots((opening.cwd, *opening.roots), offer.wall)
             own = OwnServices(
                 host,
                 None if isinstance(offer.files, bool) else offer.files,
@@ -132,12 +132,13 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
                     open_terminals(
                         roots,
                         cwd=opening.cwd,
-                        env=marked,
+                        env=offer.inside(marked),
                         limits=offer.limits,
                         on_output=host.terminal_output,
                         variables=agent.terminal_env,
                         on_left_out=partial(_left_out, host),
                         on_exit=host.program_ended,
+                        join=offer.join,
                     )
                 )
                 host.exit_callbacks.append(terminals.release_all)
@@ -153,7 +154,9 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
                 from ..tools.bridge import serve_tools
 
                 endpoint = await stack.enter_async_context(
-                    serve_tools(server, host.spawn_tool, limits=offer.limits, run=run)
+                    serve_tools(
+                        server, host.spawn_tool, limits=offer.limits, run=run, inside=offer.wall
+                    )
                 )
                 # Alternatives: the driver uses the first one that the agent supports.
                 servers += (await endpoint.http_server(), endpoint.stdio_server())

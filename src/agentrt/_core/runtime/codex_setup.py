@@ -104,7 +104,9 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
 
                 run = await stack.enter_async_context(guard()) if not offer.connect else ""
                 endpoint = await stack.enter_async_context(
-                    serve_tools(server, host.spawn_tool, limits=offer.limits, run=run)
+                    serve_tools(
+                        server, host.spawn_tool, limits=offer.limits, run=run, inside=offer.wall
+                    )
                 )
                 servers.append(endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=tuple(servers))

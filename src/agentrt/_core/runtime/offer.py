@@ -33,6 +33,8 @@ from ..tools.tools import ProvidedServer, Tool
 from ..trace.record import Tap
 
 if TYPE_CHECKING:
+    from ..acp.terminals import JoinSandbox
+    from ..sandbox.wall import Wall
     from ..session.session import Session
     from ..tools.relay import McpRelay
     from ..tools.server import ToolServer
@@ -105,10 +107,21 @@ class Offer(Struct, frozen=True, kw_only=True):
     """Denials that apply even if the agent does not ask, for agents that accept such rules."""
     tap: Tap = field(default_factory=Tap)
     """The source of the session's trace."""
+    wall: Wall | None = None
+    """The sandbox around the agent; None: none."""
     project: ProjectStart | None = None
     """Changes of the agent's start that depend on the trust in the session's folders; None: no
     change.
     """
+
+    def inside(self, env: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the environment of the agent's programs, in the sandbox if there is one."""
+        return env if self.wall is None else self.wall.environment(env)
+
+    @property
+    def join(self) -> JoinSandbox | None:
+        """Function that returns the command to run a program in the sandbox; None without one."""
+        return None if self.wall is None else self.wall.join
 
 
 class ProtocolSetup(Struct, frozen=True):
@@ -188,16 +201,24 @@ def connection(
                 command = (*command, *offer.project.arguments)
                 env = await stack.enter_async_context(offer.project.entered(env))
             offer.tap.env = env
-            yield await stack.enter_async_context(
+            start = None
+            if offer.wall is not None:
+                start = await stack.enter_async_context(offer.wall.start(command, env))
+            transport = await stack.enter_async_context(
                 open_process(
-                    command,
+                    command if start is None else start.argv,
                     cwd=opening.cwd,
-                    env=env,
+                    env=env if start is None else start.env,
                     limits=offer.limits,
                     on_stderr=offer.on_stderr,
                     watcher=offer.tap.process,
+                    entry=None if start is None else start.entry,
+                    pass_fds=() if start is None else start.pass_fds,
                 )
             )
+            if offer.wall is not None and start is not None:
+                offer.wall.entered(start)
+            yield transport
 
     return connect
 

@@ -7,7 +7,12 @@ import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Unpack
 
@@ -49,6 +54,8 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..agents import Agent
+    from ..sandbox.policy import Sandbox, SandboxLike
+    from ..sandbox.wall import Wall
     from ..store.persister import Persist
     from ..store.store import Store
     from ..telemetry.observation import Telemetries, Telemetry
@@ -68,9 +75,10 @@ async def open_session(
 
     - `agent`: a name from the catalogue (`"claude"`, `"gemini"`, …) or an `Agent`.
     - `options`: see `SessionOptions`, which documents each one and its default. **The agent:**
-      `cwd`, `roots`, `env`, `trusted`, `model`, `mode`, `options`. **Its resources:** `tools`,
-      `hooks`, `extensions`, `mcp_servers`, `files`, `terminals`. **An earlier conversation:**
-      `resume`, `fork`, `fork_at`. **Control:** `permissions`, `limits`. **Observation:**
+      `cwd`, `roots`, `env`, `trusted`, `sandbox`, `model`, `mode`, `options`. **Its resources:**
+      `tools`, `hooks`, `extensions`, `mcp_servers`, `files`, `terminals`. **An earlier
+      conversation:** `resume`, `fork`, `fork_at`. **Control:** `permissions`, `limits`.
+      **Observation:**
       `on_stderr`, `telemetry`, `trace`. **Storage:** `store`, `tenant`.
 
     Leaving the block normally waits for running and background work, at most
@@ -115,6 +123,15 @@ def _one(telemetry: Telemetries | None) -> Telemetry | None:
     from ..telemetry.observation import as_one
 
     return as_one(telemetry)
+
+
+def _sandbox(given: SandboxLike) -> Sandbox | None:
+    """Return the sandbox of an argument. Raises `TypeError` or `ValueError`."""
+    if given is None:
+        return None
+    from ..sandbox.policy import as_sandbox
+
+    return as_sandbox(given)
 
 
 @asynccontextmanager
@@ -187,6 +204,7 @@ class _Given(Struct, frozen=True, kw_only=True):
     mcp_servers: tuple[JsonObject, ...]
     env: Mapping[str, str] | None
     trusted: Trusted
+    sandbox: Sandbox | None
     files: bool | Files
     terminals: bool | Terminals
     limits: Limits
@@ -217,6 +235,7 @@ def _checked(agent: Agent, options: ReopenOptions) -> _Given:
         mcp_servers=checked_servers(options.get("mcp_servers", ())),
         env=env,
         trusted=checked_trusted(options.get("trusted", False)),
+        sandbox=_sandbox(options.get("sandbox")),
         files=checked_service("files", options.get("files", True)),
         terminals=checked_service("terminals", options.get("terminals", True)),
         on_stderr=on_stderr,
@@ -232,12 +251,33 @@ async def _opened(
     store: Store | None,
     again: ClaimedSession | None = None,
 ) -> AsyncIterator[Session]:
+    check_store("store", store)
+    check_trace(trace)
+    async with AsyncExitStack() as stack:
+        wall = None
+        if opening.sandbox is not None or given.sandbox is not None:
+            from .sandboxed import session_wall
+
+            opening, entered = session_wall(agent, opening, given.sandbox, given.permissions)
+            wall = await stack.enter_async_context(entered)
+        async with _assembled(agent, opening, given, trace, store, again, wall) as session:
+            yield session
+
+
+@asynccontextmanager
+async def _assembled(
+    agent: Agent,
+    opening: Opening,
+    given: _Given,
+    trace: Trace | str | os.PathLike[str] | None,
+    store: Store | None,
+    again: ClaimedSession | None,
+    wall: Wall | None,
+) -> AsyncIterator[Session]:
     from .offer import Offer
     from .project_start import project_start
     from .protocol_setup import set_up_protocol
 
-    check_store("store", store)
-    check_trace(trace)
     functions, servers = split(given.tools)
     offer = Offer(
         tools=functions,
@@ -253,6 +293,7 @@ async def _opened(
         standing=Standing(given.permissions, agent),
         first_key="r" if again is None else f"r{again.place.owner}.",
         project=project_start(agent, opening, given.trusted),
+        wall=wall,
     )
     setup = set_up_protocol(agent, opening, offer)
     tracing: AbstractAsyncContextManager[None] = nullcontext()
@@ -360,6 +401,7 @@ async def serve_session(
             clock=clock,
             persist=persist,
             tap=setup.tap,
+            sandbox=None if setup.offer.wall is None else setup.offer.wall.status,
         )
         if describe is not None:
             describe.core = host.core
@@ -382,6 +424,10 @@ async def serve_session(
                         await host.keeper.wait_until_stored()  # viewers then see the stored state
                     services.start_soon(host.run)
                     services.start_soon(host.end_when_hung)
+                    if setup.offer.wall is not None:
+                        from .sandboxed import ask_about_hosts
+
+                        services.start_soon(ask_about_hosts, host, setup.offer.wall)
                 host.scope.say(logging.INFO, "the session is open")
                 yield session
                 await wait_for_rest(host)

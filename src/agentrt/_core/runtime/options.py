@@ -14,6 +14,7 @@ from ..permissions.policies import Policy
 from ..tools.tools import Tools
 
 if TYPE_CHECKING:
+    from ..sandbox.policy import SandboxLike
     from ..store.store import Store
     from ..telemetry.observation import Telemetries
     from ..tools.extensions import Extension, Hook
@@ -64,6 +65,13 @@ class ReopenOptions(TypedDict, total=False):
     True, False, or a list of the folders that the user trusts. From an untrusted folder, the agent
     gets only instructions: no hooks, MCP servers, permissions or addresses. An agent that cannot be
     kept from them is not started.
+    """
+    sandbox: SandboxLike
+    """A `Sandbox` around the agent and everything that it starts, or the name of a preset:
+    `"workspace"`, `"offline"` or `"open-network"`. Default: none, or the stored one.
+
+    The agent is not started if the sandbox cannot be built (`SandboxUnavailable`). A stored sandbox
+    can be narrowed, but not widened or removed.
     """
     files: bool | Files
     """True (the default) lets an ACP agent read and write files through this process, within `cwd`

@@ -45,13 +45,26 @@ from .stored import SECRET
 if TYPE_CHECKING:
     from ..agents import Agent
     from ..config import Config
+    from ..sandbox.policy import SandboxLike
     from ..store.store import Store
     from ..telemetry.observation import Telemetries
     from ..trace.trace import Trace
     from .project_start import Trusted
 
 STORED: Final = frozenset(
-    {"cwd", "roots", "tools", "resume", "fork", "fork_at", "model", "mode", "options", "tenant"}
+    {
+        "cwd",
+        "roots",
+        "tools",
+        "resume",
+        "fork",
+        "fork_at",
+        "model",
+        "mode",
+        "options",
+        "tenant",
+        "sandbox",
+    }
 )
 """The fields of `SessionOptions` that a store saves; of `tools`, only those that clients run."""
 
@@ -662,6 +675,8 @@ def _copied(resume: str | None, cwd: str, opening: About | Opening) -> SessionOp
     """Return the options that fork the agent's session `resume`."""
     if resume is None:
         raise LocalProtocolError("the session is empty, so it cannot be forked")
+    from .sandboxed import stored_sandbox
+
     return {
         "cwd": cwd,
         "roots": opening.roots,
@@ -671,6 +686,7 @@ def _copied(resume: str | None, cwd: str, opening: About | Opening) -> SessionOp
         "mode": opening.mode,
         "options": opening.options,
         "tenant": opening.tenant,
+        **({} if opening.sandbox is None else {"sandbox": stored_sandbox(opening.sandbox)}),
     }
 
 
@@ -688,6 +704,7 @@ async def open_runtime(
     tools: Tools = (),
     env: Mapping[str, str] | None = None,
     trusted: Trusted = False,
+    sandbox: SandboxLike = None,
     store: Store | str | os.PathLike[str] | None = None,
     telemetry: Telemetries | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
@@ -701,6 +718,8 @@ async def open_runtime(
     - `env`: the complete environment of the agents; default as in `open_session`.
     - `trusted`: as in `open_session`, for every session; folders listed in `config` are also
       trusted.
+    - `sandbox`: as in `open_session`, for every session; a session may have another one. The
+      sandbox of a tenant narrows it.
     - `store`: the store for the sessions: the result of `open_store`, which must outlive the
       runtime, or its argument, a file or a URL. Sessions already in it are listed, and opened on
       demand (`reopen`).
@@ -713,6 +732,7 @@ async def open_runtime(
     # The catalogue and the drivers take as long to import as the rest.
     from ..agents import find_agents, resolve_agent, resolve_stored_agent
     from ..process.guard import guard
+    from ..sandbox.policy import as_sandbox
     from .project_start import checked_trusted
     from .protocol_setup import limits_for
 
@@ -722,6 +742,7 @@ async def open_runtime(
     check_env(env)
     check_trace(trace)
     trusted = checked_trusted(trusted)
+    usual_sandbox = as_sandbox(sandbox)
     if config is not None and trusted is not True:
         trusted = (*(trusted or ()), *config.trusted)
     if not isinstance(store, str | os.PathLike):
@@ -742,6 +763,7 @@ async def open_runtime(
             "limits": limits_of(found),
             "env": env,
             "trusted": trusted,
+            "sandbox": usual_sandbox,
             "telemetry": telemetry,
             "trace": traced,
         }
@@ -766,6 +788,7 @@ async def open_runtime(
             "limits": limits_of(found),
             "env": env,
             "trusted": trusted,
+            "sandbox": usual_sandbox,
             "telemetry": telemetry,
             "trace": traced,
         }

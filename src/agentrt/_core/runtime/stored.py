@@ -49,6 +49,7 @@ class ClaimedSession(Struct, frozen=True):
             mode=about.mode,
             options=about.options,
             tenant=about.tenant,
+            sandbox=about.sandbox,
         )
 
 
@@ -89,6 +90,7 @@ def about_of(agent: Agent, opening: Opening) -> About:
         mode=opening.mode,
         options=plain({k: v for k, v in opening.options.items() if k not in SECRET}) or {},
         tenant=opening.tenant,
+        sandbox=opening.sandbox,
     )
 
 

@@ -37,6 +37,7 @@ from .link import Connect, Link, describe_exit
 from .waiters import CHECK_INTERVAL_S, TenantRateLimit, Waiters
 
 if TYPE_CHECKING:
+    from ..sandbox.wall import SandboxStatus
     from ..store.persister import LogPersister, Persist
 
 Service: TypeAlias = Callable[[ServiceRequested], Awaitable[Any]]
@@ -64,14 +65,17 @@ class SessionHost:
         clock: Callable[[], float],
         persist: Persist | None = None,
         tap: Tap | None = None,
+        sandbox: SandboxStatus | None = None,
     ) -> None:
-        """`persist` starts storing the conversation's log, if given; see `Store.keeping`. `tap`
-        also gets the reports of the process's start.
+        """`sandbox`: the sandbox around the agent, if there is one. `persist` starts storing the
+        conversation's log, if given; see `Store.keeping`. `tap` also gets the reports of the
+        process's start.
         """
         self.tap: Tap = Tap() if tap is None else tap
         self.tap.agent = conversation.agent.name
         self.tap.protocol = conversation.agent.protocol
         self.tap.begin(conversation.log.session, wall, clock)
+        self.sandbox = sandbox
         self.limits = limits
         self.own_tools = own_tools
         self.wall_time = wall

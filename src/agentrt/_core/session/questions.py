@@ -67,6 +67,14 @@ REJECT: Final = PermissionOption("reject", "Reject", "reject_once")
 """The answer to a call that was denied before the agent asked."""
 
 
+BOUNDARY: Final = "`allow_all` does not widen the sandbox: use a rule, or have a person asked"
+
+
+def is_sweeping(decision: object) -> bool:
+    """Return True if a decision allows because its policy allows everything."""
+    return isinstance(decision, Allow) and decision.rule in ("allow_all", "allow *")
+
+
 def request_id(request: PermissionOpened | PermissionRequest | str) -> str:
     """Return the id of a request that was given as its event, the policy's request or its id.
 
@@ -111,6 +119,8 @@ class OpenQuestions:
         self._own_tools = own_tools
         self._standing = standing
         self._tripwire = tripwire
+        self._own: dict[str, Callable[[DecisionAnswer], None]] = {}
+        """The receivers of answers to questions of this process, by key."""
         self._asks: dict[str, str] = {}
         """By open question: the rule that requires asking."""
         self._cwd = cwd
@@ -137,6 +147,17 @@ class OpenQuestions:
         if limit is not None and self._conversation.items.open_request(key) is not None:
             self._host.expire(key, limit, until)
         self._core.reset_idle_timer()
+
+    def ask_own(
+        self, question: DecisionRequested, answered: Callable[[DecisionAnswer], None]
+    ) -> None:
+        """Show a question of this process, not of the agent; `answered` gets the answer.
+
+        It is answered as all others, except that `allow_all` does not answer it: that policy is
+        about requests inside the sandbox, and the question is about its limits.
+        """
+        self._own[question.key] = answered
+        self.asked(question)
 
     def checking(self, effect: ToolCheckRequested) -> None:
         """Check a tool call that the agent is about to run. A refusal applies in every mode."""
@@ -200,8 +221,10 @@ class OpenQuestions:
             if self._policy is None:
                 return Ask() if turn is not None and turn.attended else Deny()
             with self._core.scope.of(None if turn is None else turn.id).entered():
-                decision = self._policy(request)
-            return given(self._policy, decision)
+                decision = given(self._policy, self._policy(request))
+            if effect.key in self._own and is_sweeping(decision):
+                return Ask() if turn is not None and turn.attended else Deny(BOUNDARY)
+            return decision
         except Exception as error:
             return self.policy_failed(error)
 
@@ -407,6 +430,9 @@ class OpenQuestions:
         self._core.receive(self._encoded(key, DecisionAnswer()))
 
     def _encoded(self, key: str, answer: DecisionAnswer) -> list[Effect]:
+        if (answered := self._own.pop(key, None)) is not None:
+            answered(answer)
+            return []
         driver = self._core.driver
         return driver.answer(key, answer) if driver is not None else []
 

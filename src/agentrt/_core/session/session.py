@@ -46,6 +46,7 @@ from .subscription import Subscription
 from .turn import Turn
 
 if TYPE_CHECKING:
+    from ..sandbox.wall import SandboxStatus
     from ..trace.subscription import TraceSubscription
 
 _WHENS: Final = get_args(When)
@@ -84,6 +85,11 @@ class Session:
     def agent_session(self) -> str | None:
         """The agent's own id of the conversation, as taken by `resume` of `open_session`."""
         return self._core.agent_session
+
+    @property
+    def sandbox(self) -> SandboxStatus | None:
+        """The sandbox around the agent, with the permissions that were given while it ran."""
+        return self._host.sandbox
 
     @property
     def log(self) -> Log:

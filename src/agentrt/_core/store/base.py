@@ -42,6 +42,8 @@ class About(Struct, kw_only=True, omit_defaults=True):
     """True if a person gave the title: the titles of the agent are not shown then."""
     tenant: str = ""
     """The tenant that owns the session, if several share a server."""
+    sandbox: JsonObject | None = None
+    """The fields of the sandbox around the agent; None: no sandbox."""
 
 
 PROMPTED: Final = "(turns>0 OR prompt<>'')"

@@ -16,7 +16,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from tempfile import mkdtemp
+from typing import Final, Protocol
 
 import trio
 
@@ -46,19 +47,37 @@ LAST_ANSWERS_TIMEOUT_S: Final = 1.0
 """Seconds for the last answers to a client that closed its input."""
 
 
+class SandboxDoor(Protocol):
+    """The ways into a sandbox for services of this process."""
+
+    folder: str
+    """A folder for sockets, which programs inside can reach."""
+    ports: set[int]
+    """Ports of this machine that programs inside can reach."""
+
+
 @asynccontextmanager
 async def serve_tools(
-    server: InProcessServer, spawn: Spawn, *, limits: Limits | None = None, run: str = ""
+    server: InProcessServer,
+    spawn: Spawn,
+    *,
+    limits: Limits | None = None,
+    run: str = "",
+    inside: SandboxDoor | None = None,
 ) -> AsyncIterator[Endpoint]:
     """Serve the tools to the holders of the endpoint's entries.
 
-    `spawn` runs the calls. `run` is the token of the guard, if there is one. Leaving the block ends
+    `spawn` runs the calls. `run` is the token of the guard, if there is one. `inside`: the sandbox
+    around the holders. Leaving the block ends
     every connection and removes the socket.
 
     Raises `AgentStartError` if the socket cannot be opened.
     """
     try:
-        folder = private_folder(run or secrets.token_hex(8))
+        if inside is None:
+            folder = private_folder(run or secrets.token_hex(8))
+        else:
+            folder = Path(mkdtemp(dir=inside.folder, prefix="t"))
     except OSError as error:
         raise _unserved(error) from error
     try:
@@ -67,7 +86,7 @@ async def serve_tools(
         except OSError as error:
             raise _unserved(error) from error
         async with bare_errors(), trio.open_nursery() as nursery:
-            endpoint = Endpoint(server, spawn, limits or Limits(), folder / "s", nursery)
+            endpoint = Endpoint(server, spawn, limits or Limits(), folder / "s", nursery, inside)
             await nursery.start(trio.serve_listeners, endpoint._serve, [listener])
             yield endpoint
             nursery.cancel_scope.cancel()
@@ -85,7 +104,9 @@ class Endpoint:
         limits: Limits,
         path: Path,
         nursery: trio.Nursery,
+        inside: SandboxDoor | None = None,
     ) -> None:
+        self._inside = inside
         self._server = server
         self._spawn = spawn
         self._limits = limits
@@ -122,6 +143,8 @@ class Endpoint:
             except OSError as error:
                 raise _unserved(error) from error
             self._http = http
+            if self._inside is not None:
+                self._inside.ports.add(http.port)
         return self._http.entry()
 
     async def _serve(self, stream: trio.SocketStream) -> None:

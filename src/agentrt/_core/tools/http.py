@@ -74,6 +74,11 @@ class HttpServer:
             "headers": [{"name": "Authorization", "value": self._authorization}],
         }
 
+    @property
+    def port(self) -> int:
+        """The port on the loopback interface; 0 before `run` has started."""
+        return self._port
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. Started when the port is open."""
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")

@@ -1,0 +1,1 @@
+"""Sandboxes for agents: the view of files and network that an agent's programs get."""

@@ -1,0 +1,248 @@
+"""The settings of a sandbox: a policy, presets, and the comparison of two policies."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs
+
+from ..errors import LocalProtocolError
+from .hosts import HostPattern
+
+Tier: TypeAlias = Literal["bwrap"]
+"""The mechanism of a sandbox."""
+
+Network: TypeAlias = Literal["none", "model", "all"]
+"""The network of a sandbox by name. Otherwise it is a list of hosts."""
+
+MAX_PORTS: Final = 32
+_PROGRAM: Final = re.compile(r"[\w.+-]+")
+
+
+class SandboxLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits on the resources of the programs in a sandbox. None: no limit."""
+
+    processes: int | None = None
+    """Number of processes and threads. Has no effect if agentrt runs as root."""
+    memory_bytes: int | None = None
+    """Memory of each process that it may write to."""
+    tmp_bytes: int | None = None
+    """Size of `/tmp`, and of each other folder that is private to the sandbox."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value <= 0):
+                raise ValueError(f"SandboxLimits.{name} must be a positive number, not {value!r}")
+
+    @property
+    def resource_limits(self) -> str:
+        """The limits for `enter.py`."""
+        given = {"NPROC": self.processes, "DATA": self.memory_bytes}
+        return ",".join(f"{name}={value}" for name, value in given.items() if value is not None)
+
+
+def _texts(name: str, given: Any) -> tuple[str, ...]:
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"Sandbox.{name} must be a list: give [{given!r}]")
+    found = tuple(os.fspath(each) for each in given)
+    for each in found:
+        if not isinstance(each, str) or not each or "\0" in each:
+            raise ValueError(f"Sandbox.{name}: {each!r} is not a usable text")
+    return found
+
+
+class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The files, the network and the programs that an agent can use.
+
+    The agent and everything that it starts see a read-only system. They can write only to the
+    session's folders, the agent's own state, `/tmp`, and `write`. The rest of the home folder and
+    other users' files are not visible. `~` stands for the home folder.
+    """
+
+    write: tuple[str, ...] = ()
+    """Further folders and files that can be written."""
+    read: tuple[str, ...] = ()
+    """Further folders and files that can be read, such as a toolchain in the home folder."""
+    hide: tuple[str, ...] = ()
+    """Files and folders inside the session's folders that are not visible, relative to each."""
+    network: Network | tuple[str, ...] = "model"
+    """The hosts that can be reached.
+
+    `"none"`: none. `"model"`: those of the agent's model. `"all"`: all public hosts. Otherwise a
+    list of hosts in addition to the model's: `"api.github.com"`, `"*.pypi.org:443"`.
+    """
+    ports: tuple[int, ...] = ()
+    """TCP ports of this machine's loopback interface that can be reached."""
+    programs: tuple[str, ...] = ()
+    """Names of programs that cannot be run."""
+    limits: SandboxLimits = SandboxLimits()
+    """Limits on processes, memory and temporary files."""
+    nested: bool = False
+    """True if programs may build sandboxes of their own, such as that of a browser."""
+
+    def __post_init__(self) -> None:
+        for name in ("write", "read", "hide", "programs"):
+            structs.force_setattr(self, name, _texts(name, getattr(self, name)))
+        if not isinstance(self.network, str):
+            structs.force_setattr(self, "network", _texts("network", self.network))
+            for each in self.network:
+                HostPattern(each)
+        elif self.network not in ("none", "model", "all"):
+            raise ValueError(
+                "Sandbox.network must be 'none', 'model', 'all' or a list of hosts, not"
+                f" {self.network!r}"
+            )
+        structs.force_setattr(self, "ports", tuple(self.ports))
+        for port in self.ports:
+            if not isinstance(port, int) or not 0 < port < 65536:
+                raise ValueError(f"Sandbox.ports: {port!r} is not a port number")
+        if len(self.ports) > MAX_PORTS:
+            raise ValueError(f"Sandbox.ports: at most {MAX_PORTS} ports can be passed in")
+        for path in self.hide:
+            if path.startswith(("/", "~")) or ".." in path.split("/"):
+                raise ValueError(
+                    f"Sandbox.hide: {path!r} must be a path inside the session's folders"
+                )
+        for name in self.programs:
+            if not _PROGRAM.fullmatch(name):
+                raise ValueError(f"Sandbox.programs: {name!r} is not the name of a program")
+        if not isinstance(self.limits, SandboxLimits):
+            raise TypeError("Sandbox.limits must be a SandboxLimits instance")
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that are listed."""
+        return () if isinstance(self.network, str) else self.network
+
+
+PRESETS: Final[dict[str, Sandbox]] = {
+    "workspace": Sandbox(),
+    "offline": Sandbox(network="none"),
+    "open-network": Sandbox(network="all"),
+}
+"""The sandboxes that have names."""
+
+SandboxLike: TypeAlias = Sandbox | str | None
+"""A sandbox, the name of a preset, or None for no sandbox."""
+
+
+def as_sandbox(given: SandboxLike) -> Sandbox | None:
+    """Return the sandbox that an argument means. Raises `ValueError` or `TypeError`."""
+    if given is None or isinstance(given, Sandbox):
+        return given
+    if not isinstance(given, str):
+        raise TypeError(
+            f"sandbox must be a Sandbox, the name of a preset or None, not {type(given).__name__}"
+        )
+    if given not in PRESETS:
+        names = ", ".join(map(repr, PRESETS))
+        raise ValueError(f"there is no sandbox preset {given!r}; presets: {names}")
+    return PRESETS[given]
+
+
+def sandbox_from(table: Mapping[str, Any]) -> Sandbox | None:
+    """Return the sandbox of a table in a configuration file or a client's message.
+
+    `mode` names a preset, or is `"off"`; the other entries are the fields of `Sandbox`, which
+    replace those of the preset. Raises `ValueError`.
+    """
+    fields = dict(table)
+    mode = fields.pop("mode", "workspace")
+    if mode == "off":
+        if fields:
+            raise ValueError('mode = "off" leaves no sandbox to which other settings could apply')
+        return None
+    if not isinstance(mode, str):
+        raise ValueError("mode must be the name of a preset")
+    base = as_sandbox(mode)
+    assert base is not None
+    try:
+        given = msgspec.convert(fields, Sandbox)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+    return structs.replace(base, **{name: getattr(given, name) for name in fields})
+
+
+def narrowed(outer: Sandbox | None, inner: Sandbox | None) -> Sandbox | None:
+    """Return a sandbox that permits only what both permit. None permits everything."""
+    if outer is None or inner is None:
+        return outer or inner
+    return Sandbox(
+        write=tuple(path for path in inner.write if _is_below(path, outer.write)),
+        read=tuple(path for path in inner.read if _is_below(path, (*outer.read, *outer.write))),
+        hide=_union(outer.hide, inner.hide),
+        network=_common_network(outer, inner),
+        ports=tuple(port for port in inner.ports if port in outer.ports),
+        programs=_union(outer.programs, inner.programs),
+        limits=SandboxLimits(
+            **{
+                name: _least(getattr(outer.limits, name), getattr(inner.limits, name))
+                for name in SandboxLimits.__struct_fields__
+            }
+        ),
+        nested=outer.nested and inner.nested,
+    )
+
+
+def check_narrower(outer: Sandbox, inner: Sandbox | None) -> Sandbox:
+    """Return `inner` if it permits nothing that `outer` does not.
+
+    Raises `LocalProtocolError` if it permits more, and names the setting.
+    """
+    if inner is None:
+        raise LocalProtocolError("the sandbox is required here and cannot be switched off")
+    common = narrowed(outer, inner)
+    assert common is not None
+    for name in Sandbox.__struct_fields__:
+        if _meaning(getattr(common, name)) != _meaning(getattr(inner, name)):
+            raise LocalProtocolError(
+                f"the sandbox may only be narrowed here, and its {name!r} permits more than"
+                f" {getattr(outer, name)!r}"
+            )
+    return inner
+
+
+def _meaning(value: object) -> object:
+    return frozenset(value) if isinstance(value, tuple) else value
+
+
+def _union(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
+
+
+def _least(first: int | None, second: int | None) -> int | None:
+    given = [each for each in (first, second) if each is not None]
+    return min(given) if given else None
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    wanted = resolved(path)
+    return any(
+        wanted == folder or wanted.startswith(folder.rstrip("/") + "/")
+        for folder in map(resolved, folders)
+    )
+
+
+def _common_network(outer: Sandbox, inner: Sandbox) -> Network | tuple[str, ...]:
+    order = ("none", "model", "all")
+    first, second = outer.network, inner.network
+    if isinstance(first, str) and isinstance(second, str):
+        return min(first, second, key=order.index)
+    if isinstance(first, str):
+        return second if first == "all" else first
+    if isinstance(second, str):
+        return first if second == "all" else second
+    patterns = [HostPattern(each) for each in first]
+    return tuple(
+        each for each in second if any(given.covers(HostPattern(each)) for given in patterns)
+    )
+
+
+def resolved(path: str) -> str:
+    """Return the real, absolute form of a path of a policy."""
+    return os.path.realpath(os.path.expanduser(path))

@@ -1,0 +1,427 @@
+"""The view of the file system inside a sandbox, as arguments for bubblewrap.
+
+Everything is resolved when the agent is started; the kernel then keeps the view, whatever happens
+to links and names outside.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from ..errors import SandboxUnavailable
+from ..project_files import PROJECT_FILES
+from .places import (
+    ROOT_FILES,
+    TOOLCHAINS,
+    AgentPlaces,
+    copied_of,
+    hidden_folders,
+    home_of,
+    is_below,
+    program_places,
+    state_of,
+)
+from .policy import Sandbox, resolved
+
+MAX_COPIED_FILES: Final = 64
+MAX_COPIED_BYTES: Final = 4 * 1024 * 1024
+MAX_GIT_SEARCH: Final = 2000
+"""Number of folders in which nested repositories are searched."""
+GIT_DEPTH: Final = 3
+
+_GIT_FILES: Final = ("hooks", "config", "config.worktree", "info/attributes")
+_SEARCH_DIRS: Final = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
+
+
+class SandboxView(Struct, frozen=True):
+    """The view inside."""
+
+    arguments: tuple[str, ...]
+    """Arguments for bubblewrap, before the command."""
+    contents: tuple[bytes, ...]
+    """Contents of files. The argument `content(n)` stands for a descriptor with the nth one."""
+    hidden: tuple[str, ...]
+    """Paths inside the session's folders that are not visible."""
+    protected: tuple[str, ...]
+    """Paths inside the session's folders that are read-only."""
+    written: tuple[str, ...]
+    """The folders that can be written."""
+
+
+def content(number: int) -> str:
+    """Return the argument that stands for a descriptor with a content."""
+    return f"@content:{number}"
+
+
+class ViewRequest(Struct, frozen=True, kw_only=True):
+    """The input for a view."""
+
+    policy: Sandbox
+    cwd: str
+    roots: Sequence[str]
+    command: Sequence[str]
+    env: Mapping[str, str]
+    agent: AgentPlaces
+    folder: str
+    """The host's private folder with its sockets, which is shown read-only."""
+    programs: Iterable[str] = ()
+    """Programs that are covered, in addition to those of the policy."""
+
+
+def build_view(wanted: ViewRequest) -> SandboxView:
+    """Build the view for a start. Blocks.
+
+    Raises `SandboxUnavailable` if a folder cannot be used in a sandbox, or OSError.
+    """
+    return _ViewBuilder(wanted).build()
+
+
+class _ViewBuilder:
+    def __init__(self, wanted: ViewRequest) -> None:
+        self.wanted = wanted
+        self.policy = wanted.policy
+        self.home = home_of(wanted.env)
+        self.covered = hidden_folders(self.home)
+        self.args: list[str] = []
+        self.contents: list[bytes] = []
+        self.shown: list[str] = []
+        self.hidden: list[str] = []
+        self.protected: list[str] = []
+
+    def build(self) -> SandboxView:
+        wanted, policy = self.wanted, self.policy
+        folders = [self.check_folder(each) for each in (wanted.cwd, *wanted.roots)]
+        state = state_of(wanted.agent, wanted.env, self.home)
+        extra = [resolved(path) for path in policy.write]
+        self.cover_system()
+        for path in self.covered:
+            self.private(path)
+        self.args += ["--dir", self.home]
+        self.show_programs()
+        for path in map(resolved, policy.read):
+            self.show(path)
+        for path in copied_of(wanted.agent, wanted.env, self.home):
+            self.copy(path)
+        for path in state:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            self.write(path)
+            self.protect_state(path)
+        for path in extra:
+            self.write(path)
+        for path in folders:
+            self.write(path)
+        repositories = [git for path in (*folders, *extra) for git in _find_repositories(path)]
+        for git in repositories:
+            self.protect_repository(git, (*folders, *extra))
+        for path in folders:
+            self.protect_project(path)
+            self.hide_in(path)
+        self.cover_sockets((*folders, *extra, *state))
+        self.cover_programs()
+        self.args += ["--ro-bind", wanted.folder, wanted.folder]
+        return SandboxView(
+            tuple(self.args),
+            tuple(self.contents),
+            tuple(self.hidden),
+            tuple(self.protected),
+            (*folders, *extra, *state),
+        )
+
+    def check_folder(self, path: str) -> str:
+        """Return the real path of a session's folder. Raises `SandboxUnavailable`."""
+        real = os.path.realpath(path)
+        if is_below(self.home, [real]) or real in (*self.covered, "/"):
+            raise SandboxUnavailable(
+                f"{path!r} is a folder that the sandbox hides, because it has other files of yours:"
+                " start the agent in a project folder below it"
+            )
+        if not os.path.isdir(real):
+            raise SandboxUnavailable(f"{path!r} does not exist: give an existing folder")
+        return real
+
+    # --- kinds of places
+
+    def private(self, path: str) -> None:
+        """Make a folder empty inside, and private to the sandbox."""
+        size = self.policy.limits.tmp_bytes
+        self.args += ["--perms", "1777" if path.endswith("tmp") else "0755"]
+        self.args += [*(() if size is None else ("--size", str(size))), "--tmpfs", path]
+
+    def show(self, path: str) -> None:
+        """Show a file, a folder or a link read-only, if it exists."""
+        if is_below(path, self.shown) or not os.path.lexists(path):
+            return
+        if os.path.islink(path):
+            self.args += ["--symlink", os.readlink(path), path]
+            return
+        self.args += ["--ro-bind", path, path]
+        self.shown.append(path)
+
+    def write(self, path: str) -> None:
+        """Show a file or folder, to be written."""
+        self.args += ["--bind", path, path]
+
+    def protect(self, path: str) -> None:
+        """Make a file or folder read-only, if it exists."""
+        if os.path.lexists(path) and not os.path.islink(path):
+            self.args += ["--ro-bind", path, path]
+            self.protected.append(path)
+
+    def cover(self, path: str, *, empty_json: bool = False) -> None:
+        """Put something empty in the place of a file or folder."""
+        if os.path.isdir(path):
+            self.args += ["--perms", "0700", "--tmpfs", path]
+        elif empty_json:
+            self.fill("--ro-bind-data", path, b"{}\n")
+        else:
+            self.args += ["--ro-bind", "/dev/null", path]
+
+    def fill(self, option: str, path: str, data: bytes) -> None:
+        """Put a file with this content in a place."""
+        self.args += ["--perms", "0600", option, content(len(self.contents)), path]
+        self.contents.append(data)
+
+    # --- parts of the view
+
+    def cover_system(self) -> None:
+        """Show the system read-only, without the parts that even a powerless root may write."""
+        self.args += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        for path in ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"):
+            self.args += ["--ro-bind-try", path, path]
+        for path in ("/proc/sysrq-trigger", "/proc/kcore", "/proc/keys", "/proc/timer_list"):
+            if os.path.exists(path):
+                self.args += ["--ro-bind", "/dev/null", path]
+        if os.getuid() == 0:
+            keys = Path("/etc/ssh").glob("ssh_host_*_key") if os.path.isdir("/etc/ssh") else ()
+            for path in (*ROOT_FILES, *map(str, keys)):
+                if os.path.isfile(path):
+                    self.cover(path)
+            if os.path.isdir("/etc/ssl/private"):
+                self.cover("/etc/ssl/private")
+
+    def show_programs(self) -> None:
+        """Show the programs in hidden folders: those of the user, of the agent, and Python."""
+        wanted = self.wanted
+        package = str(Path(__file__).resolve().parents[2])
+        for path in (sys.prefix, sys.base_prefix, sys.exec_prefix, package):
+            if is_below(path, self.covered):
+                self.show(path)
+        for name in TOOLCHAINS:
+            self.show(os.path.join(self.home, name))
+        found = program_places(wanted.command, wanted.env, wanted.cwd, self.covered)
+        for path in dict.fromkeys(found):
+            if path not in (*self.covered, self.home):
+                self.show(path)
+
+    def copy(self, path: str) -> None:
+        """Give the agent a copy of a file or a small folder."""
+        if os.path.isfile(path):
+            data = Path(path).read_bytes()
+            if len(data) <= MAX_COPIED_BYTES:
+                self.fill("--file", path, data)
+            return
+        left = MAX_COPIED_BYTES
+        for folder, names, files in os.walk(path):
+            names[:] = [name for name in names if name != "node_modules"]
+            for name in files:
+                file = os.path.join(folder, name)
+                if not os.path.isfile(file) or os.path.islink(file):
+                    continue
+                left -= os.path.getsize(file)
+                if left < 0 or len(self.contents) >= MAX_COPIED_FILES:
+                    return
+                self.fill("--file", file, Path(file).read_bytes())
+
+    def protect_state(self, state: str) -> None:
+        """Keep the agent from writing settings that would run programs at its next start, without
+        a sandbox. Missing ones are created, empty, so that they can be protected."""
+        name = os.path.basename(state)
+        for file in PROJECT_FILES:
+            first, _, rest = file.path.partition("/")
+            if not file.agents or not rest or "*" in rest or first != _project_name(name):
+                continue
+            path = os.path.join(state, rest)
+            if not os.path.lexists(path):
+                _create_empty(path)
+            self.protect(path)
+
+    def protect_project(self, folder: str) -> None:
+        """Make the settings of a project read-only that would run programs."""
+        for file in PROJECT_FILES:
+            if not file.protected or file.path == ".git":
+                continue
+            paths = Path(folder).glob(file.path) if "*" in file.path else [Path(folder, file.path)]
+            for path in paths:
+                self.protect(str(path))
+
+    def protect_repository(self, git: str, folders: Sequence[str]) -> None:
+        """Keep git's hooks and settings from being written. A mount point cannot be renamed."""
+        place = git
+        if os.path.isfile(git):
+            self.protect(git)
+            found = _linked_repository(git, folders)
+            if found is None:
+                return
+            place, common = found
+            self.write(common)
+            self.protect_git_files(common)
+            if place != common:
+                self.args += ["--bind", place, place]
+        else:
+            self.args += ["--bind", git, git]
+        self.protect_git_files(place)
+
+    def protect_git_files(self, git: str) -> None:
+        for name in _GIT_FILES:
+            self.protect(os.path.join(git, name))
+
+    def hide_in(self, folder: str) -> None:
+        """Cover what the policy hides in a session's folder."""
+        for name in self.policy.hide:
+            for path in map(str, _matches(folder, name)):
+                if os.path.islink(path):
+                    raise SandboxUnavailable(
+                        f"{path!r} is a link, so it cannot be hidden: hide the file that it leads"
+                        " to, or remove the link"
+                    )
+                self.cover(path, empty_json=path.endswith((".json", ".jsonc")))
+                self.hidden.append(path)
+
+    def cover_sockets(self, shown: Sequence[str]) -> None:
+        """Cover the sockets of services, which a read-only view would not protect."""
+        for path in _listening_sockets():
+            if not is_below(path, (*self.covered, *shown, "/dev", "/proc")):
+                self.cover(path)
+
+    def cover_programs(self) -> None:
+        """Put a program that refuses in the place of each program that may not run."""
+        names = dict.fromkeys((*self.policy.programs, *self.wanted.programs))
+        places = list(_SEARCH_DIRS) + self.wanted.env.get("PATH", "").split(":")
+        for name in names:
+            shim = _shim(self.wanted.folder, name)
+            for path in dict.fromkeys(
+                os.path.realpath(os.path.join(folder, name)) for folder in places if folder
+            ):
+                if os.path.isfile(path) and not is_below(path, self.wanted.folder.split(":")):
+                    self.args += ["--ro-bind", shim, path]
+
+
+def _shim(folder: str, name: str) -> str:
+    path = os.path.join(folder, f"refuse-{name}")
+    if not os.path.exists(path):
+        text = f"#!/bin/sh\necho 'sandbox: {name} may not be run in this session' >&2\nexit 126\n"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)
+        with open(fd, "w") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+    return path
+
+
+def _project_name(state: str) -> str:
+    return state if state.startswith(".") else f".{state}"
+
+
+def _create_empty(path: str) -> None:
+    """Create a missing settings file, empty, or a missing folder of them."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    stem, dot, _ = os.path.basename(path).lstrip(".").rpartition(".")
+    if not (stem and dot) and os.path.basename(path) != ".env":
+        os.makedirs(path, exist_ok=True)
+        return
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    with open(fd, "w") as file:
+        file.write("{}\n" if path.endswith((".json", ".jsonc")) else "")
+
+
+def _matches(folder: str, name: str) -> list[Path]:
+    pattern = name.rstrip("/")
+    if any(sign in pattern for sign in "*?["):
+        return sorted(Path(folder).glob(pattern))
+    path = Path(folder, pattern)
+    return [path] if os.path.lexists(path) else []
+
+
+def _find_repositories(folder: str) -> list[str]:
+    """Return the `.git` of a folder and of repositories in it, down to a few levels."""
+    found: list[str] = []
+    level, left = [folder], MAX_GIT_SEARCH
+    for _ in range(GIT_DEPTH + 1):
+        below: list[str] = []
+        for each in level:
+            left -= 1
+            if left < 0:
+                return found
+            git = os.path.join(each, ".git")
+            if os.path.lexists(git) and not os.path.islink(git):
+                found.append(git)
+            try:
+                with os.scandir(each) as entries:
+                    below += [
+                        entry.path
+                        for entry in entries
+                        if entry.name not in (".git", "node_modules", ".venv")
+                        and entry.is_dir(follow_symlinks=False)
+                    ]
+            except OSError:
+                continue
+        level = below
+    return found
+
+
+def _linked_repository(git: str, folders: Sequence[str]) -> tuple[str, str] | None:
+    """Return the folder of a linked worktree or a submodule, and the repository that it shares.
+
+    The file may be a stranger's: its target counts only if it is in the session's folders, or leads
+    back to this file, as git writes it. Returns None otherwise.
+    """
+    try:
+        text = Path(git).read_text(errors="replace")[:4096]
+        if not text.startswith("gitdir:"):
+            return None
+        place = os.path.realpath(
+            os.path.join(os.path.dirname(git), text.removeprefix("gitdir:").strip())
+        )
+        if not os.path.isfile(os.path.join(place, "HEAD")):
+            return None
+        if is_below(place, folders):
+            return place, place
+        back = Path(place, "gitdir").read_text(errors="replace").strip()
+        if os.path.realpath(back) != os.path.realpath(git):
+            return None
+        common = Path(place, "commondir").read_text(errors="replace").strip()
+    except OSError:
+        return None
+    shared = os.path.realpath(os.path.join(place, common))
+    parts = ("HEAD", "objects", "refs")
+    if not all(os.path.exists(os.path.join(shared, each)) for each in parts):
+        return None
+    return place, shared
+
+
+def _listening_sockets() -> list[str]:
+    """Return the Unix sockets of this machine that listen at a path."""
+    try:
+        lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        fields = line.split(None, 7)
+        if len(fields) == 8 and fields[7].startswith("/") and int(fields[3], 16) & 0x10000:
+            path = os.path.realpath(fields[7])
+            try:
+                if stat.S_ISSOCK(os.stat(path).st_mode):
+                    found.append(path)
+            except OSError:
+                continue
+    return sorted(set(found))

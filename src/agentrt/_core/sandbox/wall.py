@@ -1,0 +1,303 @@
+"""The sandbox of one session: it starts the agent inside, and everything that agentrt itself runs
+for the agent.
+
+The wall lives as long as the session. Each start of the agent builds the namespaces again, with a
+view of the files as they are at that moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import sys
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+import trio
+from msgspec import Struct
+
+from ..errors import RequestError, SandboxUnavailable
+from ..nesting import bare_errors
+from ..process.entry import NamespaceEntry
+from ..process.guard import guard, private_folder, python_program
+from ..wire.jsonrpc import INTERNAL_ERROR
+from . import enter, join
+from .gateway import Gateway, Granted
+from .places import PLACES, UNSET, AgentPlaces, model_hosts
+from .policy import Sandbox, Tier
+from .probe import remedy_for, require_bwrap
+from .proxy import serve_port, serve_proxy
+from .seccomp import filter_program
+from .view import SandboxView, ViewRequest, build_view, content
+
+PROXY_PORT: Final = 3128
+"""The port of the proxy on the loopback interface inside."""
+
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_LOCAL: Final = "localhost,127.0.0.1,::1"
+_JAVA: Final = " ".join(
+    f"-D{kind}.proxyHost=127.0.0.1 -D{kind}.proxyPort={PROXY_PORT}" for kind in ("http", "https")
+)
+
+
+class SandboxStart(Struct, frozen=True):
+    """A start of the agent inside."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    entry: NamespaceEntry
+    pass_fds: tuple[int, ...]
+    network: trio.CancelScope
+    """Around the service of the network inside."""
+
+
+class JoinedCommand(Struct, frozen=True):
+    """A further program for a running sandbox."""
+
+    argv: tuple[str, ...]
+    pass_fds: tuple[int, ...]
+
+
+class SandboxStatus:
+    """The sandbox of a session, as `Session.sandbox` shows it."""
+
+    tier: Tier = "bwrap"
+    """The mechanism: bubblewrap."""
+
+    def __init__(self, policy: Sandbox, gateway: Gateway) -> None:
+        self.policy = policy
+        """The settings that apply."""
+        self._gateway = gateway
+
+    @property
+    def granted(self) -> tuple[Granted, ...]:
+        """The permissions that were given for the session while it ran."""
+        return tuple(self._gateway.granted)
+
+
+class Wall:
+    """The sandbox of a session. Created by `open_wall`."""
+
+    def __init__(
+        self,
+        policy: Sandbox,
+        agent: str,
+        nursery: trio.Nursery,
+        folder: str,
+        folders: Sequence[str],
+        programs: Collection[str] = (),
+        listed: Collection[str] = (),
+    ) -> None:
+        """`folders`: the session's working folder, then its roots."""
+        self.policy = policy
+        self.folder = folder
+        """The private folder for agentrt's own sockets, which programs inside can reach."""
+        self.gateway = Gateway(policy, listed)
+        self.status = SandboxStatus(policy, self.gateway)
+        self.ports: set[int] = set()
+        """Ports of agentrt's own services on the loopback interface."""
+        self._places = PLACES.get(agent, AgentPlaces())
+        self._nursery = nursery
+        self._cwd, *self._roots = map(os.path.realpath, folders)
+        self._programs = tuple(programs)
+        self._view: SandboxView | None = None
+        self._entry: NamespaceEntry | None = None
+        self._filter = _content_fd(filter_program(platform.machine(), nested=policy.nested))
+
+    @asynccontextmanager
+    async def start(
+        self, command: Sequence[str], env: Mapping[str, str]
+    ) -> AsyncIterator[SandboxStart]:
+        """Prepare a start of the agent; call `entered` when it runs.
+
+        Leaving the block kills everything inside. Raises `SandboxUnavailable`.
+        """
+        program = require_bwrap()
+        hosts, ports = model_hosts(self._places, env)
+        self.gateway.set_model_hosts(hosts)
+        wanted = ViewRequest(
+            policy=self.policy,
+            cwd=self._cwd,
+            roots=self._roots,
+            command=command,
+            env=env,
+            agent=self._places,
+            folder=self.folder,
+            programs=self._programs,
+        )
+        try:
+            view = await trio.to_thread.run_sync(build_view, wanted)
+        except OSError as error:
+            raise SandboxUnavailable(f"the sandbox cannot be prepared: {error}") from error
+        self._view = view
+        # Without a network, a model on this machine is as far away as every other one.
+        passed = set(self.policy.ports) | self.ports
+        if self.policy.network != "none":
+            passed |= set(ports)
+        listening = [PROXY_PORT, *sorted(passed - {PROXY_PORT})]
+        entry = NamespaceEntry(command[0], partial(remedy_for, program=program))
+        network = trio.CancelScope()
+        fds: list[int] = []
+        try:
+            for data in view.contents:
+                fds.append(_content_fd(data))
+            arguments = self._arguments(view, fds)
+            args_fd = _content_fd("".join(f"{each}\0" for each in arguments).encode())
+            fds.append(args_fd)
+            inside = (
+                _python(),
+                "-I",
+                "-S",
+                *python_program(enter),
+                str(entry.child_fd),
+                ",".join(map(str, listening)),
+                self.policy.limits.resource_limits,
+                *command,
+            )
+            for fd in (*fds, self._filter):
+                os.lseek(fd, 0, os.SEEK_SET)
+            argv = (program, "--args", str(args_fd), "--", *inside)
+            inherited = (*fds, self._filter)
+            yield SandboxStart(argv, self.environment(env), entry, inherited, network)
+        finally:
+            network.cancel()
+            if self._entry is entry:
+                self._entry = None
+            entry.close()
+            for fd in fds:
+                os.close(fd)
+
+    def entered(self, start: SandboxStart) -> None:
+        """Serve the network of an agent that now runs, until its start's block is left."""
+        self._entry = entry = start.entry
+        sockets, entry.sockets = entry.sockets, []
+        listeners = []
+        for each in sockets:
+            each.setblocking(False)
+            listeners.append(trio.SocketListener(trio.socket.from_stdlib_socket(each)))
+        self._nursery.start_soon(self._serve, listeners, start.network)
+
+    async def _serve(
+        self, listeners: Sequence[trio.SocketListener], scope: trio.CancelScope
+    ) -> None:
+        with scope:
+            async with bare_errors(), trio.open_nursery() as nursery:
+                for listener in listeners:
+                    port = listener.socket.getsockname()[1]
+                    if port == PROXY_PORT:
+                        nursery.start_soon(serve_proxy, listener, self.gateway)
+                    else:
+                        nursery.start_soon(serve_port, listener, port)
+
+    def join(self, command: Sequence[str], folder: str) -> JoinedCommand:
+        """Return the command that runs a program inside, next to the agent.
+
+        Raises `RequestError` while the agent does not run.
+        """
+        if self._entry is None or self._entry.pid is None:
+            raise RequestError(INTERNAL_ERROR, "the sandbox does not run, as its agent has ended")
+        argv = (
+            _python(),
+            "-I",
+            "-S",
+            *python_program(join),
+            str(self._entry.pid),
+            str(self._entry.handle),
+            folder,
+            self.policy.limits.resource_limits,
+            str(self._filter),
+            *command,
+        )
+        return JoinedCommand(argv, (self._entry.handle, self._filter))
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of programs inside: the proxy's address, and no address of a
+        service that is not visible."""
+        inside = {name: value for name, value in env.items() if name not in UNSET}
+        for name in _PROXIES:
+            inside[name] = inside[name.lower()] = f"http://127.0.0.1:{PROXY_PORT}"
+        inside["NO_PROXY"] = inside["no_proxy"] = _LOCAL
+        inside["NODE_USE_ENV_PROXY"] = "1"
+        java = inside.get("JAVA_TOOL_OPTIONS", "")
+        inside["JAVA_TOOL_OPTIONS"] = f"{java} {_JAVA}".strip()
+        return inside
+
+    def hides(self, path: str) -> bool:
+        """Return True if the policy hides this real path from programs inside."""
+        return self._view is not None and _is_in(path, self._view.hidden)
+
+    def protects(self, path: str) -> bool:
+        """Return True if programs inside cannot write this real path."""
+        return self._view is not None and _is_in(path, self._view.protected)
+
+    def close(self) -> None:
+        """Close the wall's own descriptors."""
+        os.close(self._filter)
+
+    # --- parts of a start
+
+    def _arguments(self, view: SandboxView, fds: Sequence[int]) -> list[str]:
+        stands_for = {content(number): str(fd) for number, fd in enumerate(fds)}
+        arguments = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+        arguments += ["--unshare-net", "--unshare-cgroup-try"]
+        arguments += ["--cap-drop", "ALL", "--hostname", "sandbox"]
+        if not self.policy.nested:
+            arguments.append("--disable-userns")
+        arguments += ["--seccomp", str(self._filter)]
+        arguments += [stands_for.get(each, each) for each in view.arguments]
+        return [*arguments, "--chdir", self._cwd]
+
+
+@asynccontextmanager
+async def open_wall(
+    policy: Sandbox,
+    agent: str,
+    *,
+    cwd: str,
+    roots: Sequence[str] = (),
+    programs: Collection[str] = (),
+    listed: Collection[str] = (),
+) -> AsyncIterator[Wall]:
+    """Open the sandbox of a session.
+
+    `agent`: the name in the catalogue, for its state and its model's hosts. `programs`: further
+    programs that cannot be run. `listed`: further hosts that are allowed.
+
+    Raises `SandboxUnavailable` if this machine cannot build sandboxes.
+    """
+    require_bwrap()
+    async with guard() as run:
+        try:
+            folder = str(private_folder(run))
+        except OSError as error:
+            raise SandboxUnavailable(f"the sandbox has no folder for sockets: {error}") from error
+        try:
+            async with bare_errors(), trio.open_nursery() as nursery:
+                about = (cwd, *roots)
+                wall = Wall(policy, agent, nursery, folder, about, programs, listed)
+                with contextlib.closing(wall):
+                    yield wall
+                nursery.cancel_scope.cancel()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _python() -> str:
+    return sys.executable or "python3"
+
+
+def _is_in(path: str, places: Collection[str]) -> bool:
+    return any(path == each or path.startswith(f"{each}/") for each in places)
+
+
+def _content_fd(data: bytes) -> int:
+    """Return a descriptor of a file in memory, positioned at its beginning."""
+    fd = os.memfd_create("agentrt", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

@@ -1,0 +1,38 @@
+"""Fixtures for sandboxes, and the reason to skip their tests where none can be built."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentrt
+import agentrt.agents
+from agentrt._core.sandbox.probe import first_problem
+
+HERE = Path(__file__).resolve().parent
+_problem = first_problem()
+WHY = "" if _problem is None else f"no sandbox: {_problem.name}: {_problem.detail}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if WHY and item.get_closest_marker("sandbox") is not None:
+            item.add_marker(pytest.mark.skip(reason=WHY))
+
+
+@pytest.fixture
+def shell_agent() -> agentrt.Agent:
+    """An agent that runs each prompt as a shell line (`shell_agent.py`)."""
+    command = [sys.executable, "-I", "-S", str(HERE / "shell_agent.py")]
+    return agentrt.agents.acp(command, name="shell-agent")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """An empty project folder next to another one."""
+    (tmp_path / "neighbour").mkdir()
+    (tmp_path / "neighbour" / "secret").write_text("secret")
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"

