@@ -110,6 +110,7 @@ NOTICES: Final[dict[str, str]] = {
     "refusal": "The model refused, and no other model answers in its place.",
     "repaired": "Invalid UTF-8 or half a character pair was replaced by U+FFFD.",
     "roots_unsupported": "The agent takes no folders besides its working folder.",
+    "sandboxed": "The agent runs in a sandbox; its data names the mechanism and the network.",
     "service_denied": "A file or terminal request of the agent was rejected.",
     "session_gone": "The server no longer has the session.",
     "session_writes_lost": "Claude Code could not store its own transcript.",
