@@ -17,7 +17,6 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinxcontrib_trio",
-    "code_table",
     "protocol_tables",
     "turn_table",
 ]

@@ -1,8 +1,11 @@
-"""Every code of a notice or an error in the source has a meaning in the tables of the reference."""
+"""Every code of a notice or an error in the source has a meaning in the reference, and so has every
+cause of an error.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -11,12 +14,22 @@ from typing import Final, get_args
 import pytest
 
 import agentrt
-from agentrt._core.model.codes import ERRORS, NOTICES
+from agentrt._core.model.causes import Cause
 from agentrt._core.model.events import Outcome
 
 PACKAGE: Final = Path(agentrt.__file__).parent
 REFERENCE: Final = Path(__file__).parents[2] / "docs/reference/codes.md"
 
+
+def table(heading: str) -> dict[str, str]:
+    """The codes and their meanings, below this heading of the reference."""
+    _, _, section = REFERENCE.read_text().partition(f"\n## {heading}\n")
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", section.partition("\n## ")[0], re.MULTILINE)
+    return dict(rows)
+
+
+NOTICES: Final = table("Notices")
+ERRORS: Final = table("Error codes")
 LEVELS: Final = {"info", "warning", "error"}
 
 
@@ -59,6 +72,7 @@ def test_every_notice_in_the_source_has_a_meaning() -> None:
     assert used - NOTICES.keys() == set()
 
 
+@pytest.mark.slow
 def test_every_error_in_the_source_has_a_meaning() -> None:
     used = used_errors()
     assert len(used) > 10
@@ -67,7 +81,7 @@ def test_every_error_in_the_source_has_a_meaning() -> None:
 
 @pytest.mark.parametrize("table", [NOTICES, ERRORS], ids=["notices", "errors"])
 def test_no_code_has_a_meaning_and_is_not_in_the_source(table: dict[str, str]) -> None:
-    text = "".join(file.read_text() for file in PACKAGE.rglob("*.py") if file.name != "codes.py")
+    text = "".join(file.read_text() for file in PACKAGE.rglob("*.py"))
     made = {"duplicate_response", "foreign_response"}  # f"{defect}_response"
     assert [code for code in table if f'"{code}"' not in text and code not in made] == []
 
@@ -81,3 +95,7 @@ def test_a_meaning_is_a_sentence() -> None:
 def test_every_outcome_is_in_the_reference() -> None:
     text = REFERENCE.read_text()
     assert [outcome for outcome in get_args(Outcome) if f"| `{outcome}` |" not in text] == []
+
+
+def test_every_cause_is_in_the_reference() -> None:
+    assert table("Causes of errors").keys() == set(get_args(Cause))
