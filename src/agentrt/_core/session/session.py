@@ -177,8 +177,8 @@ class Session:
 
         `when` sets the behaviour during a running turn: `queue` waits for its end, `interrupt`
         cancels it and sends this prompt next, `reject` raises `Busy`. `limits` replaces the
-        session's limits for this turn (`hard`, `idle`, `cancel_grace`, `cancel_resend`). `check`:
-        raise when a turn has failed.
+        session's limits for this turn (`turn_timeout_s`, `idle_timeout_s`, `cancel_grace_s`,
+        `cancel_resend_s`). `check`: raise when a turn has failed.
         """
         return self._turn(content, when, limits, check=check, attended=True)
 
