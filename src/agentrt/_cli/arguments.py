@@ -159,6 +159,9 @@ def make_parser() -> argparse.ArgumentParser:
         "--port", type=int, metavar="N", default=0, help="port of the page (default: any free port)"
     )
     _fill_conformance(command("conformance", manual.CONFORMANCE, manual.CONFORMANCE_MORE))
+    new = command("new", manual.NEW, manual.NEW_MORE)
+    new.add_argument("folder", metavar="DIR", help="the folder of the new project")
+    new.add_argument("--agent", "-a", metavar="NAME", help="the agent (default: claude)")
     config = command("config", manual.CONFIG, manual.CONFIG_MORE)
     config.add_argument("--cwd", metavar="DIR", help="show the settings for this folder")
     _add_json(config)

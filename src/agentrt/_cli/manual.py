@@ -11,7 +11,7 @@ agentrt [options]              interactive session
        agentrt attach [URL]           interactive session on a server
        agentrt acp [options]          agent for editors
        agentrt COMMAND [options]      agents, doctor, sessions, nodes, rules, trace, record,
-                                      replay, conformance, config, completion"""
+                                      replay, conformance, new, config, completion"""
 
 MAIN: Final = """\
 Run a coding agent: interactively, or with one prompt whose answer is written to standard output.
@@ -36,6 +36,7 @@ commands:
   agentrt record      run a command as the agent and record a trace
   agentrt replay      play a trace at its original pace
   agentrt conformance test an agent against its protocol
+  agentrt new         create a project: a program, its tests and permission rules
   agentrt config      show the settings in force and their origin
   agentrt completion  print the shell completion script
   (agentrt COMMAND --help has the details)
@@ -65,6 +66,19 @@ exit status of -p:
   3  a time limit was reached     141  the output was closed
 
 files and environment: see `agentrt config --help`
+"""
+
+NEW: Final = """\
+Create a small project: a program that sends prompts to an agent with a tool, permission rules and a
+deadline; its tests, which need no agent; and the rules in a file. Nothing is overwritten.
+"""
+
+NEW_MORE: Final = """\
+examples:
+  agentrt new my-agent
+  agentrt new my-agent --agent codex
+
+exit status: 0, 1 if it cannot be written, or 2 if one of its files exists
 """
 
 AGENTS: Final = """\

@@ -60,6 +60,7 @@ SUBCOMMANDS: Final[Mapping[str | None, Subcommand]] = {
     "trace": Subcommand("trace", starts_agents=False),
     "replay": Subcommand("replay", starts_agents=False),
     "conformance": Subcommand("conformance", takes_command=True),
+    "new": Subcommand("new", starts_agents=False),
     "config": Subcommand("config", starts_agents=False, shows_warnings=True),
     "completion": Subcommand("completion", starts_agents=False),
 }

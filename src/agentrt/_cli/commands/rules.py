@@ -63,7 +63,7 @@ def check_rule(
         reasons = {
             side: reason
             for side, denies in (("allow", False), ("deny", True))
-            if (reason := unreachable(PermissionRule(rule), agent, denies=denies)) is not None
+            if (reason := never_applies(rule, agent, denies=denies)) is not None
         }
         if reasons:
             never[agent.name] = reasons
@@ -93,6 +93,14 @@ def check_rule(
         return status
 
     return show
+
+
+def never_applies(rule: str, agent: Agent, *, denies: bool) -> str | None:
+    """Return the reason why a rule can never apply to an agent; None if it can.
+
+    Raises `ValueError` if it is not a rule.
+    """
+    return unreachable(PermissionRule(rule), agent, denies=denies)
 
 
 def _request(call: str, cwd: str) -> PermissionRequest:
