@@ -18,24 +18,22 @@ from ..model.driver import ASK, DENY, DecisionAnswer, DecisionRequested, Effect,
 from ..model.events import NO_ORIGIN, AnswerOrigin, PermissionOpened, PermissionOption
 from ..model.result import Denial
 from ..model.turn import TurnMachine
-from ..permissions.decisions import (
-    MAX_OPEN_QUESTIONS,
-    answer_for,
-    check_json,
-    chosen_option,
-    decided_words,
-    rejection,
-)
 from ..permissions.policies import (
     DECISIONS,
+    MAX_OPEN_QUESTIONS,
     Allow,
     Ask,
     Decision,
     Deny,
     PermissionRequest,
     Policy,
+    answer_for,
     check_decision,
+    check_json,
+    chosen_option,
+    decided_words,
     given,
+    rejection,
     request_of,
 )
 from ..permissions.standing import OwnTools, Standing, StandingRefusal
