@@ -233,7 +233,7 @@ def crowd(session: nox.Session) -> None:
 def store(session: nox.Session) -> None:
     """What it costs to keep sessions in a store, and that it holds up nobody:
     `nox -s store -- --rounds 5 --quick --works turns,flood`."""
-    install(session, "-e", ".[sqlite]")
+    install(session, "-e", ".")
     session.run("python", "benchmarks/store.py", *session.posargs)
 
 

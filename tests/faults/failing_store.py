@@ -5,22 +5,21 @@ true of it whatever fails.
 from __future__ import annotations
 
 import errno
-import importlib
 import os
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
+import apsw
 import pytest
 import trio
 
 import agentrt
 from agentrt import Limits
-from agentrt._core.store import libraries, reader, sqlite, writer
-from agentrt._core.store.libraries import Database, Library
+from agentrt._core.store import database, reader, sqlite, writer
+from agentrt._core.store.database import Database
 from agentrt.store import Store
 from journal.kit import RESUMES, again, checked, kept
 from runtime.fakes import Incarnations, echo
@@ -29,7 +28,7 @@ from .inject import Faults
 
 Where: TypeAlias = Literal["before", "behind", "below"]
 
-IOERR, FULL = sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL
+IOERR, FULL = apsw.SQLITE_IOERR, apsw.SQLITE_FULL
 LIMITS = Limits(store_failure_timeout_s=0.1, cancel_grace_s=2)
 SYSTEM = {
     "open": (errno.EIO, errno.ENOSPC),
@@ -43,11 +42,13 @@ SYSTEM = {
 
 
 def refusal(code: int) -> Exception:
-    """What SQLite says; both libraries' errors are known by their code alone."""
-    words = {IOERR: "disk I/O error", FULL: "database or disk is full"}
-    error = sqlite3.OperationalError(words[code])
-    error.sqlite_errorcode = code
-    return error
+    """An error as apsw raises it."""
+    error: Any = {
+        IOERR: apsw.IOError("disk I/O error"),
+        FULL: apsw.FullError("database or disk is full"),
+    }[code]
+    error.extendedresult = code
+    return error  # type: ignore[no-any-return]
 
 
 class FailingDatabase:
@@ -84,23 +85,27 @@ class FailingDatabase:
         self._database.close()
 
 
-class OnFailingFiles(libraries._Apsw):
+class OnFailingFiles(Database):
     """A connection on a file system that is written in Python."""
+
+    def __init__(self, path: Path, mode: str) -> None:
+        self._connection = apsw.Connection(
+            f"{path.as_uri()}?mode={mode}&vfs=failing",
+            flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI,
+        )
+        self._connection.set_busy_timeout(database._BUSY_TIMEOUT_MS)
 
     def close(self) -> None:
         # SQLite ignores what fails while it closes; apsw knows what this file system has raised.
-        with suppress(importlib.import_module("apsw").Error):
+        with suppress(apsw.Error):
             super().close()
 
 
 def file_system(name: str, faults: Faults) -> Any:
     """What SQLite has below it, in apsw: its reads, writes and syncs fail as they are told to."""
-    apsw: Any = importlib.import_module("apsw")
-    errors = apsw.IOError("disk I/O error"), apsw.FullError("database or disk is full")
-    for error, code in zip(errors, (IOERR, FULL), strict=True):
-        error.extendedresult = code  # as of those that apsw itself raises
+    errors = refusal(IOERR), refusal(FULL)
 
-    class File(apsw.VFSFile):  # type: ignore[misc]
+    class File(apsw.VFSFile):
         def __init__(self, name: Any, flags: Any) -> None:
             super().__init__("", name, flags)
 
@@ -117,7 +122,7 @@ def file_system(name: str, faults: Faults) -> Any:
         def xTruncate(self, size: int) -> None:
             faults.failing("xTruncate", super().xTruncate, *errors)(size)
 
-    class System(apsw.VFS):  # type: ignore[misc]
+    class System(apsw.VFS):
         def __init__(self) -> None:
             super().__init__(name, "")
 
@@ -144,20 +149,19 @@ def failing(faults: Faults, where: Where) -> Iterator[None]:
 
 
 def install(patch: pytest.MonkeyPatch, faults: Faults, where: Where) -> None:
-    def connect(path: Path, library: Library, *, mode: Any) -> Database:
+    def connect(path: Path, mode: Any) -> Any:
         if where == "below":
-            return OnFailingFiles(f"{path.as_uri()}?mode={mode}&vfs=failing")
+            return OnFailingFiles(path, mode)
         faults.failing("connect", lambda: None, refusal(IOERR), refusal(FULL))()
-        database = libraries.connect(path, library, mode=mode)
-        return FailingDatabase(database, faults, in_doubt=where == "behind")
+        return FailingDatabase(Database(path, mode), faults, in_doubt=where == "behind")
 
     copy = ModuleType("os")
     copy.__dict__.update(os.__dict__)
     for name, errors in SYSTEM.items():
         setattr(copy, name, faults.failing(name, getattr(os, name), *errors))
     patch.setattr(sqlite, "os", copy)
-    patch.setattr(sqlite, "connect", connect)
-    patch.setattr(reader, "connect", connect)
+    patch.setattr(sqlite, "Database", connect)
+    patch.setattr(reader, "Database", connect)
     patch.setattr(sqlite, "_FILE_CHECK_INTERVAL_S", 0.0)  # the file is looked at before each commit
     patch.setattr(writer, "RETRY_DELAYS_S", (0.01, 0.02))
     patch.setattr(writer, "TIDY_INTERVAL_S", 0.0)
@@ -166,9 +170,8 @@ def install(patch: pytest.MonkeyPatch, faults: Faults, where: Where) -> None:
 class StoreLife:
     """Two sessions in a store, one of which is gone on with, on agents that say what they hear."""
 
-    def __init__(self, path: Path, library: Library) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.library = library
         self.done: list[str] = []
         self.raised: list[Exception] = []
         self.shown: dict[str, int] = {}
@@ -181,9 +184,7 @@ class StoreLife:
         """All of it, as far as it gets."""
         for name, act in (("begins", self._begin), ("goes on", self._go_on), ("finds", self._find)):
             try:
-                async with agentrt.store.open_store(
-                    self.path, limits=LIMITS, library=self.library
-                ) as store:
+                async with agentrt.store.open_store(self.path, limits=LIMITS) as store:
                     await act(store)
                     self.done.append(name)
             except agentrt.AgentrtError as error:
@@ -245,7 +246,7 @@ class StoreLife:
 
     async def check(self) -> None:
         """J3, J4, J7: what was seen is there, once and in its order; and it goes on."""
-        async with agentrt.store.open_store(self.path, library=self.library) as store:
+        async with agentrt.store.open_store(self.path) as store:
             for id, seen in self.shown.items():
                 snapshot = await store.snapshot(id)
                 assert snapshot.seq >= seen, f"{id}: {seen} was seen"

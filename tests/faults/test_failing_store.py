@@ -6,12 +6,10 @@ Nothing that was seen is lost, no prompt is sent twice, and the next process goe
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
@@ -21,22 +19,13 @@ from .inject import Faults
 from .quick import chosen
 
 BOUND = 60.0
-APSW = pytest.mark.skipif(
-    importlib.util.find_spec("apsw") is None, reason="needs apsw (pip install apsw)"
-)
-PLACES = [
-    ("sqlite3", "before"),
-    pytest.param("sqlite3", "behind", marks=pytest.mark.slow),
-    pytest.param("apsw", "before", marks=[pytest.mark.slow, APSW]),
-    pytest.param("apsw", "behind", marks=[pytest.mark.slow, APSW]),
-    pytest.param("apsw", "below", marks=APSW),
-]
+PLACES = ["before", pytest.param("behind", marks=pytest.mark.slow), "below"]
 """Where it fails: a call of the library, before or behind what it does, or SQLite's own call."""
 
 
-def attempt(folder: Path, library: Any, n: int, which: int, times: float, where: Where) -> Faults:
+def attempt(folder: Path, n: int, which: int, times: float, where: Where) -> Faults:
     """One life, in which the n-th call fails."""
-    life = StoreLife(folder / "sessions.db", library)
+    life = StoreLife(folder / "sessions.db")
     faults = Faults(n, which, times=times)
     before = len(os.listdir("/proc/self/fd"))
 
@@ -60,15 +49,15 @@ def attempt(folder: Path, library: Any, n: int, which: int, times: float, where:
     return faults
 
 
-@pytest.mark.parametrize(("library", "where"), PLACES)
+@pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize("which", [0, 1], ids=["an error", "a full disk"])
 @pytest.mark.parametrize("times", [1, 5, math.inf], ids=["once", "for a while", "from then on"])
 def test_whichever_call_fails_nothing_is_lost_that_was_seen(
-    library: Any, where: Where, which: int, times: float, tmp_path: Path
+    where: Where, which: int, times: float, tmp_path: Path
 ) -> None:
     for n in chosen(count(1), one_in=120):
         folder = tmp_path / str(n)
         folder.mkdir()
-        if not attempt(folder, library, n, which, times, where).failed:
+        if not attempt(folder, n, which, times, where).failed:
             assert n > 80
             break

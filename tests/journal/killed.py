@@ -47,8 +47,8 @@ def print_whole(line: str) -> None:
 
 
 async def main() -> None:
-    path, library = sys.argv[1:]
-    async with open_store(path, library=library) as store, trio.open_nursery() as nursery:  # type: ignore[arg-type]
+    [path] = sys.argv[1:]
+    async with open_store(path) as store, trio.open_nursery() as nursery:
         for number in range(SESSIONS):
             nursery.start_soon(work, store, f"s{number}")
 

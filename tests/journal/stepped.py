@@ -42,9 +42,9 @@ class SteppedStore(Store):
     """Commits as soon as it is given something, unless it is `stalled`."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
-        self.backend = SqliteBackend(path, "sqlite3")
+        self.backend = SqliteBackend(path)
         self.backend.open()
-        self._database = SqliteReader(path, "sqlite3")
+        self._database = SqliteReader(path)
         super().__init__(str(path), self._database, PassingWriter(self._put), limits)
         self.stalled = False
         self._waiting: deque[Batch | WriterJob] = deque()

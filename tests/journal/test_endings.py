@@ -50,9 +50,9 @@ async def submit_all(session: agentrt.Session) -> None:
             break
 
 
-async def waiting_in(path: Any, library: Any, agents: Incarnations | None = None) -> list[str]:
+async def waiting_in(path: Any, agents: Incarnations | None = None) -> list[str]:
     """The texts that wait in the stored session, all of which are paused."""
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with again(store, agents or Incarnations(echo)) as session:
             queue = session.snapshot().queue
             assert all(entry.paused for entry in queue)
@@ -60,56 +60,54 @@ async def waiting_in(path: Any, library: Any, agents: Incarnations | None = None
 
 
 @asynccontextmanager
-async def stored(path: Any, library: Any, **options: Any) -> AsyncIterator[agentrt.Session]:
+async def stored(path: Any, **options: Any) -> AsyncIterator[agentrt.Session]:
     agents = Incarnations(options.pop("script", obedient), **RESUMES)
     async with (
-        open_store(path, library=library) as store,
+        open_store(path) as store,
         kept(store, agents, limits=QUICK, **options) as session,
     ):
         yield session
 
 
-async def test_leaving_the_block_by_an_error_keeps_what_waits(path: Any, library: Any) -> None:
+async def test_leaving_the_block_by_an_error_keeps_what_waits(path: Any) -> None:
     with suppress(Left):
-        async with stored(path, library) as session:
+        async with stored(path) as session:
             await submit_all(session)
             raise Left
-    assert await waiting_in(path, library) == WAITING
-    assert await waiting_in(path, library) == WAITING  # also the second time
+    assert await waiting_in(path) == WAITING
+    assert await waiting_in(path) == WAITING  # also the second time
 
 
-async def test_cancelling_the_block_keeps_what_waits(path: Any, library: Any) -> None:
+async def test_cancelling_the_block_keeps_what_waits(path: Any) -> None:
     with trio.CancelScope() as scope:
-        async with stored(path, library) as session:
+        async with stored(path) as session:
             await submit_all(session)
             scope.cancel()
             await trio.sleep_forever()
-    assert await waiting_in(path, library) == WAITING
+    assert await waiting_in(path) == WAITING
 
 
-async def test_leaving_the_block_after_a_stop_keeps_what_it_paused(path: Any, library: Any) -> None:
-    async with stored(path, library) as session:
+async def test_leaving_the_block_after_a_stop_keeps_what_it_paused(path: Any) -> None:
+    async with stored(path) as session:
         await submit_all(session)
         session.cancel()
     agents = Incarnations(echo, **RESUMES)
-    assert await waiting_in(path, library, agents) == WAITING
-    async with open_store(path, library=library) as store, again(store, agents) as session:
+    assert await waiting_in(path, agents) == WAITING
+    async with open_store(path) as store, again(store, agents) as session:
         await session.run("first of all")
         assert prompts(agents) == ["first of all"]
         session.queue.resume()
     assert prompts(agents) == ["first of all", *WAITING]
 
 
-async def test_a_prompt_that_waits_for_its_agent_to_be_started_again_is_kept(
-    path: Any, library: Any
-) -> None:
+async def test_a_prompt_that_waits_for_its_agent_to_be_started_again_is_kept(path: Any) -> None:
     async def dies(agent: Any) -> None:
         async for prompt in agent.prompts:
             prompt.end()
             agent.process.exit(1)
 
     agents = DiesAndNeverStarts(dies, **RESUMES)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         with trio.CancelScope() as scope:
             async with kept(store, agents, limits=QUICK) as session:
                 await session.run("running")
@@ -123,14 +121,12 @@ async def test_a_prompt_that_waits_for_its_agent_to_be_started_again_is_kept(
                 scope.cancel()
                 await trio.sleep_forever()
         assert all("stays in the stored queue" in str(turn.failure) for turn in turns)
-    assert await waiting_in(path, library) == WAITING
+    assert await waiting_in(path) == WAITING
 
 
-async def test_a_caller_that_waits_for_its_prompt_is_told_that_it_is_not_sent(
-    path: Any, library: Any
-) -> None:
+async def test_a_caller_that_waits_for_its_prompt_is_told_that_it_is_not_sent(path: Any) -> None:
     with suppress(Left):
-        async with stored(path, library) as session, trio.open_nursery() as nursery:
+        async with stored(path) as session, trio.open_nursery() as nursery:
             await submit_all(session)
 
             async def wait() -> None:
@@ -141,29 +137,29 @@ async def test_a_caller_that_waits_for_its_prompt_is_told_that_it_is_not_sent(
             nursery.start_soon(wait)
             await trio.testing.wait_all_tasks_blocked()
             await agentrt._core.session.session.host_of(session).finish()
-    assert await waiting_in(path, library) == WAITING
+    assert await waiting_in(path) == WAITING
 
 
-async def test_ending_the_session_by_itself_keeps_what_waits(path: Any, library: Any) -> None:
-    async with stored(path, library) as session:
+async def test_ending_the_session_by_itself_keeps_what_waits(path: Any) -> None:
+    async with stored(path) as session:
         await submit_all(session)
         await session.aclose()
-    assert await waiting_in(path, library) == WAITING
+    assert await waiting_in(path) == WAITING
 
 
-async def test_closing_the_session_drops_what_waits_and_says_so(path: Any, library: Any) -> None:
-    async with stored(path, library) as session:
+async def test_closing_the_session_drops_what_waits_and_says_so(path: Any) -> None:
+    async with stored(path) as session:
         await submit_all(session)
         events = session.subscribe()
         await session.aclose(discard=True)
         notices = [event async for event in events if isinstance(event, agentrt.Notice)]
         assert [notice.code for notice in notices].count("prompt_dropped") == len(WAITING)
-    assert await waiting_in(path, library) == []
+    assert await waiting_in(path) == []
 
 
-async def test_an_open_question_outlives_an_orderly_end(path: Any, library: Any) -> None:
+async def test_an_open_question_outlives_an_orderly_end(path: Any) -> None:
     with suppress(Left):
-        async with stored(path, library, script=asking, permissions=left) as session:
+        async with stored(path, script=asking, permissions=left) as session:
             session.submit("may I")
             async for event in session.subscribe(after=0):
                 if isinstance(event, agentrt.PermissionOpened):
@@ -171,22 +167,20 @@ async def test_an_open_question_outlives_an_orderly_end(path: Any, library: Any)
             raise Left
     agents = Incarnations(echo, **RESUMES)
     for _ in range(2):
-        async with open_store(path, library=library) as store, again(store, agents) as session:
+        async with open_store(path) as store, again(store, agents) as session:
             [question] = session.snapshot().permissions
             assert question.orphaned
             assert question.title == "Run ls"
-    async with open_store(path, library=library) as store, again(store, agents) as session:
+    async with open_store(path) as store, again(store, agents) as session:
         session.answer(question.request, "allow_once")
         assert session.pending_permissions == {}
     assert ["'Run ls'" in told for told in prompts(agents)] == [True]
 
 
-async def test_a_session_whose_first_prompt_waits_is_kept_and_listed(
-    path: Any, library: Any
-) -> None:
+async def test_a_session_whose_first_prompt_waits_is_kept_and_listed(path: Any) -> None:
     """Its agent died before it was prompted, and is being started again."""
 
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         with trio.CancelScope() as scope:
             agents = DiesAndNeverStarts(echo, **RESUMES)
             async with kept(store, agents, limits=QUICK) as session:
@@ -200,18 +194,16 @@ async def test_a_session_whose_first_prompt_waits_is_kept_and_listed(
                 session.submit("first")
                 scope.cancel()
                 await trio.sleep_forever()
-    assert await waiting_in(path, library) == ["first"]
-    async with open_store(path, library=library) as store:
+    assert await waiting_in(path) == ["first"]
+    async with open_store(path) as store:
         [entry] = await store.sessions()
         assert (entry.session, entry.turns, entry.prompt) == ("one", 0, "first")
         assert [each.session for each in await store.find("one")] == ["one"]
 
 
-async def test_a_session_whose_first_prompt_was_taken_back_is_forgotten(
-    path: Any, library: Any
-) -> None:
+async def test_a_session_whose_first_prompt_was_taken_back_is_forgotten(path: Any) -> None:
     agents = DiesAndNeverStarts(echo, **RESUMES)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, agents, limits=QUICK) as session:
             agents.processes[0].exit(1)
             async for event in session.subscribe(after=0):
@@ -224,10 +216,10 @@ async def test_a_session_whose_first_prompt_was_taken_back_is_forgotten(
 
 @pytest.mark.parametrize("ends", ["drain", "cancel", "close"])
 async def test_the_runtimes_end_keeps_what_waits_and_closing_a_session_does_not(
-    path: Any, library: Any, ends: str
+    path: Any, ends: str
 ) -> None:
     agents = Incarnations(obedient, **RESUMES)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         with trio.CancelScope() as scope:
             async with open_fake_runtime(
                 {"fake": agents.start}, store=store, limits=QUICK

@@ -84,10 +84,10 @@ def locked(path: Path) -> Iterator[Callable[[], Lock]]:
 
 
 async def test_while_nothing_can_be_stored_a_cancel_reaches_the_agent_and_a_prompt_is_refused(
-    path: Path, library: Any, locked: Any
+    path: Path, locked: Any
 ) -> None:
     agents = Incarnations(obedient)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, agents) as session:
             session.submit("hello")
             async for event in session.subscribe(after=0):
@@ -114,10 +114,10 @@ async def test_while_nothing_can_be_stored_a_cancel_reaches_the_agent_and_a_prom
 
 
 async def test_a_turn_that_cannot_be_stored_for_long_is_cancelled_and_said_to_have_failed(
-    path: Path, library: Any, locked: Any
+    path: Path, locked: Any
 ) -> None:
     limits = Limits(store_failure_timeout_s=0.3)
-    async with open_store(path, library=library, limits=limits) as store:
+    async with open_store(path, limits=limits) as store:
         async with kept(store, Incarnations(obedient)) as session:
             holder = None
             with pytest.raises(StoreUnavailable, match="could not be stored"):
@@ -137,12 +137,10 @@ async def test_a_turn_that_cannot_be_stored_for_long_is_cancelled_and_said_to_ha
 
 
 async def test_a_store_that_stays_locked_is_left_in_bounded_time_and_says_so(
-    path: Path, library: Any, locked: Any
+    path: Path, locked: Any
 ) -> None:
     with pytest.raises(StoreUnavailable):
-        async with open_store(
-            path, library=library, limits=Limits(store_failure_timeout_s=0.3)
-        ) as store:
+        async with open_store(path, limits=Limits(store_failure_timeout_s=0.3)) as store:
             async with kept(store, Incarnations(echo)) as session:
                 await session.run("hello")
                 await until_stored(session)
@@ -155,13 +153,9 @@ async def test_a_store_that_stays_locked_is_left_in_bounded_time_and_says_so(
 # --- a disk that is full
 
 
-async def test_a_file_at_its_size_limit_takes_more_once_the_limit_is_raised(
-    path: Path, library: Any
-) -> None:
+async def test_a_file_at_its_size_limit_takes_more_once_the_limit_is_raised(path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    async with open_store(
-        path, library=library, limits=Limits(store_failure_timeout_s=0.2)
-    ) as store:
+    async with open_store(path, limits=Limits(store_failure_timeout_s=0.2)) as store:
         async with kept(store, Incarnations(lengthy)) as session:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
             try:
@@ -191,11 +185,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-async def test_a_full_disk_takes_more_once_there_is_room(small_disk: Path, library: Any) -> None:
+async def test_a_full_disk_takes_more_once_there_is_room(small_disk: Path) -> None:
     path = small_disk / "sessions.db"
-    async with open_store(
-        path, library=library, limits=Limits(store_failure_timeout_s=0.2)
-    ) as store:
+    async with open_store(path, limits=Limits(store_failure_timeout_s=0.2)) as store:
         async with kept(store, Incarnations(lengthy)) as session:
             await fill(session)
             enlarge(small_disk)
@@ -207,12 +199,10 @@ async def test_a_full_disk_takes_more_once_there_is_room(small_disk: Path, libra
 
 
 async def test_what_cannot_be_deleted_from_a_full_disk_can_be_once_there_is_room(
-    small_disk: Path, library: Any
+    small_disk: Path,
 ) -> None:
     path = small_disk / "sessions.db"
-    async with open_store(
-        path, library=library, limits=Limits(store_failure_timeout_s=0.2)
-    ) as store:
+    async with open_store(path, limits=Limits(store_failure_timeout_s=0.2)) as store:
         async with kept(store, Incarnations(echo), id="old") as session:
             await session.run("hello")
         async with kept(store, Incarnations(lengthy)) as session:
@@ -230,11 +220,11 @@ async def test_what_cannot_be_deleted_from_a_full_disk_can_be_once_there_is_room
 
 @pytest.mark.parametrize("replaced", [False, True])
 async def test_a_file_that_is_gone_is_noticed(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch, replaced: bool
+    path: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
 ) -> None:
     monkeypatch.setattr(sqlite, "_FILE_CHECK_INTERVAL_S", 0)
     with pytest.raises(StoreUnavailable, match="was replaced" if replaced else "was deleted"):
-        async with open_store(path, library=library) as store:
+        async with open_store(path) as store:
             async with kept(store, Incarnations(echo)) as session:
                 await session.run("hello")
                 path.unlink()
@@ -249,11 +239,11 @@ async def test_a_file_that_is_gone_is_noticed(
 @pytest.mark.parametrize("end", ["-wal", "-shm", ".lock"])
 @pytest.mark.parametrize("how", ["deleted", "replaced"])
 async def test_a_file_beside_it_that_is_gone_is_noticed_and_what_was_stored_is_there(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch, end: str, how: str
+    path: Path, monkeypatch: pytest.MonkeyPatch, end: str, how: str
 ) -> None:
     monkeypatch.setattr(sqlite, "_FILE_CHECK_INTERVAL_S", 0)
     with pytest.raises(StoreUnavailable, match=f"{end} was {how}"):
-        async with open_store(path, library=library) as store:
+        async with open_store(path) as store:
             async with kept(store, Incarnations(echo)) as session:
                 await session.run("hello")
                 file = path.with_name(path.name + end)
@@ -263,17 +253,17 @@ async def test_a_file_beside_it_that_is_gone_is_noticed_and_what_was_stored_is_t
                 with pytest.raises(StoreUnavailable):
                     await session.run("again")
     path.with_name(path.name + "-shm").unlink(missing_ok=True)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         texts = [item.text for item in (await store.snapshot("one")).items if item.type == "text"]
     assert texts == ["hello"]
 
 
 async def test_a_write_ahead_log_that_was_cut_off_is_noticed(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "_FILE_CHECK_INTERVAL_S", 0)
     with pytest.raises(StoreUnavailable, match="was overwritten or cut off"):
-        async with open_store(path, library=library) as store:
+        async with open_store(path) as store:
             async with kept(store, Incarnations(echo)) as session:
                 await session.run("hello")
                 os.truncate(f"{path}-wal", 0)
@@ -283,10 +273,10 @@ async def test_a_write_ahead_log_that_was_cut_off_is_noticed(
 
 @pytest.mark.parametrize("how", ["deleted", "replaced", "left alone"])
 async def test_without_its_write_ahead_log_a_store_of_a_killed_process_has_a_new_epoch(
-    path: Path, library: Any, tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+    path: Path, tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     copy = tmp_path / "copy.db"
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
             # As after some thousand pages: the file has all that came until now.
@@ -298,31 +288,27 @@ async def test_without_its_write_ahead_log_a_store_of_a_killed_process_has_a_new
         log.rename(tmp_path / "elsewhere")  # so that its inode is not used again
     if how == "replaced":
         log.write_bytes(b"")
-    async with open_store(copy, library=library) as store:
+    async with open_store(copy) as store:
         epoch = (await store.snapshot("one")).epoch
     assert (epoch == session.log.epoch) == (how == "left alone")
     assert ("have a new epoch" in caplog.text) == (how != "left alone")
 
 
-async def test_a_damaged_file_is_not_opened(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_a_damaged_file_is_not_opened(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(lengthy)) as session:
             await session.run("hello")
     damage(path)
     damaged = path.read_bytes()
     with pytest.raises(StoreDamaged, match="agentrt sessions repair"):
-        async with open_store(path, library=library):
+        async with open_store(path):
             pass
     assert path.read_bytes() == damaged
 
 
-async def test_a_file_damaged_under_the_store_is_not_written_any_more(
-    path: Path, library: Any
-) -> None:
+async def test_a_file_damaged_under_the_store_is_not_written_any_more(path: Path) -> None:
     with pytest.raises(StoreUnavailable):
-        async with open_store(
-            path, library=library, limits=Limits(store_failure_timeout_s=0.3)
-        ) as store:
+        async with open_store(path, limits=Limits(store_failure_timeout_s=0.3)) as store:
             async with kept(store, Incarnations(lengthy)) as session:
                 await session.run("hello")
                 await done_by_another(path, "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -337,15 +323,13 @@ async def test_a_file_damaged_under_the_store_is_not_written_any_more(
 @pytest.mark.parametrize(
     "round", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, ROUNDS))]
 )
-def test_what_was_shown_before_a_kill_is_stored_without_a_gap(
-    path: Path, library: Any, round: int
-) -> None:
+def test_what_was_shown_before_a_kill_is_stored_without_a_gap(path: Path, round: int) -> None:
     """Two lives of one host, each killed at a random moment."""
     after = random.Random(round)
     shown: dict[str, int] = {}
     for _ in range(2):
         host = subprocess.Popen(
-            [sys.executable, "-m", "journal.killed", str(path), library],
+            [sys.executable, "-m", "journal.killed", str(path)],
             cwd=TESTS,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -366,20 +350,18 @@ def test_what_was_shown_before_a_kill_is_stored_without_a_gap(
         assert {id: stored[id] >= seq for id, seq in shown.items()} == dict.fromkeys(shown, True)
 
 
-async def test_a_file_whose_beginning_was_interrupted_is_begun_again(
-    path: Path, library: Any
-) -> None:
+async def test_a_file_whose_beginning_was_interrupted_is_begun_again(path: Path) -> None:
     path.parent.mkdir()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
     connection.close()
     assert path.stat().st_size
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         assert await store.sessions() == []
 
 
 async def test_what_a_failed_commit_took_into_the_index_is_taken_by_the_next_one(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "_MAX_UNINDEXED_RECORDS", 1)
     set_meta, failed = sqlite.SqliteBackend._set_meta, list[object]()
@@ -391,11 +373,11 @@ async def test_what_a_failed_commit_took_into_the_index_is_taken_by_the_next_one
             raise OSError("a disk that fails once")
 
     monkeypatch.setattr(sqlite.SqliteBackend, "_set_meta", fail_once)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("mend the door")
             await session.run("mend the window")
     assert failed
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         for word in ("door", "window"):
             assert [hit.entry.session for hit in await store.search(word)] == ["one"]

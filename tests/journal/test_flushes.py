@@ -31,8 +31,8 @@ MANY = 70
 
 
 @pytest.fixture
-def backend(path: Path, library: Any) -> Any:
-    backend = SqliteBackend(path, library)
+def backend(path: Path) -> Any:
+    backend = SqliteBackend(path)
     backend.open()
     yield backend
     backend.close()
@@ -47,8 +47,8 @@ def flush_of(places: list[SessionClaim], first: int) -> Flush:
     return Flush([Part(place, first, [Notice("info", "here", str(place.num))]) for place in places])
 
 
-def stored(path: Path, library: Any) -> list[list[str]]:
-    reader = SqliteReader(path, library)
+def stored(path: Path) -> list[list[str]]:
+    reader = SqliteReader(path)
     try:
         found = [reader.events(f"s{number}", 0) for number in range(MANY)]
     finally:
@@ -58,19 +58,19 @@ def stored(path: Path, library: Any) -> list[list[str]]:
 
 @pytest.mark.parametrize("count", [1, 64, MANY])
 def test_each_session_of_a_flush_gets_its_own_frame(
-    backend: SqliteBackend, path: Path, library: Any, count: int
+    backend: SqliteBackend, path: Path, count: int
 ) -> None:
     places = made(backend)
     backend.commit(flush_of(places[:count], 1))
     backend.commit(flush_of(places[:count], 2))
-    assert stored(path, library) == [
+    assert stored(path) == [
         [str(place.num)] * 2 if number < count else [] for number, place in enumerate(places)
     ]
 
 
 @pytest.mark.parametrize("count", [64, MANY])
 def test_a_flush_that_fails_leaves_nothing_and_can_be_tried_again(
-    backend: SqliteBackend, path: Path, library: Any, count: int
+    backend: SqliteBackend, path: Path, count: int
 ) -> None:
     places = made(backend)
     x = backend.database.execute
@@ -80,10 +80,10 @@ def test_a_flush_that_fails_leaves_nothing_and_can_be_tried_again(
     )
     with pytest.raises(Exception, match="no room"):
         backend.commit(flush_of(places[:count], 1))
-    assert stored(path, library) == [[]] * MANY
+    assert stored(path) == [[]] * MANY
     x("DROP TRIGGER full")
     backend.commit(flush_of(places[:count], 1))
-    assert [len(each) for each in stored(path, library)] == [1] * count + [0] * (MANY - count)
+    assert [len(each) for each in stored(path)] == [1] * count + [0] * (MANY - count)
 
 
 LARGE = 1_000_000
@@ -111,9 +111,9 @@ def said(
     backend.commit(Flush([part], fsync=True))
 
 
-def shown(path: Path, library: Any) -> tuple[int, list[int]]:
+def shown(path: Path) -> tuple[int, list[int]]:
     """How many records there are of a session, and the lengths of all that was said in it."""
-    reader = SqliteReader(path, library)
+    reader = SqliteReader(path)
     try:
         stored = reader.load("s0")
     finally:
@@ -126,43 +126,41 @@ def shown(path: Path, library: Any) -> tuple[int, list[int]]:
 
 
 def test_a_large_record_is_written_when_there_is_time_and_nothing_is_missing_meanwhile(
-    backend: SqliteBackend, path: Path, library: Any
+    backend: SqliteBackend, path: Path
 ) -> None:
     place = made(backend)[0]
     said(backend, place, 0, 10)
-    assert shown(path, library) == (1, [10])
+    assert shown(path) == (1, [10])
     said(backend, place, 1, LARGE)
     said(backend, place, 2, 10)
-    assert shown(path, library) == (1, [10, LARGE, 10])
+    assert shown(path) == (1, [10, LARGE, 10])
     backend.catch_up()
-    assert shown(path, library) == (3, [10, LARGE, 10])
+    assert shown(path) == (3, [10, LARGE, 10])
     said(backend, place, 3, 10)
-    assert shown(path, library) == (4, [10, LARGE, 10, 10])
+    assert shown(path) == (4, [10, LARGE, 10, 10])
 
 
 def test_large_records_are_written_before_there_are_too_many(
-    backend: SqliteBackend, path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    backend: SqliteBackend, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "_MAX_POSTPONED_CHARS", 2 * LARGE)
     place = made(backend)[0]
     said(backend, place, 0, LARGE)
-    assert shown(path, library) == (0, [LARGE])
+    assert shown(path) == (0, [LARGE])
     said(backend, place, 1, LARGE)
-    assert shown(path, library) == (2, [LARGE, LARGE])
+    assert shown(path) == (2, [LARGE, LARGE])
 
 
 def test_who_goes_on_with_a_session_finds_its_large_record(
-    backend: SqliteBackend, path: Path, library: Any
+    backend: SqliteBackend, path: Path
 ) -> None:
     place = made(backend)[0]
     said(backend, place, 0, LARGE)
     assert backend.claim("s0") == SessionClaim(place.num, place.owner + 1)
-    assert shown(path, library) == (1, [LARGE])
+    assert shown(path) == (1, [LARGE])
 
 
-def test_a_deleted_session_leaves_no_large_record(
-    backend: SqliteBackend, path: Path, library: Any
-) -> None:
+def test_a_deleted_session_leaves_no_large_record(backend: SqliteBackend, path: Path) -> None:
     said(backend, made(backend)[0], 0, LARGE)
     assert backend.delete("s0")
     backend.finish()
@@ -170,11 +168,11 @@ def test_a_deleted_session_leaves_no_large_record(
 
 
 def test_a_large_record_that_was_never_written_is_made_again_of_its_events(
-    backend: SqliteBackend, path: Path, library: Any
+    backend: SqliteBackend, path: Path
 ) -> None:
     said(backend, made(backend)[0], 0, LARGE)
     backend.close()
-    assert shown(path, library) == (0, [LARGE])
+    assert shown(path) == (0, [LARGE])
 
 
 # --- the row of a session
@@ -189,8 +187,8 @@ def began(
     backend.commit(Flush([Part(place, 5 * number + 1, [event], row)], fsync=True))
 
 
-def turns_in_rows(path: Path, library: Any) -> list[int]:
-    reader = SqliteReader(path, library)
+def turns_in_rows(path: Path) -> list[int]:
+    reader = SqliteReader(path)
     try:
         return [entry.turns for entry in reader.sessions(SessionQuery())]
     finally:
@@ -198,19 +196,19 @@ def turns_in_rows(path: Path, library: Any) -> list[int]:
 
 
 def test_a_row_that_says_no_more_than_that_a_turn_has_begun_is_put_off(
-    backend: SqliteBackend, path: Path, library: Any
+    backend: SqliteBackend, path: Path
 ) -> None:
     place = made(backend)[0]
     said(backend, place, 0, 10)
     began(backend, place, 1)
-    assert turns_in_rows(path, library) == [1]
-    assert shown_events(path, library) == 6
+    assert turns_in_rows(path) == [1]
+    assert shown_events(path) == 6
     backend.catch_up()
-    assert turns_in_rows(path, library) == [2]
+    assert turns_in_rows(path) == [2]
 
 
-def shown_events(path: Path, library: Any) -> int:
-    reader = SqliteReader(path, library)
+def shown_events(path: Path) -> int:
+    reader = SqliteReader(path)
     try:
         return len(reader.events("s0", 0) or ())
     finally:
@@ -218,31 +216,31 @@ def shown_events(path: Path, library: Any) -> int:
 
 
 def test_the_row_of_a_first_turn_and_that_of_a_new_title_are_written_at_once(
-    backend: SqliteBackend, path: Path, library: Any
+    backend: SqliteBackend, path: Path
 ) -> None:
     first, second = made(backend)[:2]
     began(backend, first, 0)
-    assert turns_in_rows(path, library) == [1]
+    assert turns_in_rows(path) == [1]
     said(backend, second, 0, 10)
     began(backend, second, 1, title="new")
-    assert sorted(turns_in_rows(path, library)) == [1, 2]
+    assert sorted(turns_in_rows(path)) == [1, 2]
 
 
 def test_a_row_is_put_off_for_a_second_while_others_are_written(
-    backend: SqliteBackend, path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    backend: SqliteBackend, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = made(backend)[:2]
     said(backend, first, 0, 10)
     began(backend, first, 1)
     backend.commit(flush_of([second], 1))
-    assert turns_in_rows(path, library) == [1]
+    assert turns_in_rows(path) == [1]
     monkeypatch.setattr(sqlite, "_MAX_ROW_DELAY_S", 0)
     backend.commit(flush_of([second], 2))
-    assert turns_in_rows(path, library) == [2]
+    assert turns_in_rows(path) == [2]
 
 
 def test_a_row_that_was_put_off_is_in_after_a_commit_of_others_that_failed_at_first(
-    backend: SqliteBackend, path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    backend: SqliteBackend, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = made(backend)[:2]
     said(backend, first, 0, 10)
@@ -254,11 +252,11 @@ def test_a_row_that_was_put_off_is_in_after_a_commit_of_others_that_failed_at_fi
         backend.commit(flush_of([second], 1))
     x("DROP TRIGGER full")
     backend.commit(flush_of([second], 1))
-    assert turns_in_rows(path, library) == [2]
+    assert turns_in_rows(path) == [2]
 
 
 def test_turns_whose_rows_were_put_off_when_the_process_was_killed_are_counted_once(
-    backend: SqliteBackend, path: Path, library: Any
+    backend: SqliteBackend, path: Path
 ) -> None:
     place = made(backend)[0]
     said(backend, place, 0, 10)
@@ -266,7 +264,7 @@ def test_turns_whose_rows_were_put_off_when_the_process_was_killed_are_counted_o
     for _ in range(2):
         backend.close()  # without `finish`, as a kill would
         backend.open()
-        assert turns_in_rows(path, library) == [2]
+        assert turns_in_rows(path) == [2]
 
 
 def test_a_turn_s_beginning_is_one_statement_and_its_end_five(

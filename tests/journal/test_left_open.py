@@ -29,17 +29,17 @@ DEAD = State("dead", None, AgentState("fake", "acp"))
 
 
 @pytest.mark.every_store
-async def test_a_prompt_that_waited_for_a_dead_agent_is_paused(path: Any, library: Any) -> None:
+async def test_a_prompt_that_waited_for_a_dead_agent_is_paused(path: Any) -> None:
     """The process ended before it began the agent again, or said what becomes of the prompt."""
     waits = QueueChanged([QueueEntry("q1", [Text("hello")])])
     turn = [TurnStarted("t1", "user", []), TurnEnded(turn="t1", outcome="completed")]
     events: list[Event] = [*turn, StateChanged(DEAD), waits]
-    backend = backend_of(address_of(path), library)
+    backend = backend_of(address_of(path))
     backend.open()
     row = SessionRow(title=None, prompt="", phase="dead", turns=1, about=ABOUT)
     backend.commit(Flush([Part(backend.create("s1", "e", ABOUT), 1, events, row)], fsync=True))
     backend.close()
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         assert not is_closed(await load_log(store, "s1", Limits()))
         log = await load_closed_log(store, "s1", Limits())
         [entry] = log.state.queue

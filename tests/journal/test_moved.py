@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,16 +15,16 @@ from .kit import again, checked, kept, whole
 
 
 async def test_a_moved_session_is_what_it_was(
-    path: Path, tmp_path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("mend the door")
         before, events = await store.snapshot("one"), await store.events("one")
     with writing(path) as source:
         packed = source.pack("one")
     assert packed is not None
-    async with open_store(tmp_path / "other.db", library=library) as store:
+    async with open_store(tmp_path / "other.db") as store:
         await store.put(packed)
         assert whole(await store.snapshot("one")) == whole(before)
         assert await store.events("one") == events
@@ -37,14 +36,14 @@ async def test_a_moved_session_is_what_it_was(
     assert checked(tmp_path / "other.db") == {"one": session.log.seq}
 
 
-async def test_an_earlier_state_does_not_replace_a_later_one(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_an_earlier_state_does_not_replace_a_later_one(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("first")
     with writing(path) as source:
         packed = source.pack("one")
     assert packed is not None
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with again(store, Incarnations(echo)) as session:
             await session.run("second")
         await store.put(packed)
@@ -52,12 +51,12 @@ async def test_an_earlier_state_does_not_replace_a_later_one(path: Path, library
 
 
 async def test_a_file_that_may_have_lost_something_hands_on_another_epoch(
-    path: Path, tmp_path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
-    backend = SqliteBackend(path, library)
+    backend = SqliteBackend(path)
     backend.open()
     backend.close()  # as if it were killed
     with monkeypatch.context() as patch:
@@ -66,6 +65,6 @@ async def test_a_file_that_may_have_lost_something_hands_on_another_epoch(
             packed = source.pack("one")
     assert packed is not None
     assert packed.row[0] == "one-epoch.1"
-    async with open_store(tmp_path / "other.db", library=library) as store:
+    async with open_store(tmp_path / "other.db") as store:
         await store.put(packed)
         assert (await store.snapshot("one")).epoch == "one-epoch.1"

@@ -552,9 +552,9 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_disk_that_hangs_keeps_an_allow_back_and_no_cancel(
-    path: Path, library: Any, blocked: threading.Event, puppet: Puppet
+    path: Path, blocked: threading.Event, puppet: Puppet
 ) -> None:
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, puppet, permissions=leave_open) as session:
             turn = session.submit("hello")
             await until(lambda: puppet.prompts != [])

@@ -22,14 +22,14 @@ def copy(tmp_path: Path) -> Path:
 
 
 @pytest.mark.every_store
-async def test_a_reopened_session_is_what_it_was(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_a_reopened_session_is_what_it_was(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             session.rename("mine")
             for text in ("first", "second", "third"):
                 await session.run(text)
         before = whole(session.snapshot())
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with again(store, Incarnations(echo)) as session:
             after = whole(session.snapshot())
             assert session.id == "one"
@@ -41,9 +41,9 @@ async def test_a_reopened_session_is_what_it_was(path: Path, library: Any) -> No
 
 
 @pytest.mark.every_store
-async def test_no_agent_is_started_before_the_next_prompt(path: Path, library: Any) -> None:
+async def test_no_agent_is_started_before_the_next_prompt(path: Path) -> None:
     agents = Incarnations(echo)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
         async with again(store, agents) as session:
@@ -55,11 +55,9 @@ async def test_no_agent_is_started_before_the_next_prompt(path: Path, library: A
 
 
 @pytest.mark.every_store
-async def test_the_agents_own_conversation_is_resumed_where_it_can_be(
-    path: Path, library: Any
-) -> None:
+async def test_the_agents_own_conversation_is_resumed_where_it_can_be(path: Path) -> None:
     agents = Incarnations(echo, **RESUMES)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo, session="theirs", **RESUMES)) as session:
             await session.run("hello")
         async with again(store, agents) as session:
@@ -70,10 +68,8 @@ async def test_the_agents_own_conversation_is_resumed_where_it_can_be(
 
 
 @pytest.mark.every_store
-async def test_an_agent_that_cannot_resume_is_said_not_to_remember(
-    path: Path, library: Any
-) -> None:
-    async with open_store(path, library=library) as store:
+async def test_an_agent_that_cannot_resume_is_said_not_to_remember(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
         async with again(store, Incarnations(echo)) as session:
@@ -84,11 +80,9 @@ async def test_an_agent_that_cannot_resume_is_said_not_to_remember(
 
 
 @pytest.mark.every_store
-async def test_an_agent_that_does_not_remember_can_be_told_what_was_said(
-    path: Path, library: Any
-) -> None:
+async def test_an_agent_that_does_not_remember_can_be_told_what_was_said(path: Path) -> None:
     agents = Incarnations(echo)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             with pytest.raises(
                 agentrt.LocalProtocolError, match="nothing yet that could be repeated"
@@ -119,15 +113,13 @@ def log_of_shown(session: agentrt.Session) -> list[Any]:
 
 
 @pytest.mark.every_store
-async def test_the_title_that_a_person_gave_stays_against_the_agents(
-    path: Path, library: Any
-) -> None:
+async def test_the_title_that_a_person_gave_stays_against_the_agents(path: Path) -> None:
     async def naming(agent: Any) -> None:
         async for prompt in agent.prompts:
             agent.update("session_info_update", title="theirs")
             prompt.end()
 
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(naming)) as session:
             session.rename("mine")
             await session.run("hello")
@@ -137,17 +129,17 @@ async def test_the_title_that_a_person_gave_stays_against_the_agents(
 
 
 async def test_what_somebody_has_set_holds_although_the_host_was_killed_right_behind_it(
-    path: Path, copy: Path, library: Any
+    path: Path, copy: Path
 ) -> None:
     agents = Incarnations(settable, **SETTABLE)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(settable, **SETTABLE)) as session:
             await session.run("hello")
             await session.set_mode("plan")
             await session.set_option("effort", "high")
             await until_stored(session)
             abandoned(path, copy)
-    async with open_store(copy, library=library) as store, again(store, agents) as session:
+    async with open_store(copy) as store, again(store, agents) as session:
         assert session.modes is not None
         assert session.modes.mode == "plan"
         await session.run("again")
@@ -156,17 +148,15 @@ async def test_what_somebody_has_set_holds_although_the_host_was_killed_right_be
         assert option["params"]["value"] == "high"
 
 
-async def test_a_turn_that_was_interrupted_is_closed_with_a_word(
-    path: Path, copy: Path, library: Any
-) -> None:
-    async with open_store(path, library=library) as store:
+async def test_a_turn_that_was_interrupted_is_closed_with_a_word(path: Path, copy: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(asking)) as session:
             async with session.prompt("hello") as turn:
                 async for event in turn:
                     if type(event) is agentrt.PermissionOpened:
                         abandoned(path, copy)
                         break
-    async with open_store(copy, library=library) as store:
+    async with open_store(copy) as store:
         async with again(store, Incarnations(echo)) as session:
             shown = session.snapshot()
             [turn_record] = shown.turns
@@ -186,9 +176,9 @@ async def test_a_turn_that_was_interrupted_is_closed_with_a_word(
 
 
 @pytest.fixture
-async def left_asking(path: Path, copy: Path, library: Any) -> Path:
+async def left_asking(path: Path, copy: Path) -> Path:
     """A store whose host was killed while an agent that can resume asked, and a prompt waited."""
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(asking, **RESUMES)) as session:
             async with session.prompt("hello") as turn:
                 session.submit("later")
@@ -201,12 +191,10 @@ async def left_asking(path: Path, copy: Path, library: Any) -> Path:
     return copy
 
 
-async def test_a_question_outlives_the_agent_that_can_be_resumed(
-    left_asking: Path, library: Any
-) -> None:
+async def test_a_question_outlives_the_agent_that_can_be_resumed(left_asking: Path) -> None:
     agents = Incarnations(asking, **RESUMES)
     for _ in range(2):
-        async with open_store(left_asking, library=library) as store:
+        async with open_store(left_asking) as store:
             async with again(store, agents) as session:
                 [question] = session.snapshot().permissions
                 assert question.orphaned
@@ -219,10 +207,10 @@ async def test_a_question_outlives_the_agent_that_can_be_resumed(
 
 @pytest.mark.parametrize(("kind", "word"), [("allow_once", "allowed"), ("reject_once", "rejected")])
 async def test_its_answer_is_told_to_the_resumed_agent_and_allows_nothing_by_itself(
-    left_asking: Path, library: Any, kind: str, word: str
+    left_asking: Path, kind: str, word: str
 ) -> None:
     agents = Incarnations(asking, **RESUMES)
-    async with open_store(left_asking, library=library) as store:
+    async with open_store(left_asking) as store:
         async with again(store, agents, permissions=left) as session:
             [question] = session.pending_permissions
             seq = session.log.seq
@@ -241,11 +229,9 @@ async def test_its_answer_is_told_to_the_resumed_agent_and_allows_nothing_by_its
     assert f"{word} it" in told
 
 
-async def test_a_dismissed_question_of_an_agent_that_is_gone_starts_none(
-    left_asking: Path, library: Any
-) -> None:
+async def test_a_dismissed_question_of_an_agent_that_is_gone_starts_none(left_asking: Path) -> None:
     agents = Incarnations(asking, **RESUMES)
-    async with open_store(left_asking, library=library) as store:
+    async with open_store(left_asking) as store:
         async with again(store, agents) as session:
             session.dismiss(next(iter(session.pending_permissions)))
             assert session.pending_permissions == {}
@@ -255,20 +241,18 @@ async def test_a_dismissed_question_of_an_agent_that_is_gone_starts_none(
 
 
 async def test_a_question_whose_asker_is_gone_waits_on_through_other_turns(
-    left_asking: Path, library: Any
+    left_asking: Path,
 ) -> None:
-    async with open_store(left_asking, library=library) as store:
+    async with open_store(left_asking) as store:
         async with again(store, Incarnations(echo, **RESUMES)) as session:
             assert (await session.run("and now")).outcome == "completed"
             assert len(session.pending_permissions) == 1
 
 
-async def test_prompts_that_waited_wait_on_until_they_are_let_go(
-    path: Path, copy: Path, library: Any
-) -> None:
+async def test_prompts_that_waited_wait_on_until_they_are_let_go(path: Path, copy: Path) -> None:
     limits = agentrt.Limits(cancel_grace_s=0, stdin_close_grace_s=0)
     async with (
-        open_store(path, library=library) as store,
+        open_store(path) as store,
         kept(store, Incarnations(unresponsive), limits=limits) as session,
     ):
         for text in ("first", "second", "third"):
@@ -279,7 +263,7 @@ async def test_prompts_that_waited_wait_on_until_they_are_let_go(
         abandoned(path, copy)
         await session.aclose()
     agents = Incarnations(echo)
-    async with open_store(copy, library=library) as store, again(store, agents) as session:
+    async with open_store(copy) as store, again(store, agents) as session:
         shown = session.snapshot()
         assert [entry.content[0].text for entry in shown.queue] == ["second", "third"]
         assert shown.paused
@@ -294,10 +278,10 @@ async def test_prompts_that_waited_wait_on_until_they_are_let_go(
 
 
 @pytest.mark.every_store
-async def test_ids_go_on_where_they_were(path: Path, library: Any) -> None:
+async def test_ids_go_on_where_they_were(path: Path) -> None:
     keys = []
 
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         for _ in range(3):
             agents = Incarnations(asking)
             opened = kept(store, agents) if not keys else again(store, agents)
@@ -314,8 +298,8 @@ async def test_ids_go_on_where_they_were(path: Path, library: Any) -> None:
 
 
 @pytest.mark.every_store
-async def test_an_open_session_is_not_opened_twice(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_an_open_session_is_not_opened_twice(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
             with pytest.raises(agentrt.LocalProtocolError, match="is open"):
@@ -330,13 +314,12 @@ async def test_an_open_session_is_not_opened_twice(path: Path, library: Any) -> 
 async def test_the_epoch_is_another_one_only_where_power_may_have_been_lost(
     path: Path,
     copy: Path,
-    library: Any,
     monkeypatch: pytest.MonkeyPatch,
     killed: bool,
     another_boot: bool,
     same: bool,
 ) -> None:
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
             abandoned(path, copy)
@@ -345,7 +328,7 @@ async def test_the_epoch_is_another_one_only_where_power_may_have_been_lost(
     if killed:
         abandoned(copy, path)
     for _ in range(2):
-        async with open_store(path, library=library) as store:
+        async with open_store(path) as store:
             assert ((await store.snapshot("one")).epoch == session.log.epoch) is same
 
 
@@ -362,17 +345,17 @@ async def test_the_epoch_is_another_one_only_where_power_may_have_been_lost(
     ],
 )
 async def test_after_a_restored_backup_the_epoch_is_another_one(
-    path: Path, tmp_path: Path, library: Any, made: str, killed: bool, put: str
+    path: Path, tmp_path: Path, made: str, killed: bool, put: str
 ) -> None:
     """What was shown behind the backup is not there, and other things will have its numbers."""
     backup = tmp_path / "backup.db"
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("before the backup")
             epoch = session.log.epoch
     if made == "closed":
         shutil.copy(path, backup)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         assert (await store.snapshot("one")).epoch == epoch
         async with again(store, Incarnations(echo)) as session:
             if made == "open":
@@ -389,10 +372,10 @@ async def test_after_a_restored_backup_the_epoch_is_another_one(
         shutil.copyfile(backup, path)
     else:
         backup.replace(path)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         shown = await store.snapshot("one")
         assert shown.epoch != epoch
         assert [turn.outcome for turn in shown.turns] == ["completed"]
         restored = shown.epoch
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         assert (await store.snapshot("one")).epoch == restored

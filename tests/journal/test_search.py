@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
@@ -18,23 +17,22 @@ from agentrt._core.store.opening import reader_of
 from agentrt._core.store.search import excerpt, words_of
 from agentrt._core.store.sqlite import SqliteBackend
 from agentrt._core.store.writer import WriterJob
-from agentrt.errors import StoreError
 from agentrt.store import open_store
 from runtime.fakes import Incarnations, echo
 
 from .kit import kept
 
 
-async def fill(path: Path, library: Any, *prompts: str) -> None:
+async def fill(path: Path, *prompts: str) -> None:
     """A session for each prompt, with the prompt as its id; `echo` says it again."""
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         for prompt in prompts:
             async with kept(store, Incarnations(echo), id=prompt) as session:
                 await session.run(prompt)
 
 
-def found(path: Path, library: Any, words: str, limit: int = 20) -> list[str]:
-    reader = reader_of(address_of(path), library)
+def found(path: Path, words: str, limit: int = 20) -> list[str]:
+    reader = reader_of(address_of(path))
     try:
         return [hit.entry.session for hit in reader.search(words, limit)]
     finally:
@@ -42,45 +40,37 @@ def found(path: Path, library: Any, words: str, limit: int = 20) -> list[str]:
 
 
 @pytest.mark.every_store
-async def test_a_session_is_found_by_words_in_any_order_case_and_accent(
-    path: Path, library: Any
-) -> None:
-    await fill(path, library, "mend the blue door", "mend the Café window", "close the door")
-    assert found(path, library, "door MEND") == ["mend the blue door"]
-    assert found(path, library, "cafe") == ["mend the Café window"]
-    assert found(path, library, "door") == ["close the door", "mend the blue door"]
-    assert found(path, library, "the", limit=1) == ["close the door"]
-    assert found(path, library, "door window") == []
-    assert found(path, library, " ") == []
+async def test_a_session_is_found_by_words_in_any_order_case_and_accent(path: Path) -> None:
+    await fill(path, "mend the blue door", "mend the Café window", "close the door")
+    assert found(path, "door MEND") == ["mend the blue door"]
+    assert found(path, "cafe") == ["mend the Café window"]
+    assert found(path, "door") == ["close the door", "mend the blue door"]
+    assert found(path, "the", limit=1) == ["close the door"]
+    assert found(path, "door window") == []
+    assert found(path, " ") == []
 
 
 @pytest.mark.every_store
-async def test_a_word_is_found_by_its_beginning_and_a_name_by_its_parts(
-    path: Path, library: Any
-) -> None:
-    await fill(path, library, "why does parse_lines() fail", "in C++ and C")
-    assert found(path, library, "p") == []
-    assert found(path, library, "pars") == ["why does parse_lines() fail"]
-    assert found(path, library, "parse_lines()") == ["why does parse_lines() fail"]
-    assert found(path, library, "lines_parse") == []
-    assert found(path, library, "c++") == ["in C++ and C"]
+async def test_a_word_is_found_by_its_beginning_and_a_name_by_its_parts(path: Path) -> None:
+    await fill(path, "why does parse_lines() fail", "in C++ and C")
+    assert found(path, "p") == []
+    assert found(path, "pars") == ["why does parse_lines() fail"]
+    assert found(path, "parse_lines()") == ["why does parse_lines() fail"]
+    assert found(path, "lines_parse") == []
+    assert found(path, "c++") == ["in C++ and C"]
 
 
 @pytest.mark.every_store
-async def test_scripts_without_spaces_are_looked_through_letter_by_letter(
-    path: Path, library: Any
-) -> None:
-    await fill(path, library, "请修理蓝色的门", "done 🎉 100%", "done")
-    assert found(path, library, "蓝色") == ["请修理蓝色的门"]
-    assert found(path, library, "🎉") == ["done 🎉 100%"]
-    assert found(path, library, "%") == ["done 🎉 100%"]
+async def test_scripts_without_spaces_are_looked_through_letter_by_letter(path: Path) -> None:
+    await fill(path, "请修理蓝色的门", "done 🎉 100%", "done")
+    assert found(path, "蓝色") == ["请修理蓝色的门"]
+    assert found(path, "🎉") == ["done 🎉 100%"]
+    assert found(path, "%") == ["done 🎉 100%"]
 
 
 @pytest.mark.every_store
-async def test_words_may_stand_in_different_turns_and_in_the_title(
-    path: Path, library: Any
-) -> None:
-    async with open_store(path, library=library) as store:
+async def test_words_may_stand_in_different_turns_and_in_the_title(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("the first question")
             session.rename("Household")
@@ -97,34 +87,32 @@ async def test_words_may_stand_in_different_turns_and_in_the_title(
     ['"', "'", '"door', "door OR", "NOT door", "AND", "text: door", "door*", "^door", "(", "-", ""],
 )
 @pytest.mark.every_store
-async def test_what_is_typed_is_never_taken_for_syntax(
-    path: Path, library: Any, words: str
-) -> None:
-    await fill(path, library, "mend the door")
-    assert set(found(path, library, words)) <= {"mend the door"}
+async def test_what_is_typed_is_never_taken_for_syntax(path: Path, words: str) -> None:
+    await fill(path, "mend the door")
+    assert set(found(path, words)) <= {"mend the door"}
 
 
 @pytest.mark.slow
 @given(words=st.text())
 def test_any_words_can_be_looked_for(tmp_path_factory: pytest.TempPathFactory, words: str) -> None:
     path = tmp_path_factory.getbasetemp() / "search.db"
-    backend = SqliteBackend(path, "sqlite3")
+    backend = SqliteBackend(path)
     backend.open()
     backend.close()
-    assert found(path, "sqlite3", words) == []
+    assert found(path, words) == []
 
 
 @pytest.mark.every_store
-async def test_what_was_deleted_is_not_found(path: Path, library: Any) -> None:
-    await fill(path, library, "one door", "two doors")
-    async with open_store(path, library=library) as store:
+async def test_what_was_deleted_is_not_found(path: Path) -> None:
+    await fill(path, "one door", "two doors")
+    async with open_store(path) as store:
         await store.delete("one door")
         assert [hit.entry.session for hit in await store.search("door")] == ["two doors"]
 
 
 @pytest.mark.every_store
-async def test_halves_of_characters_and_zeros_do_not_matter(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_halves_of_characters_and_zeros_do_not_matter(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("a\0 door")
         [hit] = await store.search("a door")
@@ -133,46 +121,46 @@ async def test_halves_of_characters_and_zeros_do_not_matter(path: Path, library:
 
 
 async def test_sessions_of_a_file_that_had_no_index_are_found(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
         patch.setattr(SqliteBackend, "index", lambda *args: None)
-        await fill(path, library, "mend the door")
-    async with open_store(path, library=library) as store:
+        await fill(path, "mend the door")
+    async with open_store(path) as store:
         assert [hit.snippet for hit in await store.search("door")] == [
             "mend the door mend the door"
         ]
 
 
 async def test_what_a_killed_server_stored_last_is_found(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(SqliteBackend, "finish", lambda self: None)
-        await fill(path, library, "mend the door")
-    assert found(path, library, "door") == []
-    await fill(path, library, "mend the window")
-    assert found(path, library, "mend") == ["mend the window", "mend the door"]
+        await fill(path, "mend the door")
+    assert found(path, "door") == []
+    await fill(path, "mend the window")
+    assert found(path, "mend") == ["mend the window", "mend the door"]
 
 
 async def test_another_process_finds_a_turn_when_the_store_has_rested(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "IDLE_S", 0.001)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo), id="one") as session:
             await session.run("mend the door")
             with trio.fail_after(30):
-                while not found(path, library, "door"):  # noqa: ASYNC110 - a file wakes nobody
+                while not found(path, "door"):  # noqa: ASYNC110 - a file wakes nobody
                     await trio.sleep(0.01)
 
 
 async def test_a_search_does_not_wait_for_a_disk_that_does_not_answer(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = threading.Event()
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo), id="one") as session:
             await session.run("mend the door")
         assert len(await store.search("door")) == 1
@@ -185,24 +173,15 @@ async def test_a_search_does_not_wait_for_a_disk_that_does_not_answer(
 
 
 async def test_many_turns_without_a_rest_are_found(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "_MAX_UNINDEXED_RECORDS", 2)
     monkeypatch.setattr(writer, "IDLE_S", 1000)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo), id="one") as session:
             for _ in range(3):
                 await session.run("mend the door")
-            assert found(path, library, "door") == ["one"]
-
-
-async def test_an_sqlite_without_full_text_search_is_named(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sqlite, "_SEARCH", "fts99")
-    with pytest.raises(StoreError, match=r"no full-text search.*agentrt\[sqlite\]"):
-        async with open_store(path, library=library):
-            pass
+            assert found(path, "door") == ["one"]
 
 
 def test_an_excerpt_is_a_line_around_the_first_word() -> None:

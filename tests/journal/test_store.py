@@ -7,7 +7,6 @@ import stat
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
@@ -34,8 +33,8 @@ def test_a_record_of_any_size_is_read_as_it_was_written(size: int) -> None:
 
 
 @pytest.mark.every_store
-async def test_what_a_session_shows_is_read_back_from_the_store(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_what_a_session_shows_is_read_back_from_the_store(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("first")
             await session.run("second")
@@ -44,10 +43,8 @@ async def test_what_a_session_shows_is_read_back_from_the_store(path: Path, libr
 
 
 @pytest.mark.every_store
-async def test_a_list_names_the_sessions_that_had_a_turn_the_latest_first(
-    path: Path, library: Any
-) -> None:
-    async with open_store(path, library=library) as store:
+async def test_a_list_names_the_sessions_that_had_a_turn_the_latest_first(path: Path) -> None:
+    async with open_store(path) as store:
         for id in ("one", "two"):
             async with kept(store, Incarnations(echo), id=id) as session:
                 await session.run(f"what is {id}?\n\nAnd  why?")
@@ -68,8 +65,8 @@ async def test_a_list_names_the_sessions_that_had_a_turn_the_latest_first(
 
 
 @pytest.mark.every_store
-async def test_a_list_is_read_page_by_page(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_a_list_is_read_page_by_page(path: Path) -> None:
+    async with open_store(path) as store:
         for id in ("one", "two", "three"):
             async with kept(store, Incarnations(echo), id=id) as session:
                 await session.run("hello")
@@ -81,8 +78,8 @@ async def test_a_list_is_read_page_by_page(path: Path, library: Any) -> None:
 
 
 @pytest.mark.every_store
-async def test_a_list_can_be_of_one_folder(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_a_list_can_be_of_one_folder(path: Path) -> None:
+    async with open_store(path) as store:
         for id, folder in (("one", "/"), ("two", "/tmp"), ("three", "/")):
             async with kept(store, Incarnations(echo), id=id, cwd=folder) as session:
                 await session.run("hello")
@@ -90,8 +87,8 @@ async def test_a_list_can_be_of_one_folder(path: Path, library: Any) -> None:
 
 
 @pytest.mark.every_store
-async def test_a_session_is_found_by_the_beginning_of_its_id(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_a_session_is_found_by_the_beginning_of_its_id(path: Path) -> None:
+    async with open_store(path) as store:
         for id in ("ab_c", "abXc", "b"):
             async with kept(store, Incarnations(echo), id=id) as session:
                 await session.run("hello")
@@ -107,8 +104,8 @@ def test_no_id_looks_like_an_option_of_a_command(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.every_store
-async def test_the_turns_of_a_session_are_read_from_the_end(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_the_turns_of_a_session_are_read_from_the_end(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             for number in range(5):
                 await session.run(f"prompt {number}")
@@ -125,8 +122,8 @@ async def test_the_turns_of_a_session_are_read_from_the_end(path: Path, library:
 
 
 @pytest.mark.every_store
-async def test_a_result_is_returned_when_its_turn_is_stored(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_a_result_is_returned_when_its_turn_is_stored(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             for number in range(20):
                 await session.run(str(number))
@@ -135,8 +132,8 @@ async def test_a_result_is_returned_when_its_turn_is_stored(path: Path, library:
 
 
 @pytest.mark.every_store
-async def test_a_reader_is_given_nothing_before_it_is_stored(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_a_reader_is_given_nothing_before_it_is_stored(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             session.submit("hello")
             async for event in session.subscribe(after=0):
@@ -148,24 +145,24 @@ async def test_a_reader_is_given_nothing_before_it_is_stored(path: Path, library
 
 
 @pytest.mark.every_store
-async def test_a_turn_is_iterated_as_without_a_store(path: Path, library: Any) -> None:
+async def test_a_turn_is_iterated_as_without_a_store(path: Path) -> None:
     async with kept(None, Incarnations(asking)) as session, session.prompt("hello") as turn:
         without = [type(event) async for event in turn]
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(asking)) as session:
             async with session.prompt("hello") as turn:
                 assert [type(event) for event in await every(turn)] == without
 
 
 @pytest.mark.every_store
-async def test_a_subscription_ends_behind_the_last_event(path: Path, library: Any) -> None:
+async def test_a_subscription_ends_behind_the_last_event(path: Path) -> None:
     got = []
 
     async def follow(session: agentrt.Session) -> None:
         async for event in session.subscribe_all():
             got.append(event)
 
-    async with open_store(path, library=library) as store, trio.open_nursery() as nursery:
+    async with open_store(path) as store, trio.open_nursery() as nursery:
         async with kept(store, Incarnations(echo)) as session:
             nursery.start_soon(follow, session)  # noqa: ASYNC111 - it ends with the session
             await session.run("hello")
@@ -174,8 +171,8 @@ async def test_a_subscription_ends_behind_the_last_event(path: Path, library: An
 
 
 @pytest.mark.every_store
-async def test_a_cancelled_turn_is_stored_as_such(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_a_cancelled_turn_is_stored_as_such(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(obedient)) as session:
             with trio.move_on_after(0.2):
                 await session.run("hello")
@@ -184,8 +181,8 @@ async def test_a_cancelled_turn_is_stored_as_such(path: Path, library: Any) -> N
 
 
 @pytest.mark.every_store
-async def test_a_deleted_session_is_forgotten(path: Path, library: Any) -> None:
-    async with open_store(path, library=library) as store:
+async def test_a_deleted_session_is_forgotten(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
             with pytest.raises(agentrt.LocalProtocolError, match="is open"):
@@ -197,19 +194,15 @@ async def test_a_deleted_session_is_forgotten(path: Path, library: Any) -> None:
                 await call("one")
 
 
-async def test_events_that_a_record_stands_for_are_dropped_after_their_time(
-    path: Path, library: Any
-) -> None:
-    async with open_store(path, library=library) as store:
+async def test_events_that_a_record_stands_for_are_dropped_after_their_time(path: Path) -> None:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
             shown = session.snapshot()
-    async with open_store(
-        path, library=library, limits=agentrt.Limits(store_events_lifetime_s=0)
-    ) as store:
+    async with open_store(path, limits=agentrt.Limits(store_events_lifetime_s=0)) as store:
         async with kept(store, Incarnations(echo), id="two") as session:
             await session.run("hello")
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         assert kinds([event for _, event in await store.events("one")]) == ["state"]
         assert (await store.snapshot("one")).items == shown.items
         async with again(store, Incarnations(echo)) as session:
@@ -217,22 +210,22 @@ async def test_events_that_a_record_stands_for_are_dropped_after_their_time(
             assert len(session.snapshot().turns) == 2
 
 
-async def test_answers_to_commands_are_dropped_after_their_time(path: Path, library: Any) -> None:
+async def test_answers_to_commands_are_dropped_after_their_time(path: Path) -> None:
     answer = CommandAnswer("page", "c1", b"digest", b"{}")
     for limits, known in ((None, 1), (agentrt.Limits(store_answers_lifetime_s=0), 0)):
-        async with open_store(path, library=library, limits=limits) as store:
+        async with open_store(path, limits=limits) as store:
             await store.keep_answer(answer)
-        async with open_store(path, library=library) as store:
+        async with open_store(path) as store:
             assert len(await store.answers()) == known
 
 
 # --- the file
 
 
-async def test_only_its_owner_may_read_the_file(path: Path, library: Any) -> None:
+async def test_only_its_owner_may_read_the_file(path: Path) -> None:
     umask = os.umask(0o022)
     try:
-        async with open_store(path, library=library) as store:
+        async with open_store(path) as store:
             async with kept(store, Incarnations(echo)) as session:
                 await session.run("hello")
                 modes = {
@@ -245,19 +238,15 @@ async def test_only_its_owner_may_read_the_file(path: Path, library: Any) -> Non
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-async def test_a_file_that_others_could_read_is_made_the_owners_alone(
-    path: Path, library: Any
-) -> None:
-    async with open_store(path, library=library):
+async def test_a_file_that_others_could_read_is_made_the_owners_alone(path: Path) -> None:
+    async with open_store(path):
         pass
     path.chmod(0o644)
-    async with open_store(path, library=library):
+    async with open_store(path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-async def test_a_second_writer_is_refused_with_the_pid_of_the_first(
-    path: Path, library: Any
-) -> None:
+async def test_a_second_writer_is_refused_with_the_pid_of_the_first(path: Path) -> None:
     other = (
         "import sys, trio, agentrt\n"
         "async def main():\n"
@@ -265,19 +254,19 @@ async def test_a_second_writer_is_refused_with_the_pid_of_the_first(
         "try: trio.run(main)\n"
         "except agentrt.errors.StoreInUse as error: print(error.pid, error)\n"
     )
-    async with open_store(path, library=library):
+    async with open_store(path):
         with pytest.raises(StoreInUse) as refused:
-            async with open_store(path, library=library):
+            async with open_store(path):
                 pass
         done = await trio.run_process([sys.executable, "-c", other, path], capture_stdout=True)
     assert refused.value.pid == os.getpid()
     assert done.stdout.decode().startswith(f"{os.getpid()} {path} is being written by process")
-    async with open_store(path, library=library):
+    async with open_store(path):
         pass  # the lock ends with its holder
 
 
 async def test_a_file_that_is_written_under_another_name_is_not_written_twice(
-    path: Path, tmp_path: Path, library: Any
+    path: Path, tmp_path: Path
 ) -> None:
     other = (
         "import sys, trio, agentrt\n"
@@ -289,34 +278,32 @@ async def test_a_file_that_is_written_under_another_name_is_not_written_twice(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     link = elsewhere / "link.db"
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         os.link(path, link)
         with pytest.raises(StoreInUse, match="under another name") as refused:
-            async with open_store(link, library=library):
+            async with open_store(link):
                 pass
         assert refused.value.pid == os.getpid()
         done = await trio.run_process([sys.executable, "-c", other, link], capture_stdout=True)
         assert "by another process, under another name" in done.stdout.decode()
         assert store.status.state == "ok"
-    async with open_store(link, library=library):
+    async with open_store(link):
         pass  # the lock ends with its holder
 
 
 @pytest.mark.parametrize(
     "content", [b"some text, and no database", b"SQLite format 3\0" + b"\1" * 5000]
 )
-async def test_a_file_that_is_no_store_is_left_alone(
-    path: Path, library: Any, content: bytes
-) -> None:
+async def test_a_file_that_is_no_store_is_left_alone(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     with pytest.raises(StoreError):
-        async with open_store(path, library=library):
+        async with open_store(path):
             pass
     assert path.read_bytes() == content
 
 
-async def test_another_programs_database_is_left_alone(path: Path, library: Any) -> None:
+async def test_another_programs_database_is_left_alone(path: Path) -> None:
     import sqlite3
 
     path.parent.mkdir()
@@ -326,33 +313,33 @@ async def test_another_programs_database_is_left_alone(path: Path, library: Any)
     connection.close()
     before = path.read_bytes()
     with pytest.raises(StoreError, match="not a store of agentrt"):
-        async with open_store(path, library=library):
+        async with open_store(path):
             pass
     assert path.read_bytes() == before
 
 
 async def test_a_store_of_a_newer_version_is_refused(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newer = (*schema.MIGRATIONS, "ALTER TABLE session ADD COLUMN colour TEXT")
     with monkeypatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", newer)
-        async with open_store(path, library=library):
+        async with open_store(path):
             pass
     with pytest.raises(StoreError, match="newer agentrt"):
-        async with open_store(path, library=library):
+        async with open_store(path):
             pass
 
 
 async def test_a_store_of_an_older_version_is_copied_and_brought_up_to_date(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
     newer = "ALTER TABLE session ADD COLUMN colour TEXT; UPDATE session SET colour='red'"
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, newer))
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         assert [each.session for each in await store.sessions()] == ["one"]
     copy = path.with_name(f"{path.name}.bak-{len(schema.MIGRATIONS) - 1}")
     assert checked(copy) == checked(path)
@@ -360,14 +347,14 @@ async def test_a_store_of_an_older_version_is_copied_and_brought_up_to_date(
 
 
 async def test_what_is_stored_after_the_clock_was_set_back_is_the_latest(
-    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = time.time
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo), id="before") as session:
             await session.run("hello")
     monkeypatch.setattr(time, "time", lambda: real() - 86400)
-    async with open_store(path, library=library) as store:
+    async with open_store(path) as store:
         async with kept(store, Incarnations(echo), id="after") as session:
             await session.run("hello")
         assert [each.session for each in await store.sessions()] == ["after", "before"]

@@ -8,29 +8,24 @@ from pathlib import Path
 from ..limits import Limits
 from .address import StoreAddress
 from .base import Backend
-from .libraries import Library
 from .reader import SqliteReader
 from .shared import ReportingReader, StoreServer
 from .sqlite import SqliteBackend
 from .sqlite import writing as writing_file
 
 
-def backend_of(
-    address: StoreAddress, library: Library | None = None, limits: Limits | None = None
-) -> Backend:
+def backend_of(address: StoreAddress, limits: Limits | None = None) -> Backend:
     """Return the writer of a store that is not shared, not yet opened. Raises `StoreError`."""
     if isinstance(address, Path):
-        return SqliteBackend(address, library)
+        return SqliteBackend(address)
     return address.backend(limits or Limits())
 
 
-def reader_of(
-    address: StoreAddress, library: Library | None = None, *, writes: bool = False
-) -> ReportingReader:
+def reader_of(address: StoreAddress, *, writes: bool = False) -> ReportingReader:
     """Return the reader of a store. `writes`: it is used alongside a writer. Raises
     `StoreError`."""
     if isinstance(address, Path):
-        return SqliteReader(address, library)
+        return SqliteReader(address)
     return address.reader(writes=writes)
 
 

@@ -29,7 +29,7 @@ from .base import (
     encode,
     entry_of,
 )
-from .libraries import Library, connect, installed, store_errors
+from .database import Database, store_errors
 from .search import RECORD_BITS, QueryWord, clean, excerpt, words_of
 
 _MAX_FOUND = 10  # maximum number of sessions found by a prefix: more are not needed for a choice
@@ -41,13 +41,12 @@ _ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about
 class SqliteReader:
     """A reader of a file."""
 
-    def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(os.path.abspath(path))
-        self._library: Library = library or installed()
         if not self._path.exists():
             raise StoreError(f"the store {self._path} does not exist")
         with store_errors(self._path):
-            self._database = connect(self._path, self._library, mode="ro")
+            self._database = Database(self._path, "ro")
             try:
                 [[application]] = self._execute("PRAGMA application_id")
                 [[version]] = self._execute("PRAGMA user_version")
@@ -122,7 +121,7 @@ class SqliteReader:
         return StoreReport(
             path=str(self._path),
             database="SQLite",
-            facts=f"{version} ({self._library}), mode {mode}",
+            facts=f"{version}, mode {mode}",
             size=size,
             sessions=sessions,
         )

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 
 from ..errors import AgentrtError, StoreError
 from .base import decode_about, decode_events, decode_head, decode_record, encode, encode_record
-from .libraries import Database, Library, connect, is_damage, store_errors
+from .database import Database, is_damage, store_errors
 from .schema import APPLICATION_ID
 from .sqlite import SqliteBackend
 
@@ -75,12 +75,12 @@ class Repaired(Struct, frozen=True, kw_only=True):
     """Number of sessions of which only unusable remains were found."""
 
 
-def repair(path: Path, library: Library | None = None) -> Repaired:
+def repair(path: Path) -> Repaired:
     """Move a damaged file to `PATH.corrupt-TIME` and copy everything readable into a new one.
 
     Raises `StoreInUse` while another process writes the file, `StoreError` if it is not a store.
     """
-    backend = SqliteBackend(path, library)
+    backend = SqliteBackend(path)
     try:
         with store_errors(backend.path):
             return _repair(backend)
@@ -89,7 +89,7 @@ def repair(path: Path, library: Library | None = None) -> Repaired:
 
 
 def _repair(backend: SqliteBackend) -> Repaired:
-    path, library = backend.path, backend.library
+    path = backend.path
     if not path.is_file():
         raise StoreError(f"the store {path} does not exist")
     with open(path, "rb") as file:
@@ -98,12 +98,12 @@ def _repair(backend: SqliteBackend) -> Repaired:
                 f"{path} does not begin like an SQLite database: nothing can be recovered"
             )
     backend.take_lock()
-    if _is_sound(path, library):
+    if _is_sound(path):
         return Repaired()
     aside = path.with_name(f"{path.name}.corrupt-{time.strftime('%Y%m%d-%H%M%S')}")
     _rename(path, aside)
     try:
-        database = connect(aside, library, mode="ro")
+        database = Database(aside, "ro")
         try:
             backend.open()
             return _copied(database, backend, aside)
@@ -124,8 +124,8 @@ def _rename(path: Path, new: Path) -> None:
             os.rename(f"{path}{side}", f"{new}{side}")
 
 
-def _is_sound(path: Path, library: Library) -> bool:
-    database = connect(path, library, mode="ro")
+def _is_sound(path: Path) -> bool:
+    database = Database(path, "ro")
     try:
         if database.execute("PRAGMA application_id") != [(APPLICATION_ID,)]:
             raise StoreError(f"{path} is not a store of agentrt")

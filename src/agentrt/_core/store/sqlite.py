@@ -38,30 +38,18 @@ from .base import (
     encode_events,
     encode_record,
 )
-from .libraries import (
-    Database,
-    Library,
-    as_store_error,
-    code_of,
-    connect,
-    installed,
-    is_damage,
-    store_errors,
-)
+from .database import Database, as_store_error, code_of, is_damage, store_errors
 from .search import RECORD_BITS, text_of
 
 logger = get_logger("store")
 
-_SEARCH = "fts5"  # a module that SQLite can be built without
 _MAX_UNINDEXED_RECORDS = 64  # maximum number of records that wait for being indexed
 _FIRST_INDEXED_VERSION = 2  # the first version whose records are in the index `said`
 
 _CHECKPOINT_PAGES = 1000  # of the write-ahead log, after which the writer checkpoints it
 _FILE_CHECK_INTERVAL_S = 1.0  # seconds between two checks that the file is still there
 _LOCK_RETRY_S = 0.05  # seconds between two attempts to take a lock
-_FRAMES_PER_STATEMENT = (
-    64  # frames per statement; the libraries cache as many statements, and some more
-)
+_FRAMES_PER_STATEMENT = 64  # frames per statement; apsw caches as many statements, and some more
 _LARGE_RECORD_CHARS = (
     512 * 1024
 )  # characters of a record that is too large to be written during a commit
@@ -95,10 +83,9 @@ class SqliteBackend:
     gather_s = 0.0025  # with many streaming sessions, each flush has events of several of them
     min_interval_s = 0.0
 
-    def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.takeovers = 0
         self.path = Path(os.path.abspath(path))
-        self.library: Library = library or installed()
         self._lock: int | None = None
         self._ahead_s = 0.0
         """Seconds by which the clock was set back since the file was written last."""
@@ -209,7 +196,7 @@ class SqliteBackend:
 
     def _prepare_on(self, wal: tuple[int, int] | None) -> None:
         """Connect to the file with the write-ahead log `wal`."""
-        self.database = connect(self.path, self.library, mode="rw")
+        self.database = Database(self.path, "rw")
         lost = bool(self._last_wal) and (wal is None or str(wal[1]) != self._last_wal)
         self._prepare(lost=lost)
         [[newest]] = self.database.execute("SELECT max(updated) FROM session")
@@ -253,11 +240,6 @@ class SqliteBackend:
             raise StoreError(
                 f"{self.path} was written by a newer agentrt (its schema is {version}, and"
                 f" {len(schema.MIGRATIONS)} the newest that is known here)"
-            )
-        if not x("SELECT 1 FROM pragma_module_list WHERE name=?", (_SEARCH,)):
-            raise StoreError(
-                f"the SQLite of Python's {self.library} has no full-text search ({_SEARCH}); apsw"
-                " brings one that has: pip install agentrt[sqlite]"
             )
         x("PRAGMA journal_mode=WAL")
         x(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")

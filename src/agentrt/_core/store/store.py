@@ -48,7 +48,6 @@ from .base import (
     StoreStatistics,
     StoreStatus,
 )
-from .libraries import Library
 from .opening import backend_of, reader_of, server
 from .persister import LogPersister, Persist, PersistedSession, was_prompted
 from .shared import Cluster, Process, StoreMembership
@@ -584,7 +583,6 @@ async def open_store(
     path: str | os.PathLike[str],
     *,
     limits: Limits | None = None,
-    library: Library | None = None,
     show_only_stored: bool = True,
     node: str | None = None,
     home: str | None = None,
@@ -600,7 +598,6 @@ async def open_store(
                 ...
 
     - `limits`: the limits with the prefix `store_`.
-    - `library`: for a file, `"apsw"` or `"sqlite3"`; by default apsw where it is installed.
     - `show_only_stored`: if false, events are shown immediately instead of when they are stored:
       the last ones that were seen may be missing after a kill. This is meant for a person who reads
       along at a terminal and should not wait for a slow disk. Input to the agent still waits.
@@ -622,7 +619,7 @@ async def open_store(
     address = address_of(path)
     process = None if node is None else process_of(node, home, role)
     async with open_address(
-        address, limits=limits, library=library, show_only_stored=show_only_stored, process=process
+        address, limits=limits, show_only_stored=show_only_stored, process=process
     ) as store:
         yield store
 
@@ -649,7 +646,6 @@ async def open_address(
     address: StoreAddress,
     *,
     limits: Limits | None = None,
-    library: Library | None = None,
     show_only_stored: bool = True,
     process: Process | None = None,
 ) -> AsyncIterator[Store]:
@@ -658,7 +654,7 @@ async def open_address(
     sessions, quotas = OpenSessions(limits), dict[str, int | None]()
     membership = cluster = None
     if process is None and isinstance(address, Path):
-        backend = backend_of(address, library)
+        backend = backend_of(address)
     else:
         shared = server(address)
         if process is not None:
@@ -666,7 +662,7 @@ async def open_address(
         backend = shared.backend(limits, membership=membership, tenant_quotas=quotas)
     await trio.to_thread.run_sync(backend.open)
     try:
-        reader = await trio.to_thread.run_sync(partial(reader_of, address, library, writes=True))
+        reader = await trio.to_thread.run_sync(partial(reader_of, address, writes=True))
         try:
             with open_wakeups() as wakeups:
                 writer = StoreWriter(backend, wakeups.soon, limits)
