@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec import field as field_of
 from msgspec import inspect as shape
 
 from agentrt import events
@@ -67,6 +68,8 @@ class ResourceContents(Struct, rename="camel", omit_defaults=True):
     """Its text."""
     blob: str | None = None
     """Its bytes, in base64."""
+    cut: dict[str, content.Cut] | UnsetType = field_of(default=UNSET, name="_cut")
+    """Members of which this is only a preview."""
 
 
 class FormSchema(Struct, omit_defaults=True):

@@ -7,6 +7,7 @@ from ._core.model.causes import Cause
 from ._core.model.content import (
     Audio,
     Block,
+    Cut,
     Diff,
     Image,
     JsonObject,
@@ -132,6 +133,7 @@ __all__ = [
     "ToolContent",
     "ToolText",
     "Diff",
+    "Cut",
     "TerminalRef",
     "JsonObject",
 ]

@@ -41,7 +41,7 @@ def test_an_answer_behind_the_end_of_its_turn_is_noticed() -> None:
         ],
         start=1,
     ):
-        session.take_event("e", seq, event)
+        session.take_event("e", seq, event, seq - 1)
     assert len(session.queue) == 1
     lines.done[0]({"turn": "t1", "seq": 1})
     assert waiting == [0]

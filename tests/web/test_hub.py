@@ -191,7 +191,13 @@ async def test_a_lone_viewer_of_a_fast_agent_follows_closely(autojump_clock: Moc
 async def test_those_that_were_overtaken_together_get_the_same_bytes(
     autojump_clock: MockClock,
 ) -> None:
-    async with stage_with(flooding, limits=agentrt.Limits(viewer_outbox_bytes=50_000)) as stage:
+    async def calling(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            for n in range(3000):
+                agent.update("tool_call", toolCallId=f"c{n}", title="x" * 100, status="completed")
+            prompt.end()
+
+    async with stage_with(calling, limits=agentrt.Limits(viewer_outbox_bytes=50_000)) as stage:
         id = await stage.session()
         viewers = [stage.hub.attach_viewer(NATIVE, role="viewer") for _ in range(20)]
         for viewer in viewers:
@@ -267,6 +273,7 @@ def test_how_long_a_snapshot_is_waited_for_does_not_grow_with_the_session() -> N
         events: list[Event] = [TurnStarted(turn, "user"), ItemOpened(item)]
         events += [ItemClosed(item.id, "completed"), TurnEnded(turn=turn, outcome="completed")]
         log.extend(events, 100)
-    feed = Feed(log, 1 << 20, lambda job, at: None)
+    feed = Feed(log, agentrt.Limits(), lambda job, at: None)
     feed.overtake(Follower(), 0.0)
-    assert feed.weight == len(feed.snapshot(None, 0.0)[1])
+    assert feed.weight <= agentrt.Limits().snapshot_bytes
+    assert len(feed.snapshot(None, 0.0)[1]) == feed.weight

@@ -117,6 +117,7 @@ def attack(kind: type[Struct], scene: Scene) -> dict[str, Any]:
         "model": "mine",
         "value": "mine",
         "task": "mine",
+        "at": f"/items/{known['item']}/text",
     }
     wanted = {field.name for field in structs.fields(kind) if field.required} - {"id"}
     if kind is c.Permission:

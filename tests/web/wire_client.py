@@ -90,7 +90,9 @@ class View:
 
     def take_event(self, frame: dict[str, Any]) -> None:
         assert frame["epoch"] == self.epoch, "an event of another epoch"
-        assert frame["seq"] == self.seq + 1, f"after {self.seq} came {frame['seq']}"
+        since = frame.get("since", frame["seq"] - 1)
+        assert since == self.seq, f"after {self.seq} came those after {since}"
+        assert frame["seq"] > since
         self.seq = self.shown["seq"] = frame["seq"]
         self.events.append(frame["event"])
         self.apply(frame["event"])
@@ -122,8 +124,8 @@ class View:
                 item = shown["items"][event["item"]]
                 patch = dict(event["patch"])
                 if "tool" in patch:
-                    item["tool"] = item.get("tool", {}) | patch.pop("tool")
-                item |= patch
+                    item["tool"] = patched(item.get("tool", {}), patch.pop("tool"))
+                shown["items"][event["item"]] = patched(item, patch)
             case "item.closed":
                 item = shown["items"][event["item"]]
                 assert event["status"] in TERMINAL
@@ -168,6 +170,14 @@ class View:
                 "turns": list(turns.values())[first:],
             }
         return _plain(shown) | {"epoch": self.epoch}
+
+
+def patched(known: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """An object with some members replaced, which are not previews any more."""
+    cuts = {k: v for k, v in known.get("_cut", {}).items() if k not in patch}
+    cuts |= patch.get("_cut", {})
+    both = {k: v for k, v in {**known, **patch}.items() if k != "_cut"}
+    return both | ({"_cut": cuts} if cuts else {})
 
 
 def _plain(value: Any) -> Any:

@@ -67,6 +67,24 @@ export interface HistoryCommand {
   id: string;
 }
 
+/** Read a content of which only a preview was sent, piece by piece. */
+export interface ContentCommand {
+  type: "content";
+  /** The session's id. */
+  session: string;
+  /** Its place, from `_cut`. */
+  at: string;
+  /** The index of the first character to return. */
+  start?: number;
+  /** Maximum number of characters. */
+  count?: number;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
+  id: string;
+}
+
 /** Send a prompt, or queue it. */
 export interface PromptCommand {
   type: "prompt";
@@ -448,7 +466,7 @@ export interface BeatCommand {
   type: "beat";
 }
 
-export type ClientFrame = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | FilesCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
+export type ClientFrame = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | ContentCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | FilesCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
 
 // Results
 
@@ -491,6 +509,24 @@ export interface HistoryResult {
   items: Item[];
   /** The item for the next `history`; null at the beginning of the session. */
   earlier: string | null;
+}
+
+/** A piece of a large content. */
+export interface ContentResult {
+  /** The session's id. */
+  session: string;
+  /** The place of the request. */
+  at: string;
+  /** The index of the first character of `text`. */
+  start: number;
+  /** The piece. */
+  text: string;
+  /** `start` for the next piece; null after the last one. */
+  next: number | null;
+  /** Length of the whole content as it is now. */
+  chars: number;
+  /** True if the content is not a text: the pieces together are its JSON. */
+  json: boolean;
 }
 
 /** The turn of a prompt, or its place in the queue. */
@@ -553,7 +589,7 @@ export interface StopAllResult {
   cancelled: number;
 }
 
-export type CommandResult = HelloResult | AttachResult | SessionResult | HistoryResult | PromptResult | CancelResult | DoneResult | ListResult | CloseResult | FilesResult | WireResult | StopAllResult;
+export type CommandResult = HelloResult | AttachResult | SessionResult | HistoryResult | ContentResult | PromptResult | CancelResult | DoneResult | ListResult | CloseResult | FilesResult | WireResult | StopAllResult;
 
 // Server frames
 
@@ -623,10 +659,12 @@ export interface EventFrame {
   session: string;
   /** The numbering that `seq` belongs to. It changes when the numbering restarts. */
   epoch: string;
-  /** The number of the event: one more than that of the event before it. */
+  /** The number of the event; if it stands for several, of the last one. */
   seq: number;
   /** The event itself. */
   event: StateChanged | TurnStarted | TurnEnded | ItemOpened | ItemDelta | ItemUpdated | ItemClosed | PermissionOpened | PermissionClosed | QueueChanged | PlanChanged | UsageChanged | ModesChanged | CommandsChanged | TitleChanged | TaskChanged | Notice;
+  /** The number of the event before it, if it stands for several. Otherwise that is `seq - 1`. */
+  since: number;
 }
 
 /** The answer to a command. If `ok` is true, it also has the fields of the command's result. */
@@ -715,6 +753,8 @@ export interface TurnEnded {
   error?: ErrorInfo | null;
   /** The parsed answer, if the session has a JSON schema for answers (`json_schema`). */
   structured_output?: unknown;
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut?: Record<string, Cut>;
 }
 
 /** An item was added to the transcript. */
@@ -787,6 +827,8 @@ export interface PermissionOpened {
    * this request.
    */
   orphaned?: boolean;
+  /** The complete tool call of `item`, for viewers that were sent only a preview of it. */
+  tool?: ToolCall | null;
 }
 
 /** A permission request was answered, withdrawn or expired. */
@@ -916,6 +958,28 @@ export interface Text {
   annotations?: Record<string, unknown> | null;
   /** Further data of the sender, `_meta` on the wire. Passed on unchanged. */
   _meta?: Record<string, unknown> | null;
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut?: Record<string, Cut>;
+}
+
+/**
+ * A large member of an object of which only a preview was sent to a viewer.
+ *
+ * Objects that a viewer gets have these under `_cut`, by the member's name. The command `content`
+ * returns the rest.
+ */
+export interface Cut {
+  /** The place of the complete value, for `content`. Empty if it cannot be requested. */
+  at?: string;
+  /** Length of the complete text, or of its JSON if `json` is true. */
+  chars: number;
+  /** Index of the first character of the preview: more than 0 if the end of a text is shown. */
+  start?: number;
+  /**
+   * True if the value is a list or an object that lacks some of its parts. `content` returns it as
+   * JSON.
+   */
+  json?: boolean;
 }
 
 /** An image. `data` is base64. */
@@ -931,6 +995,8 @@ export interface Image {
   annotations?: Record<string, unknown> | null;
   /** As in `Text`. */
   _meta?: Record<string, unknown> | null;
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut?: Record<string, Cut>;
 }
 
 /** Sound. `data` is base64. */
@@ -944,6 +1010,8 @@ export interface Audio {
   annotations?: Record<string, unknown> | null;
   /** As in `Text`. */
   _meta?: Record<string, unknown> | null;
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut?: Record<string, Cut>;
 }
 
 /** A file or other resource that the agent can open by itself. */
@@ -976,6 +1044,8 @@ export interface Resource {
   annotations?: Record<string, unknown> | null;
   /** As in `Text`. */
   _meta?: Record<string, unknown> | null;
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut?: Record<string, Cut>;
 }
 
 /** The content of a resource: `text` or `blob`. */
@@ -988,6 +1058,8 @@ export interface ResourceContents {
   text?: string | null;
   /** Its bytes, in base64. */
   blob?: string | null;
+  /** Members of which this is only a preview. */
+  _cut?: Record<string, Cut>;
 }
 
 /**
@@ -1114,6 +1186,8 @@ export interface ErrorInfo {
    * unknown.
    */
   cause?: "agent_bug" | "auth" | "context_too_large" | "model_unknown" | "network" | "overloaded" | "quota" | "rate_limit" | "refused" | null;
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut?: Record<string, Cut>;
 }
 
 /** A turn in the snapshot. A turn without an `outcome` is running. */
@@ -1134,6 +1208,8 @@ export interface TurnRecord {
   error?: ErrorInfo | null;
   /** The parsed answer, if the session has a JSON schema for answers. */
   structured_output?: unknown;
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut?: Record<string, Cut>;
 }
 
 /**
@@ -1197,6 +1273,8 @@ export interface Item {
   message?: string | null;
   /** True if the agent repeats this item from the conversation of an earlier process. */
   replay?: boolean;
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut?: Record<string, Cut>;
 }
 
 /**
@@ -1223,6 +1301,8 @@ export interface ToolCall {
   locations?: FileLocation[];
   /** The result for people: blocks, changes to files, and output of terminals. */
   content?: ToolContent[];
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut?: Record<string, Cut>;
 }
 
 /** A place in a file. */
@@ -1253,6 +1333,8 @@ export interface Diff {
   oldText: string | null;
   /** As in `Text`. */
   _meta: Record<string, unknown> | null;
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut: Record<string, Cut>;
 }
 
 /** A reference to a terminal. Its live output belongs to the tool call. */
@@ -1333,6 +1415,8 @@ export interface QueueEntry {
   content: Block[];
   /** True if it is not sent until the queue is resumed. */
   paused?: boolean;
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut?: Record<string, Cut>;
 }
 
 /** A step of the agent's plan. */
@@ -1373,6 +1457,8 @@ export interface Task {
    * that one, without a turn.
    */
   item?: string | null;
+  /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
+  _cut?: Record<string, Cut>;
 }
 
 /**
@@ -1508,6 +1594,7 @@ export type ResultOf<C> =
   C extends { type: "attach" } ? AttachResult :
   C extends { type: "detach" } ? SessionResult :
   C extends { type: "history" } ? HistoryResult :
+  C extends { type: "content" } ? ContentResult :
   C extends { type: "prompt" } ? PromptResult :
   C extends { type: "retell" } ? PromptResult :
   C extends { type: "cancel" } ? CancelResult :

@@ -106,6 +106,14 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Number of most recent turns in a viewer's snapshot, and of earlier turns loaded at a time."""
     snapshot_items: int = 5000
     """Like `snapshot_turns`, in items: a long turn is sent in parts."""
+    snapshot_bytes: int = 256 * 1024
+    """Like `snapshot_turns`, in bytes of the items. It limits the wait on a slow line."""
+    preview_chars: int = 8192
+    """Characters of a tool's output, a file or another content that viewers get immediately.
+
+    Contents of up to twice this length are sent completely. Of longer ones, viewers get a preview
+    and request the rest when it is opened. Of an answer, they get the last four times as many.
+    """
     viewer_outbox_bytes: int = 1024 * 1024
     """Bytes waiting for one WebSocket viewer; above that it gets a new snapshot instead."""
     client_message_bytes: int = 8 * 1024 * 1024

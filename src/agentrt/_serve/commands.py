@@ -15,7 +15,7 @@ from msgspec.structs import fields
 
 from .._core.wire.json import decode_strictly
 from ..errors import RemoteProtocolError
-from ..events import Block, JsonObject
+from ..events import Block, JsonObject, ResourceLink
 from ..lowlevel import CommandRefused
 from .security import Role
 
@@ -23,6 +23,10 @@ Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1024)]
 Content: TypeAlias = Annotated[list[Block], Meta(min_length=1)]
 Seq: TypeAlias = Annotated[int, Meta(ge=0)]
+
+
+PIECE_CHARS: Final = 64 * 1024
+"""Maximum characters of one answer to `content`."""
 
 
 class Malformed(CommandRefused):
@@ -106,6 +110,17 @@ class LookBack(ForSession, tag="history"):
     """The id of an item, usually `earlier` of the snapshot or of the last `history`."""
     count: Annotated[int, Meta(ge=1)] | None = None
     """Maximum number of turns; never more than a snapshot has."""
+
+
+class ReadContent(ForSession, tag="content"):
+    """Read a content of which only a preview was sent, piece by piece."""
+
+    at: Annotated[str, Meta(min_length=1, max_length=4096)]
+    """Its place, from `_cut`."""
+    start: Seq = 0
+    """The index of the first character to return."""
+    count: Annotated[int, Meta(ge=1, le=PIECE_CHARS)] = PIECE_CHARS
+    """Maximum number of characters."""
 
 
 class Prompt(ForSession, tag="prompt"):
@@ -383,7 +398,7 @@ COMMAND_CHARS: Final = 256 * 1024
 
 WITH_CONTENT: Final = frozenset({Prompt, ToolResult, QueueEdit})
 
-LOOKS: Final = frozenset({Hello, Attach, Detach, LookBack, ListSessions, Beat})
+LOOKS: Final = frozenset({Hello, Attach, Detach, LookBack, ReadContent, ListSessions, Beat})
 """The commands that a viewer may send."""
 
 
@@ -415,7 +430,20 @@ def decode(text: str, role: Role = "controller") -> ViewerCommand | Beat:
         command: ViewerCommand | Beat = decode_strictly(text, _decoder(kind))
     except RemoteProtocolError as error:
         raise Malformed(id, "bad_request", f"{head.type}: {_words(error)}") from error
+    _check_complete(command)
     return command
+
+
+def _check_complete(command: ViewerCommand | Beat) -> None:
+    """Raise `Malformed` for content that is only a preview."""
+    if isinstance(command, Prompt | QueueEdit | ToolResult) and any(map(is_cut, command.content)):
+        message = "the content has `_cut`, so it is only a preview; request the rest with `content`"
+        raise Malformed(command.id, "bad_request", message)
+
+
+def is_cut(block: Block) -> bool:
+    """True if a block is only a preview."""
+    return not isinstance(block, ResourceLink) and block.cut is not UNSET
 
 
 def _words(error: RemoteProtocolError) -> str:

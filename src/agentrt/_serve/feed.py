@@ -8,15 +8,17 @@ lacks frames that are not kept starts again from a snapshot.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Final, Protocol, TypeAlias
 
-from .._core.wire.json import encode_line
+from .._core.limits import Limits
 from ..errors import EventsExpired
-from ..events import Event, Snapshot
+from ..events import Event, ItemDelta, ItemUpdated
 from ..lowlevel import Log
 from .answers import pack
+from .previews import EncodedItems, Previews
 from .transcript import ItemIndex
 
 FRESH_EVENTS: Final = 100
@@ -24,16 +26,20 @@ FRESH_EVENTS: Final = 100
 frame.
 """
 
-SNAPSHOT_EVENT_BYTES: Final = 64
 EVENT_FRAME_BYTES: Final = 200
-"""Bytes that an event adds to a snapshot, and bytes of its frame, as estimated without encoding
-it.
+"""Bytes of the frame of an event, as estimated without encoding it."""
+
+MERGED_EVENTS: Final = 100
+"""Number of events that are sent one by one if a viewer lacks no more. Of more events, the pieces
+of a text are merged.
 """
 
+KEPT_FRAMES: Final = 4096
+"""Maximum number of frames that are kept, however small they are."""
 
-STALE_EVENTS: Final = 20_000
-"""Events after which the size of a snapshot is measured again, because it does not grow with
-them.
+UNENCODED_EVENTS: Final = 1000
+"""Number of events after which they are merged although no viewer takes them yet. The log keeps
+more than that.
 """
 
 BATCH_EVENTS: Final = 100
@@ -78,8 +84,9 @@ class FeedFollower(Protocol):
 class Feed:
     """The frames of one session, and its followers."""
 
-    def __init__(self, log: Log, keep: int, schedule: Schedule) -> None:
+    def __init__(self, log: Log, limits: Limits, schedule: Schedule) -> None:
         self.log = log
+        self.previews = Previews(log, limits.preview_chars)
         self.viewers: set[FeedFollower] = set()
         self.waiting: set[FeedFollower] = set()
         """Viewers that know everything that was sent, and wait for more."""
@@ -88,15 +95,19 @@ class Feed:
         self.changed_at = self.left_at = -math.inf
         self.over = False
         """True when the session is closed: no more events follow."""
-        self._keep = keep
+        self._keep = limits.viewer_outbox_bytes
+        self._snapshot_bytes = limits.snapshot_bytes
         self._schedule = schedule
         self._due = self._notified_at = -math.inf
         self._overtaken_at = 0.0
-        self._frames: list[bytes] = []
-        self._first = log.seq + 1
-        self._size = 0
+        # Each entry is a frame, or an event that no viewer has taken yet, with the number of the
+        # last of the events that it stands for. `_before` is the number before the first one.
+        self._frames: list[bytes | Event] = []
+        self._seqs: list[int] = []
+        self._before = log.seq
+        self._size = 0  # of the encoded frames, in bytes
         self._snapshot: tuple[int, float, bytes] | None = None  # number, time, frame
-        self._weight = (0, 0)
+        self._weight = 0
         self._common: tuple[int | None, int, bytes] = (None, 0, b"")
         self._head = pack(type="event", session=log.session, epoch=log.epoch)[:-1] + b',"seq":'
 
@@ -109,13 +120,15 @@ class Feed:
         """Switch to another log object of the session: it was only stored and is open now, or the
         reverse. The new log begins where the old one ended, or earlier.
         """
-        self.log = self.transcript.log = log
+        self.log = self.transcript.log = self.previews.log = log
 
     # --- notifications and their timing
 
     def publish(self, now: float) -> None:
         """Note new events: notify waiting viewers, immediately or after their common pause."""
         self.changed_at = now
+        if self.viewers and self.log.seq - self._newest > UNENCODED_EVENTS:
+            self._catch_up()
         if not self.waiting:
             return
         due = max(self._due - EARLY_S, self._notified_at + MIN_PACE_S)
@@ -154,8 +167,6 @@ class Feed:
         a snapshot.
         """
         if not self.overtaken:
-            if self.log.seq - self._weight[0] > STALE_EVENTS:
-                self.snapshot(None, now)
             self._overtaken_at = now
             self._schedule(self._check_for_pause, now + self._pause())
         self.overtaken.add(viewer)
@@ -191,38 +202,39 @@ class Feed:
         """True if a viewer that knows the session up to `seq` can get only the events after it."""
         if epoch != self.log.epoch or seq is None or seq > self.log.seq:
             return False
-        self._catch_up()
-        return seq >= self._first - 1 or self._restore_frames(seq)
+        return self.keeps(seq) or self._restore_frames(seq)
 
     @property
     def weight(self) -> int:
-        """The approximate size of a snapshot in bytes."""
-        seq, size = self._weight
-        return size + (self.log.seq - seq) * SNAPSHOT_EVENT_BYTES
+        """The size of the last snapshot in bytes, or the maximum if there was none."""
+        return self._weight or self._snapshot_bytes
 
     def long(self, seq: int) -> bool:
-        """True if a snapshot would be smaller than the events after `seq`."""
-        return self.weight < (self.log.seq - seq) * EVENT_FRAME_BYTES
+        """True if a snapshot would be smaller than the events after `seq`, which must be kept."""
+        left = self._frames[self._place(seq) :]
+        size = sum(len(frame) if isinstance(frame, bytes) else EVENT_FRAME_BYTES for frame in left)
+        return self.weight < size
 
     def keeps(self, seq: int) -> bool:
         """True if the events after `seq` are still kept."""
         self._catch_up()
-        return seq >= self._first - 1
+        place = self._place(seq)
+        return seq == (self._seqs[place - 1] if place else self._before)
 
     def take(self, seq: int, frames: list[bytes], count: int, size: int) -> tuple[int, int]:
         """Append the frames of the events after `seq`, which must be kept, to `frames`.
 
-        Adds up to `count` events of `size` bytes together, but at least one. Returns the number of
-        the last one, and the bytes added.
+        Adds up to `count` frames of `size` bytes together, but at least one. Returns the number of
+        the last event, and the bytes added.
         """
-        start = index = seq - self._first + 1
+        start = index = self._place(seq)
         end = min(len(self._frames), start + count)
         added = 0
         while index < end and (index == start or added < size):
-            added += len(self._frames[index])
+            frames.append(self._encoded(index))
+            added += len(frames[-1])
             index += 1
-        frames += self._frames[start:index]
-        return seq + index - start, added
+        return (self._seqs[index - 1] if index else self._before), added
 
     def all_after(self, seq: int | None) -> bytes | None:
         """Return the events after `seq` as one frame. None if they are too many, or the viewers
@@ -251,43 +263,87 @@ class Feed:
         """
         if self._snapshot is not None and seq is not None:
             known, made, frame = self._snapshot
-            fresh = known >= max(self.log.seq - FRESH_EVENTS, self._first - 1)
+            fresh = known >= self.log.seq - FRESH_EVENTS and self.keeps(known)
             if known > seq and (fresh or now - made < self._pause()):
                 return known, frame
         elif self._snapshot is not None and self._snapshot[0] == self.log.seq:
             return self.log.seq, self._snapshot[2]
-        frame = b'{"type":"snapshot",' + _json(self.log.recent())[1:]
+        self._catch_up()  # the events after the snapshot are not merged with earlier ones
+        items = EncodedItems(self.previews, self._snapshot_bytes)
+        frame = self.previews.snapshot(self.log.recent(items), items.encoded)
         self._snapshot = (self.log.seq, now, frame)
-        self._weight = (self.log.seq, len(frame))
+        self._weight = len(frame)
         return self.log.seq, frame
 
+    @property
+    def _newest(self) -> int:
+        """The number of the last event in the frames."""
+        return self._seqs[-1] if self._seqs else self._before
+
+    def _place(self, seq: int) -> int:
+        """Return the index of the frame with the event after `seq`."""
+        return bisect_right(self._seqs, seq)
+
+    def _encoded(self, index: int) -> bytes:
+        frame = self._frames[index]
+        if not isinstance(frame, bytes):
+            before = self._seqs[index - 1] if index else self._before
+            frame = self._frames[index] = self._encode(before, self._seqs[index], frame)
+            self._size += len(frame)
+        return frame
+
     def _catch_up(self) -> None:
-        """Encode the events logged since the last call."""
-        last = self._first + len(self._frames) - 1
+        """Take the events logged since the last call."""
+        last = self._newest
         if last == self.log.seq:
             return
         try:
             events = self.log.since(last)
         except EventsExpired:  # no viewer has read for long
             self._frames.clear()
+            self._seqs.clear()
             self._size = 0
-            self._first = self.log.seq + 1
+            self._before = self.log.seq
             return
-        for seq, event in enumerate(events, last + 1):
-            frame = self._encode(seq, event)
-            self._frames.append(frame)
-            self._size += len(frame)
-        if self._size > self._keep:
-            self._cut()
+        seqs: Sequence[int] = range(last + 1, last + 1 + len(events))
+        if len(events) > MERGED_EVENTS:
+            events, seqs = merged(events, seqs)
+        self._frames += self._shortened(events)
+        self._seqs += seqs
+        self._cut()
+
+    def _shortened(self, events: Sequence[Event]) -> list[Event]:
+        """Replace long pieces of text, the last of which were just added, by the text's end."""
+        most = self.previews.most_text_chars
+        if all(not isinstance(e, ItemDelta) or len(e.text) <= most for e in events):
+            return list(events)
+        ends: dict[str, int] = {}
+        short: list[Event] = []
+        for event in reversed(events):
+            if isinstance(event, ItemDelta) and (length := self.log.state.length(event.item)):
+                end = ends.get(event.item, length)
+                ends[event.item] = end - len(event.text)
+                if len(event.text) > most:
+                    text, cut = self.previews.end_of_text(event.item, end)
+                    event = ItemUpdated(event.item, {"text": text, "_cut": {"text": cut}})
+            short.append(event)
+        short.reverse()
+        return short
 
     def _cut(self) -> None:
-        """Drop the oldest frames, down to three quarters so that it is rare; never the last one."""
-        drop = 0
-        while self._size > self._keep * 3 // 4 and drop < len(self._frames) - 1:
-            self._size -= len(self._frames[drop])
-            drop += 1
-        del self._frames[:drop]
-        self._first += drop
+        """Drop the oldest frames if they are too large or too many, down to three quarters so that
+        it is rare; never the last one.
+        """
+        drop, left, size = 0, len(self._frames), self._size
+        if size > self._keep or left > KEPT_FRAMES:
+            while (size > self._keep * 3 // 4 or left > KEPT_FRAMES * 3 // 4) and left > 1:
+                frame = self._frames[drop]
+                size -= len(frame) if isinstance(frame, bytes) else 0
+                drop += 1
+                left -= 1
+        if drop:
+            self._before, self._size = self._seqs[drop - 1], size
+            del self._frames[:drop], self._seqs[:drop]
 
     def _restore_frames(self, seq: int) -> bool:
         """Keep older frames again, if the log has their events and they are not too large."""
@@ -295,19 +351,44 @@ class Feed:
             events = self.log.since(seq)
         except EventsExpired:
             return False
-        wanted = events[: self._first - 1 - seq]
-        older = [self._encode(number, event) for number, event in enumerate(wanted, seq + 1)]
+        wanted = self._shortened(events)[: self._before - seq]
+        if not wanted:
+            return False  # `seq` is among merged events
+        older = [self._encode(n - 1, n, event) for n, event in enumerate(wanted, seq + 1)]
         size = sum(map(len, older))
         if self._size + size > self._keep:
             return False
         self._frames[:0] = older
-        self._first = seq + 1
+        self._seqs[:0] = range(seq + 1, self._before + 1)
+        self._before = seq
         self._size += size
         return True
 
-    def _encode(self, seq: int, event: Event) -> bytes:
-        return b'%b%d,"event":%b}' % (self._head, seq, _json(event))
+    def _encode(self, before: int, seq: int, event: Event) -> bytes:
+        encoded = self.previews.event(event)
+        if before == seq - 1:
+            return b'%b%d,"event":%b}' % (self._head, seq, encoded)
+        return b'%b%d,"since":%d,"event":%b}' % (self._head, seq, before, encoded)
 
 
-def _json(value: Snapshot | Event) -> bytes:
-    return encode_line(value)[:-1]
+def merged(events: Sequence[Event], seqs: Sequence[int]) -> tuple[list[Event], list[int]]:
+    """Merge neighbouring pieces of the same text. Returns the events with the numbers of the last
+    ones that they stand for.
+    """
+    kept: list[Event] = []
+    numbers: list[int] = []
+    texts: list[str] = []  # of the deltas like the last kept event
+    for seq, event in zip(seqs, events, strict=True):
+        last = kept[-1] if kept else None
+        if isinstance(event, ItemDelta) and type(last) is type(event) and last.item == event.item:
+            texts.append(event.text)
+            numbers[-1] = seq
+            continue
+        if len(texts) > 1 and isinstance(last, ItemDelta):
+            kept[-1] = type(last)(last.item, "".join(texts))
+        texts = [event.text] if isinstance(event, ItemDelta) else []
+        kept.append(event)
+        numbers.append(seq)
+    if len(texts) > 1 and isinstance(last := kept[-1], ItemDelta):
+        kept[-1] = type(last)(last.item, "".join(texts))
+    return kept, numbers

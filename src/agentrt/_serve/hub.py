@@ -495,7 +495,7 @@ class Hub:
             viewer.store_changed(frame)
 
     def _add(self, log: Log) -> None:
-        feed = self.feeds[log.session] = Feed(log, self.limits.viewer_outbox_bytes, self._schedule)
+        feed = self.feeds[log.session] = Feed(log, self.limits, self._schedule)
         self._listen(feed)
 
     def _drop(self, id: str) -> None:

@@ -21,6 +21,7 @@ from .frames import largest
 from .hub import Hub, ServedDialect
 from .native_frames import BeatFrame, FrameLimits, Position, ReadyFrame
 from .operations import answer
+from .previews import EncodedItems, item_at
 from .refusal import CloseCode
 from .security import Role
 from .viewer import Outlet, Viewer
@@ -28,13 +29,13 @@ from .viewer import Outlet, Viewer
 logger = get_logger("server")
 
 OVERTAKEN_EVENTS: Final = 2000
-"""Number of events that a viewer may lack. A viewer that lacks more is *overtaken*: it is
-better sent a snapshot than the missed events, and best when the agent pauses, because otherwise the
+"""Number of events that a viewer may lack. A viewer that lacks more, and some that are not kept any
+more, is *overtaken*: it needs a snapshot, best when the agent pauses, because otherwise the
 snapshot would be outdated before it is sent.
 """
 
 
-_LOOKS: Final = (c.Attach, c.Detach, c.LookBack, c.ListSessions, c.ShowWire)
+_LOOKS: Final = (c.Attach, c.Detach, c.LookBack, c.ReadContent, c.ListSessions, c.ShowWire)
 """The commands that concern only the connection that sent them."""
 
 
@@ -172,6 +173,14 @@ class NativeViewer(Viewer):
                     command, (yield from self._hub.known(client, session, item, turns=count))
                 )
                 return None
+            case c.ReadContent(session=session, at=at, start=start, count=count):
+                if self._hub.is_unread(session):
+                    yield from client.wait(partial(self._hub.read, session))
+                feed = self._hub.feed(session)
+                place = item_at(at)
+                if place is not None and feed.log.state.item(place) is None:
+                    feed = yield from self._hub.known(client, session, place, turns=1)
+                return asdict(feed.previews.content(at, start, count))
             case c.ListSessions(query=query, before=before, limit=limit):
                 if query:
                     return (yield from client.wait(partial(self._hub.search, query, limit)))
@@ -209,13 +218,15 @@ class NativeViewer(Viewer):
 
     def _history(self, feed: Feed, command: c.LookBack) -> bytes:
         log, before = feed.log, command.before
+        items = EncodedItems(feed.previews, self._limits.snapshot_bytes)
         try:
-            page = log.history(before, command.count)
+            page = log.history(before, command.count, items)
         except KeyError:
             message = f"no item {before!r} in this session"
             return refusal(command.id, CommandRefused("unknown_request", message))
         about = {"session": log.session, "epoch": log.epoch, "seq": log.seq, "before": before}
-        return ack(command.id, {**about, **asdict(page)})
+        answer = {"type": "ack", "id": command.id, "ok": True, **about}
+        return feed.previews.history(page, items.encoded, **answer)
 
     # --- sent frames
 
@@ -336,7 +347,8 @@ class NativeViewer(Viewer):
                 break
             del self._changed[feed]
             seq, newest = self._places[feed], feed.log.seq
-            if seq is not None and newest - seq > OVERTAKEN_EVENTS and not overtaken:
+            far = seq is not None and newest - seq > OVERTAKEN_EVENTS
+            if seq is not None and far and not overtaken and not feed.keeps(seq):
                 feed.overtake(self, now)
                 continue
             if seq != newest:

@@ -103,9 +103,11 @@ class EventFrame(Struct, tag_field="type", tag="event", gc=False):
     epoch: str
     """The numbering that `seq` belongs to. It changes when the numbering restarts."""
     seq: int
-    """The number of the event: one more than that of the event before it."""
+    """The number of the event; if it stands for several, of the last one."""
     event: Event
     """The event itself."""
+    since: int | UnsetType = UNSET
+    """The number of the event before it, if it stands for several. Otherwise that is `seq - 1`."""
 
 
 class AckFrame(Struct, tag_field="type", tag="ack", omit_defaults=True):
@@ -226,6 +228,25 @@ class HistoryResult(Struct, kw_only=True):
     """The item for the next `history`; null at the beginning of the session."""
 
 
+class ContentResult(Struct):
+    """A piece of a large content."""
+
+    session: str
+    """The session's id."""
+    at: str
+    """The place of the request."""
+    start: int
+    """The index of the first character of `text`."""
+    text: str
+    """The piece."""
+    next: int | None
+    """`start` for the next piece; null after the last one."""
+    chars: int
+    """Length of the whole content as it is now."""
+    json: bool
+    """True if the content is not a text: the pieces together are its JSON."""
+
+
 class PromptResult(Struct, omit_defaults=True):
     """The turn of a prompt, or its place in the queue."""
 
@@ -324,6 +345,7 @@ RESULTS: Final[dict[type[Struct], type[Struct]]] = {
     c.Attach: AttachResult,
     c.Detach: SessionResult,
     c.LookBack: HistoryResult,
+    c.ReadContent: ContentResult,
     c.Prompt: PromptResult,
     c.Retell: PromptResult,
     c.Cancel: CancelResult,

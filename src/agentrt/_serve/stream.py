@@ -24,7 +24,10 @@ from .frames import CLOSE_OPCODE, FIN_BIT, Meter, head
 from .refusal import ConnectionRefusal
 
 CHUNK_BYTES: Final = 64 * 1024
-"""Maximum bytes of one read, and of the chunk that a client must take within the write deadline."""
+"""Maximum bytes of one read."""
+
+WRITE_BYTES: Final = 16 * 1024
+"""Maximum bytes that a client must take within the write deadline."""
 
 
 class Wire(trio.abc.Stream):
@@ -57,6 +60,10 @@ class Wire(trio.abc.Stream):
         self._writing = False
         self._more = trio.Event()
         self._empty = trio.Event()
+        self.moved_bytes = 0
+        """Bytes that were received, and bytes that waited and that the network has taken. As long
+        as this grows, the client is there, even if it has not answered a ping yet.
+        """
 
     # --- sending
 
@@ -111,8 +118,10 @@ class Wire(trio.abc.Stream):
             self._more = trio.Event()
             self._writing = True
             while self._waiting:
+                chunk = self._chunk()
                 with trio.fail_after(self._write_timeout_s):
-                    await self._stream.send_all(self._chunk())
+                    await self._stream.send_all(chunk)
+                self.moved_bytes += len(chunk)
             self._writing = False
             self._empty.set()
             self._empty = trio.Event()
@@ -120,11 +129,11 @@ class Wire(trio.abc.Stream):
     def _chunk(self) -> bytes | memoryview:
         """Return the next waiting bytes: a piece of a long part, or many short parts together."""
         first = self._waiting.popleft()
-        if len(first) > CHUNK_BYTES:
-            self._waiting.appendleft(first[CHUNK_BYTES:])
-            return first[:CHUNK_BYTES]
+        if len(first) > WRITE_BYTES:
+            self._waiting.appendleft(first[WRITE_BYTES:])
+            return first[:WRITE_BYTES]
         parts, size = [first], len(first)
-        while self._waiting and size + len(self._waiting[0]) <= CHUNK_BYTES:
+        while self._waiting and size + len(self._waiting[0]) <= WRITE_BYTES:
             parts.append(self._waiting.popleft())
             size += len(parts[-1])
         return first if len(parts) == 1 else b"".join(parts)
@@ -144,6 +153,7 @@ class Wire(trio.abc.Stream):
         """Receive data that the meter accepts. After a refusal, discard data until the end."""
         refused = False
         while data := await self._receive():
+            self.moved_bytes += len(data)
             try:
                 self._meter.feed(data, trio.current_time())
             except ConnectionRefusal as refusal:

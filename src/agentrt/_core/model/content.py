@@ -107,6 +107,25 @@ JsonObject: TypeAlias = dict[str, Any]
 """A JSON object of a shape that agentrt does not define."""
 
 
+class Cut(Struct, omit_defaults=True, kw_only=True, gc=False):
+    """A large member of an object of which only a preview was sent to a viewer.
+
+    Objects that a viewer gets have these under `_cut`, by the member's name. The command `content`
+    returns the rest.
+    """
+
+    at: str = ""
+    """The place of the complete value, for `content`. Empty if it cannot be requested."""
+    chars: int
+    """Length of the complete text, or of its JSON if `json` is true."""
+    start: int = 0
+    """Index of the first character of the preview: more than 0 if the end of a text is shown."""
+    json: bool = False
+    """True if the value is a list or an object that lacks some of its parts. `content` returns it
+    as JSON.
+    """
+
+
 class Text(Struct, tag_field="type", tag="text", rename="camel", gc=False):
     """Plain text or Markdown."""
 
@@ -116,6 +135,8 @@ class Text(Struct, tag_field="type", tag="text", rename="camel", gc=False):
     """Hints of the protocol, such as the audience. Passed on unchanged."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
     """Further data of the sender, `_meta` on the wire. Passed on unchanged."""
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
 
 class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
@@ -131,6 +152,8 @@ class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
     """As in `Text`."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
     """As in `Text`."""
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
     @classmethod
     def from_path(
@@ -171,6 +194,8 @@ class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
     """As in `Text`."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
     """As in `Text`."""
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
     @classmethod
     def from_path(
@@ -238,6 +263,8 @@ class Resource(Struct, tag_field="type", tag="resource"):
     """As in `Text`."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
     """As in `Text`."""
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
     @classmethod
     def from_path(
@@ -298,6 +325,8 @@ class Diff(Struct, tag_field="type", tag="diff", rename="camel", gc=False):
     """The text before the change; None for a new file."""
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
     """As in `Text`."""
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
 
 class TerminalRef(Struct, tag_field="type", tag="terminal", rename="camel", gc=False):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from .content import JsonObject
 from .events import (
@@ -39,7 +39,7 @@ from .events import (
 from .state import SessionState, Snapshot, TurnRecord
 
 _DELTAS: Final[dict[str, type[ItemDelta]]] = {"text": TextDelta, "thought": ThoughtDelta}
-_KEPT: Final = frozenset({"id", "type", "status", "text", "tool"})
+_KEPT: Final = frozenset({"id", "type", "status", "text", "tool", "cut"})
 """Fields of an item that do not change, or are not patched directly."""
 
 
@@ -134,18 +134,28 @@ def _ended(known: SessionState, turn: TurnRecord) -> Iterator[Event]:
 def _item(known: SessionState, item: Item) -> Iterator[Event]:
     """Return events for the changes of an item. Its text only grows."""
     before, over = known.items.get(item.id), item.status in TERMINAL
+    start = _start(item)
     if before is None:
         status = "running" if over else item.status
         yield ItemOpened(structs.replace(item, text="", status=status))
-        shown, was_over = 0, False
+        shown, was_over = start, False
     else:
-        shown, was_over = len(known.text(item.id)), before.status in TERMINAL
-    if rest := item.text[shown:]:
+        shown = _start(before) + len(known.text(item.id))
+        was_over = before.status in TERMINAL
+    if shown < start:  # the text between is not in the snapshot
+        yield ItemUpdated(item.id, {"text": item.text, "_cut": item.cut})
+    elif rest := item.text[shown - start :]:
         yield _DELTAS.get(item.type, ItemDelta)(item.id, rest)
     if before is not None and (patch := _patch(before, item)):
         yield ItemUpdated(item.id, patch)
     if over and not was_over:
         yield ItemClosed(item.id, item.status)
+
+
+def _start(item: Item) -> int:
+    """Return the index of the first known character of an item's text."""
+    cut = None if item.cut is UNSET else item.cut.get("text")
+    return 0 if cut is None else cut.start
 
 
 def _patch(before: Item, item: Item) -> JsonObject:
@@ -156,11 +166,15 @@ def _patch(before: Item, item: Item) -> JsonObject:
     }
     if item.status not in TERMINAL and item.status != before.status:
         patch["status"] = item.status
+    if "content" in patch and item.cut is not UNSET and "content" in item.cut:
+        patch["_cut"] = {"content": item.cut["content"]}
     if item.tool is not None and item.tool != before.tool:
         old = before.tool or ToolCall()
         patch["tool"] = {
             name: value
             for name in ToolCall.__struct_fields__
-            if (value := getattr(item.tool, name)) != getattr(old, name)
+            if name != "cut" and (value := getattr(item.tool, name)) != getattr(old, name)
         }
+        if item.tool.cut is not UNSET:
+            patch["tool"]["_cut"] = item.tool.cut
     return patch

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from .causes import Cause, cause_of
-from .content import Block, JsonObject, ToolContent
+from .content import Block, Cut, JsonObject, ToolContent
 
 Phase: TypeAlias = Literal["starting", "idle", "running", "waiting", "cancelling", "closed", "dead"]
 """The current activity of a session. `waiting`: a person must answer. `dead`: the process has ended
@@ -66,6 +66,8 @@ class ErrorInfo(Struct, omit_defaults=True):
     data: Any = None
     """Further data, from the agent or from agentrt."""
     cause: Cause | None = None
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
     def __post_init__(self) -> None:
         if self.cause is None:
@@ -126,6 +128,8 @@ class ToolCall(Struct, omit_defaults=True, kw_only=True):
     """The files that the call works on: objects with `path` and, if known, `line`."""
     content: list[ToolContent] = []
     """The result for people: blocks, changes to files, and output of terminals."""
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
 
 class Item(Struct, omit_defaults=True, kw_only=True, gc=False):
@@ -153,6 +157,8 @@ class Item(Struct, omit_defaults=True, kw_only=True, gc=False):
     """The agent's id of the message, if it has one."""
     replay: bool = False
     """True if the agent repeats this item from the conversation of an earlier process."""
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
 
 class PermissionOption(Struct, omit_defaults=True):
@@ -261,6 +267,8 @@ class Task(Struct, omit_defaults=True, kw_only=True):
     """The agent's kind of work, such as a shell command or a sub-agent."""
     detail: str | None = None
     item: str | None = None
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
 
 class QueueEntry(Struct, omit_defaults=True):
@@ -272,6 +280,8 @@ class QueueEntry(Struct, omit_defaults=True):
     """The content of the prompt."""
     paused: bool = False
     """True if it is not sent until the queue is resumed."""
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
 
 class RunningTurn(Struct, gc=False):
@@ -359,6 +369,8 @@ class TurnEnded(
     """The error of a turn that did not end well, if one is known."""
     structured_output: Any = None
     """The parsed answer, if the session has a JSON schema for answers (`json_schema`)."""
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
 
 class ItemOpened(Struct, tag_field="kind", tag="item.opened", gc=False):
@@ -439,6 +451,8 @@ class PermissionOpened(
     the agent in a prompt written by agentrt, which begins with `[agentrt]`. A dismissal only closes
     this request.
     """
+    tool: ToolCall | None = None
+    """The complete tool call of `item`, for viewers that were sent only a preview of it."""
 
 
 class PermissionClosed(

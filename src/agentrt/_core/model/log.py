@@ -29,7 +29,7 @@ from .events import (
     TitleChanged,
     UsageChanged,
 )
-from .state import History, SessionState, Snapshot, patched
+from .state import History, PageRoom, SessionState, Snapshot, patched
 
 JOINED_CHARS: Final = 256 * 1024
 """Characters of joined text after which a slow lossless reader gets the remaining text as another
@@ -220,18 +220,25 @@ class Log:
         """Return a snapshot of the whole session."""
         return self.state.snapshot(self.session, self.epoch, self.seq)
 
-    def recent(self) -> Snapshot:
-        """Return a snapshot of the last turns, in a time independent of their total number."""
+    def recent(self, room: PageRoom | None = None) -> Snapshot:
+        """Return a snapshot of the last turns, in a time independent of their total number.
+
+        `room`: the room for its items, whose texts may be incomplete then.
+        """
         limits = self._limits
         turns, items = limits.snapshot_turns, limits.snapshot_items
-        return self.state.snapshot(self.session, self.epoch, self.seq, turns=turns, items=items)
+        return self.state.snapshot(
+            self.session, self.epoch, self.seq, turns=turns, items=items, room=room
+        )
 
-    def history(self, before: str, turns: int | None = None) -> History:
+    def history(
+        self, before: str, turns: int | None = None, room: PageRoom | None = None
+    ) -> History:
         """Return up to `turns` turns before an item (default: as many as in a snapshot).
 
-        Raises `KeyError` if the item does not exist.
+        `room`: as in `recent`. Raises `KeyError` if the item does not exist.
         """
-        return self.state.history(before, self._most(turns), self._limits.snapshot_items)
+        return self.state.history(before, self._most(turns), self._limits.snapshot_items, room)
 
     def lacks(self, before: str | None, turns: int | None = None) -> bool:
         """Return True if part of that history is only in a store. None means the whole history."""

@@ -61,8 +61,11 @@ class RequestPart(Struct, omit_defaults=True):
 
 
 def request_parts(request: PermissionOpened, item: Item | None) -> list[RequestPart]:
-    """Return the parts of a request. `item` is the tool call that it is about, if known."""
-    tool = item.tool if item is not None else None
+    """Return the parts of a request. `item` is the tool call that it is about, if known.
+
+    If the request has the complete tool call, this one is used: the item may be a preview.
+    """
+    tool = request.tool or (item.tool if item is not None else None)
     parts = _Parts()
     parts.take(to_builtins(request), to_builtins(tool) if tool is not None else {})
     return parts.all

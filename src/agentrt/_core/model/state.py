@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, field
 
-from .content import GrowingText, JsonObject, ToolContent
+from .content import Cut, GrowingText, JsonObject, ToolContent
 from .events import (
     TERMINAL,
     AgentState,
@@ -75,6 +75,8 @@ class TurnRecord(Struct, omit_defaults=True, kw_only=True, gc=False):
     """The error of a turn that did not end well, if one is known."""
     structured_output: Any = None
     """The parsed answer, if the session has a JSON schema for answers."""
+    cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
+    """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
 
 class StoredHistory(Struct, frozen=True):
@@ -143,6 +145,16 @@ class Snapshot(Struct, kw_only=True):
     """
 
 
+class PageRoom(Protocol):
+    """The room for the items of a page. Their texts may still be incomplete: see
+    `SessionState.length` and `SessionState.part`.
+    """
+
+    def take(self, item: Item) -> bool:
+        """Take room for one more item. Returns False if there was too little."""
+        ...
+
+
 _Apply: TypeAlias = Callable[[Any], None]
 
 
@@ -206,6 +218,10 @@ class SessionState:
                 self._items[id] = msgspec.structs.replace(self._items[id], text=str(growing))
         return self._items
 
+    def item(self, id: str) -> Item | None:
+        """Return an item, whose text may be incomplete, or None if it does not exist."""
+        return self._items.get(id)
+
     def text(self, item: str) -> str:
         """Return the text of an item so far."""
         growing = self._growing.get(item)
@@ -263,12 +279,19 @@ class SessionState:
         return len(self.turns) + (self.ahead.turns if self.ahead is not None else 0)
 
     def snapshot(
-        self, session: str, epoch: str, seq: int, *, turns: int | None = None, items: int = 0
+        self,
+        session: str,
+        epoch: str,
+        seq: int,
+        *,
+        turns: int | None = None,
+        items: int = 0,
+        room: PageRoom | None = None,
     ) -> Snapshot:
         """Return a copy that later events do not change.
 
-        `turns`: include only that many of the last turns, with at most about `items` items. The
-        time taken then does not depend on the turns left out.
+        `turns`: include only that many of the last turns, with at most about `items` items that
+        fit into the `room`. The time taken then does not depend on the turns left out.
         """
         tasks: Iterable[Task] = self.tasks.values()
         if turns is None:
@@ -278,11 +301,11 @@ class SessionState:
                 earlier=next(iter(self._items), None) if self.ahead is not None else None,
             )
         else:
-            page = self._page(reversed(self._items), turns, items, None)
+            page = self._page(reversed(self._items), turns, items, None, room)
             if page.earlier is not None:
                 shown = {item.id for item in page.items}
                 left = [self._items[id] for id in self._open if id not in shown]
-                page.items[:0] = map(self._complete, left)
+                page.items[:0] = left if room is not None else map(self._complete, left)
             newest = {
                 task.id: task for task in islice(reversed(self.tasks.values()), MAX_FINISHED_TASKS)
             }
@@ -307,25 +330,28 @@ class SessionState:
             earlier=page.earlier,
         )
 
-    def history(self, before: str, turns: int, items: int) -> History:
+    def history(self, before: str, turns: int, items: int, room: PageRoom | None = None) -> History:
         """Return a copy of the `turns` turns before the item `before`.
 
-        The page has at most about `items` items. Raises `KeyError` if `before` does not exist.
+        The page has at most about `items` items that fit into the `room`. Raises `KeyError` if
+        `before` does not exist.
         """
         item = self._items[before]
         ids = reversed(self._items)
         while next(ids) != before:
             pass
-        return self._page(ids, turns, items, item)
+        return self._page(ids, turns, items, item, room)
 
-    def _page(self, ids: Iterator[str], turns: int, items: int, before: Item | None) -> History:
+    def _page(
+        self, ids: Iterator[str], turns: int, items: int, before: Item | None, room: PageRoom | None
+    ) -> History:
         """Return the page of the last turns in `ids`.
 
         `ids` are the items opened before `before` (all items if None), newest first. History that
         the agent repeated from another process has no turns: each of its prompts counts as one. An
         item between two turns goes with the first of them.
         """
-        found, more = self._last_items(ids, turns, items)
+        found, more = self._last_items(ids, turns, items, room)
         named = [item.turn for item in found if item.turn is not None]
         oldest = named[0] if more and named else None
         shown: list[TurnRecord] = []
@@ -335,21 +361,25 @@ class SessionState:
             shown = self._turns(oldest, newest)
         return History(
             turns=shown,
-            items=list(map(self._complete, found)),
+            items=found if room is not None else list(map(self._complete, found)),
             earlier=found[0].id if more else None,
         )
 
-    def _last_items(self, ids: Iterator[str], turns: int, items: int) -> tuple[list[Item], bool]:
+    def _last_items(
+        self, ids: Iterator[str], turns: int, items: int, room: PageRoom | None
+    ) -> tuple[list[Item], bool]:
         """Return the items of a page, oldest first; the flag is True if there are earlier ones."""
         found: list[Item] = []
         whole = begun = 0  # items that may form a page, and the number of their turns
         last: Item | None = None  # the oldest item that has a turn or counts as one
         for id in ids:
             item = self._items[id]
-            if item.turn is not None or item.replay:
-                begun += last is None or _begins_turn(item, last)
-                if whole and (begun > turns or len(found) >= items):
-                    return found[:whole][::-1], True
+            full = len(found) >= items or (room is not None and not room.take(item))
+            counts = item.turn is not None or item.replay
+            begun += counts and (last is None or _begins_turn(item, last))
+            if whole and (begun > turns or full):
+                return found[:whole][::-1], True
+            if counts:
                 last, whole = item, len(found) + 1
             found.append(item)
         if self.ahead is not None and whole:
@@ -390,6 +420,7 @@ class SessionState:
             turn.usage = event.usage
             turn.error = event.error
             turn.structured_output = event.structured_output
+            turn.cut = event.cut
 
     def _item_opened(self, event: ItemOpened) -> None:
         # This is the event's own object. It is never changed: an update replaces it.
@@ -413,8 +444,10 @@ class SessionState:
             return
         patch = event.patch
         if "tool" in patch:
-            tool = msgspec.structs.replace(item.tool or ToolCall(), **_typed(patch["tool"]))
+            known = item.tool or ToolCall()
+            tool = msgspec.structs.replace(known, **_patch(known.cut, _typed(patch["tool"])))
             patch = {**patch, "tool": tool}
+        patch = _patch(item.cut, patch)
         if patch.get("status") in TERMINAL:
             self._open.pop(event.item, None)
         elif "status" in patch:
@@ -507,10 +540,32 @@ def left_open(state: SessionState) -> list[Event]:
 
 def patched(patch: JsonObject, later: JsonObject) -> JsonObject:
     """Merge two consecutive patches of an item."""
-    both = {**patch, **later}
+    both = _merged(patch, later)
     if "tool" in patch and "tool" in later:
-        both["tool"] = {**patch["tool"], **later["tool"]}
+        both["tool"] = _merged(patch["tool"], later["tool"])
     return both
+
+
+def _merged(patch: JsonObject, later: JsonObject) -> JsonObject:
+    both = {**patch, **later}
+    if "_cut" in patch:
+        left = {name: cut for name, cut in patch["_cut"].items() if name not in later}
+        both["_cut"] = {**left, **later.get("_cut", {})}
+    return both
+
+
+def _patch(known: dict[str, Cut] | UnsetType, patch: JsonObject) -> JsonObject:
+    """Return the patch of an object for viewers: a replaced member is not a preview any more,
+    unless the patch has a preview of it.
+    """
+    if known is UNSET and "_cut" not in patch:
+        return patch
+    cuts = msgspec.convert(patch.get("_cut", {}), dict[str, Cut])
+    left = {} if known is UNSET else {k: cut for k, cut in known.items() if k not in patch}
+    return {
+        **{name: value for name, value in patch.items() if name != "_cut"},
+        "cut": {**left, **cuts} or UNSET,
+    }
 
 
 def _typed(patch: JsonObject) -> JsonObject:

@@ -31,19 +31,21 @@ export const EMPTY = {
  * @returns {Model}
  */
 export function take(model, frames, now) {
-  /** @type {Map<string, w.Event[]>} */
+  /** @type {Map<string, { seq: number, events: w.Event[] }>} */
   const events = new Map();
   for (const frame of frames) {
     if (frame.type === "event") {
       const seat = model.seats.get(frame.session);
       if (!seat || seat.behind) continue;
-      const waiting = events.get(frame.session);
-      const seq = seat.seq + (waiting?.length ?? 0);
-      if (frame.epoch !== seat.epoch || frame.seq > seq + 1) {
+      const waiting = events.get(frame.session) ?? { seq: seat.seq, events: [] };
+      const since = frame.since ?? frame.seq - 1; // one frame may stand for several events
+      if (frame.epoch === seat.epoch && frame.seq <= waiting.seq) continue;
+      if (frame.epoch !== seat.epoch || since !== waiting.seq) {
         model = withSeat(model, frame.session, { ...seat, behind: true });
-      } else if (frame.seq === seq + 1) {
-        if (waiting) waiting.push(frame.event);
-        else events.set(frame.session, [frame.event]);
+      } else {
+        waiting.events.push(frame.event);
+        waiting.seq = frame.seq;
+        events.set(frame.session, waiting);
       }
     } else {
       model = flush(model, events, now);
@@ -140,11 +142,11 @@ export const without = (model, session) =>
 /**
  * Apply the events that have been gathered.
  * @param {Model} model
- * @param {Map<string, w.Event[]>} gathered
+ * @param {Map<string, { seq: number, events: w.Event[] }>} gathered
  * @param {number} now
  */
 function flush(model, gathered, now) {
-  for (const [session, events] of gathered) {
+  for (const [session, { seq, events }] of gathered) {
     const seat = model.seats.get(session);
     if (!seat) continue;
     let { answered, forgot } = seat;
@@ -157,7 +159,6 @@ function flush(model, gathered, now) {
     }
     const view = reduce(seat.view, events);
     const times = timed(seat.times, events, now);
-    const seq = seat.seq + events.length;
     const next = { ...seat, seq, view, times, answered, forgot };
     model = withSeat(model, session, seat.gone ? ended(next) : next); // the end may come behind the list
   }

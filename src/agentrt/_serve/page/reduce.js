@@ -252,6 +252,22 @@ export function gone(view) {
  * @returns {w.Item}
  */
 function patched(item, patch) {
-  const tool = patch.tool ? { ...item.tool, ...patch.tool } : item.tool;
-  return { ...item, ...patch, ...(tool ? { tool } : {}) };
+  const tool = patch.tool ? replaced(item.tool ?? {}, patch.tool) : item.tool;
+  return { ...replaced(item, patch), ...(tool ? { tool } : {}) };
+}
+
+/**
+ * An object with some members replaced: these are previews no more, unless the patch has previews.
+ * @template {{ _cut?: w.Cuts }} T
+ * @param {T} known
+ * @param {Partial<T>} patch
+ * @returns {T}
+ */
+function replaced(known, patch) {
+  const both = { ...known, ...patch };
+  if (!known._cut && !patch._cut) return both;
+  const left = Object.entries(known._cut ?? {}).filter(([name]) => !(name in patch));
+  const cuts = { ...Object.fromEntries(left), ...patch._cut };
+  delete both._cut;
+  return Object.keys(cuts).length ? { ...both, _cut: cuts } : both;
 }

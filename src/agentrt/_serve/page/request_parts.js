@@ -22,7 +22,7 @@ const UNEVEN = /^ | $|[\n\t]| {2}/;
 /** @type {(ask: w.Permission, item: w.Item | undefined) => RequestPart[]} */
 export function requestParts(ask, item) {
   const parts = new Parts();
-  parts.take(ask, item?.tool ?? {});
+  parts.take(ask, ask.tool ?? item?.tool ?? {}); // the item may be a preview
   return parts.all;
 }
 

@@ -10,19 +10,23 @@ export type ItemStatus =
 export type Outcome =
   | "completed" | "cancelled" | "refused" | "limit" | "failed" | "timed_out" | "agent_died";
 
-export interface Failure { code: string; message: string; data?: unknown; cause?: string | null }
+export interface Failure { code: string; message: string; data?: unknown; cause?: string | null; _cut?: Cuts }
+
+/** A large member of which there is only a preview: `content` returns the rest. */
+export interface Cut { at?: string; chars: number; start?: number; json?: boolean }
+export type Cuts = Record<string, Cut>;
 
 export type Block =
-  | { type: "text"; text: string }
-  | { type: "image"; data: string; mimeType: string; uri?: string | null }
-  | { type: "audio"; data: string; mimeType: string }
+  | { type: "text"; text: string; _cut?: Cuts }
+  | { type: "image"; data: string; mimeType: string; uri?: string | null; _cut?: Cuts }
+  | { type: "audio"; data: string; mimeType: string; _cut?: Cuts }
   | { type: "resource_link"; uri: string; name?: string; title?: string | null;
       description?: string | null; mimeType?: string | null; size?: number | null }
-  | { type: "resource"; resource: { uri?: string; mimeType?: string; text?: string; blob?: string } };
+  | { type: "resource"; resource: { uri?: string; mimeType?: string; text?: string; blob?: string; _cut?: Cuts }; _cut?: Cuts };
 
 export type ToolContent =
   | { type: "content"; content: Block }
-  | { type: "diff"; path: string; newText: string; oldText?: string | null }
+  | { type: "diff"; path: string; newText: string; oldText?: string | null; _cut?: Cuts }
   | { type: "terminal"; terminalId: string };
 
 export interface Location { path: string; line?: number | null }
@@ -30,20 +34,20 @@ export interface Location { path: string; line?: number | null }
 export interface Tool {
   call?: string; name?: string; kind?: string; title?: string;
   owner?: "agent" | "host" | "client";
-  input?: unknown; output?: unknown; locations?: Location[]; content?: ToolContent[];
+  input?: unknown; output?: unknown; locations?: Location[]; content?: ToolContent[]; _cut?: Cuts;
 }
 
 export interface Item {
   id: string; type: ItemType; turn?: string | null; parent?: string | null;
   status?: ItemStatus; text?: string; content?: Block[]; tool?: Tool | null;
-  message?: string | null; replay?: boolean;
+  message?: string | null; replay?: boolean; _cut?: Cuts;
 }
 
 export interface Option { id: string; name: string; kind: string; effect?: string }
 export interface Permission {
   kind?: "permission.opened"; request: string; title: string; item?: string | null; detail?: unknown;
   options?: Option[]; expires?: number | null; form?: Schema | null; url?: string | null;
-  background?: boolean; orphaned?: boolean;
+  background?: boolean; orphaned?: boolean; tool?: Tool | null;
 }
 export interface Schema {
   type?: string; title?: string; description?: string; default?: unknown; format?: string;
@@ -66,7 +70,7 @@ export interface Modes {
 export interface Command { name: string; description?: string; hint?: string | null }
 export interface Task {
   id: string; title?: string; status?: string; turn?: string | null; kind?: string | null;
-  detail?: string | null; item?: string | null;
+  detail?: string | null; item?: string | null; _cut?: Cuts;
 }
 export interface Usage {
   used?: number | null; size?: number | null; input_tokens?: number | null;
@@ -75,12 +79,12 @@ export interface Usage {
   cost?: number | null; currency?: string | null; steps?: number | null;
   models?: { [name: string]: Usage };
 }
-export interface QueueEntry { id: string; content: Block[]; paused?: boolean }
+export interface QueueEntry { id: string; content: Block[]; paused?: boolean; _cut?: Cuts }
 
 export interface Turn {
   id: string; origin: "user" | "agent"; outcome?: Outcome | null;
   by?: "user" | "caller" | "agent" | null; stop_reason?: string | null; usage?: Usage | null;
-  error?: Failure | null; structured_output?: unknown;
+  error?: Failure | null; structured_output?: unknown; _cut?: Cuts;
 }
 export interface State {
   phase: Phase;
@@ -140,6 +144,7 @@ export interface WireRow {
 export interface Ack {
   type: "ack"; id: string | null; ok: boolean; error?: Failure; session?: string; turn?: string;
   queued?: number; entry?: string; seq?: number; cancelled?: number; sessions?: unknown;
+  at?: string; start?: number; text?: string; next?: number | null; chars?: number; json?: boolean;
   rows?: WireRow[]; files?: string[]; complete?: boolean; before?: string; found?: Found[]; more?: boolean;
 }
 
@@ -147,7 +152,7 @@ export type Frame =
   | { type: "ready"; server: string; protocol: string; role: "controller" | "viewer";
       sessions: Summary[]; agents: AgentInfo[]; beat_s: number; limits: { frame: number } }
   | ({ type: "snapshot" } & Snapshot)
-  | { type: "event"; session: string; epoch: string; seq: number; event: Event }
+  | { type: "event"; session: string; epoch: string; seq: number; since?: number; event: Event }
   | Ack
   | (Ack & History)
   | { type: "sessions"; sessions: Summary[] }

@@ -26,6 +26,7 @@ class _FrameHead(Struct):
     session: str = ""
     epoch: str = ""
     seq: int = 0
+    since: int | None = None
 
 
 class UnknownEvent(Struct):
@@ -34,6 +35,7 @@ class UnknownEvent(Struct):
     session: str
     epoch: str
     seq: int
+    since: int | None = None
 
 
 Frame: TypeAlias = ReadyFrame | SnapshotFrame | EventFrame | AckFrame | SessionsFrame | ClosingFrame
@@ -57,7 +59,7 @@ def frames_of(message: str) -> Iterator[tuple[Frame | UnknownEvent, Raw]]:
         except msgspec.ValidationError:
             head = _head.decode(part)
             if head.type == "event":
-                yield UnknownEvent(head.session, head.epoch, head.seq), part
+                yield UnknownEvent(head.session, head.epoch, head.seq, head.since), part
 
 
 def fields_of(answer: Raw) -> JsonObject:

@@ -86,8 +86,10 @@ class FollowedSession(Protocol):
 
     def take_snapshot(self, snapshot: Snapshot) -> None: ...
 
-    def take_event(self, epoch: str, seq: int, event: Event | None) -> None:
-        """Take the next event; None stands for an event that this client does not know. Raises
+    def take_event(self, epoch: str, seq: int, event: Event | None, since: int) -> None:
+        """Take the next event; None stands for an event that this client does not know.
+
+        `since`: the number of the event before it, because it may stand for several. Raises
         `OutOfOrder`.
         """
         ...
@@ -298,12 +300,11 @@ class ServerLine:
 
     def _take(self, frame: Frame | UnknownEvent) -> None:
         match frame:
-            case EventFrame(session=session, epoch=epoch, seq=seq, event=event):
+            case EventFrame(session=session) | UnknownEvent(session=session):
                 if (follower := self._followers.get(session)) is not None:
-                    follower.take_event(epoch, seq, event)
-            case UnknownEvent(session=session, epoch=epoch, seq=seq):
-                if (follower := self._followers.get(session)) is not None:
-                    follower.take_event(epoch, seq, None)
+                    event = frame.event if isinstance(frame, EventFrame) else None
+                    since = frame.since if isinstance(frame.since, int) else frame.seq - 1
+                    follower.take_event(frame.epoch, frame.seq, event, since)
             case SnapshotFrame(session=session):
                 if (follower := self._followers.get(session)) is not None:
                     follower.take_snapshot(frame)

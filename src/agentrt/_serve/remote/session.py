@@ -426,14 +426,14 @@ class RemoteSession:
             "warning", "connection_cut", f"no connection to the server ({why}): trying again"
         )
 
-    def take_event(self, epoch: str, seq: int, event: Event | None) -> None:
+    def take_event(self, epoch: str, seq: int, event: Event | None, since: int) -> None:
         """Take the next event, as `FollowedSession.take_event`."""
         if self._seq is None:
             return  # from an earlier attachment; the requested snapshot follows
-        if epoch != self._epoch or seq > self._seq + 1:
-            raise OutOfOrder(f"event {seq} behind {self._seq}")
-        if seq <= self._seq:
+        if seq <= self._seq and epoch == self._epoch:
             return
+        if epoch != self._epoch or since != self._seq:
+            raise OutOfOrder(f"event {seq} follows event {since}, not {self._seq}")
         self._seq = seq
         if event is not None:
             self._add_events([event])
