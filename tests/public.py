@@ -18,6 +18,7 @@ NAMES = [
     "codex",
     "store",
     "web",
+    "unattended",
     "tracing",
     "telemetry",
     "lowlevel",

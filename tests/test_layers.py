@@ -229,7 +229,7 @@ def test_a_reach_into_another_room_is_found(line: str, found: str, tmp_path: Pat
 
 PUBLIC = {
     "agents", "claude", "codex", "effects", "errors", "events", "lowlevel", "permissions",
-    "store", "telemetry", "tools", "tracing", "web",
+    "store", "telemetry", "tools", "tracing", "unattended", "web",
 }  # fmt: skip
 PRIVATE_NAMES = 190
 """Private names of the core that the annexes still import. Lower it with each that becomes public,

@@ -3,8 +3,8 @@
 Every viewer of a session gets the same numbered events.
 
 This module has the names that most programs need. The others are in modules by purpose: `agents`,
-`errors`, `events`, `permissions`, `sandbox`, `tools`, `claude`, `codex`, `store`, `web`, `tracing`,
-`telemetry`, `lowlevel`, `effects`, `testing`, `aio` and `asgi`.
+`errors`, `events`, `permissions`, `sandbox`, `tools`, `claude`, `codex`, `store`, `web`,
+`unattended`, `tracing`, `telemetry`, `lowlevel`, `effects`, `testing`, `aio` and `asgi`.
 
 Importing this package is cheap: each name, and each of these modules, is imported on first use.
 """
@@ -32,6 +32,7 @@ if _typing.TYPE_CHECKING:
     from . import testing as testing
     from . import tools as tools
     from . import tracing as tracing
+    from . import unattended as unattended
     from . import web as web
     from ._public import *  # noqa: F403 - its imports are the public names
 
@@ -52,6 +53,7 @@ _HOMES = {
     "open_runtime": "_core.runtime.runtime",
     "Runtime": "_core.runtime.runtime",
     "SessionInfo": "_core.runtime.registry",
+    "budget": "_core.session.budget",
     # agents
     "Agent": "_core.agents",
     "find_agents": "_core.agents",
@@ -100,7 +102,8 @@ __all__ = [*_HOMES]
 
 _MODULES = (
     *("agents", "aio", "asgi", "claude", "codex", "errors", "events", "permissions", "store"),
-    *("effects", "lowlevel", "sandbox", "telemetry", "testing", "tools", "tracing", "web"),
+    *("effects", "lowlevel", "sandbox", "telemetry", "testing", "tools", "tracing"),
+    *("unattended", "web"),
 )
 """The public modules."""
 

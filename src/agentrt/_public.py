@@ -42,6 +42,7 @@ from ._core.runtime.query import query as query
 from ._core.runtime.registry import SessionInfo as SessionInfo
 from ._core.runtime.runtime import Runtime as Runtime
 from ._core.runtime.runtime import open_runtime as open_runtime
+from ._core.session.budget import budget as budget
 from ._core.session.core import When as When
 from ._core.session.queue import SessionQueue as SessionQueue
 from ._core.session.session import Session as Session

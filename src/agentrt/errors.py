@@ -4,7 +4,9 @@ from ._core.errors import (
     AgentNotFound,
     AgentrtError,
     AgentStartError,
+    BudgetExceeded,
     Busy,
+    FilesError,
     FolderNotTrusted,
     LimitExceeded,
     LocalProtocolError,
@@ -44,6 +46,7 @@ __all__ = [
     "AgentFailed",
     "AgentDied",
     "TurnTimedOut",
+    "BudgetExceeded",
     "ToolError",
     # sessions
     "Busy",
@@ -51,6 +54,7 @@ __all__ = [
     "SessionClosed",
     "SessionNotFound",
     "EventsExpired",
+    "FilesError",
     # stores and traces
     "StoreError",
     "StoreInUse",

@@ -120,3 +120,18 @@ def test_another_epoch_takes_the_place_of_all_that_was_known(take: Take) -> None
 def test_the_page_knows_the_words_by_which_an_agent_is_told_what_was_said() -> None:
     [words] = re.findall(r'^const RETOLD = "\[agentrt\] (.*)";$', MODEL.read_text(), re.MULTILINE)
     assert OPENING.startswith(words)
+
+
+def test_a_turn_that_changed_files_can_be_undone_also_after_a_reload(take: Take) -> None:
+    data = {"turn": "t1", "before": 7, "after": 8, "count": 1, "files": []}
+    told = event(6, "notice", level="info", code="files_changed", message="1 file", data=data)
+    known = [
+        {"number": 3, "when": "before", "session": "s1", "turn": "t0"},
+        {"number": 4, "when": "after", "session": "s1", "turn": "t0"},
+        {"number": 5, "when": "before", "session": "s1", "turn": "unchanged"},
+        {"number": 6, "when": "before", "session": "other", "turn": "t9"},
+    ]
+    loaded = {"session": "s1", "checkpoints": known}
+    shown = take([listed("s1"), snapshot()], [told], [loaded])
+    assert shown[1]["s1"] == {"t1": 7}
+    assert shown[2]["s1"] == {"t0": 3, "t1": 7}

@@ -502,6 +502,30 @@ async def waiting_for_rest(_: Path) -> None:
             await session.wait_idle()
 
 
+@calls("SessionCheckpoints.list")
+@calls("SessionCheckpoints.diff")
+@calls("SessionCheckpoints.diff_turns")
+@calls("SessionCheckpoints.restore")
+@calls("SessionCheckpoints.undo")
+async def saved_files(folder: Path) -> None:
+    project = folder / "project"
+    project.mkdir()
+    (project / "a").write_text("a")
+    async with session_with(echo, cwd=str(project), checkpoints=True) as (session, _incarnations):
+        await session.run("hello")
+        checkpoints = session.checkpoints
+        with assert_checkpoints():
+            [before] = await checkpoints.list()
+        with assert_checkpoints():
+            assert await checkpoints.diff(before.number) == ""
+        with assert_checkpoints():
+            assert await checkpoints.diff_turns() == ""
+        with assert_checkpoints():
+            await checkpoints.restore(before.number)
+        with assert_checkpoints():
+            await checkpoints.undo()
+
+
 @calls("Session.aclose")
 async def closing_twice(_: Path) -> None:
     async with session_with(echo) as (session, _incarnations):

@@ -112,3 +112,9 @@ def test_what_is_for_one_prompt_is_said_to_be_so(program: Program, flag: str) ->
     with program.terminal(*CLAUDE, flag, value) as terminal:
         terminal.expect(f"{flag} is for a single prompt; use -p TEXT")
         assert terminal.ended() == 2
+
+
+def test_the_money_left_in_a_budget_reaches_the_agent(program: Program) -> None:
+    assert "--max-budget-usd=5.0" in received(program, "--budget", "5usd,3turns")["argv"]
+    argv = received(program, "--budget", "3turns")["argv"]
+    assert not [each for each in argv if each.startswith("--max-budget")]

@@ -424,6 +424,51 @@ export interface FilesCommand {
   id: string;
 }
 
+/** List the checkpoints of the session's folder. */
+export interface CheckpointsListCommand {
+  type: "checkpoints";
+  /** The session's id. */
+  session: string;
+  op: "list";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
+  id: string;
+}
+
+/** Show the difference between two checkpoints, or between one and the current files. */
+export interface CheckpointsDiffCommand {
+  type: "checkpoints";
+  /** The session's id. */
+  session: string;
+  /** The number of the older checkpoint. */
+  old: number;
+  /** The number of the other one; null: the current files. */
+  new?: number | null;
+  op: "diff";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
+  id: string;
+}
+
+/** Make the files equal to those of a checkpoint. */
+export interface CheckpointsRestoreCommand {
+  type: "checkpoints";
+  /** The session's id. */
+  session: string;
+  /** The number of the checkpoint. */
+  checkpoint: number;
+  op: "restore";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
+  id: string;
+}
+
 /** Show the messages between the server and the agent, since they were first asked for. */
 export interface WireCommand {
   type: "wire";
@@ -466,7 +511,7 @@ export interface BeatCommand {
   type: "beat";
 }
 
-export type ClientFrame = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | ContentCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | FilesCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
+export type ClientFrame = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | ContentCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | FilesCommand | CheckpointsListCommand | CheckpointsDiffCommand | CheckpointsRestoreCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
 
 // Results
 
@@ -577,6 +622,24 @@ export interface FilesResult {
   complete: boolean;
 }
 
+/** The checkpoints of the session's folder. */
+export interface CheckpointsResult {
+  /** The checkpoints, oldest first. */
+  checkpoints: Checkpoint[];
+}
+
+/** The difference between two checkpoints, or between one and the current files. */
+export interface DiffResult {
+  /** A patch. */
+  diff: string;
+}
+
+/** The files are restored. */
+export interface RestoreResult {
+  /** The changes, and the checkpoint that undoes them. */
+  restored: Restored;
+}
+
 /** The last messages between the server and the agent, without secrets. */
 export interface WireResult {
   /** The last 100 rows. */
@@ -589,7 +652,7 @@ export interface StopAllResult {
   cancelled: number;
 }
 
-export type CommandResult = HelloResult | AttachResult | SessionResult | HistoryResult | ContentResult | PromptResult | CancelResult | DoneResult | ListResult | CloseResult | FilesResult | WireResult | StopAllResult;
+export type CommandResult = HelloResult | AttachResult | SessionResult | HistoryResult | ContentResult | PromptResult | CancelResult | DoneResult | ListResult | CloseResult | FilesResult | CheckpointsResult | DiffResult | RestoreResult | WireResult | StopAllResult;
 
 // Server frames
 
@@ -1072,8 +1135,10 @@ export interface ResourceContents {
  * since the Unix epoch. `updated` is the time when a turn last started or ended, a question was
  * asked, or the session was opened; text does not change it. - `forks`: the points where
  * `Runtime.fork` can end a copy. null: unknown until the agent of a closed session is asked. -
- * `steers`: True if messages can be sent into its running turn. - `tenant`: its tenant on a shared
- * server. - `roots`: its folders in addition to `cwd`.
+ * `steers`: True if messages can be sent into its running turn. - `checkpoints`: True if its files
+ * are saved around each turn (see `Session.checkpoints`). - `budget`: what is spent of its
+ * budgets, in words; empty without one. - `tenant`: its tenant on a shared server. - `roots`: its
+ * folders in addition to `cwd`.
  */
 export interface SessionInfo {
   /** The session's id. */
@@ -1102,6 +1167,10 @@ export interface SessionInfo {
   forks?: "end" | "no" | "turn" | null;
   /** True if messages can be sent into its running turn. */
   steers?: boolean;
+  /** True if its files are saved around each turn (see `Session.checkpoints`). */
+  checkpoints?: boolean;
+  /** What is spent of its budgets, in words; empty without one. */
+  budget?: string;
   /** Its tenant on a shared server. */
   tenant?: string;
   /** Its folders in addition to `cwd`. */
@@ -1550,6 +1619,62 @@ export interface FoundSession {
   snippet: string;
 }
 
+/**
+ * The files of a folder at one moment.
+ *
+ * - `number`: counts up for each folder. - `when`: `before` or `after` a turn, or `restore` for
+ * the state that a restore replaced. - `session`: the session that made it. - `turn`: the turn, if
+ * there was one. - `time`: seconds since 1970. - `files`: the number of files in it. - `left_out`:
+ * files that are not in it because of their size or permissions (the first ones).
+ */
+export interface Checkpoint {
+  /** Counts up for each folder. */
+  number: number;
+  /** `before` or `after` a turn, or `restore` for the state that a restore replaced. */
+  when: "after" | "before" | "restore";
+  /** The session that made it. */
+  session: string;
+  /** The turn, if there was one. */
+  turn: string;
+  /** Seconds since 1970. */
+  time: number;
+  /** The number of files in it. */
+  files: number;
+  /** Files that are not in it because of their size or permissions (the first ones). */
+  left_out: string[];
+}
+
+/**
+ * The result of a restore.
+ *
+ * - `undo`: the checkpoint of the files before it; restoring that one undoes it. - `changes`: the
+ * files that were written or deleted. - `kept`: files that differ from the checkpoint but were
+ * left alone: too large to be saved first, or ignored at that time.
+ */
+export interface Restored {
+  /** The checkpoint of the files before it; restoring that one undoes it. */
+  undo: number;
+  /** The files that were written or deleted. */
+  changes: FileChange[];
+  /**
+   * Files that differ from the checkpoint but were left alone: too large to be saved first, or
+   * ignored at that time.
+   */
+  kept: string[];
+}
+
+/**
+ * A file that differs between two checkpoints.
+ *
+ * - `path`: its path, relative to the folder. - `change`: the kind of the difference.
+ */
+export interface FileChange {
+  /** Its path, relative to the folder. */
+  path: string;
+  /** The kind of the difference. */
+  change: "added" | "deleted" | "modified";
+}
+
 /** A message between the server and the agent, or several alike. */
 export interface WireRow {
   /** The time of the message. */
@@ -1576,7 +1701,7 @@ export type Origin = "agent" | "user";
 
 export type Outcome = "agent_died" | "cancelled" | "completed" | "failed" | "limit" | "refused" | "timed_out";
 
-export type CancelledBy = "agent" | "caller" | "user";
+export type CancelledBy = "agent" | "budget" | "caller" | "user";
 
 export type ItemType = "notice" | "task" | "text" | "thought" | "tool" | "user";
 
@@ -1615,6 +1740,9 @@ export type ResultOf<C> =
   C extends { type: "session"; op: "set_model" } ? DoneResult :
   C extends { type: "session"; op: "set_option" } ? DoneResult :
   C extends { type: "files" } ? FilesResult :
+  C extends { type: "checkpoints"; op: "list" } ? CheckpointsResult :
+  C extends { type: "checkpoints"; op: "diff" } ? DiffResult :
+  C extends { type: "checkpoints"; op: "restore" } ? RestoreResult :
   C extends { type: "wire" } ? WireResult :
   C extends { type: "task"; op: "stop" } ? DoneResult :
   C extends { type: "stop_all" } ? StopAllResult :

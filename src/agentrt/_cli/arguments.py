@@ -139,6 +139,7 @@ def make_parser() -> argparse.ArgumentParser:
     _fill_nodes(command("nodes", manual.NODES, manual.NODES_MORE))
     _fill_rules(command("rules", manual.RULES, manual.RULES_MORE))
     _fill_trace(command("trace", manual.TRACE, manual.TRACE_MORE))
+    _fill_checkpoints(command("checkpoints", manual.CHECKPOINTS, manual.CHECKPOINTS_MORE))
     record = command("record", manual.RECORD, manual.RECORD_MORE)
     record.add_argument("file", metavar="FILE", help="the trace")
     record.add_argument("words", metavar="COMMAND", nargs="+", help="the agent's command, after --")
@@ -258,6 +259,7 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
     add("--system", metavar="TEXT", help="replace the agent's system prompt (Claude Code)")
     add("--append-system", metavar="TEXT", help="append to the agent's system prompt (Claude Code)")
     _add_bounds(parser)
+    _add_unattended(parser)
 
 
 def _add_settings(add: Callable[..., argparse.Action]) -> None:
@@ -312,6 +314,22 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         metavar="S",
         help="time for a cancelled agent to end its turn (default 10)",
+    )
+
+
+def _add_unattended(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("running unattended").add_argument
+    add(
+        "--checkpoints",
+        action="store_true",
+        default=None,
+        help="save the files before and after each turn; `agentrt checkpoints` restores them",
+    )
+    add(
+        "--budget",
+        type=_budget,
+        metavar="LIMITS",
+        help="end turns when this is used up, such as 5usd,2Mtok,30min,20turns",
     )
 
 
@@ -464,6 +482,7 @@ def _fill_acp(acp: argparse.ArgumentParser) -> None:
     _add_settings(add)
     _add_store(acp)
     _add_bounds(acp)
+    _add_unattended(acp)
 
 
 def _fill_doctor(doctor: argparse.ArgumentParser) -> None:
@@ -586,6 +605,33 @@ def _fill_nodes(nodes: argparse.ArgumentParser) -> None:
     nodes.set_defaults(verb="list")
 
 
+def _fill_checkpoints(checkpoints: argparse.ArgumentParser) -> None:
+    verbs = checkpoints.add_subparsers(dest="verb", metavar="VERB", title="subcommands")
+
+    def verb(name: str, description: str) -> argparse.ArgumentParser:
+        parser = verbs.add_parser(
+            name,
+            help=description,
+            description=f"{description[0].upper()}{description[1:]}.",
+            argument_default=argparse.SUPPRESS,
+        )
+        parser.add_argument("--cwd", metavar="DIR", help="checkpoints of this folder")
+        return parser
+
+    listing = verb("list", "list the checkpoints of a folder, oldest first (default)")
+    diff = verb("diff", "print a patch from a checkpoint to another one, or to the current files")
+    diff.add_argument("old", type=_count, metavar="N", help="the number of a checkpoint")
+    diff.add_argument(
+        "new", type=_count, metavar="M", nargs="?", default=None, help="the other checkpoint"
+    )
+    restore = verb("restore", "restore the files of a checkpoint, after saving the current ones")
+    restore.add_argument("number", type=_count, metavar="N", help="the number of a checkpoint")
+    checkpoints.add_argument("--cwd", metavar="DIR", help="checkpoints of this folder")
+    for parser in (checkpoints, listing):
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    checkpoints.set_defaults(verb="list", json=False)
+
+
 def _fill_trace(trace: argparse.ArgumentParser) -> None:
     verbs = trace.add_subparsers(dest="verb", metavar="VERB", required=True)
     show = verbs.add_parser(
@@ -632,6 +678,16 @@ def _speed(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return value
+
+
+def _budget(text: str) -> str:
+    from .._core.limits import parse_budget  # slow to import
+
+    try:
+        parse_budget(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def _seconds(text: str) -> float | str:

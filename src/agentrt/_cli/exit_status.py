@@ -19,6 +19,7 @@ from ..errors import (
     AgentNotFound,
     AgentrtError,
     AgentStartError,
+    BudgetExceeded,
     FolderNotTrusted,
     LocalProtocolError,
     SessionNotFound,
@@ -56,7 +57,7 @@ def exit_code(error: AgentrtError) -> int:
         return DAMAGED
     if isinstance(error, StoreError):
         return 1 if isinstance(error, StoreUnavailable) else 2
-    if isinstance(error, TimedOut):
+    if isinstance(error, TimedOut | BudgetExceeded):
         return TIMED_OUT
     return 4 if isinstance(error, AgentNotFound | SessionNotFound) else 1
 
@@ -118,6 +119,8 @@ def exit_status(result: TurnResult, *, rejected: bool) -> int:
         case "completed":
             return DENIED if rejected and result.stop_reason not in _NORMAL else 0
         case "timed_out":
+            return TIMED_OUT
+        case "cancelled" if result.by == "budget":
             return TIMED_OUT
         case "cancelled" | "refused" | "failed":
             return DENIED if rejected else FAILED

@@ -10,8 +10,9 @@ agentrt [options]              interactive session
        agentrt serve [options]        web server
        agentrt attach [URL]           interactive session on a server
        agentrt acp [options]          agent for editors
-       agentrt COMMAND [options]      agents, doctor, sessions, nodes, rules, trace, record,
-                                      replay, conformance, new, config, completion"""
+       agentrt COMMAND [options]      agents, doctor, sessions, checkpoints, nodes, rules,
+                                      trace, record, replay, conformance, new, config,
+                                      completion"""
 
 MAIN: Final = """\
 Run a coding agent: interactively, or with one prompt whose answer is written to standard output.
@@ -31,6 +32,7 @@ commands:
   agentrt doctor      start the installed agents and report problems
   agentrt sessions    list, search, show, export and delete earlier sessions
   agentrt nodes       list the servers that share a store; drain one
+  agentrt checkpoints list, compare and restore saved files
   agentrt rules       explain the effect of a permission rule
   agentrt trace       show the protocol messages that --trace recorded
   agentrt record      run a command as the agent and record a trace
@@ -63,7 +65,8 @@ exit status of -p:
   0  the turn completed           4  no such agent or session
   1  the agent or the turn failed 5  ended by a denied permission
   2  wrong usage                  130, 143  interrupted (SIGINT, SIGTERM)
-  3  a time limit was reached     141  the output was closed
+  3  a time limit or a budget     141  the output was closed
+     was reached
 
 files and environment: see `agentrt config --help`
 """
@@ -133,7 +136,8 @@ Tenants, each with its own token, sessions and limits, are defined in the config
 
   [serve.tenants.acme]
   token = "..."
-  sessions = 20       # open at a time; also: viewers (connections), events (a second), root
+  sessions = 20       # open at a time; also: viewers (connections), events (a second), root,
+                      # budget ("50usd,200turns")
 """
 
 ATTACH: Final = """\
@@ -206,6 +210,26 @@ exit status:
   2  wrong usage, or another process writes the store
 """
 
+CHECKPOINTS: Final = """\
+List, compare and restore the files of a folder as they were before and after turns of agents. They
+are saved with --checkpoints, or `checkpoints = true` in the configuration, and stored outside the
+folder; the project's own git repository is not used.
+"""
+
+CHECKPOINTS_MORE: Final = """\
+Ignored files, files larger than `limits.checkpoint_file_bytes`, contents of nested repositories and
+empty folders are not saved, and a restore does not touch them. A restore saves the current files
+first and prints the number with which it can be undone.
+
+examples:
+  agentrt -p "create a.txt with hello" --agent demo --permissions allow-all --checkpoints
+  agentrt checkpoints
+  agentrt checkpoints diff 1
+  agentrt checkpoints restore 1
+
+exit status: 0, 1 if it failed, 2 wrong usage
+"""
+
 CONFORMANCE: Final = """\
 Test an agent against its protocol: odd versions, unknown and malformed messages, cancels at every
 moment, every answer to a permission request, the end of its input. Each check runs in its own
@@ -263,6 +287,9 @@ settings:
   mode = "ask"
   allow = ["Read"]
   deny = ["Bash(rm:*)"]
+  [unattended]
+  checkpoints = true              # save the files around each turn
+  budget = "5usd,20turns"         # for all turns of a command or a server
   [serve]
   port = 8080
 

@@ -18,6 +18,7 @@ from .._core.runtime.options import NO_CURRENT_FOLDER, not_utf8
 from .._core.store.address import StoreAddress, is_server
 from ..agents import Agent
 from ..events import JsonObject
+from ..unattended import budget_from
 from .exit_status import UsageError
 from .printing import print_warning
 from .setup import Setup, choose_agent, read_schema
@@ -40,6 +41,8 @@ _SERVER_OPTIONS: Final = {
     "timeout": "--timeout",
     "idle_timeout": "--idle-timeout",
     "cancel_grace": "--cancel-grace",
+    "checkpoints": "--checkpoints",
+    "budget": "--budget",
 }
 """Options that a server sets for all its clients, with their flags."""
 
@@ -154,6 +157,7 @@ def flags(options: argparse.Namespace) -> dict[str, Any]:
         "serve": _given(serve),
         "trace": _given({"file": options.trace}),
         "log": _given({"level": options.log_level, "format": options.log_format}),
+        "unattended": _given({"checkpoints": options.checkpoints, "budget": options.budget}),
         "limits": _given(limits),
         "permissions": _given(permissions),
     }
@@ -204,6 +208,7 @@ def make_setup(options: argparse.Namespace, config: Config, *, demo: bool = Fals
             model=options.model,
             mode=options.mode,
             options=claude_options(options, agent),
+            budget=budget_from(config.unattended.budget),
         )
     )
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct, convert
 
+from .._core.home import state_folder
 from .._core.runtime.registry import SessionInfo
 from .._serve import commands as c
 from .._serve.address import ServerAddress, address
 from ..errors import AgentrtError, SessionNotFound
 from .exit_status import UsageError
 from .printing import print_warning
-from .state import state_folder
 from .text import one_line
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from ..events import (
     State,
     Task,
 )
+from ..unattended import Restored
 
 
 class SubmittedPrompt(Protocol):
@@ -34,6 +35,13 @@ class QueueView(Protocol):
 
     def remove(self, entry: str) -> None: ...
     def resume(self) -> None: ...
+
+
+class CheckpointsView(Protocol):
+    """The checkpoints of a session's folder."""
+
+    async def undo(self, turns: int = 1) -> Restored: ...
+    async def diff_turns(self, turns: int = 1) -> str: ...
 
 
 class SessionView(Protocol):
@@ -61,6 +69,8 @@ class SessionView(Protocol):
     def pending_permissions(self) -> dict[str, PermissionOpened]: ...
     @property
     def queue(self) -> QueueView: ...
+    @property
+    def checkpoints(self) -> CheckpointsView: ...
     @property
     def capabilities(self) -> JsonObject: ...
 

@@ -35,6 +35,7 @@ from ..permissions import (
     rules,
 )
 from ..store import reopen_session
+from ..unattended import Budget
 from .exit_status import UsageError
 from .stores import OwnStore, StoredRef
 from .text import one_line
@@ -69,6 +70,8 @@ class Setup(Struct, frozen=True, kw_only=True):
     mode: str | None = None
     options: JsonObject = {}
     """Settings that are specific to this agent: the `options` of `open_session`."""
+    budget: Budget | None = None
+    """The budget of all sessions of the command."""
     note: str = ""
     """A note for the user about the choice of the agent."""
 
@@ -181,6 +184,8 @@ class Setup(Struct, frozen=True, kw_only=True):
             limits=limits,
             env=agents_environment(self.config),
             trusted=self.config.trusted,
+            checkpoints=self.config.unattended.checkpoints,
+            budget=self.budget,
             on_stderr=on_stderr,
             store=own.store if own is not None else None,
         )
@@ -206,6 +211,8 @@ class Setup(Struct, frozen=True, kw_only=True):
             limits=limits,
             env=agents_environment(self.config),
             trusted=self.config.trusted,
+            checkpoints=self.config.unattended.checkpoints,
+            budget=self.budget,
             on_stderr=on_stderr,
         ) as session:
             if self.model is not None:

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from .._core.home import home_folder
+from .._core.home import state_folder
 from ..agents import AgentSession
 from ..events import Event, TurnEnded, TurnStarted
 from .attachments import text_of
@@ -26,12 +26,6 @@ REMEMBERED_SESSIONS: Final = 200
 """Sessions of a directory that are remembered."""
 
 _decode = msgspec.json.Decoder(AgentSession).decode
-
-
-def state_folder() -> Path:
-    """Return the directory for data that agentrt remembers."""
-    given = os.environ.get("XDG_STATE_HOME")
-    return (Path(given) if given else home_folder() / ".local" / "state") / "agentrt"
 
 
 def private_file(kind: str, cwd: str) -> Path:

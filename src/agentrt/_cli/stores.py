@@ -22,6 +22,7 @@ import trio
 from msgspec import Struct
 
 from .._core.config import Config
+from .._core.home import state_folder
 from .._core.store.address import StoreAddress, is_server, server_of
 from .._core.store.base import Outdated, SessionQuery
 from .._core.store.base import Stored as Loaded
@@ -36,7 +37,6 @@ from ..store import Store, StoreEntry, open_store
 from .exit_status import UsageError
 from .printing import print_warning
 from .session_view import SessionView
-from .state import state_folder
 from .text import one_line, plain
 
 

@@ -55,6 +55,7 @@ SUBCOMMANDS: Final[Mapping[str | None, Subcommand]] = {
     "agents": Subcommand("agents", starts_agents=False),
     "doctor": Subcommand("doctor"),
     "sessions": Subcommand("sessions", opens_sessions=True),
+    "checkpoints": Subcommand("checkpoints", starts_agents=False),
     "nodes": Subcommand("nodes", starts_agents=False),
     "rules": Subcommand("rules", starts_agents=False),
     "trace": Subcommand("trace", starts_agents=False),

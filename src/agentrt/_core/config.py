@@ -28,6 +28,10 @@ Environment: `AGENTRT_AGENT`, `AGENTRT_PERMISSIONS` (the mode), and `AGENTRT_LIM
     token = "…"                   # or several: ["…", "…"]
     sessions = 20
 
+    [unattended]
+    checkpoints = true            # save the files before and after each turn
+    budget = "5usd,20turns"       # for all turns of a command or a server
+
     [trace]
     file = "~/agents.trace"       # all wire messages
 
@@ -57,7 +61,7 @@ from .agents import BUILT_IN, Agent, ProtocolName, Quirks
 from .claude.options import ClaudeOptions
 from .errors import AgentrtError
 from .home import home_folder
-from .limits import Limits, Tenant
+from .limits import Limits, Tenant, parse_budget
 from .model.content import JsonObject
 
 PermissionMode: TypeAlias = Literal["ask", "deny", "allow-all"]
@@ -109,6 +113,7 @@ class TenantTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     viewers: Annotated[int, Meta(ge=0)] | None = None
     events: Annotated[float, Meta(ge=1)] | None = None
     root: tuple[str, ...] = ()
+    budget: str | None = None
 
     def tenant(self, name: str) -> Tenant:
         """Return the `Tenant`. Raises `ValueError` for an invalid name."""
@@ -118,6 +123,7 @@ class TenantTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             viewers=self.viewers,
             events=self.events,
             roots=self.root,
+            budget=self.budget,
         )
 
 
@@ -172,6 +178,15 @@ class TerminalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """File for stored conversations, `postgresql://…`, or `off`. None: the user's default file."""
 
 
+class UnattendedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of agents that run without a person at hand."""
+
+    checkpoints: bool = False
+    """True to save the files before and after each turn, so that a turn can be undone."""
+    budget: str | None = None
+    """A budget for all turns of a command or a server, such as `5usd,2Mtok,30min,20turns`."""
+
+
 class TraceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Recording of wire messages in a file."""
 
@@ -205,6 +220,7 @@ class Config(Struct, frozen=True, kw_only=True):
     permissions: PermissionSettings = PermissionSettings()
     serve: ServeSettings = ServeSettings()
     terminal: TerminalSettings = TerminalSettings()
+    unattended: UnattendedSettings = UnattendedSettings()
     trace: TraceSettings = TraceSettings()
     log: LogSettings = LogSettings()
     trusted: tuple[str, ...] = ()
@@ -255,6 +271,7 @@ class _File(Struct, kw_only=True, forbid_unknown_fields=True):
     permissions: JsonObject = {}
     serve: JsonObject = {}
     terminal: JsonObject = {}
+    unattended: JsonObject = {}
     trace: JsonObject = {}
     log: JsonObject = {}
     trusted: tuple[str, ...] = ()
@@ -295,6 +312,7 @@ def load_config(
         permissions=msgspec.convert(merged.permissions, PermissionSettings),
         serve=msgspec.convert(merged.serve, ServeSettings),
         terminal=msgspec.convert(merged.terminal, TerminalSettings),
+        unattended=msgspec.convert(merged.unattended, UnattendedSettings),
         trace=msgspec.convert(merged.trace, TraceSettings),
         log=msgspec.convert(merged.log, LogSettings),
         trusted=tuple(sorted(map(str, trusted))),
@@ -395,6 +413,7 @@ def _from_environment(env: Mapping[str, str]) -> _File:
     file.limits = _variables(env, Limits, "limits")
     file.serve = _variables(env, ServeSettings, "serve")
     file.terminal = _variables(env, TerminalSettings, "terminal")
+    file.unattended = _variables(env, UnattendedSettings, "unattended")
     file.trace = _variables(env, TraceSettings, "trace")
     if name := env.get(PREFIX + "TRACE"):
         file.trace["file"] = name
@@ -424,6 +443,7 @@ _SETTINGS: dict[str, type[Struct]] = {
     "limits": Limits,
     "serve": ServeSettings,
     "terminal": TerminalSettings,
+    "unattended": UnattendedSettings,
     "trace": TraceSettings,
     "log": LogSettings,
 }
@@ -471,6 +491,12 @@ def _check_tables(file: _File, source: str) -> _File:
     for tenant, table in _convert(file.serve, ServeSettings, source, "serve").tenants.items():
         _check_tenant(tenant, table, f"{source}: serve.tenants")
     _convert(file.terminal, TerminalSettings, source, "terminal")
+    unattended = _convert(file.unattended, UnattendedSettings, source, "unattended")
+    try:
+        if unattended.budget is not None:
+            parse_budget(unattended.budget)
+    except ValueError as error:
+        raise ConfigError(f"{source}: unattended.budget: {error}") from None
     _convert(file.log, LogSettings, source, "log")
     for pattern in _convert(file.trace, TraceSettings, source, "trace").redact:
         try:
@@ -554,6 +580,7 @@ def _merge(layers: Sequence[_File]) -> _File:
         merged.limits |= layer.limits
         merged.serve |= layer.serve
         merged.terminal |= layer.terminal
+        merged.unattended |= layer.unattended
         merged.trace |= layer.trace
         merged.log |= layer.log
         rules = {

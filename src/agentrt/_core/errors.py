@@ -172,8 +172,23 @@ class TraceError(AgentrtError):
     """The trace cannot be written to this path, or the file is not a trace."""
 
 
+class FilesError(AgentrtError):
+    """Files could not be saved, compared, restored or copied; see checkpoints and worktrees."""
+
+
 class Busy(AgentrtError):
     """Refused because a turn is running and the caller asked not to wait."""
+
+
+class BudgetExceeded(AgentrtError):
+    """The budget of a block, a session or a tenant is used up, so the prompt was not sent.
+
+    `limit` is `usd`, `tokens`, `turns`, `seconds` or `unmeasured`; see `agentrt.budget`.
+    """
+
+    def __init__(self, message: str, limit: str = "") -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class LimitExceeded(AgentrtError):

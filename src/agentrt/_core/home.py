@@ -21,3 +21,9 @@ def home_folder(env: Mapping[str, str] = os.environ) -> Path:
         return Path(given)
     found = os.path.expanduser("~")
     return NOWHERE if found.startswith("~") else Path(found)
+
+
+def state_folder(env: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder for data that agentrt remembers."""
+    given = env.get("XDG_STATE_HOME")
+    return (Path(given) if given else home_folder(env) / ".local" / "state") / "agentrt"

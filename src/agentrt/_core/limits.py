@@ -94,6 +94,16 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     terminal_output_bytes: int = 1024 * 1024
     """Size of the tail of a terminal's output that is kept, even if the agent asks for more."""
 
+    # --- checkpoints of the folder's files, worktrees
+    checkpoint_file_bytes: int = 10 * 1024 * 1024
+    """Size above which a file is left out of checkpoints; each version of a file is kept."""
+    checkpoint_files: int = 200_000
+    """Number of files in a folder above which no checkpoints are made: each one looks at all."""
+    checkpoints_kept: int = 200
+    """Number of checkpoints that are kept for a folder; a turn takes two at most."""
+    checkpoint_timeout_s: float = 60.0
+    """Time for each git command of a checkpoint or a worktree; the next turn waits for it."""
+
     # --- the log and its viewers
     recent_events: int = 4096
     """Number of recent events that a session keeps for returning readers.
@@ -228,6 +238,62 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ValueError(f"limits.{name} is {value!r}; it takes {_wanted(name)}")
 
 
+class BudgetLimits(Struct, frozen=True, kw_only=True):
+    """The limits of a budget, as parsed from text; see `agentrt.budget`."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    turns: int | None = None
+    seconds: float | None = None
+
+
+_BUDGET_UNITS: Final = {
+    "usd": ("usd", 1.0),
+    "tok": ("tokens", 1.0),
+    "ktok": ("tokens", 1e3),
+    "mtok": ("tokens", 1e6),
+    "turns": ("turns", 1.0),
+    "turn": ("turns", 1.0),
+    "s": ("seconds", 1.0),
+    "min": ("seconds", 60.0),
+    "h": ("seconds", 3600.0),
+}
+"""The units in the text of a budget: the limit and the factor."""
+
+
+def parse_budget(text: str) -> BudgetLimits:
+    """Parse a budget such as `5usd,2Mtok,30min,20turns`. Raises `ValueError`."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", part)
+        unit = _BUDGET_UNITS.get(match[2].lower()) if match else None
+        if match is None or unit is None:
+            raise ValueError(
+                f"{part.strip()!r} is not a limit of a budget; write for example"
+                " 5usd,2Mtok,30min,20turns (units: usd, tok, ktok, Mtok, turns, s, min, h)"
+            )
+        name, value = unit[0], float(match[1]) * unit[1]
+        if name in found:
+            raise ValueError(f"the budget {text!r} has two limits in {name}")
+        if not value or (name in ("tokens", "turns") and value != int(value)):
+            raise ValueError(f"{part.strip()!r} must be above 0, and whole for tokens and turns")
+        found[name] = value
+    return BudgetLimits(
+        usd=found.get("usd"),
+        tokens=int(found["tokens"]) if "tokens" in found else None,
+        turns=int(found["turns"]) if "turns" in found else None,
+        seconds=found.get("seconds"),
+    )
+
+
+def parse_duration(text: str) -> float:
+    """Parse a time such as `90s`, `30min` or `6h` to seconds. Raises `ValueError`."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|min|h)\s*", text)
+    if match is None or not float(match[1]):
+        raise ValueError(f"{text!r} is not a time; write for example 90s, 30min or 6h")
+    return float(match[1]) * _BUDGET_UNITS[match[2]][1]
+
+
 class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tenant of a shared server: clients with its token see and control only its sessions.
 
@@ -241,6 +307,8 @@ class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
       them. Above that their agents are read more slowly.
     - `roots`: folders in which, and below which, its clients may open sessions; default: those of
       the server.
+    - `budget`: a budget for all turns of its sessions at each server, since the server's start:
+      `50usd,200turns`.
     """
 
     name: str
@@ -248,6 +316,7 @@ class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     viewers: int | None = None
     events: float | None = None
     roots: tuple[str, ...] = ()
+    budget: str | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", self.name):
@@ -260,6 +329,8 @@ class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 )
         if self.events is not None and not 1 <= self.events < math.inf:
             raise ValueError(f"events is {self.events!r}; it takes events a second, 1 or more")
+        if self.budget is not None:
+            parse_budget(self.budget)
 
 
 def _wanted(name: str) -> str:

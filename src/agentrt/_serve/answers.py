@@ -10,6 +10,7 @@ from .._core.wire.json import encode_line
 from .._core.wire.jsonrpc import METHOD_NOT_FOUND
 from ..errors import (
     AgentrtError,
+    BudgetExceeded,
     Busy,
     LimitExceeded,
     LocalProtocolError,
@@ -56,6 +57,7 @@ def refusal(id: str | None, error: CommandRefused) -> bytes:
 _CODES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (Busy, "busy"),
     (LimitExceeded, "limit"),
+    (BudgetExceeded, "limit"),
     (SessionNotFound, "unknown_session"),
     (LocalProtocolError, "bad_request"),
     (ValueError, "bad_request"),

@@ -24,7 +24,7 @@ from ..store import Store
 from ..tools import Tool
 from .answers import ack, refusal
 from .command_machine import CommandEvent, CommandMachine, CommandOrder, CommandPlace
-from .commands import FindFiles, ToolOffer, ViewerCommand
+from .commands import READS, ToolOffer, ViewerCommand
 from .viewer import Viewer
 
 REMEMBERED_ANSWERS: Final = 512
@@ -175,7 +175,7 @@ class Client:
         id, digest = command.id, digest_of(command)
         known = self._answers.get(id)
         if known is None:
-            looks = isinstance(command, FindFiles)
+            looks = isinstance(command, READS)
             self._answers[id] = _Answer(digest, waiting={reply: elsewhere}, looks=looks)
             while len(self._answers) > REMEMBERED_ANSWERS:
                 self.drop(next(iter(self._answers)))

@@ -340,8 +340,40 @@ class FindFiles(ForSession, tag="files"):
     """Words that the path contains."""
 
 
+class ForCheckpoints(ForSession, tag="checkpoints"):
+    """Base of the commands about the checkpoints of a session's folder."""
+
+
+class ListCheckpoints(ForCheckpoints, tag="checkpoints"):
+    """List the checkpoints of the session's folder."""
+
+    op: Literal["list"] = "list"
+
+
+class DiffCheckpoints(ForCheckpoints, tag="checkpoints"):
+    """Show the difference between two checkpoints, or between one and the current files."""
+
+    old: int
+    """The number of the older checkpoint."""
+    new: int | None = None
+    """The number of the other one; null: the current files."""
+    op: Literal["diff"] = "diff"
+
+
+class RestoreCheckpoint(ForCheckpoints, tag="checkpoints"):
+    """Make the files equal to those of a checkpoint."""
+
+    checkpoint: int
+    """The number of the checkpoint."""
+    op: Literal["restore"] = "restore"
+
+
 class ShowWire(ForSession, tag="wire"):
     """Show the messages between the server and the agent, since they were first asked for."""
+
+
+READS: Final = (FindFiles, ListCheckpoints, DiffCheckpoints)
+"""Commands that change nothing, so that a repeated one may be carried out again."""
 
 
 class StopTask(ForSession, tag="task"):

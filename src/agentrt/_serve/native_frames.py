@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 from .._core.runtime.registry import SessionInfo
 from ..agents import AgentInfo
 from ..events import Event, Item, Phase, Snapshot, TurnRecord
+from ..unattended import Checkpoint, Restored
 from . import commands as c
 from .security import Role
 
@@ -305,6 +306,27 @@ class FilesResult(Struct):
     """False if there was too much to list (20,000 files, two seconds)."""
 
 
+class CheckpointsResult(Struct):
+    """The checkpoints of the session's folder."""
+
+    checkpoints: list[Checkpoint]
+    """The checkpoints, oldest first."""
+
+
+class DiffResult(Struct):
+    """The difference between two checkpoints, or between one and the current files."""
+
+    diff: str
+    """A patch."""
+
+
+class RestoreResult(Struct):
+    """The files are restored."""
+
+    restored: Restored
+    """The changes, and the checkpoint that undoes them."""
+
+
 class WireRow(Struct):
     """A message between the server and the agent, or several alike."""
 
@@ -366,6 +388,9 @@ RESULTS: Final[dict[type[Struct], type[Struct]]] = {
     c.SetModel: DoneResult,
     c.SetOption: DoneResult,
     c.FindFiles: FilesResult,
+    c.ListCheckpoints: CheckpointsResult,
+    c.DiffCheckpoints: DiffResult,
+    c.RestoreCheckpoint: RestoreResult,
     c.ShowWire: WireResult,
     c.StopTask: DoneResult,
     c.StopAll: StopAllResult,

@@ -405,7 +405,7 @@ def _is_stored(hub: Hub, client: Client, command: c.ViewerCommand) -> bool:
     harmless if it is repeated.
     """
     store = hub.runtime.store
-    if store is None or isinstance(command, c.FindFiles):
+    if store is None or isinstance(command, c.READS):
         return False
     if isinstance(command, c.StopAll) and store.cluster is not None:
         return False
@@ -494,6 +494,8 @@ def _job_in(hub: Hub, client: Client, session: Session, command: c.ForSession) -
             return partial(call, partial(session.set_option, option, value))
         case c.StopTask(task=task):
             return partial(call, partial(session.stop_task, task))
+        case c.ForCheckpoints():
+            return partial(_checkpoints, session, command)
         case c.CloseSession():
             return partial(_close, hub, session)
         case c.DeleteSession():
@@ -589,6 +591,21 @@ async def _call(patience: float, ask: Callable[[], Awaitable[None]]) -> CommandF
         await ask()
         return {}
     raise CommandRefused("agent_failed", f"the agent did not answer in {patience:g} s")
+
+
+async def _checkpoints(session: Session, command: c.ForCheckpoints) -> CommandFields:
+    try:
+        checkpoints = session.checkpoints
+        match command:
+            case c.ListCheckpoints():
+                return {"checkpoints": await checkpoints.list()}
+            case c.DiffCheckpoints(old=old, new=new):
+                return {"diff": await checkpoints.diff(old, new)}
+            case c.RestoreCheckpoint(checkpoint=number):
+                return {"restored": await checkpoints.restore(number)}
+    except LocalProtocolError as error:
+        raise CommandRefused("unsupported", str(error)) from error
+    raise TypeError(f"{command} is not for here")
 
 
 def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> CommandFields | Job:

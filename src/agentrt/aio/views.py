@@ -25,6 +25,7 @@ from ..events import Event, Subscription
 from ..store import Store
 from ..tools import Tool
 from ..tracing import Trace, TraceSubscription
+from ..unattended import SessionCheckpoints
 from .guest import Waiter, the_guest
 from .handlers import adapt_arguments, adapt_tools
 
@@ -145,6 +146,11 @@ def _set_tools(self: Session, tools: Iterable[Tool]) -> None:
     Session.set_tools(self, tools)
 
 
+def _checkpoints(self: Session) -> SessionCheckpoints:
+    found = cast("SessionCheckpoints", vars(Session)["checkpoints"].__get__(self))
+    return found if trio.lowlevel.in_trio_task() else view(found)
+
+
 def _query_view(query: Query) -> Query:
     shown = Query(view(query.session), view(query.events))
     shown.results = query.results
@@ -160,10 +166,12 @@ _VIEWS: Final[dict[type, type[Any]]] = {
         "subscribe",
         "subscribe_all",
         set_tools=_set_tools,
+        checkpoints=property(_checkpoints),
     ),
     Turn: _view_of(Turn, __aenter__=_enter, __aexit__=_leave, __anext__=_events(Turn)),
     Subscription: _view_of(Subscription, __anext__=_events(Subscription)),
     Runtime: _view_of(Runtime, "get"),
+    SessionCheckpoints: _view_of(SessionCheckpoints),
     Store: _view_of(Store),
     Site: _view_of(Site),
     Trace: _view_of(Trace),

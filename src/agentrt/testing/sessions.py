@@ -15,7 +15,7 @@ from .._core.limits import Limits
 from .._core.permissions.standing import Standing
 from .._core.runtime.offer import AroundSession, Offer
 from .._core.runtime.open import serve_session
-from .._core.runtime.options import SessionOptions, check_names
+from .._core.runtime.options import SessionOptions, check_names, checked_budgets
 from .._core.runtime.protocol_setup import set_up_protocol
 from .._core.runtime.runtime import Runtime, Source, serve_runtime
 from .._core.runtime.stored import ClaimedSession
@@ -109,6 +109,8 @@ async def open_fake_session(
         now=now,
         store=options.get("store"),
         telemetry=None if telemetry is None else as_one(telemetry),
+        checkpoints=options.get("checkpoints", False),
+        budgets=checked_budgets(options.get("budget")),
     ) as session:
         yield session
 

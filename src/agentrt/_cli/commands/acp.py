@@ -72,6 +72,7 @@ async def serve_editor(setup: Setup) -> int:
             open_runtime(
                 config=config,
                 permissions=policy,
+                budget=setup.budget,
                 env=agents_environment(setup.config),
                 trace=trace,
                 store=own.store if own is not None else None,

@@ -195,6 +195,12 @@ async def _cost(repl: Repl, argument: str) -> None:
         repl.say(f"cost     {usage.cost:.4f} {one_line(usage.currency or 'USD')}")
 
 
+async def _budget(repl: Repl, argument: str) -> None:
+    own = repl.setup.budget
+    spent = repl.view.budget or (str(own.status()) if own is not None else "")
+    repl.say(one_line(spent, 1000) or "No budget (see --budget).")
+
+
 async def _session(repl: Repl, argument: str) -> None:
     session = repl.session
     if session is not None:
@@ -243,6 +249,33 @@ async def _fork(repl: Repl, argument: str) -> None:
     repl.leave(next=await repl.source.fork(session, repl.setup, at))
 
 
+async def _undo(repl: Repl, argument: str) -> None:
+    session = repl.session
+    if session is None:
+        return
+    if repl.busy:
+        raise UsageError("the agent is working; stop it first")
+    turns = _turns("/undo", argument)
+    restored = await session.checkpoints.undo(turns)
+    for path in restored.kept:
+        repl.say(f"left alone, because it was not saved: {one_line(path)}")
+    if session.capabilities.get("fork_at") is not False:
+        repl.say(f"The agent still remembers; /fork {turns} continues in a copy without that.")
+
+
+async def _diff(repl: Repl, argument: str) -> None:
+    if repl.session is not None:
+        patch = await repl.session.checkpoints.diff_turns(_turns("/diff", argument))
+        for line in patch.splitlines() or ["No file has changed."]:
+            repl.say(one_line(line, 1000))
+
+
+def _turns(command: str, argument: str) -> int:
+    if argument and not (argument.isdecimal() and int(argument) > 0):
+        raise UsageError(f"{command} takes a number of turns, 1 or more")
+    return int(argument or 1)
+
+
 async def _retell(repl: Repl, argument: str) -> None:
     if repl.session is not None:
         repl.session.send_history()
@@ -265,10 +298,13 @@ COMMANDS: Final = {
         SlashCommand("steer", "send text into the running turn, if the agent can", _steer, "TEXT"),
         SlashCommand("queue", "list queued prompts, or remove some", _queue, "[drop N | clear]"),
         SlashCommand("cost", "show tokens and cost", _cost),
+        SlashCommand("budget", "show what is spent of the budget", _budget),
         SlashCommand("session", "show the session id, for --resume", _session),
         SlashCommand("sessions", "list earlier sessions in this folder", show_sessions),
         SlashCommand("resume", "resume an earlier session", resume, "[N | ID]"),
         SlashCommand("fork", "continue in a copy, without the last N turns", _fork, "[N]"),
+        SlashCommand("undo", "restore the files from before the last N turns", _undo, "[N]"),
+        SlashCommand("diff", "show the file changes of the last N turns", _diff, "[N]"),
         SlashCommand("retell", "repeat the conversation to an agent that has lost it", _retell),
         SlashCommand("tasks", "list background tasks, or stop one", tasks, "[stop N]"),
         SlashCommand("permissions", "show or change who decides", permissions, "[RULE …]"),

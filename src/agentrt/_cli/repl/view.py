@@ -56,7 +56,9 @@ from ..console import stderr_of
 from ..text import one_line, plain
 from .diffs import changes
 
-_SHOWN: Final = frozenset({"agent_restarted", "agent_ended", "connected_again"})
+_SHOWN: Final = frozenset(
+    {"agent_restarted", "agent_ended", "connected_again", "files_changed", "files_restored"}
+)
 """Codes of informational notices that are shown."""
 KEPT_LINES: Final = 2000
 """Lines of a call's output that can be shown in full."""
@@ -229,6 +231,8 @@ class View:
         self.commands: list[Command] = []
         """The agent's own commands."""
         self.usage: Usage | None = None
+        self.budget: str = ""
+        """The spent part of the budgets, once a turn has ended."""
         self._display = display
         self._texts: set[str] = set()
         self._asides: dict[str, list[str]] = {}  # the open messages of sub-agents
@@ -420,6 +424,8 @@ class View:
         self.queue, self.paused = event.queue, event.paused
 
     def _notice(self, event: Notice) -> None:
+        if event.code == "budget_spent":
+            self.budget = event.message.removeprefix("budget: ")
         if event.level != "info" or event.code in _SHOWN:
             self._display.remark(event.level, one_line(event.message, 1000))
 
@@ -436,6 +442,15 @@ def how_it_failed(item: Item) -> str:
     return "" if status is None or status not in TERMINAL else ENDS.get(status, status)
 
 
+_CANCELLED: Final = {
+    None: "cancelled",
+    "user": "cancelled",
+    "caller": "cancelled",
+    "agent": "cancelled by the agent",
+}
+"""The text for a cancelled turn, by the party that cancelled it; for others, the error has it."""
+
+
 def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
     """Return the end of a turn as text; None if it ended normally."""
     why = end.error.message if end.error is not None else None
@@ -444,7 +459,7 @@ def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
         case "completed":
             return None
         case "cancelled":
-            return "cancelled by the agent" if end.by == "agent" else "cancelled"
+            return _CANCELLED.get(end.by, why) or "cancelled"
         case "refused":
             return f"the agent refused: {why}" if why else "the agent refused"
         case "limit":

@@ -48,6 +48,7 @@ OURS: Final = frozenset(
         "version",
         "wrong_dialect",
         "structured_output_missing",
+        "budget_exceeded",
     }
 )
 """Codes of agentrt that describe the error completely: their messages are not evaluated."""

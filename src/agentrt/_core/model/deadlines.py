@@ -27,6 +27,8 @@ class Deadline(enum.Enum):
     """A turn without an end on the wire is over."""
     IDLE = "idle"
     HARD = "hard"
+    BUDGET = "budget"
+    """The time of a budget that the turn belongs to is over."""
 
 
 DueDeadline: TypeAlias = tuple[float, Deadline]
@@ -57,6 +59,28 @@ def next_deadline(
     """
     if turn is None:
         return NEVER if idle_report_s is None else (active_at + idle_report_s, Deadline.IDLE_REPORT)
+    due = _turn_deadline(
+        turn,
+        active_at=active_at,
+        idle_report_s=idle_report_s,
+        silence_s=silence_s,
+        tail_s=tail_s,
+        serving=serving,
+    )
+    if turn.budget_at < due[0] and turn.state is not TurnMachineState.CANCELLING:
+        return turn.budget_at, Deadline.BUDGET
+    return due
+
+
+def _turn_deadline(
+    turn: TurnMachine,
+    *,
+    active_at: float,
+    idle_report_s: float | None,
+    silence_s: float,
+    tail_s: float | None,
+    serving: bool,
+) -> DueDeadline:
     state, limits = turn.state, turn.limits
     if idle_report_s is not None:  # a running agent still reaches the turn's limits
         limit = turn.grace_at if state is TurnMachineState.CANCELLING else turn.hard_at

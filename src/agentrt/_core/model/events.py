@@ -34,8 +34,8 @@ Outcome: TypeAlias = Literal[
 ]
 """The end of a turn as determined by agentrt; the agent's own value is the `stop_reason`."""
 
-CancelledBy: TypeAlias = Literal["user", "caller", "agent"]
-"""The party that cancelled a turn."""
+CancelledBy: TypeAlias = Literal["user", "caller", "agent", "budget"]
+"""The party that cancelled a turn. `budget`: a limit of `agentrt.budget` was reached."""
 
 ItemType: TypeAlias = Literal["user", "text", "thought", "tool", "notice", "task"]
 """The type of an item."""

@@ -150,6 +150,8 @@ class TurnMachine(Struct, eq=False):
     resend_at: float = math.inf
     hard_left: float | None = None
     """The time left until `hard_at` while a person is asked: that time does not count."""
+    budget_at: float = math.inf
+    """The time at which a budget's time is over."""
     moved: bool = False
     """True if the program has moved `hard_at`, which then differs from `limits.turn_timeout_s`."""
     scope: MovableDeadline | None = None

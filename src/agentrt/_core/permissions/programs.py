@@ -19,7 +19,7 @@ from .languages import awk_runs_nothing, runs_code, runs_project, sed_runs_nothi
 from .options import running_option, walk
 from .paths import fits_pattern
 from .script import HOLE, ShellCommand, ShellScript, ShellWord
-from .shell import Budget
+from .shell import ReadingBudget
 from .table import (
     COPIERS,
     GIT,
@@ -85,7 +85,7 @@ class _ProgramCall:
     fed: bool
     """True if its input comes from the line."""
     cwd: str
-    budget: Budget
+    budget: ReadingBudget
     depth: int
 
 
@@ -181,10 +181,10 @@ class Target:
     # --- verdicts
 
     def judge(
-        self, script: ShellScript, cwd: str, budget: Budget | None = None, depth: int = 0
+        self, script: ShellScript, cwd: str, budget: ReadingBudget | None = None, depth: int = 0
     ) -> Judgement:
         """Judge a script. `budget`: that of the request that it belongs to."""
-        budget = Budget() if budget is None else budget
+        budget = ReadingBudget() if budget is None else budget
         found = NOTHING
         if script.unclear:
             found = Judgement(Verdict.MAY, f"it cannot be read for certain: {script.unclear}")
@@ -199,7 +199,9 @@ class Target:
                 return max(found, Judgement(Verdict.MAY, why), key=_rank)
         return found
 
-    def _judge(self, command: ShellCommand, cwd: str, budget: Budget, depth: int) -> Judgement:
+    def _judge(
+        self, command: ShellCommand, cwd: str, budget: ReadingBudget, depth: int
+    ) -> Judgement:
         found = NOTHING
         for name, value in command.sets:
             found = max(found, self._judge_setting(name, value), key=_rank)
@@ -214,7 +216,7 @@ class Target:
         return NOTHING
 
     def judge_words(
-        self, words: Sequence[ShellWord], fed: bool, cwd: str, budget: Budget, depth: int = 0
+        self, words: Sequence[ShellWord], fed: bool, cwd: str, budget: ReadingBudget, depth: int = 0
     ) -> Judgement:
         """Judge one command. `fed`: its input comes from the line."""
         if not words:

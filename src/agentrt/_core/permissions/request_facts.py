@@ -28,7 +28,7 @@ from .paths import (
     resolve_paths,
 )
 from .script import ShellCommand, ShellScript, ShellWord
-from .shell import FOLDER_COST_CHARS, Budget, read_script
+from .shell import FOLDER_COST_CHARS, ReadingBudget, read_script
 from .table import POSIX_SHELLS, SYSTEM
 from .words import KINDS, meant_by, perhaps_meant_by
 
@@ -161,7 +161,7 @@ class RequestFacts:
         self.tool = request.tool
         self.input = request.input
         self.cwd = request.cwd
-        self.budget = Budget()
+        self.budget = ReadingBudget()
         """The work that all rules together may do for this request."""
         self._places: dict[str, frozenset[str]] = {}
 

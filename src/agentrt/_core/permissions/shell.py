@@ -9,7 +9,7 @@ No library does this: bashlex silently loses the commands in here-documents and 
 its licence is the GPL; tree-sitter-bash parses a line with an error as if there were none, takes
 the `r` of a name that continues in the next line for a whole command, and knows only bash.
 
-`Budget` limits the work for one permission request, independent of its command.
+`ReadingBudget` limits the work for one permission request, independent of its command.
 """
 
 from __future__ import annotations
@@ -407,7 +407,7 @@ FOLDER_COST_CHARS: Final = 25
 """Cost of each folder of a path, which may be a link."""
 
 
-class Budget:
+class ReadingBudget:
     """Counts the characters examined for one request, over all rules and depths.
 
     A line that is found inside another one is parsed once, however many rules need it.

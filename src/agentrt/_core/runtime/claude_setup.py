@@ -93,6 +93,10 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
             rules = as_claude_rules(offer.standing.deny_rules, whole_tools=False)
             denied = (*given.disallowed_tools, *rules)
             given = structs.replace(given, disallowed_tools=denied)
+            if (left := offer.money_left()) is not None:  # it stops sooner than at a turn's end
+                given = structs.replace(
+                    given, max_budget_usd=min(left, given.max_budget_usd or left)
+                )
         command = build_command(agent.command, opening, given)
         inherited = environment(agent, offer.env, command.env_unset, offer.project)
         return command.argv, {**inherited, **offer.variables(), **command.env_set}

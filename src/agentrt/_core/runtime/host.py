@@ -118,6 +118,8 @@ class Host:
             updated=self._updated,
             forks=_forks(session.capabilities),
             steers=bool(session.capabilities.get("steer")),
+            checkpoints=host_of(session).checkpoints is not None,
+            budget=host_of(session).core.budgets.spent,
             tenant=self.tenant,
             roots=host_of(session).core.opening.roots,
         )

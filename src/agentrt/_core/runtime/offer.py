@@ -99,6 +99,8 @@ class Offer(Struct, frozen=True, kw_only=True):
     """Function that connects to the agent instead of starting its program."""
     variables: Callable[[], Mapping[str, str]] = dict
     """Returns further environment variables when the agent's process is started."""
+    money_left: Callable[[], float | None] = lambda: None
+    """Returns what the session's budgets have left, in USD, when the process is started."""
     first_key: str = "r"
     """Prefix of the keys of the agent's requests; must differ from those of earlier processes."""
     new_uuid: Callable[[], str] = field(default_factory=_uuids)

@@ -20,6 +20,7 @@ import trio
 from msgspec import Struct, structs
 
 from ..errors import LocalProtocolError
+from ..files.shadow import FolderCheckpoints
 from ..limits import Limits
 from ..model.content import JsonObject
 from ..model.conversation import Conversation
@@ -32,6 +33,7 @@ from ..nesting import check_trio, open_service_nursery
 from ..permissions.policies import Policy, check_policy, for_agent
 from ..permissions.standing import Standing
 from ..process.inherited import inherited
+from ..session.budget import Budget, money_left
 from ..session.host import SessionHost
 from ..session.session import Session, host_of
 from ..tools.extensions import checked_extensions, checked_hooks, checked_tools_and_servers
@@ -47,6 +49,8 @@ from .options import (
     check_opening,
     check_store,
     check_trace,
+    checked_budgets,
+    checked_checkpoints,
     checked_servers,
     folder,
     folders,
@@ -77,9 +81,9 @@ async def open_session(
     - `options`: see `SessionOptions`, which documents each one and its default. **The agent:**
       `cwd`, `roots`, `env`, `trusted`, `sandbox`, `model`, `mode`, `options`. **Its resources:**
       `tools`, `hooks`, `extensions`, `mcp_servers`, `files`, `terminals`. **An earlier
-      conversation:** `resume`, `fork`, `fork_at`. **Control:** `permissions`, `limits`.
-      **Observation:**
-      `on_stderr`, `telemetry`, `trace`. **Storage:** `store`, `tenant`.
+      conversation:** `resume`, `fork`, `fork_at`. **Control:** `permissions`, `limits`,
+      `checkpoints`, `budget`. **Observation:** `on_stderr`, `telemetry`, `trace`. **Storage:**
+      `store`, `tenant`.
 
     Leaving the block normally waits for running and background work, at most
     `limits.drain_timeout_s` seconds. Leaving it by an exception or a cancellation ends everything
@@ -207,6 +211,8 @@ class _Given(Struct, frozen=True, kw_only=True):
     sandbox: Sandbox | None
     files: bool | Files
     terminals: bool | Terminals
+    checkpoints: bool
+    budget: tuple[Budget, ...]
     limits: Limits
     on_stderr: Callable[[bytes], None] | None
     telemetry: Telemetry | None
@@ -238,6 +244,8 @@ def _checked(agent: Agent, options: ReopenOptions) -> _Given:
         sandbox=_sandbox(options.get("sandbox")),
         files=checked_service("files", options.get("files", True)),
         terminals=checked_service("terminals", options.get("terminals", True)),
+        checkpoints=checked_checkpoints(agent, options.get("checkpoints", False)),
+        budget=checked_budgets(options.get("budget")),
         on_stderr=on_stderr,
     )
 
@@ -291,6 +299,7 @@ async def _assembled(
         on_stderr=given.on_stderr,
         variables=dict if given.telemetry is None else given.telemetry.environment,
         standing=Standing(given.permissions, agent),
+        money_left=money_left(given.budget),
         first_key="r" if again is None else f"r{again.place.owner}.",
         project=project_start(agent, opening, given.trusted),
         wall=wall,
@@ -311,6 +320,8 @@ async def _assembled(
             store=store,
             again=again,
             telemetry=given.telemetry,
+            checkpoints=given.checkpoints,
+            budgets=given.budget,
         ) as session,
     ):
         host_of(session).fork_factory = partial(
@@ -355,6 +366,8 @@ async def serve_session(
     store: Store | None = None,
     again: ClaimedSession | None = None,
     telemetry: Telemetry | None = None,
+    checkpoints: bool = False,
+    budgets: tuple[Budget, ...] = (),
 ) -> AsyncIterator[Session]:
     """Run a session from these parts; with `again`, one from `store`.
 
@@ -402,6 +415,8 @@ async def serve_session(
             persist=persist,
             tap=setup.tap,
             sandbox=None if setup.offer.wall is None else setup.offer.wall.status,
+            shadow=FolderCheckpoints(setup.opening.cwd, limits) if checkpoints else None,
+            budgets=budgets,
         )
         if describe is not None:
             describe.core = host.core

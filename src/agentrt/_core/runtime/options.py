@@ -11,9 +11,11 @@ from ..limits import Limits
 from ..model.content import JsonObject
 from ..model.fork_point import ForkPoint
 from ..permissions.policies import Policy
+from ..session.budget import Budget
 from ..tools.tools import Tools
 
 if TYPE_CHECKING:
+    from ..agents import Agent
     from ..sandbox.policy import SandboxLike
     from ..store.store import Store
     from ..telemetry.observation import Telemetries
@@ -81,6 +83,16 @@ class ReopenOptions(TypedDict, total=False):
     """True (the default) lets an ACP agent run programs through this process, within `cwd` and
     `roots`. Your own object serves these requests instead.
     """
+    checkpoints: bool
+    """True saves the files of the folder before and after each turn (see `Session.checkpoints`).
+
+    Default: False. Needs git, and the folder on this machine.
+    """
+    budget: Budget | Sequence[Budget] | None
+    """A budget, or several, for all turns of the session, whoever starts them.
+
+    See `agentrt.budget`. Default: None.
+    """
     limits: Limits | None
     """The limits of the session. Default: those of the agent."""
     on_stderr: Callable[[bytes], None] | None
@@ -128,6 +140,28 @@ def check_limits(limits: Limits | None) -> None:
     """Raise `TypeError` unless this is a `Limits` or None."""
     if not isinstance(limits, Limits | None):
         raise TypeError(f"`limits` must be agentrt.Limits(…), not {type(limits).__name__}")
+
+
+def checked_checkpoints(agent: Agent, given: bool) -> bool:
+    """Check `checkpoints`. Raises `TypeError`, or `LocalProtocolError` for a remote agent."""
+    check("checkpoints", given, bool, "True or False")
+    if given and agent.connect is not None:
+        raise LocalProtocolError(
+            f"{agent.name} does not run on this machine, so its files cannot be saved; leave out"
+            " checkpoints=True"
+        )
+    return given
+
+
+def checked_budgets(given: Budget | Sequence[Budget] | None) -> tuple[Budget, ...]:
+    """Return the budgets. Raises `TypeError`."""
+    if given is None or isinstance(given, Budget):
+        return () if given is None else (given,)
+    right = "the result of agentrt.budget(…), or a list of such"
+    check("budget", given, Sequence, right)
+    for each in given:
+        check("budget", each, Budget, right)
+    return tuple(given)
 
 
 def check_trace(trace: Trace | str | os.PathLike[str] | None) -> None:

@@ -67,6 +67,8 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     - `forks`: the points where `Runtime.fork` can end a copy. None: unknown until the agent of a
       closed session is asked.
     - `steers`: True if messages can be sent into its running turn.
+    - `checkpoints`: True if its files are saved around each turn (see `Session.checkpoints`).
+    - `budget`: what is spent of its budgets, in words; empty without one.
     - `tenant`: its tenant on a shared server.
     - `roots`: its folders in addition to `cwd`.
     """
@@ -85,6 +87,8 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     updated: float | None = None
     forks: Literal["turn", "end", "no"] | None = None
     steers: bool = False
+    checkpoints: bool = False
+    budget: str = ""
     tenant: str = ""
     roots: tuple[str, ...] = ()
 

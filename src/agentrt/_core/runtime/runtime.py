@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Unpack
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..agents.agent import AgentInfo
 from ..errors import Busy, LocalProtocolError, SessionClosed, SessionNotFound
@@ -21,6 +21,7 @@ from ..model.fork_point import check_forks, fork_point, shown_until
 from ..model.log import Log
 from ..nesting import bare_errors, check_trio
 from ..permissions.policies import Policy, ask, check_policy
+from ..session.budget import Budget, budget_from
 from ..session.session import Session, host_of
 from ..store.base import About, CommandAnswer, StoreEntry
 from ..tools.client_tools import ClientTool
@@ -38,6 +39,7 @@ from .options import (
     check_names,
     check_store,
     check_trace,
+    checked_budgets,
 )
 from .registry import HostedSession, SessionInfo, SessionRegistry, TenantView, stored_info
 from .stored import SECRET
@@ -101,6 +103,8 @@ class Source(Struct, frozen=True):
     agents: Callable[[], list[AgentInfo]]
     reopen: ReopenSession | None = None
     """Set if there is a store."""
+    tenant_budgets: dict[str, Budget] = field(default_factory=dict)
+    """The budgets of tenants, by name; `open` and `reopen` use them."""
 
 
 class Runtime:
@@ -154,6 +158,9 @@ class Runtime:
         """Set new limits for the tenant of this view."""
         self.tenant = tenant
         self._register.set_tenant_limits(tenant)
+        budget = budget_from(tenant.budget)
+        if budget is not None:  # what was spent stays spent
+            self._source.tenant_budgets.setdefault(tenant.name, budget)
         if self.store is not None:
             self.store.tenant_quotas[tenant.name] = tenant.sessions
 
@@ -705,6 +712,8 @@ async def open_runtime(
     env: Mapping[str, str] | None = None,
     trusted: Trusted = False,
     sandbox: SandboxLike = None,
+    checkpoints: bool = False,
+    budget: Budget | Sequence[Budget] | None = None,
     store: Store | str | os.PathLike[str] | None = None,
     telemetry: Telemetries | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
@@ -720,6 +729,8 @@ async def open_runtime(
       trusted.
     - `sandbox`: as in `open_session`, for every session; a session may have another one. The
       sandbox of a tenant narrows it.
+    - `checkpoints`: as in `open_session`, for every session; also if `config` says so.
+    - `budget`: a budget for all turns of all sessions (see `agentrt.budget`).
     - `store`: the store for the sessions: the result of `open_store`, which must outlive the
       runtime, or its argument, a file or a URL. Sessions already in it are listed, and opened on
       demand (`reopen`).
@@ -738,17 +749,27 @@ async def open_runtime(
 
     if permissions is not None:
         check_policy(permissions)
+    common_budgets = checked_budgets(budget)
     check_limits(limits)
     check_env(env)
     check_trace(trace)
     trusted = checked_trusted(trusted)
     usual_sandbox = as_sandbox(sandbox)
+    check("checkpoints", checkpoints, bool, "True or False")
+    if config is not None:
+        checkpoints = checkpoints or config.unattended.checkpoints
     if config is not None and trusted is not True:
         trusted = (*(trusted or ()), *config.trusted)
     if not isinstance(store, str | os.PathLike):
         check_store("store", store, "a file, a URL, or a Store from agentrt.store.open_store")
 
     traced: Trace | None = None
+
+    tenant_budgets: dict[str, Budget] = {}
+
+    def budgets_of(tenant: str) -> tuple[Budget, ...]:
+        own = tenant_budgets.get(tenant)
+        return common_budgets if own is None else (*common_budgets, own)
 
     def limits_of(agent: Agent) -> Limits:
         bounds = limits_for(agent, limits)
@@ -764,6 +785,8 @@ async def open_runtime(
             "env": env,
             "trusted": trusted,
             "sandbox": usual_sandbox,
+            "checkpoints": checkpoints,
+            "budget": budgets_of(options.get("tenant", "")),
             "telemetry": telemetry,
             "trace": traced,
         }
@@ -789,6 +812,8 @@ async def open_runtime(
             "env": env,
             "trusted": trusted,
             "sandbox": usual_sandbox,
+            "checkpoints": checkpoints,
+            "budget": budgets_of(entry.tenant),
             "telemetry": telemetry,
             "trace": traced,
         }
@@ -814,7 +839,7 @@ async def open_runtime(
     bounds = limits or Limits()
     if limits is None and config is not None:
         bounds = config.bound(bounds)
-    source = Source(open, agents, reopen)
+    source = Source(open, agents, reopen, tenant_budgets)
     async with AsyncExitStack() as stack:
         if isinstance(store, str | os.PathLike):
             from ..store.store import open_store

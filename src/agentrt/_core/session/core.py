@@ -40,6 +40,7 @@ from ..model.driver import (
     ToolCheckRequested,
     TurnBegan,
     TurnFinished,
+    UsageSet,
     UserContentReceived,
     Write,
 )
@@ -62,6 +63,7 @@ from ..model.result import Failure
 from ..model.turn import TurnMachine, TurnMachineInput, TurnMachineState
 from ..permissions.policies import Policy
 from ..permissions.standing import OwnTools, Standing
+from .budget import Budget, SessionBudgets
 from .interfaces import CoreHost, SessionObserver
 from .questions import OpenQuestions
 from .requests import OpenRequests
@@ -168,8 +170,11 @@ class SessionCore:
         wall: Callable[[], float],
         clock: Callable[[], float],
         env: Callable[[], Mapping[str, str]] = dict,
+        budgets: tuple[Budget, ...] = (),
     ) -> None:
-        """`env` returns the agent's environment, parts of which are secret."""
+        """`env` returns the agent's environment, parts of which are secret. `budgets` count every
+        turn of the session.
+        """
         self.conversation = conversation
         self.scope: LogScope = LogScope(conversation.log, conversation.agent.name, env)
         """The context of the session's log records."""
@@ -238,6 +243,7 @@ class SessionCore:
             standing=standing,
             cwd=opening.cwd,
         )
+        self.budgets: SessionBudgets = SessionBudgets(self, budgets, fresh=opening.resume is None)
         self._effect_handlers: dict[type, Callable[[Any], None]] = {
             **conversation.effect_handlers,
             Write: host.write,
@@ -246,6 +252,7 @@ class SessionCore:
             DecisionRequested: self.questions.asked,
             ToolCheckRequested: self.questions.checking,
             ToolCalled: self._tool_called,
+            UsageSet: self._used,
             ModesSet: self._modes_set,
             ServiceRequested: self.requests.requested,
             RequestWithdrawn: self._withdrawn,
@@ -550,12 +557,13 @@ class SessionCore:
             raise SessionClosed("the session is closed")
         if turn.entry or turn.state is not TurnMachineState.QUEUED:
             raise LocalProtocolError("a turn can be entered once")
+        self.budgets.check(turn)
         idle = not self.queue.flows and self.can_start_turn
         if not idle and when == "reject":
             raise Busy("a turn is running")
         if self.log.persister is not None:
             self.log.persister.check()
-        if idle and self.ready:
+        if idle and self.ready and not self._host.prepares_turns:
             try:
                 self._begin(turn)
             except Exception as error:
@@ -583,12 +591,14 @@ class SessionCore:
         """Send the prompt. Raises, and changes nothing, if the agent does not support it."""
         assert self.driver is not None
         conversation = self.conversation
+        self.budgets.check(turn)
         id = conversation.new_id("t")
         prompt = self._prompt(turn, id)
         self._prompted = True
         if turn.attended:
             turn.cursor = self.log.shown.cursor(lossless=True)
         conversation.begin(turn, id)
+        self.budgets.turn_began(turn)
         self.active_at = turn.began_at
         self._deadline_changed = True
         if _logger.isEnabledFor(logging.DEBUG):
@@ -831,6 +841,7 @@ class SessionCore:
         if turn.verdict is not None and turn.cursor is not None:
             turn.cursor.skip(turn.ended_seq - 1)
         turn.ended_at = self._clock()
+        self.budgets.turn_ended(turn, usage)
         self._host.turn_ended(turn)
         self._deadline_changed = True
         level = logging.WARNING if outcome in _BAD_ENDS else logging.INFO
@@ -941,6 +952,8 @@ class SessionCore:
                     self.end_turn("completed")
                 case Deadline.HARD:
                     self._reach_hard(turn)
+                case Deadline.BUDGET:
+                    self.budgets.expired()
                 case Deadline.IDLE:
                     self.time_out(turn, "idle", turn.limits.idle_timeout_s)
 
@@ -979,6 +992,10 @@ class SessionCore:
             self.questions.show_denied(*refused)
         self.conversation.items.tool_called(effect)
         self.tripwire.called(effect)
+
+    def _used(self, effect: UsageSet) -> None:
+        self.budgets.used(effect.usage)
+        self.conversation.effect_handlers[UsageSet](effect)
 
     def _user_content_received(self, effect: UserContentReceived) -> None:
         if effect.replay:

@@ -16,6 +16,7 @@ import trio
 from msgspec import structs
 
 from ..errors import AgentrtError, RequestError, SessionClosed, SessionMoved, SessionNotFound
+from ..files.shadow import FolderCheckpoints
 from ..limits import Limits
 from ..logging import LogScope
 from ..model.content import JsonObject
@@ -30,6 +31,8 @@ from ..nesting import TICK_S, ServiceNursery, on_standstill
 from ..permissions.policies import Decision, Policy
 from ..permissions.standing import OwnTools, Standing
 from ..trace.record import Tap
+from .budget import Budget
+from .checkpoints import TurnCheckpoints
 from .core import SessionCore
 from .handlers import Handlers, TurnTasks
 from .interfaces import CANCELLED_CODE, ClientServices, Lifetime, SessionObserver
@@ -66,10 +69,13 @@ class SessionHost:
         persist: Persist | None = None,
         tap: Tap | None = None,
         sandbox: SandboxStatus | None = None,
+        shadow: FolderCheckpoints | None = None,
+        budgets: tuple[Budget, ...] = (),
     ) -> None:
         """`sandbox`: the sandbox around the agent, if there is one. `persist` starts storing the
         conversation's log, if given; see `Store.keeping`. `tap` also gets the reports of the
-        process's start.
+        process's start. `shadow` receives checkpoints of the files around each turn. `budgets`
+        count every turn.
         """
         self.tap: Tap = Tap() if tap is None else tap
         self.tap.agent = conversation.agent.name
@@ -122,8 +128,14 @@ class SessionHost:
             wall=wall,
             clock=clock,
             env=lambda: self.tap.env,
+            budgets=budgets,
         )
         self.scope: LogScope = self.core.scope
+        self.checkpoints: TurnCheckpoints | None = None
+        """Takes checkpoints of the session's folder around each turn."""
+        if shadow is not None:
+            session = conversation.log.session
+            self.checkpoints = TurnCheckpoints(shadow, session, self.core.add_notice)
         self.log: Log = conversation.log
         self.log.shown.listen(self.waiters.wake)
         self.handlers: Handlers = Handlers(self._handler_ended)
@@ -251,6 +263,9 @@ class SessionHost:
         if turn.origin == "user" and turn.ended is not None and turn.ended.outcome == "completed":
             for check in tuple(self.completion_callbacks):
                 check()
+        if self.checkpoints is not None:
+            self.checkpoints.turn_ended(turn.id)
+            self._wake.set()
 
     @property
     def handlers_open(self) -> int:
@@ -279,12 +294,19 @@ class SessionHost:
     @property
     def occupied(self) -> bool:
         """True if the tasks of the last turn are not over yet."""
+        if self.checkpoints is not None and self.checkpoints.occupied:
+            return True
         if not self._tasks and not self.handlers.running:
             return False
         turn = self.core.turn
         return any(tasks.turn is not turn for tasks in self._tasks) or (
             turn is None and self.handlers.of_turn
         )
+
+    @property
+    def prepares_turns(self) -> bool:
+        """True if each prompt waits until a checkpoint has been made."""
+        return self.checkpoints is not None
 
     def reschedule(self) -> None:
         """Re-read the next deadline and the work for this task: they may have changed."""
@@ -302,6 +324,11 @@ class SessionHost:
                 self._sleep_scope.deadline = self._wakes_at = self._wake_time(alarm)
         if self._idle_waiters.tasks:
             self._idle_waiters.wake()
+
+    def turns_may_start(self) -> None:
+        """Take note that a turn may start which could not before."""
+        self.reschedule()
+        self.waiters.wake()
 
     # --- handlers
 
@@ -490,8 +517,7 @@ class SessionHost:
 
     def _tasks_ended(self) -> None:
         self._tasks = [tasks for tasks in self._tasks if not tasks.finished]
-        self.reschedule()
-        self.waiters.wake()  # the turn's block waits for them
+        self.turns_may_start()  # and the turn's block waits for them
 
     def received(
         self, link: Link, effects: list[Effect], size: int = 0, *, alive: bool = True
@@ -613,8 +639,11 @@ class SessionHost:
                     await self._open_tasks()
                 elif core.conversation.life is ProcessLife.REPLACING:
                     await self._replace()
+                elif self.checkpoints is not None and self.checkpoints.is_due:
+                    await self.checkpoints.after_turn()
+                    self.turns_may_start()
                 elif core.has_prompt_to_send and core.ready:
-                    core.begin_next()
+                    await self._begin_next()
                 elif core.has_prompt_to_send:
                     turn = core.queue.next
                     assert turn is not None
@@ -624,6 +653,18 @@ class SessionHost:
                         core.fail(turn, error)
                 else:
                     await self._sleep()
+
+    async def _begin_next(self) -> None:
+        """Send the first queued prompt, after a checkpoint if the session makes them."""
+        core, checkpoints = self.core, self.checkpoints
+        if checkpoints is None:
+            core.begin_next()
+            return
+        await checkpoints.before_turn()
+        if core.has_prompt_to_send and core.ready:  # else something has changed in the meantime
+            core.begin_next()
+            if core.turn is not None:
+                await checkpoints.turn_began(core.turn.id)
 
     def _has_work(self) -> bool:
         """Return True if there is work that only this task can do."""
@@ -767,6 +808,8 @@ class SessionHost:
             if self.link is not None:
                 await self.link.close()
         finally:  # tasks may wait for the end, even after an error
+            if self.checkpoints is not None:
+                self.checkpoints.close()
             if not self.unloaded:
                 self.core.closed()
             self.closed.set()

@@ -90,6 +90,11 @@ class CoreHost(Protocol):
         """True if the tasks of the last turn are not over yet."""
         ...
 
+    @property
+    def prepares_turns(self) -> bool:
+        """True if each prompt waits in the queue until the host has prepared its turn."""
+        ...
+
     def reschedule(self) -> None:
         """Re-read the next deadline and the work for the host: they may have changed."""
         ...

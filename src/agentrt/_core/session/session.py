@@ -28,6 +28,7 @@ from ..model.state import SessionState, Snapshot
 from ..model.turn import TurnMachine
 from ..permissions.policies import PermissionRequest
 from ..wire.mcp import ToolInfo
+from .checkpoints import SessionCheckpoints
 from .core import When
 from .host import SessionHost
 from .questions import request_id
@@ -142,6 +143,19 @@ class Session:
     def queue(self) -> SessionQueue:
         """The queued prompts, the next one first, and the methods that change the queue."""
         return self._queue
+
+    @property
+    def checkpoints(self) -> SessionCheckpoints:
+        """The checkpoints of the session's folder.
+
+        Raises `LocalProtocolError` unless the session was opened with `checkpoints=True`.
+        """
+        host = self._host
+        if host.checkpoints is None:
+            raise LocalProtocolError("the session was opened without checkpoints=True")
+        return SessionCheckpoints(
+            host.checkpoints, lambda: self._core.turn is not None, host.turns_may_start
+        )
 
     @property
     def capabilities(self) -> JsonObject:

@@ -1,7 +1,7 @@
 // What a person can do here: each is a command to the server, whose refusal is told.
 
 import { Connection } from "./connection.js";
-import { note, retold, seen, take, without } from "./model.js";
+import { note, retold, seen, take, undoable, without } from "./model.js";
 import { clearPending } from "./pending.js";
 import { here, model, seat, setModel, setUi, ui } from "./store.js";
 import { answerCalls, TOOL } from "./tools.js";
@@ -66,11 +66,28 @@ const missing = new Set();
 /** @param {string} session */
 async function attach(session) {
   const ack = await connection.send("attach", { session });
+  if (ack.ok) askUndo(session);
   if (ack.error?.code !== "unknown_session") return;
   missing.add(session);
   if (session === hashed()) say("The session in this link doesn't exist.", "error");
   setModel(without(model(), session));
   reconcile();
+}
+
+/** Ask which turns of a session can be undone. @param {string} session */
+async function askUndo(session) {
+  if (model().server?.role === "viewer" || !model().sessions.find((each) => each.session === session)?.checkpoints) return;
+  const ack = await connection.send("checkpoints", { op: "list", session });
+  if (ack.checkpoints) setModel(undoable(model(), session, ack.checkpoints));
+}
+
+/**
+ * Restore the files from before a turn; what they were now is saved, and the note tells its number.
+ * @param {string} session
+ * @param {number} checkpoint
+ */
+export async function restore(session, checkpoint) {
+  await send("checkpoints", { op: "restore", session, checkpoint });
 }
 
 /**

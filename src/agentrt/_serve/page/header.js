@@ -50,6 +50,7 @@ export function Header({ summary, seat, offline }) {
         ${Chosen(seat, summary)}
       </p>`}
     </div>
+    ${summary?.budget && html`<span class="usage" title="Budget">${oneLine(summary.budget, 120)}</span>`}
     ${seat?.view.usage && html`<${Meter} usage=${seat.view.usage} />`}
     ${phase &&
     html`<span class=${`phase ${offline ? "offline" : phase}`}>

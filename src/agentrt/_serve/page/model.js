@@ -76,7 +76,7 @@ function takeOther(model, frame) {
       const view = same ? resumed(kept.view, frame) : fromSnapshot(frame);
       const left = !model.sessions.some(({ session }) => session === frame.session);
       const forgot = same && kept.forgot;
-      const seat = { epoch, seq, view, times, answered: null, behind: false, gone: left, forgot };
+      const seat = { epoch, seq, view, times, answered: null, behind: false, gone: left, forgot, undo: kept?.undo ?? new Map() };
       return withSeat(model, frame.session, left ? ended(seat) : seat);
     }
     case "ack": {
@@ -149,17 +149,21 @@ function flush(model, gathered, now) {
   for (const [session, { seq, events }] of gathered) {
     const seat = model.seats.get(session);
     if (!seat) continue;
-    let { answered, forgot } = seat;
+    let { answered, forgot, undo } = seat;
     for (const event of events) {
       if (event.kind === "permission.closed") answered = closing(seat, events, event);
       else if (event.kind === "notice") {
-        model = note(model, event.level, event.message);
+        if (event.code === "files_changed") {
+          const { turn, before } = /** @type {{ turn: string, before: number }} */ (event.data);
+          undo = new Map(undo).set(turn, before);
+        }
+        else model = note(model, event.level, event.message);
         if (event.code === "agent_restarted") forgot = event.level === "warning";
       } else if (event.kind === "turn.started" && event.prompt?.some(retells)) forgot = false;
     }
     const view = reduce(seat.view, events);
     const times = timed(seat.times, events, now);
-    const next = { ...seat, seq, view, times, answered, forgot };
+    const next = { ...seat, seq, view, times, answered, forgot, undo };
     model = withSeat(model, session, seat.gone ? ended(next) : next); // the end may come behind the list
   }
   gathered.clear();
@@ -173,6 +177,20 @@ const retells = (block) => block.type === "text" && block.text.startsWith(RETOLD
 export function retold(model, session) {
   const seat = model.seats.get(session);
   return seat ? withSeat(model, session, { ...seat, forgot: false }) : model;
+}
+
+/**
+ * The checkpoints of a session are known.
+ * @param {Model} model
+ * @param {string} session
+ * @param {readonly w.Checkpoint[]} checkpoints
+ */
+export function undoable(model, session, checkpoints) {
+  const seat = model.seats.get(session);
+  const changed = new Set(checkpoints.filter(({ when }) => when === "after").map(({ turn }) => turn));
+  const before = checkpoints.filter((each) => each.when === "before" && each.session === session && changed.has(each.turn));
+  const undo = new Map(before.map(({ turn, number }) => [turn, number]));
+  return seat ? withSeat(model, session, { ...seat, undo: new Map([...undo, ...seat.undo]) }) : model;
 }
 
 /**

@@ -1,7 +1,7 @@
 // The conversation: its items in order, and at the end of each turn how it ended.
 
 import { Component } from "./vendor/libraries.js";
-import { fork, lookBack } from "./actions.js";
+import { fork, lookBack, restore } from "./actions.js";
 import { BlockView, Markdown, wordsOf } from "./content.js";
 import { Following } from "./follow.js";
 import { count, duration, money } from "./format.js";
@@ -122,6 +122,7 @@ function tree(items) {
 function rows(seat, items, from, to, children, cwd) {
   const { turns } = seat.view;
   const forks = canFork();
+  const canUndo = ui().link.status === "open" && model().server?.role !== "viewer";
   /** @type {Shown[]} */
   const out = [];
   for (let index = from; index < to; index++) {
@@ -137,7 +138,10 @@ function rows(seat, items, from, to, children, cwd) {
     }
     const after = items[index + 1];
     const ends = turn ? turn.outcome && after?.turn !== item.turn : item.replay && (!after?.replay || after.type === "user");
-    if (forks && ends) out.push(html`<${Forks} key=${`fork-${turn?.id ?? item.id}`} at=${turn?.id ?? item.id} />`);
+    const undo = turn && ends && canUndo ? seat.undo.get(turn.id) : undefined;
+    if ((forks || undo) && ends) {
+      out.push(html`<${Forks} key=${`fork-${turn?.id ?? item.id}`} at=${forks ? (turn?.id ?? item.id) : ""} undo=${undo} />`);
+    }
   }
   return out;
 }
@@ -151,8 +155,12 @@ function canFork() {
 }
 
 const Forks = memo(
-  /** @param {{ at: string }} props the turn, or an item of it, behind which the button stands */
-  ({ at }) => html`<p class="forks">${iconButton("fork", "Fork from here", () => fork(ui().session ?? "", at))}</p>`,
+  /** @param {{ at: string, undo?: number }} props the turn, or an item of it, after which the buttons are shown, and
+   *  the checkpoint before that turn */
+  ({ at, undo }) => html`<p class="forks">
+    ${at && iconButton("fork", "Fork from here", () => fork(ui().session ?? "", at))}
+    ${undo && iconButton("undo", "Restore the files from before this turn", () => restore(ui().session ?? "", undo))}
+  </p>`,
 );
 
 /**
@@ -239,7 +247,7 @@ export const OUTCOMES = {
   agent_died: "The agent crashed",
 };
 
-const STOPPED = { user: "You stopped this", caller: "Stopped by the app", agent: "Stopped by the agent" };
+const STOPPED = { user: "You stopped this", caller: "Stopped by the app", agent: "Stopped by the agent", budget: "Budget used up" };
 
 const Ending = memo(
   /** @param {{ turn: w.Turn }} props */

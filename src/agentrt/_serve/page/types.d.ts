@@ -33,6 +33,8 @@ interface Seat {
   gone: boolean;
   /** The agent was started again, and does not remember what was said. */
   forgot: boolean;
+  /** The checkpoints before the turns that changed files, by turn. */
+  undo: ReadonlyMap<string, number>;
 }
 
 interface Note { id: number; level: "info" | "warning" | "error"; text: string }

@@ -83,7 +83,7 @@ export interface QueueEntry { id: string; content: Block[]; paused?: boolean; _c
 
 export interface Turn {
   id: string; origin: "user" | "agent"; outcome?: Outcome | null;
-  by?: "user" | "caller" | "agent" | null; stop_reason?: string | null; usage?: Usage | null;
+  by?: "user" | "caller" | "agent" | "budget" | null; stop_reason?: string | null; usage?: Usage | null;
   error?: Failure | null; structured_output?: unknown; _cut?: Cuts;
 }
 export interface State {
@@ -133,8 +133,9 @@ export interface History {
 export interface Summary {
   session: string; agent: string; cwd: string; title?: string | null; phase: Phase | "stored";
   created: number; prompt?: string; updated?: number | null; forks?: "turn" | "end" | "no" | null; steers?: boolean;
-  roots?: string[];
+  checkpoints?: boolean; budget?: string; roots?: string[];
 }
+export interface Checkpoint { number: number; when: "before" | "after" | "restore"; session: string; turn: string }
 export interface Found { session: Summary; snippet: string }
 export interface AgentInfo { name: string; title?: string; available: boolean; unasked_modes?: string[] }
 export interface WireRow {
@@ -145,7 +146,7 @@ export interface Ack {
   type: "ack"; id: string | null; ok: boolean; error?: Failure; session?: string; turn?: string;
   queued?: number; entry?: string; seq?: number; cancelled?: number; sessions?: unknown;
   at?: string; start?: number; text?: string; next?: number | null; chars?: number; json?: boolean;
-  rows?: WireRow[]; files?: string[]; complete?: boolean; before?: string; found?: Found[]; more?: boolean;
+  rows?: WireRow[]; checkpoints?: Checkpoint[]; files?: string[]; complete?: boolean; before?: string; found?: Found[]; more?: boolean;
 }
 
 export type Frame =

@@ -32,6 +32,7 @@ from ...events import (
 )
 from ...lowlevel import SessionState
 from .. import commands as c
+from .checkpoints import RemoteCheckpoints
 from .history import earlier_of, with_earlier
 from .line import OutOfOrder, ServerLine
 from .queue import RemoteQueue
@@ -331,6 +332,11 @@ class RemoteSession:
     async def stop_task(self, task: str) -> None:
         """Stop a background task. Raises the error with which the server refuses it."""
         await self._line.ask(c.StopTask(id="", session=self.id, task=task))
+
+    @property
+    def checkpoints(self) -> RemoteCheckpoints:
+        """The checkpoints of the session's folder on the server."""
+        return RemoteCheckpoints(self._line, self.id)
 
     def _send_or_notice(self, command: c.ViewerCommand, otherwise: str) -> None:
         def fail(error: AgentrtError) -> None:

@@ -1,0 +1,1 @@
+"""The files of a session's folder: checkpoints of them, and separate working trees."""

@@ -1,0 +1,594 @@
+"""Checkpoints of a folder's files, in a repository that only agentrt uses.
+
+The repository is in agentrt's state folder. It has its own index, objects and references, so the
+index, HEAD, branches, stash and configuration of the user's own repository are never written, and
+its filters, hooks and monitors never run. It borrows no objects: a checkpoint survives even if the
+agent deletes the project's `.git`.
+
+A checkpoint covers every file that the project does not ignore, byte for byte, with its
+permissions, and symbolic links as links. Not covered: ignored files, files larger than
+`limits.checkpoint_file_bytes`, unreadable files, contents of nested repositories, empty folders,
+owners and extended attributes.
+
+The classes here block; call them in a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import FilesError, LocalProtocolError
+from ..home import state_folder
+from ..limits import Limits
+from .git import git_folder, read_regular, repository_root, run_git
+
+_ATTRIBUTES: Final = "* -text !eol !filter -ident !working-tree-encoding -diff\n"
+"""Attributes above those of every project: files are stored and written unchanged."""
+_UNVERSIONED_EXCLUDES: Final = "node_modules/\n.venv/\n__pycache__/\n"
+"""Ignored in a folder that is not part of a repository."""
+_REFS: Final = "refs/checkpoints"
+_DIFF_BYTES: Final = 4 * 1024 * 1024
+_INDEX_BYTES: Final = 256 * 1024 * 1024
+_EXCLUDE_BYTES: Final = 1024 * 1024
+_ATTEMPTS: Final = 3
+"""Attempts at a checkpoint while files appear and disappear."""
+
+_PATCH: Final = ("--no-ext-diff", "--no-textconv", "--no-renames", "--no-color", "--text")
+"""Options for a patch that depends on nothing but the two trees."""
+
+ChangeKind = Literal["added", "modified", "deleted"]
+_KINDS: Final[dict[bytes, ChangeKind]] = {b"A": "added", b"D": "deleted"}
+
+
+class FileChange(Struct, frozen=True):
+    """A file that differs between two checkpoints.
+
+    - `path`: its path, relative to the folder.
+    - `change`: the kind of the difference.
+    """
+
+    path: str
+    change: ChangeKind
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """The files of a folder at one moment.
+
+    - `number`: counts up for each folder.
+    - `when`: `before` or `after` a turn, or `restore` for the state that a restore replaced.
+    - `session`: the session that made it.
+    - `turn`: the turn, if there was one.
+    - `time`: seconds since 1970.
+    - `files`: the number of files in it.
+    - `left_out`: files that are not in it because of their size or permissions (the first ones).
+    """
+
+    number: int
+    when: Literal["before", "after", "restore"]
+    session: str = ""
+    turn: str = ""
+    time: float = 0.0
+    files: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+class Restored(Struct, frozen=True, kw_only=True):
+    """The result of a restore.
+
+    - `undo`: the checkpoint of the files before it; restoring that one undoes it.
+    - `changes`: the files that were written or deleted.
+    - `kept`: files that differ from the checkpoint but were left alone: too large to be saved
+      first, or ignored at that time.
+    """
+
+    undo: int
+    changes: tuple[FileChange, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+class TakenFiles(Struct, frozen=True, kw_only=True):
+    """Saved files that have no checkpoint number yet."""
+
+    tree: str
+    saved: frozenset[bytes]
+    """The names of the files."""
+    left_out: tuple[str, ...]
+    modes: dict[str, int]
+    """Permissions that differ from those of a new file."""
+
+
+class _Message(Struct, omit_defaults=True):
+    """The message of a checkpoint's commit."""
+
+    when: Literal["before", "after", "restore"]
+    session: str
+    turn: str
+    time: float
+    files: int
+    left_out: tuple[str, ...] = ()
+    modes: dict[str, int] = {}
+
+
+class _Listed(Struct):
+    """The result of examining the folder."""
+
+    present: list[bytes]
+    gone: list[bytes]
+    left_out: list[bytes]
+    modes: dict[str, int]
+
+
+def shadow_folder(folder: str) -> Path:
+    """Return the place of the checkpoints of a folder."""
+    digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    return state_folder() / "checkpoints" / f"{os.path.basename(folder) or 'root'}-{digest}"
+
+
+class FolderCheckpoints:
+    """The checkpoints of one folder, without a session. Sessions in the folder share them.
+
+    Its methods block; from a Trio program call them in a thread.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], limits: Limits) -> None:
+        """Use the checkpoints of `folder`, which are created on first use."""
+        self.folder: str = os.path.realpath(folder)
+        self._limits = limits
+        self._root = repository_root(self.folder) or self.folder
+        self._versioned = os.path.lexists(os.path.join(self._root, ".git"))
+        within = os.path.relpath(self.folder, self._root)
+        self._within = b"" if within == "." else os.fsencode(within) + b"/"
+        self._state = shadow_folder(self.folder)
+        self._git_dir = self._state / "shadow.git"
+        self._index = self._state / "index"
+
+    # --- reading
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return all checkpoints, oldest first. Raises `FilesError`."""
+        if not self._git_dir.exists():
+            return []
+        return [checkpoint for checkpoint, _, _ in self._read()]
+
+    def diff(self, old: int, new: int | None = None) -> str:
+        """Return a patch from one checkpoint to another, or to the current files.
+
+        Raises `LocalProtocolError` for an unknown checkpoint.
+        """
+        with self._locked():
+            first = self._find(old)[1]
+            second = self._take().tree if new is None else self._find(new)[1]
+            relative = f"--relative={os.fsdecode(self._within)}"
+            text = self._git("diff", *_PATCH, relative, first, second)
+        if len(text) > _DIFF_BYTES:
+            return text[:_DIFF_BYTES].decode(errors="replace") + "\n… (the rest is left out)\n"
+        return text.decode(errors="replace")
+
+    def changes(self, old: int, new: int | None = None) -> list[FileChange]:
+        """Return the files that differ between two checkpoints, or from the current files."""
+        with self._locked():
+            second = self._take().tree if new is None else self._find(new)[1]
+            return self._changes(self._find(old)[1], second)
+
+    # --- writing
+
+    def take(self) -> TakenFiles:
+        """Save the current files. Raises `FilesError`."""
+        with self._locked():
+            return self._take()
+
+    def record(
+        self,
+        taken: TakenFiles,
+        when: Literal["before", "after", "restore"],
+        *,
+        session: str = "",
+        turn: str = "",
+    ) -> Checkpoint:
+        """Make a checkpoint of saved files, and drop the oldest ones above the limit."""
+        with self._locked():
+            return self._record(taken, when, session, turn)
+
+    def restore(self, number: int, *, session: str = "") -> Restored:
+        """Make the files equal to those of a checkpoint. Ignored files are not touched.
+
+        The current files are saved as a checkpoint first. Raises `LocalProtocolError` for an
+        unknown checkpoint, and `FilesError`.
+        """
+        with self._locked():
+            _, target, message = self._find(number)
+            now = self._take()
+            undo = self._record(now, "restore", session, "")
+            return self._restore(target, now, message.modes, undo.number)
+
+    # --- the parts of a checkpoint
+
+    def _take(self) -> TakenFiles:
+        for attempt in range(_ATTEMPTS):
+            listed = self._examine()
+            try:
+                if listed.gone:
+                    self._update_index(listed.gone, "--force-remove")
+                self._update_index(listed.present, "--add")
+                break
+            except FilesError:
+                if attempt == _ATTEMPTS - 1:
+                    raise  # else a file was replaced or removed in between
+        return TakenFiles(
+            tree=self._git("write-tree").decode().strip(),
+            saved=frozenset(listed.present),
+            left_out=tuple(map(self._shown, listed.left_out)),
+            modes=listed.modes,
+        )
+
+    def _examine(self) -> _Listed:
+        """Find the files to save, the known files that are gone, and those to leave out."""
+        known = set(self._names("ls-files", "-z", "--cached"))
+        names = dict.fromkeys(sorted(known))
+        where = os.fsdecode(self._within) or "."
+        others = self._names("ls-files", "-z", "--others", "--exclude-standard", "--", where)
+        names |= dict.fromkeys(name for name in others if not name.endswith(b"/"))
+        names |= dict.fromkeys(n for n in self._tracked() if n.startswith(self._within))
+        most = self._limits.checkpoint_files
+        if len(names) > most:
+            raise FilesError(f"the folder has more than {most} files (limits.checkpoint_files)")
+        own = os.fsencode(os.path.relpath(os.path.realpath(state_folder()), self._root)) + b"/"
+        folders: dict[bytes, bool] = {b"": True}
+        listed = _Listed([], [], [], {})
+        plain, executable = _new_file_modes()
+        for name in names:
+            kind, found = self._classify(name, folders)
+            if found is None or kind == "gone" or name.startswith(own):
+                if name in known:
+                    listed.gone.append(name)
+            elif kind == "left_out":
+                listed.left_out.append(name)
+                if name in known:
+                    listed.gone.append(name)
+            else:
+                listed.present.append(name)
+                mode = stat.S_IMODE(found.st_mode)
+                usual = executable if mode & stat.S_IXUSR else plain
+                if stat.S_ISREG(found.st_mode) and mode != usual:
+                    listed.modes[os.fsdecode(name)] = mode
+        return listed
+
+    def _classify(
+        self, name: bytes, folders: dict[bytes, bool]
+    ) -> tuple[Literal["file", "left_out", "gone"], os.stat_result | None]:
+        parts = name.split(b"/")
+        if any(part.lower() == b".git" for part in parts):
+            return "gone", None  # git never stores such a name
+        if not self._is_folder(name.rpartition(b"/")[0], folders):
+            return "gone", None
+        path = os.path.join(os.fsencode(self._root), name)
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return "gone", None
+        if stat.S_ISLNK(found.st_mode):
+            return ("left_out" if parts[-1] == b".gitmodules" else "file"), found
+        if not stat.S_ISREG(found.st_mode):
+            return "gone", None
+        if found.st_size > self._limits.checkpoint_file_bytes or not os.access(path, os.R_OK):
+            return "left_out", found
+        return "file", found
+
+    def _is_folder(self, name: bytes, folders: dict[bytes, bool]) -> bool:
+        """Return True if a folder and those above it are folders and not links."""
+        known = folders.get(name)
+        if known is None:
+            known = self._is_folder(name.rpartition(b"/")[0], folders)
+            if known:
+                try:
+                    mode = os.lstat(os.path.join(os.fsencode(self._root), name)).st_mode
+                    known = stat.S_ISDIR(mode)
+                except OSError:
+                    known = False
+            folders[name] = known
+        return known
+
+    def _tracked(self) -> list[bytes]:
+        """Return the files that the user's own repository tracks: it may also ignore some."""
+        own = git_folder(self._root) if self._versioned else None
+        data = read_regular(os.path.join(own, "index"), _INDEX_BYTES) if own else None
+        if data is None:
+            return []
+        copy = self._state / "theirs"
+        copy.write_bytes(data)
+        try:
+            return self._names("ls-files", "-z", index=copy)
+        except FilesError:
+            return []  # an index of an unknown kind: the other files are still found
+        finally:
+            copy.unlink()
+
+    def _record(
+        self,
+        taken: TakenFiles,
+        when: Literal["before", "after", "restore"],
+        session: str,
+        turn: str,
+    ) -> Checkpoint:
+        known = self._read()
+        number = known[-1][0].number + 1 if known else 1
+        message = _Message(
+            when, session, turn, time.time(), len(taken.saved), taken.left_out[:20], taken.modes
+        )
+        text = _ascii(message)
+        commit = self._git("commit-tree", taken.tree, input=text).decode().strip()
+        self._git("update-ref", f"{_REFS}/{number:09d}", commit)
+        most = max(2, self._limits.checkpoints_kept)
+        for old, _, _ in known[: max(0, len(known) + 1 - most)]:
+            self._git("update-ref", "-d", f"{_REFS}/{old.number:09d}")
+        if number % most == 0:  # rarely, as it reads everything
+            self._git("gc", "--quiet", "--prune=now")
+        return _checkpoint(number, message)
+
+    def _read(self) -> list[tuple[Checkpoint, str, _Message]]:
+        lines = self._git(
+            "for-each-ref", "--format=%(refname:lstrip=-1) %(tree) %(contents)", _REFS
+        )
+        found = []
+        for line in filter(None, lines.split(b"\n")):
+            number, tree, text = line.split(b" ", 2)
+            message = msgspec.convert(json.loads(text), _Message)
+            found.append((_checkpoint(int(number), message), tree.decode(), message))
+        return found
+
+    def _find(self, number: int) -> tuple[Checkpoint, str, _Message]:
+        for entry in self._read() if self._git_dir.exists() else []:
+            if entry[0].number == number:
+                return entry
+        raise LocalProtocolError(
+            f"no checkpoint {number} of {self.folder}; `agentrt checkpoints list` shows them"
+        )
+
+    # --- the parts of a restore
+
+    def _restore(self, target: str, now: TakenFiles, modes: dict[str, int], undo: int) -> Restored:
+        changes = list(self._raw_changes(target, now.tree))
+        index = self._state / "restoring"
+        with suppress(FileNotFoundError):
+            index.unlink()
+        self._git("read-tree", target, index=index)
+        added = [name for kind, name in changes if kind == b"A"]
+        others = [name for kind, name in changes if kind != b"A"]
+        # The rules of that time decide which files were ignored then.
+        rules = [name for name in others if name.rpartition(b"/")[2] == b".gitignore"]
+        self._write(rules, index, now.saved)
+        kept = self._ignored(added, index)
+        for name in added:
+            if name not in kept:
+                self._delete(name)
+        kept |= self._write(others, index, now.saved)
+        touched = {os.fsdecode(name) for name in others}
+        differing = {n for n in {*modes, *now.modes} if modes.get(n) != now.modes.get(n)}
+        for text in differing | (touched & set(modes)):
+            name = os.fsencode(text)
+            if name not in kept and name in now.saved.union(others).difference(added):
+                self._set_mode(name, modes.get(text))
+        os.replace(index, self._index)
+        return Restored(
+            undo=undo,
+            changes=tuple(
+                FileChange(self._shown(name), _UNDONE[kind])
+                for kind, name in changes
+                if name not in kept
+            ),
+            kept=tuple(sorted(map(self._shown, kept))),
+        )
+
+    def _write(self, names: list[bytes], index: Path, saved: frozenset[bytes]) -> set[bytes]:
+        """Write files of an index, and return those that were not written.
+
+        Nothing that was not saved first is overwritten.
+        """
+        ready = [name for name in names if not self._is_blocked(name, saved)]
+        if ready:
+            stdin = b"\0".join(ready) + b"\0"
+            self._git("checkout-index", "-f", "-u", "-z", "--stdin", input=stdin, index=index)
+        return set(names) - set(ready)
+
+    def _is_blocked(self, name: bytes, saved: frozenset[bytes]) -> bool:
+        """Return True if the place of a file is taken by something that was not saved."""
+        root = os.fsencode(self._root)
+        path = os.path.join(root, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            return bool(os.listdir(path))
+        parts = name.split(b"/")
+        for length in range(1, len(parts) + 1):
+            part = b"/".join(parts[:length])
+            try:
+                mode = os.lstat(os.path.join(root, part)).st_mode
+            except OSError:
+                return False
+            if not stat.S_ISDIR(mode):
+                return part not in saved
+        return False
+
+    def _ignored(self, names: list[bytes], index: Path) -> set[bytes]:
+        if not names:
+            return set()
+        # Without the prefix, a name that starts with a colon would be a pattern.
+        stdin = b"".join(b"./" + name + b"\0" for name in names)
+        words = ("check-ignore", "-z", "--stdin", "--no-index")
+        found = self._git(*words, input=stdin, index=index, accept=(0, 1), literal=False)
+        tracked = set(self._tracked())
+        return {name[2:] for name in found.split(b"\0") if name} - tracked
+
+    def _delete(self, name: bytes) -> None:
+        """Delete a file, and the folders that are empty without it."""
+        root = os.fsencode(self._root)
+        if not self._is_folder(name.rpartition(b"/")[0], {b"": True}):
+            return  # its folder was replaced in the meantime
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(root, name))
+        parent = name.rpartition(b"/")[0]
+        while len(parent) >= len(self._within) and parent:
+            try:
+                os.rmdir(os.path.join(root, parent))
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.ENOENT, errno.EEXIST):
+                    return
+                raise
+            parent = parent.rpartition(b"/")[0]
+
+    def _set_mode(self, name: bytes, mode: int | None) -> None:
+        """Set the permissions of a file; None means those of a new file."""
+        if not self._is_folder(name.rpartition(b"/")[0], {b"": True}):
+            return
+        path = os.path.join(os.fsencode(self._root), name)
+        with suppress(FileNotFoundError):
+            found = os.lstat(path).st_mode
+            if stat.S_ISREG(found):
+                usual = _new_file_modes()[bool(found & stat.S_IXUSR)]
+                os.chmod(path, usual if mode is None else mode)
+
+    # --- git
+
+    def _raw_changes(self, old: str, new: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the status letter and the name of each file that differs between two trees."""
+        parts = self._git("diff-tree", "-r", "-z", "--name-status", "--no-renames", old, new)
+        fields = iter(parts.split(b"\0"))
+        for kind in fields:
+            if kind:
+                yield kind, next(fields)
+
+    def _changes(self, old: str, new: str) -> list[FileChange]:
+        return [
+            FileChange(self._shown(name), _KINDS.get(kind, "modified"))
+            for kind, name in self._raw_changes(old, new)
+        ]
+
+    def _shown(self, name: bytes) -> str:
+        """Return a name relative to the folder, as text that can be displayed."""
+        return name.removeprefix(self._within).decode(errors="backslashreplace")
+
+    def _names(self, *words: str, index: Path | None = None) -> list[bytes]:
+        return self._git(*words, index=index).split(b"\0")[:-1]
+
+    def _update_index(self, names: Iterable[bytes], option: str) -> None:
+        stdin = b"".join(name + b"\0" for name in names)
+        self._git("update-index", option, "-z", "--stdin", input=stdin)
+
+    def _git(
+        self,
+        *words: str,
+        input: bytes = b"",
+        index: Path | None = None,
+        accept: tuple[int, ...] = (0,),
+        literal: bool = True,
+    ) -> bytes:
+        return run_git(
+            *words,
+            cwd=self._root,
+            env={
+                "GIT_DIR": str(self._git_dir),
+                "GIT_WORK_TREE": self._root,
+                "GIT_INDEX_FILE": str(self._index if index is None else index),
+                "GIT_LITERAL_PATHSPECS": "1" if literal else "0",
+            },
+            input=input,
+            timeout_s=self._limits.checkpoint_timeout_s,
+            accept=accept,
+        )
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Use the repository alone, and create it if it is missing."""
+        try:
+            self._state.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = os.open(self._state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise FilesError(f"{self._state} cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (self._git_dir / "HEAD").exists():
+                run_git(
+                    "init",
+                    "--quiet",
+                    "--bare",
+                    "--template=",
+                    str(self._git_dir),
+                    cwd=str(self._state),
+                    env={},
+                    timeout_s=self._limits.checkpoint_timeout_s,
+                )
+            info = self._git_dir / "info"
+            info.mkdir(exist_ok=True)
+            (info / "attributes").write_text(_ATTRIBUTES)
+            (info / "exclude").write_bytes(self._excludes())
+            for left in (self._state / "index.lock", self._state / "restoring.lock"):
+                left.unlink(missing_ok=True)  # of a git process that was ended
+            yield
+        except OSError as error:
+            raise FilesError(f"{error.filename or self._state}: {error.strerror}") from error
+        finally:
+            os.close(lock)
+
+    def _excludes(self) -> bytes:
+        if not self._versioned:
+            return _UNVERSIONED_EXCLUDES.encode()
+        own = git_folder(self._root)
+        common = own and read_regular(os.path.join(own, "commondir"), 4096)
+        if own and common:
+            own = os.path.join(own, os.fsdecode(common.strip()))
+        return (own and read_regular(os.path.join(own, "info/exclude"), _EXCLUDE_BYTES)) or b""
+
+
+_UNDONE: Final[dict[bytes, ChangeKind]] = {
+    b"A": "deleted",
+    b"D": "added",
+    b"M": "modified",
+    b"T": "modified",
+}
+"""The effect of a restore on a file, by the change that it undoes."""
+
+
+def _checkpoint(number: int, message: _Message) -> Checkpoint:
+    return Checkpoint(
+        number=number,
+        when=message.when,
+        session=message.session,
+        turn=message.turn,
+        time=message.time,
+        files=message.files,
+        left_out=message.left_out,
+    )
+
+
+def _ascii(message: _Message) -> bytes:
+    """Encode a message in one line. Names that are not text keep their bytes as surrogates."""
+    return json.dumps(msgspec.to_builtins(message), separators=(",", ":")).encode()
+
+
+def _new_file_modes() -> tuple[int, int]:
+    """Return the permissions of new files and of new programs."""
+    mask = _umask()
+    return 0o666 & ~mask, 0o777 & ~mask
+
+
+def _umask() -> int:
+    """Return this process's umask, without changing it as `os.umask` would."""
+    try:
+        with open("/proc/self/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        pass
+    return 0o022

@@ -1,0 +1,504 @@
+"""Budgets: limits on the money, tokens, turns and time of all turns that are started in a block.
+
+A budget is charged as agents report usage. Every turn belongs to the budgets of the task that sent
+its prompt, from the outermost to the innermost, and to the budget of its session. If a budget is
+used up, its running turns are cancelled and it accepts no more.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import math
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Final, Literal
+
+import trio
+from msgspec import Struct, structs
+
+from ..errors import BudgetExceeded, LocalProtocolError
+from ..limits import parse_budget
+from ..model.events import ErrorInfo, Notice, Usage
+from ..model.turn import TurnMachine
+from .interfaces import Steps
+
+BudgetLimit = Literal["usd", "tokens", "turns", "seconds", "unmeasured"]
+
+_WORDS: Final = {
+    "usd": "{:.4g} USD",
+    "tokens": "{:,} tokens",
+    "turns": "{} turns",
+    "seconds": "{:g} s",
+}
+
+
+class BudgetStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The limits of a budget and what is spent of them. None means no limit.
+
+    - `spent_usd`, `spent_tokens`: as reported by the agents, in USD and tokens.
+    - `spent_turns`: the number of turns that were started.
+    - `spent_seconds`: the time since the budget was entered.
+    - `exceeded`: the limit that was reached first, or None.
+    - `unmeasured`: the limits (`usd`, `tokens`) for which some turn reported nothing, so that they
+      may not hold.
+    """
+
+    usd: float | None = None
+    tokens: int | None = None
+    turns: int | None = None
+    seconds: float | None = None
+    spent_usd: float = 0.0
+    spent_tokens: int = 0
+    spent_turns: int = 0
+    spent_seconds: float = 0.0
+    exceeded: BudgetLimit | None = None
+    unmeasured: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Describe what is spent of each limit: `0.12 of 5 USD, 3 of 20 turns`."""
+        parts = []
+        for name, words in _WORDS.items():
+            limit = getattr(self, name)
+            if limit is not None:
+                spent = getattr(self, f"spent_{name}")
+                if name in self.unmeasured and not spent:
+                    spent_text = "unknown"
+                else:
+                    spent_text = words.format(round(spent, 4)).split(" ")[0]
+                parts.append(f"{spent_text} of {words.format(limit)}")
+        return ", ".join(parts)
+
+
+class Budget:
+    """A limit on the turns that are started in a block; see `agentrt.budget`.
+
+    It is charged while the block runs. Nothing is charged to a budget whose block has been left.
+    """
+
+    def __init__(
+        self,
+        *,
+        usd: float | None = None,
+        tokens: int | None = None,
+        turns: int | None = None,
+        seconds: float | None = None,
+        unmeasured: Literal["warn", "stop"] = "warn",
+    ) -> None:
+        """See `agentrt.budget`."""
+        _check(usd=usd, tokens=tokens, turns=turns, seconds=seconds)
+        if unmeasured not in ("warn", "stop"):
+            raise ValueError(f"unmeasured must be 'warn' or 'stop', not {unmeasured!r}")
+        self.usd: Final = usd
+        self.tokens: Final = tokens
+        self.turns: Final = turns
+        self.seconds: Final = seconds
+        self._stops = unmeasured == "stop"
+        self._began_at: float | None = None
+        self._left_at: float | None = None
+        self._spent_usd = 0.0
+        self._spent_tokens = 0
+        self._spent_turns = 0
+        self._exceeded: BudgetLimit | None = None
+        self._unmeasured: set[str] = set()
+        self._running: dict[object, Callable[[Budget], None]] = {}
+        self._token: contextvars.Token[tuple[Budget, ...]] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Budget {self.status() or 'without limits'}>"
+
+    # --- the block
+
+    def __enter__(self) -> Budget:
+        if self._began_at is not None:
+            raise LocalProtocolError("a budget can be used once; make another one")
+        self.begin()
+        self._token = _budgets.set((*_budgets.get(), self))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._token is not None
+        _budgets.reset(self._token)
+        self._left_at = self._now()
+        self._running.clear()
+
+    def begin(self) -> None:
+        """Start the time, unless it is running. A session that has the budget calls this."""
+        if self._began_at is None:
+            self._began_at = self._now()
+
+    def _now(self) -> float:
+        return trio.current_time()
+
+    # --- what is spent
+
+    @property
+    def exceeded(self) -> BudgetLimit | None:
+        """The limit that was reached first: `usd`, `tokens`, `turns` or `seconds`.
+
+        `unmeasured` if the budget was made with `unmeasured="stop"` and an agent reported no usage.
+        None while something is left of every limit.
+        """
+        return self._exceeded
+
+    @property
+    def spent_usd(self) -> float:
+        """The money spent, in USD, as far as agents have reported it."""
+        return self._spent_usd
+
+    @property
+    def spent_tokens(self) -> int:
+        """The tokens spent, as far as agents have reported them."""
+        return self._spent_tokens
+
+    @property
+    def spent_turns(self) -> int:
+        """The number of turns that were started."""
+        return self._spent_turns
+
+    @property
+    def unmeasured(self) -> frozenset[str]:
+        """The limits (`usd`, `tokens`) for which some turn reported nothing."""
+        return frozenset(self._unmeasured)
+
+    @property
+    def left_usd(self) -> float | None:
+        """The money left, in USD; None without such a limit."""
+        return None if self.usd is None else max(0.0, self.usd - self._spent_usd)
+
+    @property
+    def deadline(self) -> float:
+        """The time at which the limit `seconds` is reached; infinity without one."""
+        if self.seconds is None or self._began_at is None or self._left_at is not None:
+            return math.inf
+        return self._began_at + self.seconds
+
+    def status(self) -> BudgetStatus:
+        """Return the limits and what is spent of them."""
+        spent_s = 0.0
+        if self._began_at is not None:
+            spent_s = (self._now() if self._left_at is None else self._left_at) - self._began_at
+        return BudgetStatus(
+            usd=self.usd,
+            tokens=self.tokens,
+            turns=self.turns,
+            seconds=self.seconds,
+            spent_usd=self._spent_usd,
+            spent_tokens=self._spent_tokens,
+            spent_turns=self._spent_turns,
+            spent_seconds=round(spent_s, 3),
+            exceeded=self._exceeded,
+            unmeasured=tuple(sorted(self._unmeasured)),
+        )
+
+    # --- turns
+
+    def check(self, *, starts: bool = True) -> None:
+        """Raise `BudgetExceeded` if no turn may start, or with `starts=False` continue."""
+        if self._left_at is not None:
+            return
+        if self._exceeded is None and self._now() >= self.deadline:
+            self._exceed("seconds")
+        if starts and self._exceeded is None and self.turns is not None:
+            if self._spent_turns >= self.turns:
+                self._exceed("turns", running=False)
+        if self._exceeded is not None:
+            raise BudgetExceeded(self.reason, self._exceeded)
+
+    @property
+    def reason(self) -> str:
+        """The reason why the budget accepts no more turns, for people."""
+        if self._exceeded == "unmeasured":
+            names = " and ".join(sorted(self._unmeasured))
+            return f"the budget has a limit in {names}, but the agent does not report that"
+        return f"the budget is used up ({self._exceeded}): {self.status()}"
+
+    def start_turn(self, key: object, stop: Callable[[Budget], None], *, counts: bool) -> None:
+        """Add a running turn. `stop` is called if the budget is used up before `end_turn`."""
+        if self._left_at is None:
+            self._running[key] = stop
+            self._spent_turns += counts
+
+    def end_turn(self, key: object) -> None:
+        """Remove a turn that has ended."""
+        self._running.pop(key, None)
+
+    def charge(self, usd: float, tokens: int) -> None:
+        """Add reported usage, and stop the running turns if a limit is reached."""
+        if self._left_at is not None:
+            return
+        self._spent_usd += usd
+        self._spent_tokens += tokens
+        if self.usd is not None and self._spent_usd >= self.usd:
+            self._exceed("usd")
+        elif self.tokens is not None and self._spent_tokens >= self.tokens:
+            self._exceed("tokens")
+
+    def miss(self, names: Iterable[str]) -> frozenset[str]:
+        """Record that a turn has ended without reporting these; return the limits they concern."""
+        limited = {name for name in names if getattr(self, name) is not None}
+        new = limited - self._unmeasured
+        self._unmeasured |= limited
+        if limited and self._stops and self._left_at is None:
+            self._exceed("unmeasured")
+        return frozenset(new)
+
+    def _exceed(self, limit: BudgetLimit, *, running: bool = True) -> None:
+        if self._exceeded is None:
+            self._exceeded = limit
+            stops = list(self._running.values()) if running else []
+            for stop in stops:
+                stop(self)
+
+
+_budgets: contextvars.ContextVar[tuple[Budget, ...]] = contextvars.ContextVar(
+    "agentrt_budgets", default=()
+)
+
+
+def budget(
+    *,
+    usd: float | None = None,
+    tokens: int | None = None,
+    turns: int | None = None,
+    seconds: float | None = None,
+    unmeasured: Literal["warn", "stop"] = "warn",
+) -> Budget:
+    """Limit the money, tokens, turns and time of all turns that are started in a block::
+
+        with agentrt.budget(usd=5, turns=50) as spent:
+            async with agentrt.open_session("claude") as session:
+                await session.run("Fix the failing tests.")
+        print(spent.spent_usd, spent.exceeded)
+
+    It counts every turn that is started by a task inside the block, in all sessions together.
+    Blocks nest: a turn counts for all blocks around it, and the first limit that is reached ends
+    it. Instead of a block, pass the object to `open_session` or
+    `open_runtime` as `budget`: then it counts all turns there, whoever starts them.
+
+    When a limit is reached, running turns are cancelled (outcome `cancelled`, `by="budget"`, with
+    the partial answer and an error that has the numbers), and further ones raise `BudgetExceeded`.
+
+    - `usd`: money in US dollars, as reported by agents. `tokens`: input and output tokens.
+    - `turns`: turns started by prompts. `seconds`: time since the block was entered.
+    - `unmeasured`: the reaction to an agent that does not report a limited quantity. `"warn"` adds
+      a notice (`budget_unmeasured`) to its log; `"stop"` accepts no more turns.
+
+    Agents report usage at the end of a turn, some also during it, so the last turn may exceed a
+    limit. Raises `ValueError` for a limit that is not a positive number.
+    """
+    return Budget(usd=usd, tokens=tokens, turns=turns, seconds=seconds, unmeasured=unmeasured)
+
+
+def budget_from(text: str | None) -> Budget | None:
+    """Return the budget of a text such as `5usd,2Mtok,30min,20turns`. Raises `ValueError`."""
+    return None if text is None else Budget(**structs.asdict(parse_budget(text)))
+
+
+def budgets_of(context: contextvars.Context | None) -> tuple[Budget, ...]:
+    """Return the budgets around the task that has this context, the outermost first."""
+    return () if context is None else context.get(_budgets, ())
+
+
+def money_left(own: tuple[Budget, ...]) -> Callable[[], float | None]:
+    """Return a function that returns the money left, in USD, of the tightest of these budgets.
+
+    That is `own`, the budgets of a session, and those around the current task. None: no limit.
+    """
+    budgets = (*_budgets.get(), *own)
+
+    def left() -> float | None:
+        return min((each.left_usd for each in budgets if each.left_usd is not None), default=None)
+
+    return left
+
+
+def _check(**limits: float | None) -> None:
+    for name, value in limits.items():
+        if value is None:
+            continue
+        wrong = isinstance(value, bool) or not isinstance(value, int | float)
+        whole = name in ("tokens", "turns")
+        if wrong or not 0 < value < math.inf or (whole and value != int(value)):
+            kind = "a whole number" if whole else "a number"
+            raise ValueError(f"{name} must be {kind} above 0, not {value!r}")
+
+
+class UsageMeter:
+    """Computes what to charge from an agent's reports.
+
+    Agents report a session's totals, which may be set back when a process is replaced or a
+    conversation is reset, a turn's own figures at its end, or both. What was charged never becomes
+    less.
+    """
+
+    def __init__(self, *, fresh: bool) -> None:
+        """`fresh`: the agent has no earlier conversation, so that its totals begin at zero."""
+        self._usd: float | None = 0.0 if fresh else None
+        self._tokens: int | None = 0 if fresh else None
+        self._turn_usd = 0.0
+        self._turn_tokens = 0
+        self._ahead_usd = 0.0
+        self._ahead_tokens = 0
+        self.measured: set[str] = set()
+        """The quantities that were reported for the running turn."""
+
+    def begin_turn(self) -> None:
+        """Count from zero for a new turn."""
+        self._turn_usd, self._turn_tokens = 0.0, 0
+        self._ahead_usd, self._ahead_tokens = 0.0, 0
+        self.measured = set()
+
+    def total(self, usage: Usage) -> tuple[float, int]:
+        """Take a session's totals; return the money and the tokens to charge."""
+        usd, tokens = 0.0, 0
+        cost, count = _cost(usage), usage.total_tokens
+        if cost is not None:
+            if self._usd is not None:
+                usd = cost - self._usd if cost >= self._usd else cost
+                self.measured.add("usd")
+            self._usd = cost
+        if count is not None:
+            if self._tokens is not None:
+                tokens = count - self._tokens if count >= self._tokens else count
+                self.measured.add("tokens")
+            self._tokens = count
+        # A turn's own figures may have come before the totals that include them.
+        paid_usd, paid_tokens = min(usd, self._ahead_usd), min(tokens, self._ahead_tokens)
+        self._ahead_usd -= paid_usd
+        self._ahead_tokens -= paid_tokens
+        usd, tokens = usd - paid_usd, tokens - paid_tokens
+        self._turn_usd += usd
+        self._turn_tokens += tokens
+        return usd, tokens
+
+    def end_turn(self, usage: Usage | None) -> tuple[float, int]:
+        """Take a turn's own figures; return the money and the tokens still to charge."""
+        usd, tokens = 0.0, 0
+        cost, count = (None, None) if usage is None else (_cost(usage), _tokens(usage))
+        if cost is not None:
+            self.measured.add("usd")
+            usd = max(0.0, cost - self._turn_usd)
+        if count is not None:
+            self.measured.add("tokens")
+            tokens = max(0, count - self._turn_tokens)
+        self._ahead_usd += usd
+        self._ahead_tokens += tokens
+        self._turn_usd += usd
+        self._turn_tokens += tokens
+        return usd, tokens
+
+
+def _cost(usage: Usage) -> float | None:
+    """Return the cost in USD; None if it is unknown or in another currency."""
+    return usage.cost if usage.currency in (None, "USD") else None
+
+
+def _tokens(usage: Usage) -> int | None:
+    if usage.total_tokens is not None:
+        return usage.total_tokens
+    parts = [n for n in (usage.input_tokens, usage.output_tokens) if n is not None]
+    return sum(parts) if parts else None
+
+
+class SessionBudgets:
+    """The budgets that the turns of one session are charged to."""
+
+    def __init__(self, core: Steps, own: tuple[Budget, ...], *, fresh: bool) -> None:
+        """`own`: budgets of the session itself. `fresh`: as in `UsageMeter`."""
+        self._core = core
+        self._own = own
+        self._meter = UsageMeter(fresh=fresh)
+        self._turn: TurnMachine | None = None
+        self._charged: tuple[Budget, ...] = own
+        """The budgets of the last turn, which late reports are charged to."""
+        self._reported: set[str] = set()
+
+    def _of(self, turn: TurnMachine) -> tuple[Budget, ...]:
+        around = budgets_of(turn.context)
+        return (*(each for each in self._own if each not in around), *around)
+
+    @property
+    def status(self) -> list[BudgetStatus]:
+        """The budgets of the last turn, the outermost first."""
+        return [budget.status() for budget in self._charged]
+
+    @property
+    def spent(self) -> str:
+        """The budgets of the last turn and what is spent of them, in words."""
+        return "; ".join(filter(None, map(str, self.status)))
+
+    def check(self, turn: TurnMachine) -> None:
+        """Raise `BudgetExceeded` if a turn may not start."""
+        for budget in self._of(turn):
+            budget.begin()
+            budget.check()
+
+    def turn_began(self, turn: TurnMachine) -> None:
+        """Charge a turn that has started from now on."""
+        self._turn = turn
+        if turn.origin == "user":
+            self._charged = self._of(turn)
+        self._meter.begin_turn()
+        for budget in self._charged:
+            budget.start_turn(turn, lambda b: self._stop(turn, b), counts=turn.origin == "user")
+        turn.budget_at = min((b.deadline for b in self._charged), default=math.inf)
+
+    def used(self, usage: Usage) -> None:
+        """Charge the session's totals."""
+        running = self._core.turn
+        if running is not None and running is not self._turn:
+            self.turn_began(running)  # the agent has begun it by itself
+        usd, tokens = self._meter.total(usage)
+        self._charge(usd, tokens)
+
+    def turn_ended(self, turn: TurnMachine, usage: Usage | None) -> None:
+        """Charge the turn's own figures, and report what is spent."""
+        for budget in self._charged:
+            budget.end_turn(turn)
+        if turn is not self._turn:
+            self._meter.begin_turn()
+        self._turn = None
+        usd, tokens = self._meter.end_turn(usage)
+        self._charge(usd, tokens)
+        if not self._charged:
+            return
+        missing = {"usd", "tokens"} - self._meter.measured
+        if missing and turn.origin == "user" and turn.verdict is None:
+            limited = frozenset().union(*(budget.miss(missing) for budget in self._charged))
+            self._report_unmeasured(limited)
+        if spent := self.spent:
+            data = [structs.asdict(status) for status in self.status]
+            self._core.add_notice(Notice("info", "budget_spent", f"budget: {spent}", data))
+
+    def expired(self) -> None:
+        """Stop the turn if the time of one of its budgets is over."""
+        for budget in self._charged:
+            try:
+                budget.check(starts=False)
+            except BudgetExceeded:
+                pass  # the running turns were stopped
+
+    def _charge(self, usd: float, tokens: int) -> None:
+        if usd or tokens:
+            for budget in self._charged:
+                budget.charge(usd, tokens)
+
+    def _stop(self, turn: TurnMachine, budget: Budget) -> None:
+        if turn.verdict is None:
+            data = {"limit": budget.exceeded, "budget": structs.asdict(budget.status())}
+            turn.timeout = ErrorInfo("budget_exceeded", budget.reason, data)
+            self._core.cancel_turn(turn, "cancelled", by="budget")
+
+    def _report_unmeasured(self, names: frozenset[str]) -> None:
+        new = names - self._reported
+        if new:
+            self._reported |= new
+            what = " and ".join(sorted(new))
+            message = f"the agent does not report {what}, so the budget's limit may not hold"
+            notice = Notice("warning", "budget_unmeasured", message, {"limits": sorted(new)})
+            self._core.add_notice(notice)

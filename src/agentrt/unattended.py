@@ -1,0 +1,29 @@
+"""Running agents without a person at hand: checkpoints of files, and budgets."""
+
+from ._core.files.shadow import (
+    ChangeKind,
+    Checkpoint,
+    FileChange,
+    FolderCheckpoints,
+    Restored,
+    TakenFiles,
+)
+from ._core.session.budget import Budget, BudgetLimit, BudgetStatus, budget_from
+from ._core.session.checkpoints import SessionCheckpoints, checkpoint_before
+
+__all__ = [
+    # checkpoints
+    "SessionCheckpoints",
+    "FolderCheckpoints",
+    "Checkpoint",
+    "FileChange",
+    "ChangeKind",
+    "Restored",
+    "TakenFiles",
+    "checkpoint_before",
+    # budgets
+    "Budget",
+    "BudgetStatus",
+    "BudgetLimit",
+    "budget_from",
+]

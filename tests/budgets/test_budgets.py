@@ -1,0 +1,234 @@
+"""`agentrt.budget`: money, tokens, turns and time of all turns in a block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+import agentrt
+from agentrt.errors import BudgetExceeded
+from agentrt.events import Notice
+from agentrt.testing import FakeAcpAgent
+from runtime.fakes import echo, log_of, obedient, session_with
+
+
+def cost(agent: FakeAcpAgent, total: float, currency: str = "USD") -> None:
+    """Report what the conversation has cost so far."""
+    agent.update("usage_update", used=1, size=10, cost={"amount": total, "currency": currency})
+
+
+def spending(*totals: float, currency: str = "USD", tokens: int | None = None) -> Any:
+    """An agent whose turns each report the next total, at their end."""
+
+    async def script(agent: FakeAcpAgent) -> None:
+        left = list(totals)
+        async for prompt in agent.prompts:
+            agent.say("partial")
+            if left:
+                cost(agent, left.pop(0), currency)
+            usage = {"inputTokens": tokens, "outputTokens": 0, "totalTokens": tokens}
+            prompt.end(**({"usage": usage} if tokens is not None else {}))
+
+    return script
+
+
+async def over_by_the_way(agent: FakeAcpAgent) -> None:
+    """Reports its cost in the middle of a turn, and works until it is cancelled."""
+    async for prompt in agent.prompts:
+        agent.say("partial answer")
+        cost(agent, 7.5)
+        await prompt.cancelled.wait()
+        prompt.end("cancelled")
+
+
+def codes(session: agentrt.Session) -> list[str]:
+    return [e.code for e in log_of(session) if isinstance(e, Notice)]
+
+
+async def test_a_turn_is_cancelled_when_the_money_is_used_up_and_keeps_its_answer() -> None:
+    with agentrt.budget(usd=5) as spent:
+        async with session_with(over_by_the_way) as (session, _):
+            result = await session.run("work")
+            assert (result.outcome, result.by, result.text) == (
+                "cancelled",
+                "budget",
+                "partial answer",
+            )
+            assert result.error is not None
+            assert result.error.code == "budget_exceeded"
+            assert result.error.data["limit"] == "usd"
+            assert result.error.data["budget"]["spent_usd"] == 7.5
+            with pytest.raises(BudgetExceeded, match=r"7.5 of 5 USD") as refused:
+                await session.run("more")
+            assert refused.value.limit == "usd"
+    assert (spent.spent_usd, spent.exceeded, spent.spent_turns) == (7.5, "usd", 1)
+
+
+async def test_a_refused_prompt_is_not_sent_and_the_session_is_usable_afterwards() -> None:
+    async with session_with(spending(0.25, 0.5)) as (session, agents):
+        with agentrt.budget(usd=0.5) as spent:
+            assert (await session.run("a")).outcome == "completed"
+            assert (await session.run("b")).by == "budget"
+            with pytest.raises(BudgetExceeded):
+                session.submit("c")
+        assert spent.spent_usd == 0.5
+        assert len(agents.sent("session/prompt")) == 2
+        assert (await session.run("outside")).outcome == "completed"
+
+
+async def test_the_totals_of_a_new_process_do_not_make_the_money_spent_smaller() -> None:
+    async with session_with(spending(1.0, 2.0, 0.5, 0.75)) as (session, _):
+        with agentrt.budget(usd=100) as spent:
+            for _ in range(4):
+                await session.run("x")
+        assert spent.spent_usd == 2.75
+
+
+async def test_the_money_of_two_sessions_adds_up_and_ends_the_turns_of_both() -> None:
+    with agentrt.budget(usd=10) as spent:
+        async with (
+            session_with(obedient) as (idle, _),
+            session_with(over_by_the_way) as (one, _),
+            session_with(over_by_the_way, id="two") as (two, _),
+        ):
+            waiting = idle.submit("wait")
+            first = one.submit("a")
+            second = two.submit("b")
+            for session in (idle, one, two):
+                await session.wait_idle()
+            assert waiting.result.by == "budget"
+            assert {first.result.by, second.result.by} == {"budget"}
+    assert spent.spent_usd == 15
+
+
+async def test_euros_are_not_added_to_dollars_and_that_is_reported() -> None:
+    async with session_with(spending(3.0, currency="EUR")) as (session, _):
+        with agentrt.budget(usd=1) as spent:
+            assert (await session.run("a")).outcome == "completed"
+        assert (spent.spent_usd, spent.unmeasured) == (0, {"usd"})
+        assert codes(session).count("budget_unmeasured") == 1
+
+
+async def test_an_agent_that_reports_nothing_can_be_stopped_after_its_first_turn() -> None:
+    async with session_with(echo) as (session, _):
+        with agentrt.budget(tokens=10, unmeasured="stop") as spent:
+            await session.run("a")
+            with pytest.raises(BudgetExceeded, match="does not report that"):
+                await session.run("b")
+        assert spent.exceeded == "unmeasured"
+
+
+async def test_tokens_are_limited() -> None:
+    async with session_with(spending(tokens=60)) as (session, _):
+        with agentrt.budget(tokens=100) as spent:
+            await session.run("a")
+            await session.run("b")
+            with pytest.raises(BudgetExceeded, match="120 of 100 tokens"):
+                await session.run("c")
+        assert spent.spent_tokens == 120
+
+
+async def test_turns_are_limited_and_the_last_one_runs_to_its_end() -> None:
+    async with session_with(echo) as (session, _):
+        with agentrt.budget(turns=2) as spent:
+            assert (await session.run("a")).text == "a"
+            assert (await session.run("b")).text == "b"
+            with pytest.raises(BudgetExceeded, match="2 of 2 turns"):
+                await session.run("c")
+        assert spent.exceeded == "turns"
+
+
+async def test_a_queued_prompt_is_dropped_when_its_budget_is_used_up() -> None:
+    async with session_with(over_by_the_way) as (session, _):
+        with agentrt.budget(usd=5):
+            session.submit("a")
+            queued = session.submit("b")
+            await session.wait_idle()
+        assert isinstance(queued.failure, BudgetExceeded)
+        assert "prompt_dropped" in codes(session)
+
+
+async def test_the_time_of_a_budget_ends_a_turn_also_while_a_person_is_asked(
+    autojump_clock: MockClock,
+) -> None:
+    async def asking(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            await agent.ask()
+            prompt.end("cancelled")
+
+    async with session_with(asking, permissions=agentrt.ask) as (session, _):
+        start = trio.current_time()
+        with agentrt.budget(seconds=30) as spent:
+            result = await session.run("a")
+            assert (result.by, spent.exceeded) == ("budget", "seconds")
+            assert trio.current_time() - start == pytest.approx(30, abs=2)
+            with pytest.raises(BudgetExceeded, match="seconds"):
+                await session.run("b")
+
+
+async def test_the_inner_budget_ends_its_own_turns_only(autojump_clock: MockClock) -> None:
+    async with session_with(obedient) as (session, _):
+        with agentrt.budget(seconds=100) as outer:
+            with agentrt.budget(seconds=10) as inner:
+                assert (await session.run("a")).by == "budget"
+            assert (inner.exceeded, outer.exceeded) == ("seconds", None)
+            assert (await session.run("b")).by == "budget"
+            assert outer.exceeded == "seconds"
+        assert (inner.spent_turns, outer.spent_turns) == (1, 2)
+
+
+async def test_a_task_started_in_the_block_belongs_to_it_and_others_do_not() -> None:
+    async with session_with(spending(1.0, 2.0, 3.0)) as (session, _):
+        async with trio.open_nursery() as nursery:
+            with agentrt.budget(usd=9) as spent:
+                await session.run("in the block")
+                async with trio.open_nursery() as inner:
+                    inner.start_soon(session.run, "in a task of the block")
+            nursery.start_soon(session.run, "outside")
+        assert (spent.spent_usd, spent.spent_turns) == (2.0, 2)
+
+
+async def test_a_sessions_own_budget_counts_all_its_turns_whoever_starts_them() -> None:
+    spent = agentrt.budget(turns=2)
+    async with session_with(echo, budget=spent) as (session, _):
+        await session.run("a")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.run, "b")
+        with pytest.raises(BudgetExceeded):
+            await session.run("c")
+    assert spent.exceeded == "turns"
+
+
+async def test_what_is_spent_is_in_the_log_after_each_turn() -> None:
+    async with session_with(spending(0.25)) as (session, _):
+        with agentrt.budget(usd=5, turns=20):
+            await session.run("a")
+        [notice] = [
+            e for e in log_of(session) if isinstance(e, Notice) and e.code == "budget_spent"
+        ]
+        assert notice.message == "budget: 0.25 of 5 USD, 1 of 20 turns"
+        assert notice.data[0]["spent_usd"] == 0.25
+
+
+async def test_a_budget_can_be_used_once() -> None:
+    with agentrt.budget(turns=1) as spent:
+        pass
+    with pytest.raises(agentrt.LocalProtocolError, match="used once"):
+        spent.__enter__()
+
+
+@pytest.mark.parametrize(
+    "limits", [{"usd": 0}, {"turns": -1}, {"tokens": 1.5}, {"seconds": float("inf")}, {"usd": "5"}]
+)
+def test_a_limit_that_makes_no_sense_is_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must be a"):
+        agentrt.budget(**limits)
+
+
+async def test_a_budget_of_a_wrong_type_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"agentrt.budget\(…\)"):
+        async with agentrt.open_session("demo", budget=5):  # type: ignore[arg-type]
+            pass
