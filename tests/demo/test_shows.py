@@ -228,32 +228,6 @@ async def test_updates_still_come_after_the_end_of_a_background_turn(demo: Demo)
     assert peer.updates.index(end) < peer.updates.index(peer.of("tool_call")[0])
 
 
-@pytest.mark.slow
-async def test_notices_and_a_compaction_are_reported_only_to_who_knows_them(demo: Demo) -> None:
-    async with demo() as peer:
-        await ready(peer)
-        await peer.prompt("/notice")
-        assert [n["severity"] for n in peer.of("notice")] == ["info", "warning", "error"]
-        await peer.prompt("/compact")
-        assert [c["status"] for c in peer.of("compaction_update")] == ["in_progress", "completed"]
-    async with demo() as peer:
-        await ready(peer, None)
-        for command, kind in (("/notice", "notice"), ("/compact", "compaction_update")):
-            await peer.prompt(command)
-            assert peer.of(kind) == []
-            assert "does not take" in peer.text
-
-
-@pytest.mark.slow
-async def test_the_tour_shows_all_that_is_harmless(demo: Demo) -> None:
-    async with demo() as peer:
-        await ready(peer)
-        assert await peer.prompt("/tour") == "end_turn"
-    kinds = {update["sessionUpdate"] for update in peer.updates}
-    assert kinds >= {"agent_thought_chunk", "agent_message_chunk", "plan", "tool_call"}
-    assert "Allowed" in peer.text
-
-
 # --- what the client offers
 
 

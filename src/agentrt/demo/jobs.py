@@ -60,8 +60,8 @@ async def say_what_i_can(turn: DemoTurn) -> None:
         "I am agentrt's built-in demo agent. I have no model, so I do not think or chat; I follow "
         "a few plain sentences about the folder you opened me in:\n\n"
         f"{UNDERSTOOD}\n"
-        "I can also show everything an agent may send to a viewer, one `/command` each: `/help` "
-        "lists them, `/tour` shows the harmless ones in a row."
+        "I can also show what an agent may send to a viewer, one `/command` each: `/help` "
+        "lists them."
     )
 
 

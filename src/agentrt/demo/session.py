@@ -45,8 +45,6 @@ class ClientFeatures(Struct, frozen=True):
     write_file: bool
     terminal: bool
     boolean_options: bool
-    notices: bool
-    compaction: bool
     form: bool
     url: bool
 
@@ -65,8 +63,6 @@ class ClientFeatures(Struct, frozen=True):
             write_file=has("fs", "writeTextFile"),
             terminal=has("terminal"),
             boolean_options=has("session", "configOptions", "boolean"),
-            notices=has("session", "notices"),
-            compaction=has("session", "compaction"),
             form=has("elicitation", "form"),
             url=has("elicitation", "url"),
         )

@@ -182,54 +182,7 @@ async def _work_on(turn: DemoTurn, session: DemoSession, steps: int) -> None:
     session.save()
 
 
-async def notice(turn: DemoTurn, argument: str) -> None:
-    """Show a notice of each severity."""
-    if not turn.session.offers.notices:
-        raise FileRefused("Your client does not take notices.")
-    for severity in ("info", "warning", "error"):
-        title = f"A notice: {severity}"
-        fields = {"severity": severity, "title": title, "description": "As asked."}
-        turn.session.send({"sessionUpdate": "notice", **fields})
-        await turn.pause(STEP_S)
-
-
-async def compact(turn: DemoTurn, argument: str) -> None:
-    """Show a compaction of the context."""
-    if not turn.session.offers.compaction:
-        raise FileRefused("Your client does not take compaction updates.")
-    id = f"compaction_{new_id()}"
-    update = {"sessionUpdate": "compaction_update", "compactionId": id}
-    turn.session.send({**update, "status": "in_progress"})
-    await turn.pause(STEP_S)
-    content = {
-        "type": "text",
-        "text": "Nothing was compacted: there is no model to forget anything.",
-    }
-    piece = {"sessionUpdate": "compaction_summary_chunk", "compactionId": id, "content": content}
-    turn.session.send(piece)
-    turn.session.send({**update, "status": "completed"})
-
-
-async def tour(turn: DemoTurn, argument: str) -> None:
-    """Show everything harmless in a row."""
-    for name, show in (
-        ("an answer in Markdown", markdown),
-        ("thoughts", think),
-        ("a plan", plan),
-        ("tool calls", tools),
-        ("pictures and files", media),
-        ("usage", usage),
-        ("a question", ask),
-    ):
-        await turn.say(f"## Now {name}\n\n")
-        try:
-            await show(turn, "")
-        except FileRefused as refused:
-            await turn.say(str(refused))
-
-
 COMMANDS = (
-    DemoCommand("tour", "everything harmless in a row", tour),
     DemoCommand("markdown", "a streamed answer in Markdown", markdown),
     DemoCommand("think", "thoughts before the answer", think),
     DemoCommand("plan", "a plan that progresses", plan),
@@ -240,6 +193,4 @@ COMMANDS = (
     DemoCommand("usage", "usage and price, counting up", usage),
     DemoCommand("title", "gives the conversation a title", title, "TEXT"),
     DemoCommand("background", "updates after the turn has ended", background, "how many"),
-    DemoCommand("notice", "notices of three severities", notice),
-    DemoCommand("compact", "a compaction of the context", compact),
 )
