@@ -2,6 +2,8 @@
 
 from ._core.sandbox.gateway import Granted
 from ._core.sandbox.policy import Network, Sandbox, SandboxLike, SandboxLimits
+from ._core.sandbox.probe import ProbeResult, probe
+from ._core.sandbox.run import run_in_sandbox
 from ._core.sandbox.wall import SandboxStatus
 
 __all__ = [
@@ -10,6 +12,11 @@ __all__ = [
     "SandboxLimits",
     "SandboxLike",
     "Network",
+    # other commands
+    "run_in_sandbox",
+    # this machine
+    "probe",
+    "ProbeResult",
     # a session's sandbox
     "SandboxStatus",
     "Granted",

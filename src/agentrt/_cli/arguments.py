@@ -135,6 +135,7 @@ def make_parser() -> argparse.ArgumentParser:
     agents = command("agents", manual.AGENTS, manual.AGENTS_MORE)
     _add_json(agents)
     _fill_doctor(command("doctor", manual.DOCTOR, manual.DOCTOR_MORE))
+    _fill_sandbox(command("sandbox", manual.SANDBOX, manual.SANDBOX_MORE))
     _fill_sessions(command("sessions", manual.SESSIONS, manual.SESSIONS_MORE))
     _fill_nodes(command("nodes", manual.NODES, manual.NODES_MORE))
     _fill_rules(command("rules", manual.RULES, manual.RULES_MORE))
@@ -295,6 +296,7 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         help="when the agent runs a denied tool call without asking: print a warning, or cancel the"
         " turn as well (warn)",
     )
+    _add_sandbox(parser)
     add = parser.add_argument_group("limits, in seconds or `none`").add_argument
     add(
         "--timeout",
@@ -330,6 +332,44 @@ def _add_unattended(parser: argparse.ArgumentParser) -> None:
         type=_budget,
         metavar="LIMITS",
         help="end turns when this is used up, such as 5usd,2Mtok,30min,20turns",
+    )
+
+
+def _add_sandbox(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("the sandbox").add_argument
+    add(
+        "--sandbox",
+        nargs="?",
+        const="workspace",
+        choices=("workspace", "offline", "open-network"),
+        help="run the agent and everything that it starts in a sandbox (see `agentrt doctor"
+        " --sandbox`); its network: the model's hosts (workspace, the default), none, or all public"
+        " hosts",
+    )
+    add(
+        "--no-sandbox",
+        action="store_true",
+        default=None,
+        help="no sandbox, whatever the configuration says",
+    )
+    add(
+        "--allow-network",
+        metavar="HOST",
+        action="append",
+        help="a host that can be reached from the sandbox: api.github.com, *.pypi.org:443",
+    )
+    add(
+        "--allow-write",
+        metavar="PATH",
+        action="append",
+        help="a further folder or file that can be written in the sandbox",
+    )
+    add(
+        "--allow-port",
+        metavar="N",
+        type=int,
+        action="append",
+        help="a port of this machine that can be reached from the sandbox",
     )
 
 
@@ -496,8 +536,24 @@ def _fill_doctor(doctor: argparse.ArgumentParser) -> None:
         help="list the files of a folder (default: this one) that agents would act on, and what"
         " agentrt does about them; starts nothing",
     )
+    doctor.add_argument(
+        "--sandbox",
+        action="store_true",
+        default=False,
+        dest="probe",
+        help="test if this machine can build sandboxes; starts no agent",
+    )
     doctor.add_argument("--timeout", type=_seconds, metavar="S", help="maximum time for everything")
     _add_json(doctor)
+
+
+def _fill_sandbox(sandbox: argparse.ArgumentParser) -> None:
+    _add_agent(sandbox)
+    sandbox.add_argument("--cwd", metavar="DIR", help="the folder that can be written")
+    _add_sandbox(sandbox)
+    sandbox.add_argument(
+        "words", metavar="COMMAND", nargs="*", help="the command, after -- (default: a shell)"
+    )
 
 
 def _fill_conformance(conformance: argparse.ArgumentParser) -> None:

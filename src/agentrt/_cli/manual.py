@@ -10,8 +10,8 @@ agentrt [options]              interactive session
        agentrt serve [options]        web server
        agentrt attach [URL]           interactive session on a server
        agentrt acp [options]          agent for editors
-       agentrt COMMAND [options]      agents, doctor, sessions, checkpoints, nodes, rules,
-                                      trace, record, replay, conformance, new, config,
+       agentrt COMMAND [options]      agents, doctor, sandbox, sessions, checkpoints, nodes,
+                                      rules, trace, record, replay, conformance, new, config,
                                       completion"""
 
 MAIN: Final = """\
@@ -30,6 +30,7 @@ commands:
   agentrt acp         the agent command for editors (Zed, JetBrains, Neovim, …)
   agentrt agents      list known agents, and how to install them
   agentrt doctor      start the installed agents and report problems
+  agentrt sandbox     run a command in the sandbox of a session
   agentrt sessions    list, search, show, export and delete earlier sessions
   agentrt nodes       list the servers that share a store; drain one
   agentrt checkpoints list, compare and restore saved files
@@ -104,6 +105,24 @@ Without --agent, also shows where sessions are stored.
 
 With --project, starts nothing: lists the files of a folder that could make each agent run programs
 or allow things, and what agentrt does about them.
+
+With --sandbox, starts nothing: tests if this machine can build sandboxes, with the remedy for each
+problem.
+"""
+
+SANDBOX: Final = """\
+Run a command in the sandbox that an agent would get in this folder, to look around in it. Hosts
+that are not allowed are refused without a question.
+"""
+
+SANDBOX_MORE: Final = """\
+examples:
+  agentrt sandbox
+  agentrt sandbox -- ls -la ~
+  agentrt sandbox --agent claude --allow-network api.github.com -- curl https://api.github.com
+
+exit status:
+  that of the command             2  wrong usage, or no sandbox can be built here
 """
 
 DOCTOR_MORE: Final = """\
@@ -112,6 +131,7 @@ examples:
   agentrt doctor --agent demo --agent claude
   agentrt doctor --command "python -m agentrt.demo" --json
   agentrt doctor --project ~/Downloads/something
+  agentrt doctor --sandbox
 
 exit status:
   0  everything works             2  wrong usage
@@ -290,6 +310,10 @@ settings:
   [unattended]
   checkpoints = true              # save the files around each turn
   budget = "5usd,20turns"         # for all turns of a command or a server
+  [sandbox]                       # a project may narrow it
+  mode = "workspace"              # offline, open-network, off
+  network = ["api.github.com"]
+  write = ["~/.cache/pip"]
   [serve]
   port = 8080
 

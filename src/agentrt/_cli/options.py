@@ -38,6 +38,11 @@ _SERVER_OPTIONS: Final = {
     "deny": "--deny",
     "trusted": "--trusted",
     "on_violation": "--on-violation",
+    "sandbox": "--sandbox",
+    "no_sandbox": "--no-sandbox",
+    "allow_network": "--allow-network",
+    "allow_write": "--allow-write",
+    "allow_port": "--allow-port",
     "timeout": "--timeout",
     "idle_timeout": "--idle-timeout",
     "cancel_grace": "--cancel-grace",
@@ -160,7 +165,26 @@ def flags(options: argparse.Namespace) -> dict[str, Any]:
         "unattended": _given({"checkpoints": options.checkpoints, "budget": options.budget}),
         "limits": _given(limits),
         "permissions": _given(permissions),
+        "sandbox": _sandbox(options),
     }
+
+
+def _sandbox(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of the sandbox. Raises `UsageError` for options that exclude each
+    other."""
+    lists = {
+        "network": getattr(options, "allow_network", None),
+        "write": getattr(options, "allow_write", None),
+        "ports": getattr(options, "allow_port", None),
+    }
+    mode = getattr(options, "sandbox", None)
+    if getattr(options, "no_sandbox", None):
+        if mode is not None or any(lists.values()):
+            raise UsageError("--no-sandbox excludes --sandbox and the --allow- options for it")
+        return {"mode": "off"}
+    if lists["network"] and mode in ("offline", "open-network"):
+        raise UsageError(f"--allow-network and --sandbox={mode} exclude each other")
+    return _given({"mode": mode, **lists})
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:

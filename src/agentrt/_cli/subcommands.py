@@ -54,6 +54,7 @@ SUBCOMMANDS: Final[Mapping[str | None, Subcommand]] = {
     "acp": Subcommand("acp", opens_sessions=True),
     "agents": Subcommand("agents", starts_agents=False),
     "doctor": Subcommand("doctor"),
+    "sandbox": Subcommand("sandbox", starts_agents=False, handles_signals=True),
     "sessions": Subcommand("sessions", opens_sessions=True),
     "checkpoints": Subcommand("checkpoints", starts_agents=False),
     "nodes": Subcommand("nodes", starts_agents=False),

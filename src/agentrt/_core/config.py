@@ -52,7 +52,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -63,6 +63,9 @@ from .errors import AgentrtError
 from .home import home_folder
 from .limits import Limits, Tenant, parse_budget
 from .model.content import JsonObject
+
+if TYPE_CHECKING:
+    from .sandbox.policy import Sandbox
 
 PermissionMode: TypeAlias = Literal["ask", "deny", "allow-all"]
 OnViolation: TypeAlias = Literal["warn", "cancel"]
@@ -223,6 +226,8 @@ class Config(Struct, frozen=True, kw_only=True):
     unattended: UnattendedSettings = UnattendedSettings()
     trace: TraceSettings = TraceSettings()
     log: LogSettings = LogSettings()
+    sandbox: Sandbox | None = None
+    """The sandbox for all sessions; None: none."""
     trusted: tuple[str, ...] = ()
     """Folders whose own files agentrt and the agents act on.
 
@@ -274,6 +279,7 @@ class _File(Struct, kw_only=True, forbid_unknown_fields=True):
     unattended: JsonObject = {}
     trace: JsonObject = {}
     log: JsonObject = {}
+    sandbox: JsonObject = {}
     trusted: tuple[str, ...] = ()
 
 
@@ -292,10 +298,15 @@ def load_config(
     layers = [_read(user_path, missing_ok=PREFIX + "CONFIG" not in env)]
     places = [str(user_path)]
     warnings: list[str] = []
+    narrowing: JsonObject = {}
     from_flags = _checked(_FLAGS, dict(flags or {}))
     trusted = _trusted((*layers[0].trusted, *from_flags.trusted), env)
     if project_path := _project_path(Path(cwd)):
         project = _read(project_path)
+        narrowing, project.sandbox = project.sandbox, {}
+        if narrowing.get("mode") == "off":
+            warnings.append(f"{project_path}: sandbox ignored: a project cannot switch it off")
+            narrowing = {}
         if project_path.parent not in trusted:
             project, ignored = _without_risks(project, layers[0])
             if ignored:
@@ -315,6 +326,7 @@ def load_config(
         unattended=msgspec.convert(merged.unattended, UnattendedSettings),
         trace=msgspec.convert(merged.trace, TraceSettings),
         log=msgspec.convert(merged.log, LogSettings),
+        sandbox=_sandbox(merged.sandbox, narrowing, str(project_path)),
         trusted=tuple(sorted(map(str, trusted))),
         files=tuple(str(path) for path in (user_path, project_path) if path and _is_file(path)),
         origins=_origins([*places, _VARIABLES, _FLAGS], layers),
@@ -323,6 +335,40 @@ def load_config(
 
 
 # --- files
+
+
+def _sandbox(table: JsonObject, narrowing: JsonObject, place: str) -> Sandbox | None:
+    """Return the sandbox of the user's settings, narrowed by those of the project, which cannot
+    widen it.
+
+    Raises `ConfigError`.
+    """
+    if not table and not narrowing:
+        return None
+    from .sandbox.policy import narrowed, sandbox_from
+
+    try:
+        given = sandbox_from(table) if table else None
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"sandbox: {error}") from None
+    try:
+        return narrowed(given, sandbox_from(narrowing) if narrowing else None)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{place}: sandbox: {error}") from None
+
+
+def _merged_sandbox(first: JsonObject, second: JsonObject) -> JsonObject:
+    """Merge two tables: a mode replaces everything, lists accumulate."""
+    if second.get("mode") == "off":
+        return dict(second)
+    if first.get("mode") == "off" or ("mode" in second and first.get("mode") != second["mode"]):
+        first = {name: value for name, value in first.items() if name not in ("mode", "network")}
+    merged = {**first, **second}
+    for name, value in second.items():
+        earlier = first.get(name)
+        if isinstance(value, list) and isinstance(earlier, list):
+            merged[name] = [*earlier, *value]
+    return merged
 
 
 def _user_path(env: Mapping[str, str]) -> Path:
@@ -583,6 +629,7 @@ def _merge(layers: Sequence[_File]) -> _File:
         merged.unattended |= layer.unattended
         merged.trace |= layer.trace
         merged.log |= layer.log
+        merged.sandbox = _merged_sandbox(merged.sandbox, layer.sandbox)
         rules = {
             name: [*merged.permissions.get(name, ()), *layer.permissions[name]]
             for name in ("allow", "deny")

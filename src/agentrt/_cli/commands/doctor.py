@@ -28,6 +28,7 @@ from ..setup import Setup
 from ..stores import home_file, read, store_files
 from ..text import one_line, plain
 from .doctor_project import examine_project
+from .doctor_sandbox import examine_sandbox
 
 PARALLEL_AGENTS = 2
 """Agents started at the same time: more would only wait for each other."""
@@ -61,6 +62,8 @@ class AgentFinding(Struct, kw_only=True):
 
 def prepare(options: argparse.Namespace, config: Config) -> Work:
     """Return the work of the subcommand. Raises `UsageError` or `AgentNotFound`."""
+    if options.probe:
+        return partial(examine_sandbox, as_json=options.json)
     chosen = chosen_agents(options, config)
     agents = chosen or installed(config)
     if options.project is not None:

@@ -58,7 +58,7 @@ async def open_process(
     `entry`: the program only builds namespaces, in which it then starts the agent. Signals go to
     the agent itself, its exit status is reported as the agent's, and at the end everything in the
     namespaces is killed. The caller closes the entry. `pass_fds`: descriptors that the program
-    inherits.
+    inherits, the entry's among them.
 
     Leaving the block takes no time if `close` was called inside; otherwise it runs the shutdown
     steps of `close`, whose bounds are in `limits`, also when cancelled. The process is unusable
@@ -68,8 +68,7 @@ async def open_process(
     """
     async with guard() as run, open_service_nursery() as services:
         marker = f"{run}:{secrets.token_hex(8)}"
-        fds = pass_fds if entry is None else (entry.child_fd, *pass_fds)
-        process = await _spawn(argv, cwd, env, marker, fds)
+        process = await _spawn(argv, cwd, env, marker, pass_fds)
         if entry is not None:
             entry.started()
         agent = AgentProcess(process, marker, limits, on_stderr, watcher, entry)

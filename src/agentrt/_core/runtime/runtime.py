@@ -720,15 +720,16 @@ async def open_runtime(
 ) -> AsyncIterator[Runtime]:
     """Open a runtime, in which sessions are created, found and closed by their ids.
 
-    - `config`: the user's settings, as read by the `agentrt` commands: further agents, and limits.
+    - `config`: the user's settings, as read by the `agentrt` commands: further agents, limits and
+      the sandbox.
     - `permissions`: the policy for permission requests; by default the viewers answer them.
     - `limits`: limits of the runtime and of each session; default: those of each agent.
     - `tools`: tools for every agent, as in `open_session`.
     - `env`: the complete environment of the agents; default as in `open_session`.
     - `trusted`: as in `open_session`, for every session; folders listed in `config` are also
       trusted.
-    - `sandbox`: as in `open_session`, for every session; a session may have another one. The
-      sandbox of a tenant narrows it.
+    - `sandbox`: as in `open_session`, for every session; the program may give a session another
+      one, clients may not.
     - `checkpoints`: as in `open_session`, for every session; also if `config` says so.
     - `budget`: a budget for all turns of all sessions (see `agentrt.budget`).
     - `store`: the store for the sessions: the result of `open_store`, which must outlive the
@@ -758,6 +759,8 @@ async def open_runtime(
     check("checkpoints", checkpoints, bool, "True or False")
     if config is not None:
         checkpoints = checkpoints or config.unattended.checkpoints
+    if usual_sandbox is None and config is not None:
+        usual_sandbox = config.sandbox
     if config is not None and trusted is not True:
         trusted = (*(trusted or ()), *config.trusted)
     if not isinstance(store, str | os.PathLike):

@@ -161,7 +161,7 @@ class Wall:
             for fd in (*fds, self._filter):
                 os.lseek(fd, 0, os.SEEK_SET)
             argv = (program, "--args", str(args_fd), "--", *inside)
-            inherited = (*fds, self._filter)
+            inherited = (entry.child_fd, *fds, self._filter)
             yield SandboxStart(argv, self.environment(env), entry, inherited, network)
         finally:
             network.cancel()

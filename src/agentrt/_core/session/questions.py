@@ -221,7 +221,9 @@ class OpenQuestions:
             with self._core.scope.of(None if turn is None else turn.id).entered():
                 decision = given(self._policy, self._policy(request))
             if effect.key in self._own and is_sweeping(decision):
-                return Ask() if turn is not None and turn.attended else Deny(BOUNDARY)
+                return (
+                    Ask() if turn is not None and turn.attended else Deny(BOUNDARY, rule="sandbox")
+                )
             return decision
         except Exception as error:
             return self.policy_failed(error)

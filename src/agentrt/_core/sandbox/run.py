@@ -1,0 +1,76 @@
+"""Run a command in a sandbox without an agent: to look around in it, or for an MCP server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+
+import trio
+
+from ..errors import AgentNotFound, AgentStartError, LocalProtocolError, SandboxUnavailable
+from ..process.entry import EntryFailed, signalled_status
+from ..process.inherited import inherited
+from .policy import SandboxLike, as_sandbox
+from .wall import SandboxStart, Wall, open_wall
+
+
+async def run_in_sandbox(
+    command: Sequence[str],
+    sandbox: SandboxLike = "workspace",
+    *,
+    cwd: str | os.PathLike[str] = ".",
+    env: Mapping[str, str] | None = None,
+    agent: str = "",
+    roots: Collection[str | os.PathLike[str]] = (),
+) -> int:
+    """Run a command in a sandbox, with the standard streams of this process, until it has exited.
+
+    - `command`: the program and its arguments.
+    - `sandbox`: a `Sandbox` or the name of a preset. Hosts that it does not list are refused.
+    - `cwd`, `roots`: the folders that can be written.
+    - `env`: the complete environment; default as in `open_session`.
+    - `agent`: the name of an agent in the catalogue, to see the sandbox as that agent does.
+
+    Returns the exit status; negative: the signal that ended the command. Everything inside is
+    killed when it has exited, or when this is cancelled.
+
+    Raises `SandboxUnavailable`, or `AgentNotFound` if the program does not exist inside.
+    """
+    policy = as_sandbox(sandbox)
+    if policy is None:
+        raise LocalProtocolError("run_in_sandbox requires a sandbox")
+    folder, *more = [os.fspath(each) for each in (cwd, *roots)]
+    given = inherited(os.environ) if env is None else env
+    async with open_wall(policy, agent, cwd=folder, roots=more) as wall:
+        wall.gateway.questions.close()
+        async with wall.start(command, given) as start:
+            return await _run(wall, start, folder)
+
+
+async def _run(wall: Wall, start: SandboxStart, folder: str) -> int:
+    try:
+        process = await trio.lowlevel.open_process(
+            list(start.argv), cwd=folder, env=start.env, pass_fds=start.pass_fds
+        )
+    except OSError as error:
+        raise SandboxUnavailable(f"bwrap cannot be run: {error.strerror}") from error
+    start.entry.started()
+    try:
+        await start.entry.receive()
+        wall.entered(start)
+        return signalled_status(await process.wait())
+    except EntryFailed as error:
+        raise SandboxUnavailable(
+            f"the sandbox for {start.entry.name!r} could not be built; `agentrt doctor --sandbox`"
+            " shows what this machine supports"
+        ) from error
+    except AgentStartError as error:
+        await process.wait()
+        if process.returncode == 127:
+            raise AgentNotFound(str(error)) from error
+        raise
+    finally:
+        start.entry.kill()
+        with trio.CancelScope(shield=True):  # it ends when the namespace has been killed
+            process.kill()
+            await process.wait()

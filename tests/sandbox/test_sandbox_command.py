@@ -1,0 +1,145 @@
+"""The sandbox on the command line and in configuration files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentrt._core.config import ConfigError, load_config
+from agentrt.sandbox import Sandbox
+
+Agentrt = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def agentrt_in(project: Path) -> Agentrt:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "agentrt", *words],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+def test_a_command_runs_in_the_sandbox_of_a_folder(agentrt_in: Agentrt, project: Path) -> None:
+    done = agentrt_in("sandbox", "--", "sh", "-c", "cat ../neighbour/secret; echo 1 > made; exit 7")
+    assert done.returncode == 7
+    assert "No such file" in done.stderr
+    assert (project / "made").read_text() == "1\n"
+    assert agentrt_in("sandbox", "--", "sh", "-c", "kill -9 $$").returncode == 137
+    missing = agentrt_in("sandbox", "--", "no-such-program")
+    assert missing.returncode == 4
+    assert missing.stderr.startswith("agentrt: 'no-such-program' is not found inside the sandbox")
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+def test_the_doctor_tests_the_machine(agentrt_in: Agentrt) -> None:
+    done = agentrt_in("doctor", "--sandbox", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert found["works"] is True
+    assert {"Linux", "bwrap", "namespaces", "/proc"} <= {each["name"] for each in found["tests"]}
+    assert "✓ bwrap" in agentrt_in("doctor", "--sandbox").stdout
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+def test_a_prompt_runs_in_a_sandbox(agentrt_in: Agentrt, project: Path) -> None:
+    words = ("--agent", "demo", "--permissions", "allow-all", "-p", "run cat ../neighbour/secret")
+    assert "No such file" in agentrt_in("--sandbox", *words).stdout
+    assert "secret" in agentrt_in("--no-sandbox", *words).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--sandbox", "--no-sandbox"), "--no-sandbox excludes --sandbox"),
+        (("--no-sandbox", "--allow-write", "/srv"), "--no-sandbox excludes --sandbox"),
+        (("--sandbox=offline", "--allow-network", "a.example"), "exclude each other"),
+        (("--allow-port", "70000"), "not a port number"),
+        (("--allow-network", "https://a.example"), "is not a host"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(
+    words: tuple[str, ...], message: str, agentrt_in: Agentrt
+) -> None:
+    done = agentrt_in(*words, "--agent", "demo", "-p", "hi")
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def config_of(
+    tmp_path: Path, user: str, project: str = "", flags: dict[str, object] | None = None
+) -> tuple[Sandbox | None, tuple[str, ...]]:
+    (tmp_path / "config.toml").write_text(user)
+    (tmp_path / "folder").mkdir()
+    if project:
+        (tmp_path / "folder" / ".agentrt.toml").write_text(project)
+    env = {"AGENTRT_CONFIG": str(tmp_path / "config.toml"), "HOME": str(tmp_path)}
+    config = load_config(tmp_path / "folder", env, flags)
+    return config.sandbox, config.warnings
+
+
+USER = '[sandbox]\nmode = "workspace"\nnetwork = ["a.example"]\nwrite = ["/srv"]\n'
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize(
+    ("project", "expected"),
+    [
+        ("", Sandbox(network=["a.example"], write=["/srv"])),
+        ('[sandbox]\nmode = "offline"\n', Sandbox(network="none")),
+        ('[sandbox]\nnetwork = ["b.example"]\nwrite = ["/"]\n', Sandbox(network=())),
+        ('[sandbox]\nmode = "open-network"\nnested = true\n', Sandbox(network=["a.example"])),
+        ('[sandbox]\nhide = [".env"]\n', Sandbox(network="model", hide=[".env"])),
+        ('[sandbox]\nmode = "off"\n', Sandbox(network=["a.example"], write=["/srv"])),
+    ],
+)
+def test_a_project_narrows_and_never_widens(
+    project: str, expected: Sandbox, trusted: bool, tmp_path: Path
+) -> None:
+    trust = f'trusted = ["{tmp_path}/folder"]\n' if trusted else ""
+    found, warnings = config_of(tmp_path, trust + USER, project)
+    assert found == expected
+    assert any("cannot switch it off" in each for each in warnings) is ('"off"' in project)
+
+
+def test_a_project_may_demand_a_sandbox(tmp_path: Path) -> None:
+    assert config_of(tmp_path, "", '[sandbox]\nmode = "offline"\n')[0] == Sandbox(network="none")
+
+
+def test_the_command_line_adds_to_the_users_sandbox_or_switches_it_off(tmp_path: Path) -> None:
+    flags: dict[str, object] = {"sandbox": {"network": ["c.example"], "ports": [80]}}
+    found = config_of(tmp_path, USER, flags=flags)[0]
+    assert found == Sandbox(network=["a.example", "c.example"], write=["/srv"], ports=[80])
+
+
+def test_no_sandbox_on_the_command_line_wins(tmp_path: Path) -> None:
+    assert config_of(tmp_path, USER, flags={"sandbox": {"mode": "off"}})[0] is None
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ('mode = "wide"', "no sandbox preset"),
+        ('hosts = ["a.example"]', "hosts"),
+        ('network = ["https://a.example"]', "not a host"),
+    ],
+)
+def test_a_wrong_table_is_an_error(table: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config_of(tmp_path, f"[sandbox]\n{table}\n")
