@@ -23,6 +23,9 @@ NAMES = [
     "telemetry",
     "lowlevel",
     "effects",
+    "jsonrpc",
+    "display",
+    "config",
 ]
 MODULES: dict[str, ModuleType] = {name: import_module(f"agentrt.{name}") for name in NAMES}
 """The public modules next to `agentrt` itself, without those that have names of their own kind:

@@ -4,7 +4,8 @@ Every viewer of a session gets the same numbered events.
 
 This module has the names that most programs need. The others are in modules by purpose: `agents`,
 `errors`, `events`, `permissions`, `sandbox`, `tools`, `claude`, `codex`, `store`, `web`,
-`unattended`, `tracing`, `telemetry`, `lowlevel`, `effects`, `testing`, `aio` and `asgi`.
+`unattended`, `tracing`, `telemetry`, `lowlevel`, `effects`, `jsonrpc`, `display`, `config`,
+`testing`, `aio` and `asgi`.
 
 Importing this package is cheap: each name, and each of these modules, is imported on first use.
 """
@@ -21,9 +22,12 @@ if _typing.TYPE_CHECKING:
     from . import asgi as asgi
     from . import claude as claude
     from . import codex as codex
+    from . import config as config
+    from . import display as display
     from . import effects as effects
     from . import errors as errors
     from . import events as events
+    from . import jsonrpc as jsonrpc
     from . import lowlevel as lowlevel
     from . import permissions as permissions
     from . import sandbox as sandbox
@@ -102,8 +106,8 @@ __all__ = [*_HOMES]
 
 _MODULES = (
     *("agents", "aio", "asgi", "claude", "codex", "errors", "events", "permissions", "store"),
-    *("effects", "lowlevel", "sandbox", "telemetry", "testing", "tools", "tracing"),
-    *("unattended", "web"),
+    *("config", "display", "effects", "jsonrpc", "lowlevel", "sandbox", "telemetry", "testing"),
+    *("tools", "tracing", "unattended", "web"),
 )
 """The public modules."""
 

@@ -1,6 +1,7 @@
 """Agents: the known ones, your own, remote ones, and the sessions that agents store themselves."""
 
 from ._core.agents import (
+    BUILT_IN,
     Agent,
     AgentInfo,
     FoundAgent,
@@ -10,7 +11,10 @@ from ._core.agents import (
     agent_version,
     claude,
     find_agents,
+    resolve_agent,
+    resolve_stored_agent,
 )
+from ._core.agents.find import OwnAgents, is_known
 from ._core.process.streams import OpenStreams
 from ._core.runtime.agent_sessions import delete_session, list_sessions
 from ._core.runtime.connect import connect, websocket
@@ -27,6 +31,11 @@ __all__ = [
     "find_agents",
     "FoundAgent",
     "agent_version",
+    "resolve_agent",
+    "resolve_stored_agent",
+    "is_known",
+    "BUILT_IN",
+    "OwnAgents",
     "AgentInfo",
     # reaching a remote agent
     "connect",

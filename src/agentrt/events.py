@@ -17,8 +17,10 @@ from ._core.model.content import (
     Text,
     ToolContent,
     ToolText,
+    plain_text,
 )
 from ._core.model.events import (
+    TERMINAL,
     AgentState,
     CancelledBy,
     Choice,
@@ -63,7 +65,7 @@ from ._core.model.events import (
 )
 from ._core.model.fork_point import ForkPoint
 from ._core.model.result import Denial, Failure
-from ._core.model.state import Snapshot, TurnRecord
+from ._core.model.state import History, Snapshot, TurnRecord
 from ._core.session.subscription import Subscription
 
 __all__ = [
@@ -72,6 +74,8 @@ __all__ = [
     "Subscription",
     "Snapshot",
     "TurnRecord",
+    "History",
+    "TERMINAL",
     # turns
     "TurnStarted",
     "TurnEnded",
@@ -124,6 +128,7 @@ __all__ = [
     "ErrorInfo",
     "Cause",
     # content
+    "plain_text",
     "Block",
     "Text",
     "Image",

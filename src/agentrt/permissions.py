@@ -12,9 +12,13 @@ from ._core.permissions.policies import (
     RuleLike,
     allow_all,
     ask,
+    check_decision,
+    check_policy,
+    choose_option,
     deny_all,
     rules,
 )
+from ._core.permissions.reach import unreachable_rules
 from ._core.runtime.project_start import Trusted
 
 __all__ = [
@@ -30,6 +34,11 @@ __all__ = [
     "Allow",
     "Deny",
     "Ask",
+    # using a policy
+    "check_policy",
+    "check_decision",
+    "choose_option",
+    "unreachable_rules",
     # arguments
     "RuleLike",
     "NamedTool",

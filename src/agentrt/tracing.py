@@ -1,7 +1,9 @@
 """Traces: files with everything that goes over the wire to and from an agent."""
 
-from ._core.trace.record import TraceRecord
-from ._core.trace.subscription import TraceSubscription
+from ._core.trace.conversation import TraceConversation, TraceRow
+from ._core.trace.record import TraceReader, TraceRecord, read_trace
+from ._core.trace.redact import REDACTED
+from ._core.trace.subscription import RecentWire, TraceSubscription
 from ._core.trace.trace import Trace, open_trace
 
 __all__ = [
@@ -11,4 +13,12 @@ __all__ = [
     # reading the wire
     "TraceRecord",
     "TraceSubscription",
+    "REDACTED",
+    # reading a file
+    "read_trace",
+    "TraceReader",
+    # showing the messages
+    "TraceConversation",
+    "TraceRow",
+    "RecentWire",
 ]

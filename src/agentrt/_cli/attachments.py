@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from .._core.model.content import plain_text
-from ..events import Block, ResourceLink, Text
+from ..events import Block, ResourceLink, Text, plain_text
 
 _NAMED: Final = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|([^\s@"][^\s]*))')
 _BEHIND: Final = ".,:;!?)]}'\""

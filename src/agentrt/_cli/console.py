@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from .._core.config import ColorChoice
+from ..config import ColorChoice
 from ..errors import AgentrtError, AgentStartError
 from ..events import JsonObject
 from .command_output import laid_out

@@ -11,10 +11,10 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from .._core.config import ConfigError
 from .._core.limits import Limits
 from .._core.model.result import TurnResult
 from .._core.permissions.policies import NOTHING_IS_ALLOWED
+from ..config import ConfigError
 from ..errors import (
     AgentNotFound,
     AgentrtError,

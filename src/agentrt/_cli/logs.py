@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from .._core.config import LogFormat, LogLevel
 from .._core.logging import FIELDS
+from ..config import LogFormat, LogLevel
 from .text import escaped, one_line, plain
 
 _ORDINARY: Final = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {

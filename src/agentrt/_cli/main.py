@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .._core.config import Config, LogLevel
+    from ..config import Config, LogLevel
     from ..errors import AgentrtError
     from .options import Work
 
@@ -123,7 +123,7 @@ def _prepare(options: argparse.Namespace) -> Work:
     from functools import partial
     from importlib import import_module
 
-    from .._core.config import load_config
+    from ..config import load_config
     from .options import check_options, expand_record, flags, warn_of_exposed_secrets
     from .printing import print_warning
     from .signals import until_signalled

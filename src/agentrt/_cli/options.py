@@ -11,12 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from .._core.agents import resolve_agent
 from .._core.agents.projects import repository
-from .._core.config import Config
 from .._core.runtime.options import NO_CURRENT_FOLDER, not_utf8
 from .._core.store.address import StoreAddress, is_server
-from ..agents import Agent
+from ..agents import Agent, resolve_agent
+from ..config import Config
 from ..events import JsonObject
 from ..unattended import budget_from
 from .exit_status import UsageError

@@ -14,8 +14,8 @@ from typing import Final
 
 import trio
 
-from .._core.config import ColorChoice
 from .._core.nesting import bare_errors
+from ..config import ColorChoice
 from .text import safe, without_controls, wrapped
 
 BUFFER_BYTES: Final = 1024 * 1024

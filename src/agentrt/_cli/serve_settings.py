@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from .._core.config import Config
 from .._serve.security import Security
+from ..config import Config
 from .exit_status import UsageError
 from .setup import Setup
 

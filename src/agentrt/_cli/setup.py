@@ -13,14 +13,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from .._core.agents import BUILT_IN, resolve_agent
-from .._core.config import Config, PermissionMode
 from .._core.limits import Limits
 from .._core.process.inherited import without_own
 from .._core.runtime.open import open_session
 from .._core.session.session import Session
 from .._core.store.address import is_server
-from ..agents import Agent, acp, claude, find_agents
+from ..agents import BUILT_IN, Agent, acp, claude, find_agents, resolve_agent
+from ..config import Config, PermissionMode
 from ..errors import AgentNotFound, SessionNotFound
 from ..events import ForkPoint, JsonObject
 from ..permissions import (
@@ -110,7 +109,7 @@ class Setup(Struct, frozen=True, kw_only=True):
         permissions = self.config.permissions
         if not (permissions.allow or permissions.deny):
             return []  # without rules, skip the slow import
-        from .._core.permissions.reach import unreachable_rules
+        from ..permissions import unreachable_rules
 
         # Claude Code asks before each call, whatever its mode is.
         unasked = () if self.agent.protocol == "claude" else self.agent.quirks.unasked_modes

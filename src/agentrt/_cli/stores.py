@@ -21,7 +21,6 @@ from typing import Final, TypeVar
 import trio
 from msgspec import Struct
 
-from .._core.config import Config
 from .._core.home import state_folder
 from .._core.store.address import StoreAddress, is_server, server_of
 from .._core.store.base import Outdated, SessionQuery
@@ -32,6 +31,7 @@ from .._core.store.sqlite import SqliteBackend
 from .._core.store.sqlite import writing as writing_file
 from .._core.store.store import open_address
 from ..agents import AgentSession
+from ..config import Config
 from ..errors import SessionNotFound, StoreError, StoreInUse, StoreUnavailable
 from ..store import Store, StoreEntry, open_store
 from .exit_status import UsageError

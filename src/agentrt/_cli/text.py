@@ -11,7 +11,7 @@ import re
 import unicodedata
 from typing import Any, Final
 
-from .._core.model.reveal import reveal
+from ..display import reveal
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """All control characters except newline and tab. The C1 codes are complete escape sequences."""

@@ -8,11 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-from .._core.config import Config
 from .._core.session.session import Session
-from .._core.trace.conversation import TraceRow
-from .._core.trace.redact import REDACTED
-from ..tracing import Trace, open_trace
+from ..config import Config
+from ..tracing import REDACTED, Trace, TraceRow, open_trace
 from .text import one_line, plain
 
 _ARROWS: Final = {"sent": "→", "received": "←", "stderr": "!"}

@@ -16,7 +16,6 @@ from msgspec import structs
 
 from .._core.logging import get_logger
 from .._core.nesting import bare_errors
-from .._core.store.base import StoreEntry
 from .._core.store.shared import (
     CommandHandler,
     CommandStatus,
@@ -27,6 +26,7 @@ from .._core.store.shared import (
 )
 from ..errors import StoreError, StoreUnavailable
 from ..lowlevel import Log
+from ..store import StoreEntry
 from .membership import Membership
 from .rows import NotificationListener, Rows, Tail, Worker
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from .._core.store.base import StoreEntry
 from .._core.store.shared import CommandStatus, NodeEntry, Process, SessionOwner, StoredCommand
 from ..events import Event
+from ..store import StoreEntry
 
 
 class Worker(Struct, frozen=True):

@@ -99,8 +99,9 @@ class PermissionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     mode: PermissionMode | None = None
     """Handling of a request that no rule covers. None: `ask` where a user can be asked."""
     allow: tuple[str, ...] = ()
+    """Permission rules for requests that are allowed."""
     deny: tuple[str, ...] = ()
-    """Permission rules. `deny` always wins over `allow`."""
+    """Permission rules for requests that are denied. `deny` always wins over `allow`."""
     on_violation: OnViolation = "warn"
     """Reaction to a tool call that ran without a permission request although a rule denies it."""
 
@@ -113,10 +114,15 @@ class TenantTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     viewer_token: str | tuple[str, ...] = ()
     """Tokens that allow viewing only."""
     sessions: Annotated[int, Meta(ge=0)] | None = None
+    """Maximum number of open sessions. None: no limit."""
     viewers: Annotated[int, Meta(ge=0)] | None = None
+    """Maximum number of connections. None: no limit."""
     events: Annotated[float, Meta(ge=1)] | None = None
+    """Maximum number of events per second. None: no limit."""
     root: tuple[str, ...] = ()
+    """Folders in which, and below which, its clients may open sessions. Empty: the server's."""
     budget: str | None = None
+    """A budget for all its turns, such as `5usd,2Mtok,30min,20turns`. None: no budget."""
 
     def tenant(self, name: str) -> Tenant:
         """Return the `Tenant`. Raises `ValueError` for an invalid name."""
@@ -209,6 +215,7 @@ class LogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     level: LogLevel | None = None
     """None: off, except for internal errors of a server."""
     format: LogFormat = "text"
+    """The format of each line."""
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -221,11 +228,17 @@ class Config(Struct, frozen=True, kw_only=True):
     limits: JsonObject = {}
     """The fields of `Limits` that are set. The others keep the agent's values."""
     permissions: PermissionSettings = PermissionSettings()
+    """Decisions about permission requests."""
     serve: ServeSettings = ServeSettings()
+    """The web server."""
     terminal: TerminalSettings = TerminalSettings()
+    """The terminal interface."""
     unattended: UnattendedSettings = UnattendedSettings()
+    """Agents that run without a person at hand."""
     trace: TraceSettings = TraceSettings()
+    """The file for wire messages."""
     log: LogSettings = LogSettings()
+    """Logging to standard error."""
     sandbox: Sandbox | None = None
     """The sandbox for all sessions; None: none."""
     trusted: tuple[str, ...] = ()

@@ -16,15 +16,15 @@ import msgspec
 from msgspec import UNSET, Struct, structs
 from msgspec.structs import asdict
 
+from .. import jsonrpc as rpc
 from .._core.runtime.registry import SessionInfo
 from .._core.session.core import PromptRemoved
 from .._core.session.questions import answering
 from .._core.session.session import host_of
-from .._core.wire import jsonrpc as rpc
-from .._core.wire.json import decode_strictly, lenient
 from .._version import __version__
 from ..errors import RemoteProtocolError, SessionNotFound
 from ..events import JsonObject, Modes
+from ..jsonrpc import decode_strictly, lenient
 from ..lowlevel import (
     CommandRefused,
     Dialect,

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import trio
 
+from .. import jsonrpc as rpc
 from .._core.session.interfaces import ClientGone
-from .._core.wire import jsonrpc as rpc
 from ..errors import RequestError
 from ..events import JsonObject
 from .acpmessages import Capabilities, FileSupport, OurCalls, call, unanswered

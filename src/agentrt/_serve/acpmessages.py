@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from .._core.wire import jsonrpc as rpc
+from .. import jsonrpc as rpc
 from ..events import Block, JsonObject
 from ..lowlevel import CommandRefused
 from .answers import pack

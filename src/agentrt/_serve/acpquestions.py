@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from .._core.wire import jsonrpc as rpc
+from .. import jsonrpc as rpc
 from ..events import JsonObject, PermissionOpened
 from .acpmessages import Capabilities, OurCalls, call, unanswered
 from .acpupdates import Updates

@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from .._core.model.events import TERMINAL
 from ..events import (
+    TERMINAL,
     Choice,
     Item,
     JsonObject,

@@ -17,10 +17,8 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from .._core.model.content import plain_text
-from .._core.model.events import TERMINAL
-from .._core.model.state import TurnRecord
 from ..events import (
+    TERMINAL,
     Audio,
     Block,
     Image,
@@ -31,6 +29,8 @@ from ..events import (
     ResourceLink,
     ToolCall,
     ToolText,
+    TurnRecord,
+    plain_text,
 )
 from ..lowlevel import SessionState
 from .transcript import ItemIndex, ItemReader

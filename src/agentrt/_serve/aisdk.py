@@ -17,9 +17,9 @@ from msgspec import Meta, Struct
 
 from .._core.session.core import When
 from .._core.session.questions import answering
-from .._core.wire.json import decode_strictly
 from ..errors import RemoteProtocolError
 from ..events import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
+from ..jsonrpc import decode_strictly
 from ..lowlevel import (
     CommandFields,
     CommandRefused,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .._core.logging import get_logger
-from .._core.model.events import cut
-from .._core.wire.json import encode_line
-from .._core.wire.jsonrpc import METHOD_NOT_FOUND
+from ..display import cut
 from ..errors import (
     AgentrtError,
     BudgetExceeded,
@@ -18,6 +16,7 @@ from ..errors import (
     SessionNotFound,
     StoreError,
 )
+from ..jsonrpc import METHOD_NOT_FOUND, encode_line
 from ..lowlevel import CommandFields, CommandRefused
 
 logger = get_logger("server")

@@ -17,8 +17,8 @@ from msgspec import Struct
 from .._core.runtime.runtime import Runtime
 from .._core.store.base import CommandAnswer
 from .._core.tools.client_tools import ClientTools
-from .._core.wire.json import encode_line
 from ..events import JsonObject
+from ..jsonrpc import encode_line
 from ..lowlevel import CommandFields, CommandRefused, Steps
 from ..store import Store
 from ..tools import Tool

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import fields
 
-from .._core.wire.json import decode_strictly
 from ..errors import RemoteProtocolError
 from ..events import Block, JsonObject, ResourceLink
+from ..jsonrpc import decode_strictly
 from ..lowlevel import CommandRefused
 from .security import Role
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from .._core.session.session import Session
-from .._core.trace.subscription import RecentWire
 from ..lowlevel import CommandFields
+from ..tracing import RecentWire
 from .native_frames import WireRow
 
 if TYPE_CHECKING:
     from .._core.runtime.runtime import Runtime
-    from .._core.trace.conversation import TraceRow
+    from ..tracing import TraceRow
 
 TRACE_DURATION_S: Final = 30.0
 """Seconds for which a session is traced after a request for its rows."""

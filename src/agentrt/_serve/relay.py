@@ -12,11 +12,11 @@ import trio
 from msgspec.structs import asdict
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
+from .. import jsonrpc as rpc
 from .._core.limits import Limits
-from .._core.wire import jsonrpc as rpc
-from .._core.wire.json import decode_strictly
 from ..errors import RemoteProtocolError
 from ..events import JsonObject
+from ..jsonrpc import decode_strictly
 from .acpmessages import Meta, failed
 from .stdio import PeerClosed, StdioPeer
 

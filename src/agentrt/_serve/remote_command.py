@@ -17,8 +17,8 @@ from .._core.logging import get_logger
 from .._core.runtime.runtime import Runtime
 from .._core.store.shared import Cluster, CommandStatus, IdReused, PostedCommand
 from .._core.store.shared import StoredCommand as Row
-from .._core.wire.json import encode_line
 from ..errors import LimitExceeded, StoreError, StoreUnavailable
+from ..jsonrpc import encode_line
 from ..lowlevel import CommandRefused
 from .client import Client
 from .command_machine import CommandEvent, CommandMachine, CommandPlan, CommandState

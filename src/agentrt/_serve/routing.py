@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from .._core.store.shared import Cluster
 from .._core.store.shared import StoredCommand as Row
-from .._core.wire.json import encode_line
+from ..jsonrpc import encode_line
 from ..lowlevel import CommandFields, CommandRefused
 from . import commands as c
 from .client import Client, digest_of

@@ -15,7 +15,7 @@ import trio
 
 from .._core.limits import Limits
 from .._core.nesting import bare_errors
-from .._core.wire.lines import Lines
+from ..jsonrpc import Lines
 from .acp import ACP, acp_viewer
 from .acpmessages import Meta
 from .hub import Hub

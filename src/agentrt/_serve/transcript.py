@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
-from .._core.model.events import TERMINAL
 from ..errors import EventsExpired
-from ..events import Event, Item, ItemClosed, ItemDelta, ItemOpened, ItemUpdated, Notice
+from ..events import TERMINAL, Event, Item, ItemClosed, ItemDelta, ItemOpened, ItemUpdated, Notice
 from ..lowlevel import Log
 
 T = TypeVar("T")

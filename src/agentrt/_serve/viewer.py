@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import trio
 
 from .._core.limits import Limits
-from .._core.model.events import cut
+from ..display import cut
 from .feed import Feed
 from .refusal import ConnectionRefusal
 from .security import Role

@@ -8,7 +8,7 @@ import sys
 
 import trio
 
-from .._core.wire.jsonrpc import INTERNAL_ERROR
+from ..jsonrpc import INTERNAL_ERROR
 from .command import DemoCommand, number
 from .files import FileRefused
 from .turn import DemoTurn, StopReason

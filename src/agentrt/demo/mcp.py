@@ -16,7 +16,7 @@ import trio
 from msgspec import Struct
 
 from .._core.nesting import bare_errors
-from .._core.wire.jsonrpc import METHOD_NOT_FOUND, JsonRpcRequest
+from ..jsonrpc import METHOD_NOT_FOUND, JsonRpcRequest
 from .child import child
 from .files import FileRefused
 from .wire import DemoConnection, DemoRpcError, JsonObject

@@ -25,7 +25,7 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from .._core.wire.jsonrpc import (
+from ..jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,

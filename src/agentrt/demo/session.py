@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 import trio
 from msgspec import Struct
 
-from .._core.wire.jsonrpc import INVALID_PARAMS
+from ..jsonrpc import INVALID_PARAMS
 from .files import DemoFolder
 from .history import DemoRecorder, DemoStore, StoredInfo, now
 from .mcp import McpServerSpec

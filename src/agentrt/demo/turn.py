@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import trio
 
-from .._core.wire.jsonrpc import Id
+from ..jsonrpc import Id
 from .files import FileRefused
 from .session import DemoSession, new_id
 from .wire import DemoRpcError, JsonObject

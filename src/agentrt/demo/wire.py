@@ -13,12 +13,10 @@ from typing import Any
 
 import trio
 
+from .. import jsonrpc
 from .._core.nesting import open_service_nursery
-from .._core.wire import jsonrpc
-from .._core.wire.json import decode
-from .._core.wire.jsonrpc import Id, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse
-from .._core.wire.lines import Lines
 from ..errors import RemoteProtocolError
+from ..jsonrpc import Id, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Lines, decode
 
 JsonObject = dict[str, Any]
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import trio
 
-from .._core.agents import BUILT_IN
-from .._core.permissions.policies import OWN_NAME, check_decision, check_policy, for_agent
+from .._core.permissions.policies import OWN_NAME, for_agent
 from .._core.permissions.standing import OwnTools
 from .._core.tools.tools import call_tool as run_tool
+from ..agents import BUILT_IN
 from ..events import JsonObject, PermissionOption, Text
-from ..permissions import Decision, PermissionRequest, Policy
+from ..permissions import Decision, PermissionRequest, Policy, check_decision, check_policy
 from ..tools import Tool, ToolContext
 
 OPTIONS: Final = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .._core.model.events import TERMINAL
 from ..events import (
+    TERMINAL,
     Event,
     Item,
     ItemClosed,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import trio
 
-from .._core.wire.jsonrpc import METHOD_NOT_FOUND
 from ..events import JsonObject
+from ..jsonrpc import METHOD_NOT_FOUND
 from .memory import AgentSide, MemoryAgent
 
 _SETTINGS: Final = {

@@ -24,13 +24,12 @@ from msgspec import Struct
 from .._core.nesting import bare_errors
 from .._core.session.host import Service
 from .._core.session.session import Session
-from .._core.trace.record import read_trace
-from .._core.wire.jsonrpc import INTERNAL_ERROR
 from ..agents import ProtocolName
 from ..effects import ServiceRequested
 from ..errors import AgentrtError, RequestError
 from ..events import JsonObject
-from ..tracing import TraceRecord
+from ..jsonrpc import INTERNAL_ERROR
+from ..tracing import TraceRecord, read_trace
 from .enacting import RecordedAgent
 from .memory import MemoryAgent
 from .sessions import open_fake_session

@@ -12,7 +12,6 @@ from typing import Literal
 import trio
 from msgspec import structs
 
-from ..._core.config import Config
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.runtime.registry import SessionInfo
@@ -25,6 +24,7 @@ from ..._serve.hub import Hub
 from ..._serve.relay import AcpRelay
 from ..._serve.remote.line import ServerLine
 from ..._serve.stdio import OwnSessions, StdioPeer, serve_streams
+from ...config import Config
 from ...errors import AgentrtError, SessionNotFound
 from ...lowlevel import CommandFields
 from ..exit_status import UsageError

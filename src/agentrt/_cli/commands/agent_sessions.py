@@ -7,11 +7,11 @@ import sys
 import msgspec
 import trio
 
-from ..._core.config import Config
 from ..._core.nesting import bare_errors
-from ..._core.wire.jsonrpc import METHOD_NOT_FOUND
 from ...agents import Agent, AgentSession, delete_session, find_agents, list_sessions
+from ...config import Config
 from ...errors import AgentrtError, RequestError, SessionNotFound, TraceError
+from ...jsonrpc import METHOD_NOT_FOUND
 from ...permissions import deny_all
 from ...tracing import Trace
 from ..exit_status import exit_code

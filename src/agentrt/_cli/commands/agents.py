@@ -8,9 +8,9 @@ from functools import partial
 import msgspec
 import trio
 
-from ..._core.config import Config
 from ..._core.nesting import bare_errors
 from ...agents import FoundAgent, agent_version, find_agents
+from ...config import Config
 from ..options import Work
 from ..printing import print_table
 

@@ -14,10 +14,10 @@ from functools import partial
 import trio
 from msgspec import structs
 
-from ..._core.config import Config, PermissionSettings
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._serve.remote.line import ServerLine, Where
+from ...config import Config, PermissionSettings
 from ...errors import AgentrtError
 from ..console import LAST_OUTPUT_S
 from ..exit_status import UsageError

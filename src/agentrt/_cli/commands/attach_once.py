@@ -14,12 +14,12 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from ..._core.config import Config, PermissionSettings
 from ..._core.limits import Limits
 from ..._core.model.result import TurnResult
 from ..._core.nesting import bare_errors
 from ..._serve.remote.line import ServerLine, Where
 from ..._serve.remote.session import RemoteSession, SentPrompt
+from ...config import Config, PermissionSettings
 from ...events import ErrorInfo, Event, PermissionOpened, Text, TurnEnded, TurnStarted
 from ..console import LAST_OUTPUT_S, Console, open_terminal
 from ..exit_status import CommandTimeout

@@ -11,8 +11,8 @@ from functools import partial
 import msgspec
 import trio
 
-from ..._core.config import Config
 from ..._core.limits import Limits
+from ...config import Config
 from ...errors import AgentrtError
 from ...unattended import FolderCheckpoints
 from ..options import Work

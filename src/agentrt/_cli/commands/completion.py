@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..._core.config import Config
+    from ...config import Config
     from ..options import Work
 
 import argparse
@@ -73,8 +73,8 @@ def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
 
 def _agents(**asked: Any) -> dict[str, str]:
     """Return the names of the installed agents."""
-    from ..._core.config import load_config
     from ...agents import find_agents
+    from ...config import load_config
 
     try:
         found = find_agents(load_config())

@@ -10,11 +10,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, structs
 
-from ..._core.agents import BUILT_IN
-from ..._core.config import Config, ServeSettings, TenantTable
 from ..._core.limits import Limits
 from ..._core.store.address import is_server, server_of
-from ...agents import Agent
+from ...agents import BUILT_IN, Agent
+from ...config import Config, ServeSettings, TenantTable
 from ..options import Work
 from ..text import escaped, one_line
 

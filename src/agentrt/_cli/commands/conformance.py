@@ -15,10 +15,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from ..._core.agents.find import is_known
 from ..._core.claude.command import build_command
 from ..._core.claude.options import effective
-from ..._core.config import Config
 from ..._core.process.pipes import Transport
 from ..._core.process.process import open_process
 from ..._core.runtime.offer import environment
@@ -26,8 +24,9 @@ from ..._core.trace.record import ProcessTap
 from ..._lab.conformance.check import ConformanceFinding, ConformancePrompts, Verdict
 from ..._lab.conformance.checks import CHECKS
 from ..._lab.conformance.run import LIMITS, Conformance, ConformanceRun, subject_of
-from ...agents import Agent
+from ...agents import Agent, is_known
 from ...claude import ClaudeOptions
+from ...config import Config
 from ...errors import AgentrtError
 from ...lowlevel import Opening
 from ..exit_status import UsageError

@@ -8,8 +8,8 @@ from functools import partial
 
 from msgspec import structs
 
-from ..._core.agents import resolve_stored_agent
-from ..._core.config import Config
+from ...agents import resolve_stored_agent
+from ...config import Config
 from ...errors import SessionNotFound
 from ..exit_status import UsageError
 from ..options import Work, checked, claude_options, make_setup

@@ -12,11 +12,11 @@ import msgspec
 import trio
 from msgspec import Struct, structs
 
-from ..._core.config import Config, load_config
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.store.address import StoreAddress
 from ...agents import Agent, find_agents
+from ...config import Config, load_config
 from ...errors import AgentrtError, AgentStartError, StoreError
 from ...events import JsonObject, Notice
 from ...permissions import deny_all

@@ -13,10 +13,10 @@ import trio
 from msgspec import Struct
 
 from ..._core.agents.projects import describe_measures, is_trusted, judge, project_rules
-from ..._core.config import Config
 from ..._core.runtime.offer import environment
 from ..._core.runtime.project_start import HOW_TO_TRUST
 from ...agents import Agent
+from ...config import Config
 from ..setup import agents_environment
 from ..text import one_line, plain
 

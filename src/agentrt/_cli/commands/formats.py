@@ -6,11 +6,10 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from ..._core.config import ConfigError
-from ..._core.model.content import plain_text
 from ..._core.model.result import TurnResult
+from ...config import ConfigError
 from ...errors import AgentNotFound, AgentrtError, AgentStartError, SessionNotFound
-from ...events import ErrorInfo, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded
+from ...events import ErrorInfo, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded, plain_text
 from ..exit_status import TimedOut, UsageError
 from ..output import Output
 from ..servers import ServerNotFound

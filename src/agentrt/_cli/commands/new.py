@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from ..._core.config import Config
 from ...agents import Agent, find_agents
+from ...config import Config
 from ..exit_status import UsageError
 from ..options import Work
 from ..text import one_line

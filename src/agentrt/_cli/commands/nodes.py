@@ -13,8 +13,8 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from ..._core.config import Config
 from ..._core.store.shared import NodeEntry, StoreServer
+from ...config import Config
 from ...errors import StoreError
 from ..exit_status import UsageError
 from ..options import Work, server_store

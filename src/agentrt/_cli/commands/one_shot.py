@@ -21,11 +21,11 @@ from typing import Final, NamedTuple, Protocol, TextIO
 import trio
 from msgspec import structs
 
-from ..._core.config import ColorChoice, Config
 from ..._core.model.result import TurnResult
 from ..._core.nesting import bare_errors
 from ..._core.runtime.open import wait_for_rest
 from ..._core.session.session import Session, host_of
+from ...config import ColorChoice, Config
 from ...errors import AgentrtError
 from ...events import ErrorInfo, Outcome, Subscription, TurnEnded
 from ..console import LAST_OUTPUT_S, Console, LineReader, open_console, open_terminal, stderr_of

@@ -10,13 +10,13 @@ from functools import partial
 
 import trio
 
-from ..._core.config import Config
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.runtime.runtime import open_runtime
 from ..._serve.security import Security
 from ..._serve.server import serve
 from ..._serve.site import Site
+from ...config import Config
 from ...errors import TraceError
 from ...permissions import ask
 from ...testing.replay import Replay, ReplayMismatch, replay

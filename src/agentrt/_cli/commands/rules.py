@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from ..._core.config import Config
 from ..._core.permissions.programs import Verdict
 from ..._core.permissions.reach import unreachable
 from ..._core.permissions.request_facts import RequestFacts
 from ..._core.permissions.rules import PermissionRule
 from ..._core.permissions.words import CLASSES
 from ...agents import Agent, find_agents
+from ...config import Config
 from ...events import JsonObject
 from ...permissions import PermissionRequest
 from ..exit_status import UsageError

@@ -9,8 +9,8 @@ from functools import partial
 
 import trio
 
-from ..._core.config import Config
 from ...agents import Agent
+from ...config import Config
 from ...errors import AgentrtError
 from ...sandbox import Sandbox, run_in_sandbox
 from ..exit_status import UsageError

@@ -15,7 +15,6 @@ from typing import Final
 
 import trio
 
-from ..._core.config import Config, ServeSettings
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.runtime.runtime import Runtime, open_runtime
@@ -25,6 +24,7 @@ from ..._serve.security import Security
 from ..._serve.server import serve
 from ..._serve.site import Site
 from ..._serve.waiting import not_ready
+from ...config import Config, ServeSettings
 from ...errors import AgentrtError, StoreError
 from ...store import Store
 from ...telemetry import Metrics, OpenTelemetry

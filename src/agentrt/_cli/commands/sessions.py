@@ -14,12 +14,12 @@ from pathlib import Path
 import msgspec
 import trio
 
-from ..._core.config import Config
 from ..._core.store.address import StoreAddress
 from ..._core.store.opening import writing
 from ..._core.store.repair import Repaired, repair
 from ..._core.store.sqlite import writing as writing_file
 from ..._core.store.store import snapshot_of
+from ...config import Config
 from ...errors import AgentrtError, SessionNotFound, StoreError
 from ...store import StoreEntry
 from ..exit_status import UsageError, exit_code

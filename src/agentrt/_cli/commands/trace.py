@@ -13,11 +13,10 @@ from typing import BinaryIO, Final
 import trio
 from msgspec import Struct
 
-from ..._core.config import Config
-from ..._core.trace.conversation import TraceConversation, TraceRow
-from ..._core.trace.record import TraceReader, opened_trace, parts, read_trace
+from ..._core.trace.record import opened_trace, parts
+from ...config import Config
 from ...errors import TraceError
-from ...tracing import TraceRecord
+from ...tracing import TraceConversation, TraceReader, TraceRecord, TraceRow, read_trace
 from ..options import Work
 from ..text import plain
 from ..tracing import row_text

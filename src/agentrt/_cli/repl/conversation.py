@@ -17,14 +17,12 @@ from typing import Final, Literal, TypeAlias
 import trio
 from msgspec import Struct, structs
 
-from ..._core.model.difference import difference
-from ..._core.model.events import TERMINAL
-from ..._core.model.state import TurnRecord
 from ..._core.nesting import bare_errors
 from ..._core.permissions.standing import ChangingPolicy
-from ..._core.trace.subscription import RecentWire
+from ...display import difference
 from ...errors import AgentrtError, AgentStartError
 from ...events import (
+    TERMINAL,
     Event,
     Item,
     ItemClosed,
@@ -36,9 +34,11 @@ from ...events import (
     Snapshot,
     TaskChanged,
     TurnEnded,
+    TurnRecord,
 )
 from ...lowlevel import SessionState
 from ...permissions import Policy, ask
+from ...tracing import RecentWire
 from ..attachments import prompt_of, text_of
 from ..console import LAST_OUTPUT_S
 from ..exit_status import exit_code

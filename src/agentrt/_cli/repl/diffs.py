@@ -6,7 +6,7 @@ import difflib
 from itertools import takewhile
 from typing import Final
 
-from ..._core.model.reveal import reveal
+from ...display import reveal
 from ...events import Diff
 
 COMPARED_LINES: Final = 2000

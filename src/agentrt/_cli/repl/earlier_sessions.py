@@ -13,9 +13,8 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from ..._core.agents import resolve_stored_agent
 from ..._core.session.session import Session
-from ...agents import AgentSession
+from ...agents import AgentSession, resolve_stored_agent
 from ...errors import AgentrtError, SessionNotFound, StoreError
 from ..console import LineReader
 from ..exit_status import UsageError

@@ -12,9 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from ..._core.model.content import plain_text
-from ..._core.model.state import TurnRecord
-from ...events import Diff, Item, Snapshot, ToolCall, ToolText
+from ...events import Diff, Item, Snapshot, ToolCall, ToolText, TurnRecord, plain_text
 from ..attachments import text_of
 from ..text import one_line, without_controls
 from .diffs import changes

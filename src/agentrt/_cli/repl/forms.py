@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..._core.model.reveal import reveal
+from ...display import reveal
 from ...events import JsonObject
 from ..text import revealed_line
 

@@ -8,9 +8,9 @@ from typing import Final
 
 import trio
 
-from ..._core.model.events import TERMINAL
 from ..._core.session.session import Session
-from ..._core.trace.subscription import RecentWire
+from ...events import TERMINAL
+from ...tracing import RecentWire
 from ..console import quoted
 from ..exit_status import UsageError
 from ..text import as_json, one_line, plain

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..._core.model.content import plain_text
-from ..._core.model.state import TurnRecord
 from ..._core.nesting import bare_errors
 from ..._version import __version__
-from ...events import Item, TurnEnded, TurnStarted
+from ...events import Item, TurnEnded, TurnRecord, TurnStarted, plain_text
 from ..attachments import text_of
 from ..console import Console, LineReader, open_console, quoted
 from ..session_view import SessionView

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from ..._core.model.request_parts import TITLE_CHARS, RequestPart, form_parts, request_parts
-from ..._core.model.reveal import reveal
-from ..._core.permissions.policies import choose_option
+from ...display import TITLE_CHARS, RequestPart, form_parts, request_parts, reveal
 from ...errors import LocalProtocolError
 from ...events import Item, JsonObject, PermissionOpened, PermissionOption
-from ...permissions import Deny
+from ...permissions import Deny, choose_option
 from ..session_view import SessionView
 from ..text import revealed_line
 from .diffs import show_diff

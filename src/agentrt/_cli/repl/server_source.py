@@ -10,16 +10,16 @@ from typing import Final
 import trio
 from msgspec import Struct, convert, structs
 
-from ..._core.config import Config
 from ..._core.runtime.registry import SessionInfo
-from ..._core.trace.conversation import TraceRow
 from ..._serve import commands as c
 from ..._serve.remote.line import ServerLine
 from ..._serve.remote.session import RemoteSession
 from ...agents import Agent
+from ...config import Config
 from ...errors import AgentNotFound, AgentrtError
 from ...events import Snapshot
 from ...permissions import Policy
+from ...tracing import TraceRow
 from ..attachments import text_of
 from ..exit_status import UsageError
 from ..servers import find_session, newest_sessions

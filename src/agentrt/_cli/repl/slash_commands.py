@@ -7,9 +7,8 @@ from typing import Final, get_args
 
 from msgspec import structs
 
-from ..._core.agents import resolve_agent
-from ..._core.config import PermissionMode, PermissionSettings
-from ...agents import find_agents
+from ...agents import find_agents, resolve_agent
+from ...config import PermissionMode, PermissionSettings
 from ...events import Choice, Snapshot
 from ...events import Command as AgentCommand
 from ..attachments import prompt_of, text_of

@@ -12,11 +12,9 @@ from typing import Any, Final, Protocol
 import trio
 from msgspec import structs
 
-from ..._core.model.content import plain_text
-from ..._core.model.events import TERMINAL
 from ..._core.model.result import TurnResult
-from ..._core.model.state import TurnRecord
 from ...events import (
+    TERMINAL,
     Command,
     CommandsChanged,
     Diff,
@@ -46,9 +44,11 @@ from ...events import (
     ToolCall,
     ToolText,
     TurnEnded,
+    TurnRecord,
     TurnStarted,
     Usage,
     UsageChanged,
+    plain_text,
 )
 from ..attachments import text_of
 from ..command_output import laid_out

@@ -11,10 +11,8 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from ..._core.model.content import plain_text
-from ..._core.model.state import TurnRecord
 from ..._version import __version__
-from ...events import Item, PlanEntry, Task, TurnEnded, TurnStarted
+from ...events import Item, PlanEntry, Task, TurnEnded, TurnRecord, TurnStarted, plain_text
 from ..console import quoted
 from ..repl.conversation import SHOWN_ITEMS
 from ..repl.view import SUB_AGENT_CHARS, CallView, View, how_it_ended, how_it_failed, tool_title

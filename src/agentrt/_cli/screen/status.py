@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from ..._core.config import PermissionMode
+from ...config import PermissionMode
 from ...events import Modes, Phase, Usage
 from ..repl.view import View
 from ..text import one_line, wrapped

@@ -16,11 +16,12 @@ import psycopg
 from msgspec import Struct, structs
 from psycopg import sql
 
-from ..._core.store.base import PROMPTED, StoreEntry, decode_events, entry_of
+from ..._core.store.base import PROMPTED, decode_events, entry_of
 from ..._core.store.search import clean
 from ..._core.store.shared import CommandStatus, SessionOwner, StoredCommand
 from ...errors import RemoteProtocolError, StoreError
 from ...events import Event
+from ...store import StoreEntry
 from ..address import PostgresAddress
 from ..rows import Tail, Worker
 from .connection import PostgresConnection, connect, database_errors, is_lost

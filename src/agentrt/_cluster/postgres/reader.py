@@ -16,8 +16,6 @@ from ..._core.store.base import (
     Outdated,
     SessionQuery,
     Stored,
-    StoreEntry,
-    StoreHit,
     StoreReport,
     decode_about,
     decode_events,
@@ -29,6 +27,7 @@ from ..._core.store.base import (
 from ..._core.store.search import QueryWord, clean, excerpt, words_of
 from ...errors import StoreError
 from ...events import Event, TurnStarted
+from ...store import StoreEntry, StoreHit
 from ..address import PostgresAddress
 from . import schema
 from .connection import PostgresConnection, connect, database_errors, is_lost, is_newer, newer

@@ -46,8 +46,8 @@ _UNEVEN: Final = re.compile(r"^ | $|[\n\t]|  ")
 class RequestPart(Struct, omit_defaults=True):
     """A part of a request.
 
-    `label` comes from agentrt, except for argument names in it. `text` comes from the agent and is
-    not yet safe to show.
+    `kind` is the way to show it. `label` comes from agentrt, except for argument names in it.
+    `text` comes from the agent and is not yet safe to show.
 
     A `diff` has its path as `label`, the new text as `text` and the old one as `old` (None: a new
     file). A `media` part has a description as `text`. A `same` part has a text that another part

@@ -92,7 +92,7 @@ class StoredHistory(Struct, frozen=True):
 
 
 class History(Struct, kw_only=True):
-    """A page of earlier items, in order, with their turns.
+    """A page of earlier `items`, in order, with their `turns`.
 
     `earlier` is the id of the first item if there is more before it, else None.
     """

@@ -28,12 +28,17 @@ class TraceRow(Struct, kw_only=True):
     """
 
     t: float
+    """Time of the first record, in seconds since the epoch."""
     session: str
+    """The session's id."""
     process: int
+    """Number of the agent process in the session, from 1."""
     kind: str
     """The kind of the record."""
     what: str
+    """The method or type of the message."""
     detail: str = ""
+    """The important part of the message, in one line."""
     id: Any = None
     """Id of the request, or of the request that it answers."""
     count: int = 1
@@ -43,9 +48,11 @@ class TraceRow(Struct, kw_only=True):
     answer: str = ""
     """The outcome, if it is an answered request."""
     odd: list[str] = []
+    """Anything unusual about the messages, for people."""
     lines: list[str] = []
     """The first lines in the row, in full."""
     message: TraceMessage | None = None
+    """The first message in the row, decoded."""
 
 
 class _WireState:

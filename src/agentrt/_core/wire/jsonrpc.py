@@ -33,7 +33,9 @@ valid id, although Python treats it as an int.
 
 
 class JsonRpcError(Struct, omit_defaults=True):
-    """The error of a failed request. Useful detail is usually in `data`."""
+    """The error of a failed request: a `code` for programs and a `message` for people. Useful
+    detail is usually in `data`.
+    """
 
     code: int
     message: str
@@ -41,7 +43,7 @@ class JsonRpcError(Struct, omit_defaults=True):
 
 
 class JsonRpcRequest(Struct):
-    """Requires an answer with the same `id`.
+    """A call of `method` that requires an answer with the same `id`.
 
     `params` is the sent value, or None if it is missing.
     """
@@ -52,14 +54,14 @@ class JsonRpcRequest(Struct):
 
 
 class JsonRpcNotification(Struct):
-    """Requires no answer."""
+    """A call of `method` that requires no answer. `params` is the sent value, or None."""
 
     method: str
     params: Any
 
 
 class JsonRpcResponse(Struct):
-    """The answer to a request of agentrt.
+    """The answer to a request of agentrt: its `result`, or an `error` if that is not None.
 
     An error with the `id` None reports that a message was not understood, without naming it.
     """

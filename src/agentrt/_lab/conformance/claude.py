@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import trio
 
-from ..._core.wire.json import encode_line
 from ...events import JsonObject
+from ...jsonrpc import encode_line
 from .check import TOUCHED, CheckRegistry, differs, fails, not_provoked, shown
 from .peer import MEASURE_TIMEOUT_S, ConformancePeer
 

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import trio
 
-from ..._core.wire.jsonrpc import (
+from ..._version import __version__
+from ...events import JsonObject
+from ...jsonrpc import (
     METHOD_NOT_FOUND,
     Id,
     JsonRpcError,
@@ -16,8 +18,6 @@ from ..._core.wire.jsonrpc import (
     error_line,
     result_line,
 )
-from ..._version import __version__
-from ...events import JsonObject
 from .check import TOUCHED, fails, not_provoked, shown
 from .peer import MEASURE_TIMEOUT_S
 from .rpc import RpcPeer, described, result_of

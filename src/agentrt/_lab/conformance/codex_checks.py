@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from ..._core.wire.jsonrpc import METHOD_NOT_FOUND, JsonRpcError, error_line
+from ...jsonrpc import METHOD_NOT_FOUND, JsonRpcError, error_line
 from .check import TOUCHED, CheckRegistry, differs, fails, shown
 from .codex import WHERE, CodexPeer, refused
 from .rpc import described, result_of

@@ -19,8 +19,8 @@ from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.process.pipes import LineWriter, Transport, read_loop
 from ..._core.trace.record import ProcessTap
-from ..._core.wire.lines import Lines
 from ...errors import RemoteProtocolError
+from ...jsonrpc import Lines
 from .check import CheckEnded, ConformancePrompts, fails, not_provoked, shown
 
 T = TypeVar("T")

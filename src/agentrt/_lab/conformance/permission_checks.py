@@ -6,7 +6,7 @@ from typing import Final
 
 import trio
 
-from ..._core.wire.jsonrpc import METHOD_NOT_FOUND, JsonRpcError, error_line
+from ...jsonrpc import METHOD_NOT_FOUND, JsonRpcError, error_line
 from .acp import AcpPeer, acp_page
 from .check import TOUCHED, CheckRegistry, differs, fails, shown
 from .rpc import described

@@ -8,18 +8,18 @@ from typing import Any, Final
 import trio
 from msgspec import Struct
 
-from ..._core.wire.json import encode_line
-from ..._core.wire.jsonrpc import (
+from ...events import JsonObject
+from ...jsonrpc import (
     Id,
     JsonRpcError,
     JsonRpcNotification,
     JsonRpcRequest,
     JsonRpcResponse,
+    encode_line,
     notification_line,
     parse,
     request_line,
 )
-from ...events import JsonObject
 from .check import fails, shown
 from .peer import ConformancePeer
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..._core.wire.json import encode_line
-from ..._core.wire.jsonrpc import METHOD_NOT_FOUND, PARSE_ERROR, JsonRpcResponse
+from ...jsonrpc import METHOD_NOT_FOUND, PARSE_ERROR, JsonRpcResponse, encode_line
 from .acp import acp_page
 from .check import JSON_RPC, CheckRegistry, differs, fails, shown
 from .rpc import UNKNOWN, RpcPeer, described, raw_request

@@ -6,7 +6,7 @@ from typing import Final
 
 import trio
 
-from ..._core.wire.jsonrpc import Id
+from ...jsonrpc import Id
 from .acp import AcpPeer, acp_page
 from .check import JSON_RPC, CheckEnded, CheckRegistry, differs, fails, not_provoked
 from .rpc import described

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..._core.wire.jsonrpc import INVALID_PARAMS
+from ...jsonrpc import INVALID_PARAMS
 from .acp import ACP_VERSION, AcpPeer, acp_page
 from .check import JSON_RPC, CheckRegistry, differs, fails, shown
 from .rpc import described, result_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import structs
 
-from ..._core.model.state import History
-from ...events import Item, JsonObject, Snapshot
+from ...events import History, Item, JsonObject, Snapshot
 
 
 def earlier_of(answer: JsonObject) -> History:

@@ -20,7 +20,6 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.runtime.registry import SessionInfo
-from ..._core.wire.json import encode_line
 from ...errors import (
     AgentrtError,
     Busy,
@@ -30,6 +29,7 @@ from ...errors import (
     StoreUnavailable,
 )
 from ...events import Event, JsonObject, Snapshot
+from ...jsonrpc import encode_line
 from .. import commands as c
 from ..address import ServerAddress
 from ..dial import Unreachable, dial

@@ -10,14 +10,15 @@ import trio
 from msgspec import structs
 
 from ..._core.model.content import Prompt, blocks
-from ..._core.model.difference import difference
-from ..._core.model.events import TERMINAL
-from ..._core.model.state import History, left_open
+from ..._core.model.state import left_open
+from ...display import difference
 from ...errors import AgentrtError, LocalProtocolError, SessionNotFound
 from ...events import (
+    TERMINAL,
     AgentState,
     Block,
     Event,
+    History,
     JsonObject,
     Modes,
     Notice,

@@ -1,0 +1,55 @@
+"""JSON-RPC 2.0 as newline-delimited JSON, without I/O: for agents, hosts and dialects.
+
+Decode what the peer sent with `Lines`, `decode` and `parse`; encode with the functions whose names
+end in `_line`; match answers with your requests by `OutstandingCalls`.
+"""
+
+from ._core.wire.json import decode, decode_strictly, encode_line, lenient
+from ._core.wire.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    Id,
+    JsonRpcError,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    OutstandingCalls,
+    error_line,
+    notification_line,
+    parse,
+    request_line,
+    result_line,
+)
+from ._core.wire.lines import Lines
+
+__all__ = [
+    # messages
+    "JsonRpcRequest",
+    "JsonRpcNotification",
+    "JsonRpcResponse",
+    "JsonRpcError",
+    "Id",
+    # decoding
+    "Lines",
+    "decode",
+    "decode_strictly",
+    "lenient",
+    "parse",
+    # encoding
+    "request_line",
+    "notification_line",
+    "result_line",
+    "error_line",
+    "encode_line",
+    # matching answers with requests
+    "OutstandingCalls",
+    # error codes
+    "PARSE_ERROR",
+    "INVALID_REQUEST",
+    "METHOD_NOT_FOUND",
+    "INVALID_PARAMS",
+    "INTERNAL_ERROR",
+]
