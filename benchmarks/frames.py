@@ -12,9 +12,9 @@ import time
 
 import trio
 
-from agentrt._serve.connection import Socket
 from agentrt._serve.frames import Bucket, Meter
 from agentrt._serve.stream import Wire
+from agentrt._serve.websocket import Socket
 from crowd import say
 
 HANDSHAKE = [
