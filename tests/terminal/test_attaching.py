@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._cli.attachments import prompt_of, text_of
+from agentrt._cli.session_view import prompt_of, text_of
 from agentrt._core.model.content import ResourceLink, Text
 
 

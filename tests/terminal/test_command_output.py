@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._cli.command_output import MAX_COLUMN, REACHABLE_ROWS, laid_out
+from agentrt._cli.console import MAX_COLUMN, REACHABLE_ROWS, laid_out
 
 
 @pytest.mark.parametrize(

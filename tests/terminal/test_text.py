@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._cli.repl.diffs import COMPARED_LINES, changes, show_diff
+from agentrt._cli.repl.view import COMPARED_LINES, changes, show_diff
 from agentrt._cli.text import escaped, one_line, plain, safe, without_controls
 from agentrt._core.model.content import Diff
 

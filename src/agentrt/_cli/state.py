@@ -18,8 +18,7 @@ import msgspec
 from .._core.home import state_folder
 from ..agents import AgentSession
 from ..events import Event, TurnEnded, TurnStarted
-from .attachments import text_of
-from .session_view import SessionView
+from .session_view import SessionView, text_of
 from .text import one_line
 
 REMEMBERED_SESSIONS: Final = 200

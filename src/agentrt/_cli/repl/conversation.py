@@ -39,10 +39,9 @@ from ...events import (
 from ...lowlevel import SessionState
 from ...permissions import Policy, ask
 from ...tracing import RecentWire
-from ..attachments import prompt_of, text_of
 from ..console import LAST_OUTPUT_S
 from ..exit_status import exit_code
-from ..session_view import SessionView, SubmittedPrompt
+from ..session_view import SessionView, SubmittedPrompt, prompt_of, text_of
 from ..setup import Setup
 from ..signals import INTERRUPTED, let_the_next_one_kill
 from ..state import SessionRecorder

@@ -13,10 +13,9 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from ...events import Diff, Item, Snapshot, ToolCall, ToolText, TurnRecord, plain_text
-from ..attachments import text_of
+from ..session_view import text_of
 from ..text import one_line, without_controls
-from .diffs import changes
-from .view import how_it_ended
+from .view import changes, how_it_ended
 
 ExportFormat: TypeAlias = Literal["markdown", "json"]
 

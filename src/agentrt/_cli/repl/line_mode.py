@@ -16,9 +16,8 @@ import trio
 from ..._core.nesting import bare_errors
 from ..._version import __version__
 from ...events import Item, TurnEnded, TurnRecord, TurnStarted, plain_text
-from ..attachments import text_of
 from ..console import Console, LineReader, open_console, quoted
-from ..session_view import SessionView
+from ..session_view import SessionView, text_of
 from ..setup import Setup
 from ..signals import ending_signals
 from ..text import folded, one_line, safe

@@ -14,8 +14,8 @@ from ...events import Item, JsonObject, PermissionOpened, PermissionOption
 from ...permissions import Deny, choose_option
 from ..session_view import SessionView
 from ..text import revealed_line
-from .diffs import show_diff
 from .forms import FormField, InvalidValue, fields_of
+from .view import show_diff
 
 _KINDS: Final = {
     "allow_once": ("y", "allow once", "yes"),

@@ -20,10 +20,9 @@ from ...errors import AgentNotFound, AgentrtError
 from ...events import Snapshot
 from ...permissions import Policy
 from ...tracing import TraceRow
-from ..attachments import text_of
 from ..exit_status import UsageError
 from ..servers import find_session, newest_sessions
-from ..session_view import SessionView
+from ..session_view import SessionView, text_of
 from ..setup import DEMO, Setup
 from ..text import one_line
 from ..tracing import row_text

@@ -11,8 +11,8 @@ from ...agents import find_agents, resolve_agent
 from ...config import PermissionMode, PermissionSettings
 from ...events import Choice, Snapshot
 from ...events import Command as AgentCommand
-from ..attachments import prompt_of, text_of
 from ..exit_status import UsageError
+from ..session_view import prompt_of, text_of
 from ..text import one_line
 from .conversation import Repl, SlashCommand
 from .earlier_sessions import resume, show_sessions

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from ...events import ItemStatus
-from ..command_output import laid_out
+from ..console import laid_out
 from ..repl.asking import BAR
 from ..repl.view import ENDS, CallView
 from ..text import one_line, plain, wrapped

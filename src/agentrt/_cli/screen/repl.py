@@ -13,8 +13,7 @@ from ..._core.nesting import bare_errors
 from ...errors import AgentrtError
 from ...events import Command as AgentCommand
 from ...events import Modes
-from ..command_output import laid_out
-from ..console import LAST_OUTPUT_S, quoted
+from ..console import LAST_OUTPUT_S, laid_out, quoted
 from ..repl.asking import QuestionScreen
 from ..repl.conversation import DOUBLE_PRESS_S, Repl, SlashCommand
 from ..repl.slash_commands import agent_commands
