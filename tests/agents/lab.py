@@ -12,6 +12,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from agentrt.sandbox import Sandbox
+
 from .recipes import RECIPES, Place, Recipe
 from .versions import HERE
 
@@ -86,6 +88,7 @@ class Lab:
     home: Path
     work: Path
     env: dict[str, str]
+    sandbox: Sandbox | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:

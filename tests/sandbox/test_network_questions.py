@@ -102,3 +102,29 @@ def test_a_tool_of_an_agent_is_no_connection_of_the_sandbox(
 def test_a_rule_about_no_host_is_refused(rule: str) -> None:
     with pytest.raises(ValueError, match="is not a host"):
         rules(allow=[rule])
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+async def test_viewers_see_the_sandbox_and_the_hosts_that_were_allowed(
+    shell_agent: Agent, project: Path
+) -> None:
+    async with (
+        agentrt.open_runtime(
+            sandbox=SANDBOX,
+            permissions=rules(allow=["Network(other.example)"], otherwise=agentrt.ask),
+        ) as runtime,
+    ):
+        session = await runtime.create(shell_agent, cwd=project)
+        assert runtime.list_open()[0].sandbox == "workspace"
+        async with session.prompt(f"shell {CONNECT}") as turn:
+            async for event in turn:
+                if isinstance(event, PermissionOpened):
+                    turn.answer(event, "session")
+        assert runtime.list_open()[0].sandbox == "workspace, 1 allowed"
+        told = [each for each in session.log.since(0) if isinstance(each, agentrt.Notice)]
+    assert [each.code for each in told if "sandbox" in each.code] == [
+        "sandboxed",
+        "sandbox_widened",
+    ]
+    assert told[-1].data["granted"] == ["new.invalid:443"]

@@ -151,7 +151,7 @@ def test_nobody_is_asked_where_nothing_is_allowed(program: Program) -> None:
 
 
 def test_a_form_is_filled_field_by_field_even_where_all_is_allowed(program: Program) -> None:
-    flags = ("--permissions", "allow-all")
+    flags = ("--permissions", "allow-all", "--no-sandbox")
     with program.terminal(*FAST_DEMO, "-p", "/form", *flags) as terminal:
         terminal.expect("│ Place: ")
         time.sleep(INERT)

@@ -8,7 +8,13 @@ import pytest
 from program import FAST_DEMO, Program
 from test_repl import PROMPT, talking
 
-WRITE = ("run echo changed > notes.txt", "--permissions", "allow-all", "--checkpoints")
+WRITE = (
+    "run echo changed > notes.txt",
+    "--permissions",
+    "allow-all",
+    "--no-sandbox",
+    "--checkpoints",
+)
 
 
 def test_the_command_line_lists_compares_and_restores(program: Program) -> None:
@@ -34,7 +40,7 @@ def test_a_checkpoint_that_does_not_exist_is_an_error(program: Program) -> None:
 
 @pytest.mark.slow
 def test_undo_and_diff_in_a_conversation(program: Program) -> None:
-    options = (*FAST_DEMO, "--permissions", "allow-all", "--checkpoints")
+    options = (*FAST_DEMO, "--permissions", "allow-all", "--no-sandbox", "--checkpoints")
     with talking(program, *options) as it:
         it.line("run echo changed > notes.txt")
         it.expect("1 file changed during this turn")

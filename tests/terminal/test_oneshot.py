@@ -288,7 +288,7 @@ def test_without_a_terminal_permission_is_denied_and_reported(program: Program) 
 
 @pytest.mark.slow
 def test_all_may_be_allowed(program: Program) -> None:
-    done = program.demo("create new.txt with text", "--permissions", "allow-all")
+    done = program.demo("create new.txt with text", "--permissions", "allow-all", "--no-sandbox")
     assert (program.folder / "new.txt").read_text() == "text\n"
     assert done.stderr == ""
 
@@ -304,7 +304,7 @@ def test_a_rule_allows_what_it_covers_and_no_more(program: Program) -> None:
 
 @pytest.mark.slow
 def test_what_is_denied_is_denied_whatever_is_allowed(program: Program) -> None:
-    flags = ("--permissions", "allow-all", "--deny", "Bash(touch:*)")
+    flags = ("--permissions", "allow-all", "--no-sandbox", "--deny", "Bash(touch:*)")
     done = program.demo("run touch bad", *flags)
     assert not (program.folder / "bad").exists()
     assert "rejected: Run touch bad (Denied by the rule Bash(touch:*))" in done.stderr
@@ -312,7 +312,7 @@ def test_what_is_denied_is_denied_whatever_is_allowed(program: Program) -> None:
 
 @pytest.mark.slow
 def test_what_a_rule_may_deny_is_denied_with_the_reason_where_nobody_is(program: Program) -> None:
-    flags = ("--permissions", "allow-all", "--deny", "Bash(touch:*)")
+    flags = ("--permissions", "allow-all", "--no-sandbox", "--deny", "Bash(touch:*)")
     done = program.demo("run sh -c 'eval $(echo touch bad)'", *flags, "--output-format", "json")
     assert not (program.folder / "bad").exists()
     [denial] = json.loads(done.stdout)["denials"]
@@ -322,7 +322,7 @@ def test_what_a_rule_may_deny_is_denied_with_the_reason_where_nobody_is(program:
 
 @pytest.mark.slow
 def test_edits_of_the_demo_agent_are_denied(program: Program) -> None:
-    flags = ("--permissions", "allow-all", "--deny", "Edit(**)")
+    flags = ("--permissions", "allow-all", "--no-sandbox", "--deny", "Edit(**)")
     program.demo("create new.txt with text", *flags)
     assert not (program.folder / "new.txt").exists()
     flags = ("--permissions", "deny", "--allow", "Edit(*.txt)")
@@ -346,7 +346,7 @@ def test_a_turn_that_ends_because_of_a_denial_is_5(program: Program) -> None:
 
 
 def test_a_form_that_nobody_can_fill_is_declined_and_holds_nothing_up(program: Program) -> None:
-    done = program.demo("/form", "--permissions", "allow-all")
+    done = program.demo("/form", "--permissions", "allow-all", "--no-sandbox")
     assert done.stderr.startswith("agentrt: rejected: Which weather would you like to see?")
     assert done.stderr.endswith("(nobody is asked here)\n")
 

@@ -58,7 +58,7 @@ def test_thoughts_are_one_line_each(program: Program) -> None:
 
 @pytest.mark.slow
 def test_tool_cards_show_kind_title_status_time_and_output(program: Program) -> None:
-    with talking(program, *FAST_DEMO, "--permissions", "allow-all") as it:
+    with talking(program, *FAST_DEMO, "--permissions", "allow-all", "--no-sandbox") as it:
         it.enter("run seq 40; sleep 1.2; echo end")
         it.until("^. execute · Run seq 40", "^  │ 40$", "working")  # while it runs: its last line
         it.until_told(r"^✓ execute · Run seq 40; sleep 1.2; echo end  \d.* s\n.*ctrl-o shows them$")

@@ -1137,8 +1137,9 @@ export interface ResourceContents {
  * `Runtime.fork` can end a copy. null: unknown until the agent of a closed session is asked. -
  * `steers`: True if messages can be sent into its running turn. - `checkpoints`: True if its files
  * are saved around each turn (see `Session.checkpoints`). - `budget`: what is spent of its
- * budgets, in words; empty without one. - `tenant`: its tenant on a shared server. - `roots`: its
- * folders in addition to `cwd`.
+ * budgets, in words; empty without one. - `sandbox`: the sandbox around its agent, in words; empty
+ * without one. - `tenant`: its tenant on a shared server. - `roots`: its folders in addition to
+ * `cwd`.
  */
 export interface SessionInfo {
   /** The session's id. */
@@ -1171,6 +1172,8 @@ export interface SessionInfo {
   checkpoints?: boolean;
   /** What is spent of its budgets, in words; empty without one. */
   budget?: string;
+  /** The sandbox around its agent, in words; empty without one. */
+  sandbox?: string;
   /** Its tenant on a shared server. */
   tenant?: string;
   /** Its folders in addition to `cwd`. */

@@ -274,7 +274,7 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         "--permissions",
         choices=("ask", "deny", "allow-all"),
         help="decision for requests that no rule matches (default: ask if there is a terminal, else"
-        " deny)",
+        " deny); allow-all requires --sandbox or --no-sandbox",
     )
     add(
         "--allow",

@@ -47,7 +47,7 @@ commands:
 examples, on the built-in demo agent:
   agentrt --agent demo
   agentrt --agent demo -p "read README.md:1-10"
-  agentrt --agent demo -p "create a.txt with hello" --permissions allow-all
+  agentrt --agent demo -p "create a.txt with hello" --permissions allow-all --sandbox
   agentrt --agent demo -p "run date" --allow "Bash(date)"
   agentrt --agent demo -p "list the files" --output-format json
   agentrt --agent demo -p /slow --timeout 2
@@ -242,7 +242,7 @@ empty folders are not saved, and a restore does not touch them. A restore saves 
 first and prints the number with which it can be undone.
 
 examples:
-  agentrt -p "create a.txt with hello" --agent demo --permissions allow-all --checkpoints
+  agentrt -p "create a.txt with hello" --agent demo --allow "Edit(*.txt)" --checkpoints
   agentrt checkpoints
   agentrt checkpoints diff 1
   agentrt checkpoints restore 1

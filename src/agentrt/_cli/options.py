@@ -186,6 +186,17 @@ def _sandbox(options: argparse.Namespace) -> dict[str, Any]:
     return _given({"mode": mode, **lists})
 
 
+def _check_allow_all(config: Config) -> None:
+    """Raise `UsageError` if everything is allowed and nobody has decided about a sandbox."""
+    if config.permissions.mode != "allow-all" or config.sandbox is not None:
+        return
+    if "sandbox.mode" not in config.origins:
+        raise UsageError(
+            "allow-all lets the agent run everything with your privileges: add --sandbox, or"
+            " --no-sandbox if that is wanted (in the configuration: [sandbox] mode)"
+        )
+
+
 def _given(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -219,6 +230,7 @@ def make_setup(options: argparse.Namespace, config: Config, *, demo: bool = Fals
     """
     if options.resume == "":
         raise UsageError("--resume requires a session id here (`agentrt sessions` lists them)")
+    _check_allow_all(config)
     agent, note = choose_agent(config, options.agent, options.command, options.protocol, demo=demo)
     return checked(
         Setup(

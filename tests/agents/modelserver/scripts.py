@@ -133,6 +133,10 @@ SCRIPTS: dict[str, Script] = {
         [Text("I will run a command."), Shell("echo marker-42 > ran.txt; cat ran.txt")],
         [Text("The command is finished.")],
     ],
+    "key": [
+        [Shell("cat ~/.ssh/id_rsa > key.txt || echo nothing > key.txt")],
+        [Text("The command is finished.")],
+    ],
     "two-shells": [
         [Shell("echo one >> ran.txt; echo one"), Shell("echo two >> ran.txt; echo two")],
         [Text("Both commands are finished.")],

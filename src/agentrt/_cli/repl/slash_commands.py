@@ -275,6 +275,15 @@ def _turns(command: str, argument: str) -> int:
     return int(argument or 1)
 
 
+async def _sandbox(repl: Repl, argument: str) -> None:
+    if not repl.view.sandbox:
+        repl.say("no sandbox: the agent's commands run with its privileges (start with --sandbox)")
+        return
+    repl.say(f"sandbox: {one_line(repl.view.sandbox)}")
+    for each in repl.view.granted:
+        repl.say(f"  allowed  {one_line(each)}")
+
+
 async def _retell(repl: Repl, argument: str) -> None:
     if repl.session is not None:
         repl.session.send_history()
@@ -307,6 +316,7 @@ COMMANDS: Final = {
         SlashCommand("retell", "repeat the conversation to an agent that has lost it", _retell),
         SlashCommand("tasks", "list background tasks, or stop one", tasks, "[stop N]"),
         SlashCommand("permissions", "show or change who decides", permissions, "[RULE …]"),
+        SlashCommand("sandbox", "show the sandbox around the agent", _sandbox),
         SlashCommand("export", "write the conversation to a file", export, "[FILE]"),
         SlashCommand(
             "debug", "show internals, or the last N protocol messages", debug, "[wire [N]]"

@@ -291,6 +291,10 @@ class View:
         self.commands: list[Command] = []
         """The agent's own commands."""
         self.usage: Usage | None = None
+        self.sandbox: str = ""
+        """The sandbox around the agent, in words; empty without one."""
+        self.granted: list[str] = []
+        """Permissions of the sandbox that were given for the session, in words."""
         self.budget: str = ""
         """The spent part of the budgets, once a turn has ended."""
         self._display = display
@@ -484,6 +488,9 @@ class View:
         self.queue, self.paused = event.queue, event.paused
 
     def _notice(self, event: Notice) -> None:
+        if event.code in ("sandboxed", "sandbox_widened") and isinstance(event.data, dict):
+            self.sandbox = str(event.data.get("summary", ""))
+            self.granted = [str(each) for each in event.data.get("granted", ())]
         if event.code == "budget_spent":
             self.budget = event.message.removeprefix("budget: ")
         if event.level != "info" or event.code in _SHOWN:

@@ -50,8 +50,8 @@ def status_line(
     # The importance of each part (0: most important), in the order of the line.
     parts = [(3, "dim", one_line(agent, 30)), *_mode_parts(view.modes)]
     parts += [(6 + n, "dim", part) for n, part in enumerate(_usage(view.usage))]
-    if view.budget:
-        parts.append((2, "dim", one_line(view.budget, 60)))
+    bounds = [f"sandbox: {view.sandbox}" if view.sandbox else "", view.budget]
+    parts += [(2, "dim", one_line(bound, 60)) for bound in bounds]
     if queue:
         parts.append((2, "dim", f"{queue} queued"))
     if permissions == "allow-all":

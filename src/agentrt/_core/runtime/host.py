@@ -120,6 +120,7 @@ class Host:
             steers=bool(session.capabilities.get("steer")),
             checkpoints=host_of(session).checkpoints is not None,
             budget=host_of(session).core.budgets.spent,
+            sandbox="" if session.sandbox is None else session.sandbox.summary,
             tenant=self.tenant,
             roots=host_of(session).core.opening.roots,
         )

@@ -69,6 +69,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     - `steers`: True if messages can be sent into its running turn.
     - `checkpoints`: True if its files are saved around each turn (see `Session.checkpoints`).
     - `budget`: what is spent of its budgets, in words; empty without one.
+    - `sandbox`: the sandbox around its agent, in words; empty without one.
     - `tenant`: its tenant on a shared server.
     - `roots`: its folders in addition to `cwd`.
     """
@@ -89,6 +90,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     steers: bool = False
     checkpoints: bool = False
     budget: str = ""
+    sandbox: str = ""
     tenant: str = ""
     roots: tuple[str, ...] = ()
 

@@ -47,7 +47,7 @@ from .stored import SECRET
 if TYPE_CHECKING:
     from ..agents import Agent
     from ..config import Config
-    from ..sandbox.policy import SandboxLike
+    from ..sandbox.policy import Sandbox, SandboxLike
     from ..store.store import Store
     from ..telemetry.observation import Telemetries
     from ..trace.trace import Trace
@@ -702,6 +702,14 @@ def _are_clients(tools: Iterable[Provided]) -> bool:
     return all(isinstance(tool, ClientTool) for tool in tools)
 
 
+def _usual_sandbox(given: SandboxLike, config: Config | None) -> Sandbox | None:
+    """Return the sandbox of sessions that are opened without one."""
+    from ..sandbox.policy import as_sandbox
+
+    found = as_sandbox(given)
+    return config.sandbox if found is None and config is not None else found
+
+
 @asynccontextmanager
 async def open_runtime(
     *,
@@ -744,7 +752,6 @@ async def open_runtime(
     # The catalogue and the drivers take as long to import as the rest.
     from ..agents import find_agents, resolve_agent, resolve_stored_agent
     from ..process.guard import guard
-    from ..sandbox.policy import as_sandbox
     from .project_start import checked_trusted
     from .protocol_setup import limits_for
 
@@ -755,12 +762,10 @@ async def open_runtime(
     check_env(env)
     check_trace(trace)
     trusted = checked_trusted(trusted)
-    usual_sandbox = as_sandbox(sandbox)
+    usual_sandbox = _usual_sandbox(sandbox, config)
     check("checkpoints", checkpoints, bool, "True or False")
     if config is not None:
         checkpoints = checkpoints or config.unattended.checkpoints
-    if usual_sandbox is None and config is not None:
-        usual_sandbox = config.sandbox
     if config is not None and trusted is not True:
         trusted = (*(trusted or ()), *config.trusted)
     if not isinstance(store, str | os.PathLike):

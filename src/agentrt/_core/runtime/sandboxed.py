@@ -13,6 +13,7 @@ from msgspec import structs
 
 from ..agents import Agent
 from ..errors import LocalProtocolError
+from ..model.content import JsonObject
 from ..model.driver import DecisionAnswer, DecisionRequested, Opening
 from ..model.events import Notice, PermissionOption
 from ..permissions.network import NETWORK, BoundaryRequest
@@ -72,7 +73,7 @@ async def ask_about_hosts(host: SessionHost, wall: Wall) -> None:
             "info",
             "sandboxed",
             f"the agent runs in a sandbox ({wall.status.tier}); network: {shown}",
-            {"tier": wall.status.tier, "network": msgspec.to_builtins(sandbox.network)},
+            _described(wall),
         )
     )
     async with trio.open_nursery() as nursery:
@@ -99,14 +100,28 @@ async def _ask(host: SessionHost, wall: Wall, request: GatewayRequest) -> None:
         raw=BoundaryRequest(request.host, request.port),
         background=turn is None or turn.cancelling,
     )
-    core.questions.ask_own(question, partial(_answered, wall, request))
+    core.questions.ask_own(question, partial(_answered, host, wall, request))
     await request.answered.wait()
     core.questions.expired(key)  # if the connection did not wait any longer
 
 
-def _answered(wall: Wall, request: GatewayRequest, answer: DecisionAnswer) -> None:
+def _described(wall: Wall) -> JsonObject:
+    """Return the sandbox as viewers show it."""
+    return {
+        "tier": wall.status.tier,
+        "network": msgspec.to_builtins(wall.policy.network),
+        "summary": wall.status.summary,
+        "granted": [each.target for each in wall.status.granted],
+    }
+
+
+def _answered(
+    host: SessionHost, wall: Wall, request: GatewayRequest, answer: DecisionAnswer
+) -> None:
     if answer.option == SESSION:
         wall.gateway.allow(request.host, request.port)
         request.answer("session")
+        message = f"{request.host}:{request.port} is allowed for this session"
+        host.core.add_notice(Notice("info", "sandbox_widened", message, _described(wall)))
     else:
         request.answer("once" if answer.option == ONCE else "no")

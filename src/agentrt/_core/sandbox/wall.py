@@ -74,6 +74,16 @@ class SandboxStatus:
         self._gateway = gateway
 
     @property
+    def summary(self) -> str:
+        """The network and the number of permissions, in words: `workspace, 2 hosts, 1 allowed`."""
+        network, granted = self.policy.network, len(self._gateway.granted)
+        names = {"none": "offline", "model": "workspace", "all": "open-network"}
+        text = names[network] if isinstance(network, str) else "workspace"
+        if not isinstance(network, str):
+            text += f", {len(network)} {'host' if len(network) == 1 else 'hosts'}"
+        return f"{text}, {granted} allowed" if granted else text
+
+    @property
     def granted(self) -> tuple[Granted, ...]:
         """The permissions that were given for the session while it ran."""
         return tuple(self._gateway.granted)

@@ -50,6 +50,7 @@ export function Header({ summary, seat, offline }) {
         ${Chosen(seat, summary)}
       </p>`}
     </div>
+    ${summary && Shield(summary.sandbox)}
     ${summary?.budget && html`<span class="usage" title="Budget">${oneLine(summary.budget, 120)}</span>`}
     ${seat?.view.usage && html`<${Meter} usage=${seat.view.usage} />`}
     ${phase &&
@@ -59,6 +60,18 @@ export function Header({ summary, seat, offline }) {
     </span>`}
     ${iconButton("gear", "Settings", () => setUi({ panel: "settings" }))}
   </header>`;
+}
+
+/**
+ * A shield for a session in a sandbox, and a crossed-out one for a session without.
+ * @param {string | undefined} sandbox
+ * @returns {Shown}
+ */
+function Shield(sandbox) {
+  const text = sandbox ? `Sandbox: ${oneLine(sandbox, 120)}` : "No sandbox: commands run with the server's privileges";
+  return html`<span class=${sandbox ? "shield" : "shield off"} role="img" aria-label=${text} title=${text}>
+    ${icon(sandbox ? "shield" : "unshielded")}
+  </span>`;
 }
 
 /** Modes that ask for nothing, of agents that the server does not know. */

@@ -86,6 +86,8 @@ const ICONS = {
   gear: "M4 7h10M18 7h2M4 17h2M10 17h10M16 4v6M8 14v6",
   down: "M12 5v14M6 13l6 6 6-6",
   fork: "M6 4v4a5 5 0 0 0 5 5h2a5 5 0 0 1 5 5v2M6 8v12M18 16l-3 3M18 20l3-3",
+  shield: "M12 3l7 3v5c0 5-3 8-7 10c-4-2-7-5-7-10V6z",
+  unshielded: "M12 3l7 3v5c0 5-3 8-7 10c-4-2-7-5-7-10V6zM4 4l16 16",
   undo: "M9 7L4 12l5 5M4 12h10a6 6 0 0 1 6 6",
   wire: "M8 6l-5 6 5 6M16 6l5 6-5 6M13 4l-2 16",
 };

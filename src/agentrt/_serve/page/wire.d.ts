@@ -133,7 +133,7 @@ export interface History {
 export interface Summary {
   session: string; agent: string; cwd: string; title?: string | null; phase: Phase | "stored";
   created: number; prompt?: string; updated?: number | null; forks?: "turn" | "end" | "no" | null; steers?: boolean;
-  checkpoints?: boolean; budget?: string; roots?: string[];
+  checkpoints?: boolean; budget?: string; sandbox?: string; roots?: string[];
 }
 export interface Checkpoint { number: number; when: "before" | "after" | "restore"; session: string; turn: string }
 export interface Found { session: Summary; snippet: string }
