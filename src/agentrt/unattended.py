@@ -1,4 +1,4 @@
-"""Running agents without a person at hand: checkpoints of files, and budgets."""
+"""Running agents without a person at hand: checkpoints of files, budgets, rate limits."""
 
 from ._core.files.shadow import (
     ChangeKind,
@@ -10,6 +10,7 @@ from ._core.files.shadow import (
 )
 from ._core.session.budget import Budget, BudgetLimit, BudgetStatus, budget_from
 from ._core.session.checkpoints import SessionCheckpoints, checkpoint_before
+from ._core.session.rate_limits import WaitForLimits, wait_from
 
 __all__ = [
     # checkpoints
@@ -21,6 +22,9 @@ __all__ = [
     "Restored",
     "TakenFiles",
     "checkpoint_before",
+    # rate limits
+    "WaitForLimits",
+    "wait_from",
     # budgets
     "Budget",
     "BudgetStatus",

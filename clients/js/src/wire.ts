@@ -1222,6 +1222,8 @@ export interface RunningTurn {
   deadline: number | null;
   /** The time at which agentrt ends a turn that is being cancelled. */
   cancel_deadline: number | null;
+  /** The time until which the turn waits for the end of a rate limit, if it does. */
+  waits_until: number;
 }
 
 /** The agent of a session. `alive` is true while its process runs. */

@@ -333,6 +333,12 @@ def _add_unattended(parser: argparse.ArgumentParser) -> None:
         metavar="LIMITS",
         help="end turns when this is used up, such as 5usd,2Mtok,30min,20turns",
     )
+    add(
+        "--wait-for-limits",
+        type=_duration,
+        metavar="TIME",
+        help="wait for the end of rate limits, at most this long in a turn, such as 6h",
+    )
 
 
 def _add_sandbox(parser: argparse.ArgumentParser) -> None:
@@ -734,6 +740,16 @@ def _speed(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return value
+
+
+def _duration(text: str) -> str:
+    from .._core.limits import parse_duration  # slow to import
+
+    try:
+        parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def _budget(text: str) -> str:

@@ -310,6 +310,7 @@ settings:
   [unattended]
   checkpoints = true              # save the files around each turn
   budget = "5usd,20turns"         # for all turns of a command or a server
+  wait_for_limits = "6h"          # wait for the end of rate limits
   [sandbox]                       # a project may narrow it
   mode = "workspace"              # offline, open-network, off
   network = ["api.github.com"]

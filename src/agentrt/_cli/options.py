@@ -17,7 +17,7 @@ from .._core.store.address import StoreAddress, is_server
 from ..agents import Agent, resolve_agent
 from ..config import Config
 from ..events import JsonObject
-from ..unattended import budget_from
+from ..unattended import budget_from, wait_from
 from .exit_status import UsageError
 from .printing import print_warning
 from .setup import Setup, choose_agent, read_schema
@@ -47,6 +47,7 @@ _SERVER_OPTIONS: Final = {
     "cancel_grace": "--cancel-grace",
     "checkpoints": "--checkpoints",
     "budget": "--budget",
+    "wait_for_limits": "--wait-for-limits",
 }
 """Options that a server sets for all its clients, with their flags."""
 
@@ -161,7 +162,13 @@ def flags(options: argparse.Namespace) -> dict[str, Any]:
         "serve": _given(serve),
         "trace": _given({"file": options.trace}),
         "log": _given({"level": options.log_level, "format": options.log_format}),
-        "unattended": _given({"checkpoints": options.checkpoints, "budget": options.budget}),
+        "unattended": _given(
+            {
+                "checkpoints": options.checkpoints,
+                "budget": options.budget,
+                "wait_for_limits": options.wait_for_limits,
+            }
+        ),
         "limits": _given(limits),
         "permissions": _given(permissions),
         "sandbox": _sandbox(options),
@@ -244,6 +251,7 @@ def make_setup(options: argparse.Namespace, config: Config, *, demo: bool = Fals
             mode=options.mode,
             options=claude_options(options, agent),
             budget=budget_from(config.unattended.budget),
+            wait=wait_from(config.unattended.wait_for_limits),
         )
     )
 

@@ -34,7 +34,7 @@ from ..permissions import (
     rules,
 )
 from ..store import reopen_session
-from ..unattended import Budget
+from ..unattended import Budget, WaitForLimits
 from .exit_status import UsageError
 from .stores import OwnStore, StoredRef
 from .text import one_line
@@ -71,6 +71,8 @@ class Setup(Struct, frozen=True, kw_only=True):
     """Settings that are specific to this agent: the `options` of `open_session`."""
     budget: Budget | None = None
     """The budget of all sessions of the command."""
+    wait: WaitForLimits | None = None
+    """Permission to wait for the end of rate limits."""
     note: str = ""
     """A note for the user about the choice of the agent."""
 
@@ -186,6 +188,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             sandbox=self.config.sandbox,
             checkpoints=self.config.unattended.checkpoints,
             budget=self.budget,
+            wait=self.wait,
             on_stderr=on_stderr,
             store=own.store if own is not None else None,
         )
@@ -214,6 +217,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             sandbox=self.config.sandbox,
             checkpoints=self.config.unattended.checkpoints,
             budget=self.budget,
+            wait=self.wait,
             on_stderr=on_stderr,
         ) as session:
             if self.model is not None:

@@ -61,7 +61,7 @@ from .agents import BUILT_IN, Agent, ProtocolName, Quirks
 from .claude.options import ClaudeOptions
 from .errors import AgentrtError
 from .home import home_folder
-from .limits import Limits, Tenant, parse_budget
+from .limits import Limits, Tenant, parse_budget, parse_duration
 from .model.content import JsonObject
 
 if TYPE_CHECKING:
@@ -194,6 +194,8 @@ class UnattendedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """True to save the files before and after each turn, so that a turn can be undone."""
     budget: str | None = None
     """A budget for all turns of a command or a server, such as `5usd,2Mtok,30min,20turns`."""
+    wait_for_limits: str | None = None
+    """The maximum time for which a turn waits for the end of a rate limit, such as `6h`."""
 
 
 class TraceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -556,6 +558,11 @@ def _check_tables(file: _File, source: str) -> _File:
             parse_budget(unattended.budget)
     except ValueError as error:
         raise ConfigError(f"{source}: unattended.budget: {error}") from None
+    try:
+        if unattended.wait_for_limits is not None:
+            parse_duration(unattended.wait_for_limits)
+    except ValueError as error:
+        raise ConfigError(f"{source}: unattended.wait_for_limits: {error}") from None
     _convert(file.log, LogSettings, source, "log")
     for pattern in _convert(file.trace, TraceSettings, source, "trace").redact:
         try:

@@ -111,6 +111,7 @@ async def open_fake_session(
         telemetry=None if telemetry is None else as_one(telemetry),
         checkpoints=options.get("checkpoints", False),
         budgets=checked_budgets(options.get("budget")),
+        wait=options.get("wait"),
     ) as session:
         yield session
 

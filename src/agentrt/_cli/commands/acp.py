@@ -73,6 +73,7 @@ async def serve_editor(setup: Setup) -> int:
                 config=config,
                 permissions=policy,
                 budget=setup.budget,
+                wait=setup.wait,
                 env=agents_environment(setup.config),
                 trace=trace,
                 store=own.store if own is not None else None,

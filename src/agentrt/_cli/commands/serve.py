@@ -89,6 +89,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 config=config,
                 permissions=policy,
                 budget=setup.budget,
+                wait=setup.wait,
                 env=agents_environment(config, server=True),
                 store=store,
                 telemetry=[each for each in (tracing, metrics) if each is not None] or None,

@@ -493,6 +493,8 @@ class Conversation:
             shown = RunningTurn(
                 turn.id, turn.origin, turn.since, turn.deadline, turn.cancel_deadline
             )
+            if turn.waits_until is not None:
+                shown.waits_until = turn.waits_until
             phase = phase or PHASES[turn.state]
         state = State(phase or "idle", shown, self.agent, self.error)
         if state == self._shown_state:

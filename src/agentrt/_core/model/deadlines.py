@@ -27,6 +27,8 @@ class Deadline(enum.Enum):
     """A turn without an end on the wire is over."""
     IDLE = "idle"
     HARD = "hard"
+    RETRY = "retry"
+    """A rate limit is over: the prompt is sent again."""
     BUDGET = "budget"
     """The time of a budget that the turn belongs to is over."""
 
@@ -59,6 +61,11 @@ def next_deadline(
     """
     if turn is None:
         return NEVER if idle_report_s is None else (active_at + idle_report_s, Deadline.IDLE_REPORT)
+    if turn.retry_at < math.inf:  # no agent works, so no limit of its silence applies
+        due = min((turn.retry_at, Deadline.RETRY), (turn.budget_at, Deadline.BUDGET), key=_time_of)
+        if idle_report_s is None:
+            return due
+        return min((active_at + idle_report_s, Deadline.IDLE_REPORT), due, key=_time_of)
     due = _turn_deadline(
         turn,
         active_at=active_at,

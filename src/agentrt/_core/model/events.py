@@ -297,6 +297,8 @@ class RunningTurn(Struct, gc=False):
     """The time of the turn's hard limit."""
     cancel_deadline: float | None = None
     """The time at which agentrt ends a turn that is being cancelled."""
+    waits_until: float | UnsetType = UNSET
+    """The time until which the turn waits for the end of a rate limit, if it does."""
 
 
 class AgentState(Struct, frozen=True, gc=False):

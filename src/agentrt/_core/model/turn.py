@@ -150,6 +150,14 @@ class TurnMachine(Struct, eq=False):
     resend_at: float = math.inf
     hard_left: float | None = None
     """The time left until `hard_at` while a person is asked: that time does not count."""
+    retry_at: float = math.inf
+    """The time at which the prompt is sent again after a rate limit; infinity unless waiting."""
+    waits_until: float | None = None
+    """The time of `retry_at` on the wall clock; None unless waiting."""
+    waited_s: float = 0.0
+    """The time spent waiting for the ends of rate limits, in seconds."""
+    retries: int = 0
+    """The number of times that the prompt was sent again."""
     budget_at: float = math.inf
     """The time at which a budget's time is over."""
     moved: bool = False

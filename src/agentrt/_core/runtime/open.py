@@ -35,6 +35,7 @@ from ..permissions.standing import Standing
 from ..process.inherited import inherited
 from ..session.budget import Budget, money_left
 from ..session.host import SessionHost
+from ..session.rate_limits import WaitForLimits
 from ..session.session import Session, host_of
 from ..tools.extensions import checked_extensions, checked_hooks, checked_tools_and_servers
 from ..tools.tools import Provided, split
@@ -52,6 +53,7 @@ from .options import (
     checked_budgets,
     checked_checkpoints,
     checked_servers,
+    checked_wait,
     folder,
     folders,
 )
@@ -82,8 +84,8 @@ async def open_session(
       `cwd`, `roots`, `env`, `trusted`, `sandbox`, `model`, `mode`, `options`. **Its resources:**
       `tools`, `hooks`, `extensions`, `mcp_servers`, `files`, `terminals`. **An earlier
       conversation:** `resume`, `fork`, `fork_at`. **Control:** `permissions`, `limits`,
-      `checkpoints`, `budget`. **Observation:** `on_stderr`, `telemetry`, `trace`. **Storage:**
-      `store`, `tenant`.
+      `checkpoints`, `budget`, `wait`. **Observation:** `on_stderr`, `telemetry`, `trace`.
+      **Storage:** `store`, `tenant`.
 
     Leaving the block normally waits for running and background work, at most
     `limits.drain_timeout_s` seconds. Leaving it by an exception or a cancellation ends everything
@@ -213,6 +215,7 @@ class _Given(Struct, frozen=True, kw_only=True):
     terminals: bool | Terminals
     checkpoints: bool
     budget: tuple[Budget, ...]
+    wait: WaitForLimits | None
     limits: Limits
     on_stderr: Callable[[bytes], None] | None
     telemetry: Telemetry | None
@@ -246,6 +249,7 @@ def _checked(agent: Agent, options: ReopenOptions) -> _Given:
         terminals=checked_service("terminals", options.get("terminals", True)),
         checkpoints=checked_checkpoints(agent, options.get("checkpoints", False)),
         budget=checked_budgets(options.get("budget")),
+        wait=checked_wait(options.get("wait")),
         on_stderr=on_stderr,
     )
 
@@ -322,6 +326,7 @@ async def _assembled(
             telemetry=given.telemetry,
             checkpoints=given.checkpoints,
             budgets=given.budget,
+            wait=given.wait,
         ) as session,
     ):
         host_of(session).fork_factory = partial(
@@ -368,6 +373,7 @@ async def serve_session(
     telemetry: Telemetry | None = None,
     checkpoints: bool = False,
     budgets: tuple[Budget, ...] = (),
+    wait: WaitForLimits | None = None,
 ) -> AsyncIterator[Session]:
     """Run a session from these parts; with `again`, one from `store`.
 
@@ -417,6 +423,7 @@ async def serve_session(
             sandbox=None if setup.offer.wall is None else setup.offer.wall.status,
             shadow=FolderCheckpoints(setup.opening.cwd, limits) if checkpoints else None,
             budgets=budgets,
+            wait=wait,
         )
         if describe is not None:
             describe.core = host.core

@@ -12,6 +12,7 @@ from ..model.content import JsonObject
 from ..model.fork_point import ForkPoint
 from ..permissions.policies import Policy
 from ..session.budget import Budget
+from ..session.rate_limits import WaitForLimits
 from ..tools.tools import Tools
 
 if TYPE_CHECKING:
@@ -93,6 +94,11 @@ class ReopenOptions(TypedDict, total=False):
 
     See `agentrt.budget`. Default: None.
     """
+    wait: WaitForLimits | None
+    """Permission to wait for the end of a rate limit and to send the prompt again.
+
+    Default: None; a turn that reaches a rate limit fails.
+    """
     limits: Limits | None
     """The limits of the session. Default: those of the agent."""
     on_stderr: Callable[[bytes], None] | None
@@ -162,6 +168,12 @@ def checked_budgets(given: Budget | Sequence[Budget] | None) -> tuple[Budget, ..
     for each in given:
         check("budget", each, Budget, right)
     return tuple(given)
+
+
+def checked_wait(wait: WaitForLimits | None) -> WaitForLimits | None:
+    """Check `wait`. Raises `TypeError`."""
+    check("wait", wait, WaitForLimits | None, "agentrt.unattended.WaitForLimits(…)")
+    return wait
 
 
 def check_trace(trace: Trace | str | os.PathLike[str] | None) -> None:

@@ -22,6 +22,7 @@ from ..model.log import Log
 from ..nesting import bare_errors, check_trio
 from ..permissions.policies import Policy, ask, check_policy
 from ..session.budget import Budget, budget_from
+from ..session.rate_limits import WaitForLimits
 from ..session.session import Session, host_of
 from ..store.base import About, CommandAnswer, StoreEntry
 from ..tools.client_tools import ClientTool
@@ -40,6 +41,7 @@ from .options import (
     check_store,
     check_trace,
     checked_budgets,
+    checked_wait,
 )
 from .registry import HostedSession, SessionInfo, SessionRegistry, TenantView, stored_info
 from .stored import SECRET
@@ -722,6 +724,7 @@ async def open_runtime(
     sandbox: SandboxLike = None,
     checkpoints: bool = False,
     budget: Budget | Sequence[Budget] | None = None,
+    wait: WaitForLimits | None = None,
     store: Store | str | os.PathLike[str] | None = None,
     telemetry: Telemetries | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
@@ -740,6 +743,7 @@ async def open_runtime(
       one, clients may not.
     - `checkpoints`: as in `open_session`, for every session; also if `config` says so.
     - `budget`: a budget for all turns of all sessions (see `agentrt.budget`).
+    - `wait`: as in `open_session`, for every session.
     - `store`: the store for the sessions: the result of `open_store`, which must outlive the
       runtime, or its argument, a file or a URL. Sessions already in it are listed, and opened on
       demand (`reopen`).
@@ -763,6 +767,7 @@ async def open_runtime(
     check_trace(trace)
     trusted = checked_trusted(trusted)
     usual_sandbox = _usual_sandbox(sandbox, config)
+    wait = checked_wait(wait)
     check("checkpoints", checkpoints, bool, "True or False")
     if config is not None:
         checkpoints = checkpoints or config.unattended.checkpoints
@@ -794,6 +799,7 @@ async def open_runtime(
             "trusted": trusted,
             "sandbox": usual_sandbox,
             "checkpoints": checkpoints,
+            "wait": wait,
             "budget": budgets_of(options.get("tenant", "")),
             "telemetry": telemetry,
             "trace": traced,
@@ -821,6 +827,7 @@ async def open_runtime(
             "trusted": trusted,
             "sandbox": usual_sandbox,
             "checkpoints": checkpoints,
+            "wait": wait,
             "budget": budgets_of(entry.tenant),
             "telemetry": telemetry,
             "trace": traced,

@@ -456,6 +456,11 @@ class SessionBudgets:
         usd, tokens = self._meter.total(usage)
         self._charge(usd, tokens)
 
+    def attempt_failed(self, usage: Usage | None) -> None:
+        """Charge a failed attempt of the running turn, whose prompt is sent again."""
+        self._charge(*self._meter.end_turn(usage))
+        self._meter.begin_turn()
+
     def turn_ended(self, turn: TurnMachine, usage: Usage | None) -> None:
         """Charge the turn's own figures, and report what is spent."""
         for budget in self._charged:

@@ -66,6 +66,7 @@ from ..permissions.standing import OwnTools, Standing
 from .budget import Budget, SessionBudgets
 from .interfaces import CoreHost, SessionObserver
 from .questions import OpenQuestions
+from .rate_limits import RateLimitWait, WaitForLimits
 from .requests import OpenRequests
 from .tripwire import Tripwire
 from .unsent import UnsentUntilStored
@@ -171,9 +172,10 @@ class SessionCore:
         clock: Callable[[], float],
         env: Callable[[], Mapping[str, str]] = dict,
         budgets: tuple[Budget, ...] = (),
+        wait: WaitForLimits | None = None,
     ) -> None:
         """`env` returns the agent's environment, parts of which are secret. `budgets` count every
-        turn of the session.
+        turn of the session. `wait` allows turns to wait for the end of rate limits.
         """
         self.conversation = conversation
         self.scope: LogScope = LogScope(conversation.log, conversation.agent.name, env)
@@ -243,6 +245,7 @@ class SessionCore:
             standing=standing,
             cwd=opening.cwd,
         )
+        self._rate_limits = RateLimitWait(self, wait, state=self.log.state, wall=wall)
         self.budgets: SessionBudgets = SessionBudgets(self, budgets, fresh=opening.resume is None)
         self._effect_handlers: dict[type, Callable[[Any], None]] = {
             **conversation.effect_handlers,
@@ -324,7 +327,8 @@ class SessionCore:
                 self._set_hard(turn, turn.scope.deadline)  # the program has moved it
                 turn.hard_left = None
                 turn.moved = True
-            if turn.hard_left is not None and not conversation.items.waits:
+            waits = conversation.items.waits or turn.retry_at < math.inf
+            if turn.hard_left is not None and not waits:
                 self._set_hard(turn, self._clock() + turn.hard_left)  # no person is asked any more
                 turn.hard_left = None
         driver, self._stepped = self._ends_by_silence, turn
@@ -361,6 +365,7 @@ class SessionCore:
 
     def _noticed(self, notice: Notice) -> None:
         self.log.append(notice)
+        self._rate_limits.noticed(notice)
         turn = self.turn
         id = None if turn is None else turn.id
         level = _LEVELS[notice.level]
@@ -754,7 +759,7 @@ class SessionCore:
             turn.verdict = verdict
             if turn.cursor is not None:  # a cancelled turn yields only its end
                 turn.cursor.pause()
-            if self._unsent.has_prompt_of(turn):
+            if self._unsent.has_prompt_of(turn) or turn.retry_at < math.inf:
                 self._end_unsent(turn, by)
                 return
             self._send_cancel()  # before work whose cost grows with the answer
@@ -905,7 +910,8 @@ class SessionCore:
         if turn is None and not self.idle:
             self.retire_silent("warning", "hung", limit_s)
         elif turn is not None and turn.state is TurnMachineState.RUNNING:
-            self.time_out(turn, "hang", limit_s)
+            if turn.retry_at == math.inf:
+                self.time_out(turn, "hang", limit_s)
 
     def extend_limits(self, gap_s: float) -> None:
         """Move the limits by the seconds during which this program did not run.
@@ -952,6 +958,8 @@ class SessionCore:
                     self.end_turn("completed")
                 case Deadline.HARD:
                     self._reach_hard(turn)
+                case Deadline.RETRY:
+                    self._send_again(turn)
                 case Deadline.BUDGET:
                     self.budgets.expired()
                 case Deadline.IDLE:
@@ -1028,6 +1036,12 @@ class SessionCore:
         if turn is not None and (
             turn.id == effect.turn or (effect.turn is None and turn.origin == "agent")
         ):
+            wait_s = None
+            if effect.outcome == "failed":
+                wait_s = self._rate_limits.wait_s(turn, effect.error)
+            if wait_s is not None:
+                self._wait_for_limit(turn, wait_s, effect.usage)
+                return
             stuck = self._cancelled and self._stuck(turn, effect)
             self.end_turn(
                 effect.outcome,
@@ -1047,6 +1061,30 @@ class SessionCore:
             self._noticed(
                 Notice("info", "stale", "the end of an earlier turn came late", effect.turn)
             )
+
+    def _wait_for_limit(self, turn: TurnMachine, wait_s: float, usage: Usage | None) -> None:
+        """Keep a turn open that a rate limit has ended, and send its prompt again later."""
+        self.budgets.attempt_failed(usage)
+        if turn.hard_left is None:
+            self.pause(turn)
+        turn.retry_at = self._clock() + wait_s
+        turn.waits_until = self._wall() + wait_s
+        turn.waited_s += wait_s
+        self._deadline_changed = True
+
+    def _send_again(self, turn: TurnMachine) -> None:
+        turn.retry_at, turn.waits_until = math.inf, None
+        turn.retries += 1
+        self.active_at = self._clock()
+        if self.driver is None:
+            self.end_turn("agent_died")
+            return
+        try:
+            prompt = self._prompt(turn, turn.id)
+        except Exception as error:
+            self.end_turn("failed", error=ErrorInfo("protocol", str(unsendable(error))))
+            return
+        self.receive(prompt)
 
     def _stuck(self, turn: TurnMachine, effect: TurnFinished) -> bool:
         """Return True if the agent is stuck in cancelling.

@@ -37,6 +37,7 @@ from .core import SessionCore
 from .handlers import Handlers, TurnTasks
 from .interfaces import CANCELLED_CODE, ClientServices, Lifetime, SessionObserver
 from .link import Connect, Link, describe_exit
+from .rate_limits import WaitForLimits
 from .waiters import CHECK_INTERVAL_S, TenantRateLimit, Waiters
 
 if TYPE_CHECKING:
@@ -71,11 +72,12 @@ class SessionHost:
         sandbox: SandboxStatus | None = None,
         shadow: FolderCheckpoints | None = None,
         budgets: tuple[Budget, ...] = (),
+        wait: WaitForLimits | None = None,
     ) -> None:
         """`sandbox`: the sandbox around the agent, if there is one. `persist` starts storing the
         conversation's log, if given; see `Store.keeping`. `tap` also gets the reports of the
         process's start. `shadow` receives checkpoints of the files around each turn. `budgets`
-        count every turn.
+        count every turn. `wait` allows turns to wait for the end of rate limits.
         """
         self.tap: Tap = Tap() if tap is None else tap
         self.tap.agent = conversation.agent.name
@@ -129,6 +131,7 @@ class SessionHost:
             clock=clock,
             env=lambda: self.tap.env,
             budgets=budgets,
+            wait=wait,
         )
         self.scope: LogScope = self.core.scope
         self.checkpoints: TurnCheckpoints | None = None

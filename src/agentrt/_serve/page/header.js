@@ -56,7 +56,7 @@ export function Header({ summary, seat, offline }) {
     ${phase &&
     html`<span class=${`phase ${offline ? "offline" : phase}`}>
       <span class="dot" aria-hidden="true"></span>
-      <span>${offline ? OFFLINE : phase !== reported ? "Stopping…" : sending ? "Sending…" : PHASES[phase]}<span class="time" aria-hidden="true">${time}${rest}</span></span>
+      <span>${offline ? OFFLINE : phase !== reported ? "Stopping…" : sending ? "Sending…" : turn?.waits_until ? LIMITED(turn.waits_until) : PHASES[phase]}<span class="time" aria-hidden="true">${time}${rest}</span></span>
     </span>`}
     ${iconButton("gear", "Settings", () => setUi({ panel: "settings" }))}
   </header>`;
@@ -73,6 +73,9 @@ function Shield(sandbox) {
     ${icon(sandbox ? "shield" : "unshielded")}
   </span>`;
 }
+
+/** @type {(until: number) => string} a turn that waits for the end of a rate limit */
+const LIMITED = (until) => `Rate limit until ${new Date(until * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`;
 
 /** Modes that ask for nothing, of agents that the server does not know. */
 const UNASKED = /bypass|yolo|full-?access|dont-?ask|auto-?approve/i;

@@ -89,7 +89,7 @@ export interface Turn {
 export interface State {
   phase: Phase;
   turn: null | { id: string; origin: "user" | "agent"; since: number; deadline?: number | null;
-                 cancel_deadline?: number | null };
+                 cancel_deadline?: number | null; waits_until?: number };
   agent: { name: string; protocol: "acp" | "claude"; version?: string | null; pid?: number | null;
            alive?: boolean };
   error?: Failure | null;
