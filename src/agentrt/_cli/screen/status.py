@@ -50,8 +50,7 @@ def status_line(
     # The importance of each part (0: most important), in the order of the line.
     parts = [(3, "dim", one_line(agent, 30)), *_mode_parts(view.modes)]
     parts += [(6 + n, "dim", part) for n, part in enumerate(_usage(view.usage))]
-    bounds = [f"sandbox: {view.sandbox}" if view.sandbox else "", view.budget]
-    parts += [(2, "dim", one_line(bound, 60)) for bound in bounds]
+    parts += _bounds(view)
     if queue:
         parts.append((2, "dim", f"{queue} queued"))
     if permissions == "allow-all":
@@ -68,6 +67,12 @@ def status_line(
         else:
             shown += [("dim", " · "), (look, text)]
     return shown
+
+
+def _bounds(view: View) -> list[tuple[int, str, str]]:
+    """Return the parts for the sandbox and the budget, if there are any."""
+    bounds = [f"sandbox: {view.sandbox}" if view.sandbox else "", view.budget]
+    return [(2, "dim", one_line(bound, 60)) for bound in bounds]
 
 
 def _mode_parts(modes: Modes | None) -> list[tuple[int, str, str]]:
