@@ -212,6 +212,32 @@ def wheel(session: nox.Session) -> None:
 
 
 @nox.session
+def release(session: nox.Session) -> None:
+    """The files of a release, checked as users install them: `nox -s release -- --out dist`."""
+    install(session, *group("release"))
+    session.run("python", "packaging/check_release.py", *session.posargs)
+
+
+def floors() -> list[str]:
+    """The oldest version that `pyproject.toml` permits of each dependency."""
+    project = PROJECT["project"]
+    extras = [each for name, each in project["optional-dependencies"].items() if name != "test"]
+    wanted = [*project["dependencies"], *(each for extra in extras for each in extra)]
+    pinned = [re.sub(r"\[.*\]", "", each).replace(">=", "==") for each in wanted if ">=" in each]
+    return sorted(set(pinned))
+
+
+@nox.session(python="3.11", name="floors")
+def oldest(session: nox.Session) -> None:
+    """The tests with the oldest version of each dependency; arguments go to pytest."""
+    session.install("pip")
+    pins = Path(session.create_tmp()) / "floors.txt"
+    pins.write_text("\n".join(floors()) + "\n")
+    session.run("python", "-m", "pip", "install", "-q", "-c", str(pins), "-e", ".[test]")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Speed against the limit and the peers: `nox -s bench -- --rounds 5 --quick`."""
     install(session, "-e", ".")
@@ -260,12 +286,17 @@ def beside(session: nox.Session) -> None:
 
 @nox.session
 def constraints(session: nox.Session) -> None:
-    """Write `constraints.txt` anew, with the newest versions of everything."""
+    """Write `constraints.txt` anew, with the newest versions of everything, and the hashes of the
+    dependencies and extras for `pip install --require-hashes`."""
     session.install("uv")
+    named = ("--no-annotate", "--quiet", "--custom-compile-command", "nox -s constraints")
     groups = [f"--group={name}" for name in PROJECT["dependency-groups"]]
     session.run(
         *("uv", "pip", "compile", "--universal", "--python-version=3.11", "--upgrade"),
-        *("--all-extras", *groups, "--no-annotate", "--quiet"),
-        *("--custom-compile-command", "nox -s constraints"),
-        *("--output-file=constraints.txt", "pyproject.toml"),
+        *("--all-extras", *groups, *named, "--output-file=constraints.txt", "pyproject.toml"),
+    )
+    session.run(
+        *("uv", "pip", "compile", "--universal", "--python-version=3.11", "--generate-hashes"),
+        *("--extra=all", "--constraints=constraints.txt", *named),
+        *("--output-file=deploy/requirements.txt", "pyproject.toml"),
     )
