@@ -221,6 +221,14 @@ def load(daemon: Daemon, root: Root, folder: Path, name: str, *changes: str) -> 
     tar.unlink()
 
 
+def tag(name: str) -> str:
+    """The version of an image that the files in `deploy/` name, such as `postgres:17.6`."""
+    files = (REPOSITORY / "deploy" / each for each in ("Dockerfile", "compose.yml"))
+    text = "\n".join(file.read_text() for file in files)
+    (found,) = set(re.findall(rf"^ *(?:FROM|image:) ({name}:\S+)", text, re.MULTILINE))
+    return str(found)
+
+
 def load_all(daemon: Daemon, folder: Path) -> None:
     """Every image that a file in `deploy/` names."""
     python = Root()
@@ -236,14 +244,14 @@ def load_all(daemon: Daemon, folder: Path) -> None:
         "ENV PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin PIP_NO_INDEX=1"
         " PIP_FIND_LINKS=/packages AGENTRT_BUILD_WITHOUT_NODE=1\n"
     )
-    daemon.done("build", "-q", "-t", "python:3.13-slim", str(stage))
+    daemon.done("build", "-q", "-t", tag("python"), str(stage))
     postgres = Root()
     make_postgres(postgres)
     load(
         daemon,
         postgres,
         folder,
-        "postgres:17",
+        tag("postgres"),
         "USER postgres",
         "ENV PATH=/usr/local/bin:/usr/bin:/bin PGDATA=/var/lib/postgresql/data LC_ALL=C.UTF-8",
         "VOLUME /var/lib/postgresql/data",
@@ -256,7 +264,7 @@ def load_all(daemon: Daemon, folder: Path) -> None:
         daemon,
         haproxy,
         folder,
-        "haproxy:3.0",
+        tag("haproxy"),
         "ENV PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/bin",
         'CMD ["haproxy", "-W", "-db", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]',
     )

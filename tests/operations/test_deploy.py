@@ -19,7 +19,10 @@ from agentrt._core.config import load_config
 from postgres.server import Server, programs, unprivileged
 from web.sockets import get, site, status
 
+from . import images
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
+CONSTRAINTS = (DEPLOY.parent / "constraints.txt").read_text()
 UNITS = sorted(DEPLOY.glob("*.service"))
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yml").read_text())
 OURS = [name for name, each in COMPOSE["services"].items() if "agentrt serve" in str(each)]
@@ -78,6 +81,23 @@ def test_the_units_read_their_configuration_and_no_secret_is_in_their_environmen
         said = settings(unit)
         assert said["Environment"] == ["AGENTRT_CONFIG=%d/config.toml"]
         assert said["LoadCredential"] == ["config.toml:/etc/agentrt/config.toml"]
+
+
+@pytest.mark.parametrize("name", ["python", "postgres", "haproxy"])
+def test_an_image_is_named_by_its_exact_version(name: str) -> None:
+    assert re.fullmatch(r"\w+:\d+\.\d+(\.\d+)?(-\w+)?", images.tag(name))
+    assert images.tag(name).count(".") == (1 if name == "postgres" else 2)
+
+
+def test_the_hashes_are_those_of_the_constraints() -> None:
+    pinned = set(re.findall(r"^[\w.-]+==[\w.]+", CONSTRAINTS, re.MULTILINE))
+    hashed = re.findall(
+        r"^([\w-]+)(?:\[\w+\])?==([\w.]+)([^\n]*\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)",
+        (DEPLOY / "requirements.txt").read_text(),
+        re.MULTILINE,
+    )
+    assert len(hashed) > 30
+    assert {f"{name}=={version}" for name, version, _ in hashed} <= pinned
 
 
 def test_the_image_is_built_from_what_the_package_needs() -> None:

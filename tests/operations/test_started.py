@@ -189,7 +189,7 @@ async def test_the_units_serve_a_session_through_haproxy(engine: Daemon, tmp_pat
     engine.done("network", "create", "units")
     containers = []
     try:
-        database = ["--name", "db", "--network=units", *password, "postgres:17"]
+        database = ["--name", "db", "--network=units", *password, images.tag("postgres")]
         containers.append(engine.done("run", "-d", *database))
         machine = engine.done("run", "-d", "--network=units", *systemd, "machine")
         containers.append(machine)
