@@ -77,7 +77,7 @@ class Ours:
         ),
         ({"trace": 5}, TypeError, "`trace` must be a file name.*not int"),
         ({"tenant": 5}, TypeError, "`tenant` must be a string, not int"),
-        ({"options": 5}, TypeError, "`options` must be a dict, not int"),
+        ({"options": 5}, TypeError, "`options` must be a dict such as"),
         ({"options": {"config": 5}}, TypeError, "option 'config' of demo must be a dict, not int"),
         ({"options": {"meta": "x"}}, TypeError, "option 'meta' of demo must be a dict, not str"),
         ({"fork": "yes"}, TypeError, "`fork` must be True or False, not str"),
@@ -129,7 +129,7 @@ async def test_a_runtime_is_not_opened_with_it(wrong: dict[str, Any], why: str) 
     [
         ({"title": 5}, "`title` must be a string, not int"),
         ({"cwd": 5}, "`cwd` must be a string or a path, not int"),
-        ({"options": 5}, "`options` must be a dict, not int"),
+        ({"options": 5}, "`options` must be a dict such as"),
         ({"store": None}, "store: a runtime has one store"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from ..errors import LocalProtocolError
 from ..limits import Limits
@@ -194,6 +194,14 @@ def check_store(
         check(name, store, Store, right)
 
 
+HINTS: Final = {
+    "timeout": "; use trio.move_on_after around a turn, or limits=agentrt.Limits(turn_timeout_s=…)",
+    "system_prompt": '; use options={"system_prompt": …} (Claude Code)',
+    "max_turns": '; use options={"max_turns": …} (Claude Code)',
+}
+"""Explanations of names that programs of other libraries use."""
+
+
 def check_names(function: str, given: Iterable[str], options: type) -> None:
     """Raise `TypeError` unless all names of the given arguments are fields of `options`."""
     known = options.__annotations__ if options is ReopenOptions else all_options()
@@ -202,7 +210,7 @@ def check_names(function: str, given: Iterable[str], options: type) -> None:
             from difflib import get_close_matches
 
             close = get_close_matches(name, known, n=1)
-            meant = f"; did you mean {close[0]!r}?" if close else ""
+            meant = f"; did you mean {close[0]!r}?" if close else HINTS.get(name, "")
             raise TypeError(f"{function} has no option {name!r}{meant}")
 
 
@@ -219,7 +227,7 @@ def check_opening(options: SessionOptions) -> None:
     check(
         "fork_at", options.get("fork_at"), ForkPoint | None, "a ForkPoint from Session.fork_point"
     )
-    check("options", options.get("options"), Mapping | None, "a dict")
+    check("options", options.get("options"), Mapping | None, 'a dict such as {"max_turns": 5}')
     check("tenant", options.get("tenant", ""), str, "a string")
 
 

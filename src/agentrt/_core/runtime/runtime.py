@@ -565,7 +565,7 @@ class Runtime:
         tools = options["tools"] = checked_tools_and_servers(options.get("tools", ()))
         if "store" in options:
             raise TypeError("store: a runtime has one store, that of open_runtime(store=…)")
-        check("options", options.get("options"), Mapping | None, "a dict")
+        check("options", options.get("options"), Mapping | None, 'a dict such as {"max_turns": 5}')
         cwd = options.get("cwd", ".")
         check("cwd", cwd, str | os.PathLike, "a string or a path")
         kept = all(name in STORED or value == () for name, value in options.items())
