@@ -103,9 +103,11 @@ class TakenFiles(Struct, frozen=True, kw_only=True):
     """Saved files that have no checkpoint number yet."""
 
     tree: str
+    """The id of their Git tree."""
     saved: frozenset[bytes]
     """The names of the files."""
     left_out: tuple[str, ...]
+    """The files that were not saved, such as those that are too large."""
     modes: dict[str, int]
     """Permissions that differ from those of a new file."""
 

@@ -59,7 +59,9 @@ class Granted(Struct, frozen=True):
     """A permission that was given while the session ran."""
 
     tool: str
+    """The kind of access, such as `Network`."""
     target: str
+    """The host pattern or path that it is for."""
 
 
 class Gateway:

@@ -51,9 +51,13 @@ class ProbeResult(Struct, frozen=True):
     """The result of one test of this machine."""
 
     name: str
+    """The subject of the test."""
     works: bool
+    """True if it passed."""
     detail: str = ""
+    """The reason for a failure, or a detail such as a version."""
     remedy: str = ""
+    """Instructions that make it work, if there are any."""
     required: bool = True
     """False if sandboxes work without it, with less protection."""
 

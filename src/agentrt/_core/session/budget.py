@@ -44,9 +44,13 @@ class BudgetStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     usd: float | None = None
+    """Limit in US dollars."""
     tokens: int | None = None
+    """Limit in tokens."""
     turns: int | None = None
+    """Limit of the number of turns."""
     seconds: float | None = None
+    """Limit of the duration."""
     spent_usd: float = 0.0
     spent_tokens: int = 0
     spent_turns: int = 0
