@@ -37,11 +37,10 @@ IMPORTS: Final = {
     "otel": "opentelemetry.trace; agentrt.telemetry.OpenTelemetry()",
     "metrics": "prometheus_client; agentrt.telemetry.Metrics()",
     "mcp": "mcp.server",
-    "sqlite": "apsw, agentrt.store",
     "postgres": "psycopg, agentrt.store",
     "all": "prompt_toolkit, opentelemetry, prometheus_client, mcp, apsw, psycopg",
 }
-"""A statement for each extra: the rest of `import agentrt, …`."""
+"""A statement for each extra with modules: the rest of `import agentrt, …`."""
 
 
 def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
@@ -174,7 +173,7 @@ def check_offline(folder: Path, dist: Path, wheel: Path) -> None:
             continue
         python = environment(folder / f"extra-{extra}")
         install(python, *offline, "--only-binary", "agentrt", f"agentrt[{extra}]")
-        if extra:
+        if extra in IMPORTS:
             run(python, "-c", f"import agentrt, {IMPORTS[extra]}")
         works(python, folder / f"extra-{extra}")
         print(f"installed offline: agentrt[{extra}]" if extra else "installed offline: agentrt")
