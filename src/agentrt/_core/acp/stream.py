@@ -7,6 +7,7 @@ unrelated sessions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, structs, to_builtins
@@ -82,16 +83,16 @@ class _ChildSession(Struct):
     """The last message to its parent."""
 
 
-class _OpenAcpTool(Struct):
+class _OpenAcpTool(Struct, gc=False):
     """The last reported state of a tool call: permission requests often contain only its id."""
 
     title: str | None = None
     name: str | None = None
     kind: str | None = None
     input: Any = None
-    changes: list[str] = []
-    created: list[str] = []
-    locations: list[str] = []
+    changes: Sequence[str] = ()
+    created: Sequence[str] = ()
+    locations: Sequence[str] = ()
 
 
 class AcpStream:
@@ -241,10 +242,10 @@ class AcpStream:
         tool.input = update.raw_input if update.raw_input is not None else tool.input
         if update.content is not None:
             diffs = [each for each in update.content if isinstance(each, Diff)]
-            tool.changes = [each.path for each in diffs]
-            tool.created = [each.path for each in diffs if each.old_text is None]
+            tool.changes = tuple(each.path for each in diffs)
+            tool.created = tuple(each.path for each in diffs if each.old_text is None)
         if update.locations is not None:
-            tool.locations = [each.path for each in update.locations]
+            tool.locations = tuple(each.path for each in update.locations)
         return tool
 
     def about_permission(self, request: RequestPermissionRequest) -> DecisionRequested:
@@ -271,9 +272,9 @@ class AcpStream:
             name=tool.name,
             tool_kind=tool.kind,
             input=tool.input,
-            changes=tool.changes,
-            created=tool.created,
-            locations=tool.locations,
+            changes=list(tool.changes),
+            created=list(tool.created),
+            locations=list(tool.locations),
             detail=to_builtins(update.content) if update.content else None,
         )
 

@@ -254,7 +254,7 @@ class ResourceLink(Struct, tag_field="type", tag="resource_link", rename="camel"
         return cls(file.as_uri(), file.name, mime_type=kind, size=size)
 
 
-class Resource(Struct, tag_field="type", tag="resource"):
+class Resource(Struct, tag_field="type", tag="resource", gc=False):
     """A resource with its content: `{uri, text, mimeType?}` or `{uri, blob, mimeType?}`."""
 
     resource: JsonObject
@@ -305,7 +305,7 @@ Block: TypeAlias = Text | Image | Audio | ResourceLink | Resource
 """A content block of a prompt or an answer."""
 
 
-class ToolText(Struct, tag_field="type", tag="content"):
+class ToolText(Struct, tag_field="type", tag="content", gc=False):
     """A content block in a tool call's result."""
 
     content: Block

@@ -51,7 +51,7 @@ TERMINAL: frozenset[str] = frozenset({"completed", "failed", "denied", "cancelle
 """The terminal values of `ItemStatus`."""
 
 
-class ErrorInfo(Struct, omit_defaults=True):
+class ErrorInfo(Struct, omit_defaults=True, gc=False):
     """An error, for people (`message`) and for programs (`cause`, `code`, `data`).
 
     `code` and `data` come from the agent or from agentrt. `cause` has the same meaning for every
@@ -105,7 +105,7 @@ class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):
     models: dict[str, Usage] = {}
 
 
-class ToolCall(Struct, omit_defaults=True, kw_only=True):
+class ToolCall(Struct, omit_defaults=True, kw_only=True, gc=False):
     """A tool call.
 
     `call` is the agent's id for it. Viewers may complete only calls with `owner: "client"`.
@@ -161,7 +161,7 @@ class Item(Struct, omit_defaults=True, kw_only=True, gc=False):
     """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
 
-class PermissionOption(Struct, omit_defaults=True):
+class PermissionOption(Struct, omit_defaults=True, gc=False):
     """A possible answer to a permission request. Choose by `kind`, display `name`."""
 
     id: str
@@ -176,7 +176,7 @@ class PermissionOption(Struct, omit_defaults=True):
     """
 
 
-class PlanEntry(Struct, omit_defaults=True):
+class PlanEntry(Struct, omit_defaults=True, gc=False):
     """A step of the agent's plan."""
 
     content: str
@@ -247,7 +247,7 @@ class Command(Struct, omit_defaults=True):
     """A placeholder for the argument, such as `path`. None if it takes no argument."""
 
 
-class Task(Struct, omit_defaults=True, kw_only=True):
+class Task(Struct, omit_defaults=True, kw_only=True, gc=False):
     """Background work that the agent reports. It outlives turns and never makes a session busy.
 
     `item` is the tool call that started it; the steps of a background sub-agent are items below
@@ -271,7 +271,7 @@ class Task(Struct, omit_defaults=True, kw_only=True):
     """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
 
-class QueueEntry(Struct, omit_defaults=True):
+class QueueEntry(Struct, omit_defaults=True, gc=False):
     """A queued prompt. A `paused` prompt is not sent until the queue is resumed."""
 
     id: str
@@ -398,7 +398,7 @@ class ThoughtDelta(ItemDelta, tag_field="kind", tag="item.delta", gc=False):
     """A piece of the agent's thinking."""
 
 
-class ItemUpdated(Struct, tag_field="kind", tag="item.updated"):
+class ItemUpdated(Struct, tag_field="kind", tag="item.updated", gc=False):
     """Fields of an item were replaced. `patch` holds their new values.
 
     `tool` is merged: only the fields present in the patch are replaced.
@@ -420,7 +420,7 @@ class ItemClosed(Struct, tag_field="kind", tag="item.closed", gc=False):
 
 
 class PermissionOpened(
-    Struct, tag_field="kind", tag="permission.opened", omit_defaults=True, kw_only=True
+    Struct, tag_field="kind", tag="permission.opened", omit_defaults=True, kw_only=True, gc=False
 ):
     """The agent requests a permission or an answer.
 
@@ -458,7 +458,7 @@ class PermissionOpened(
 
 
 class PermissionClosed(
-    Struct, tag_field="kind", tag="permission.closed", omit_defaults=True, kw_only=True
+    Struct, tag_field="kind", tag="permission.closed", omit_defaults=True, kw_only=True, gc=False
 ):
     """A permission request was answered, withdrawn or expired."""
 
@@ -506,7 +506,7 @@ class QueueChanged(Struct, tag_field="kind", tag="queue"):
     """True if any of them is paused."""
 
 
-class PlanChanged(Struct, tag_field="kind", tag="plan"):
+class PlanChanged(Struct, tag_field="kind", tag="plan", gc=False):
     """The agent's plan has changed."""
 
     plan: list[PlanEntry]
@@ -534,21 +534,21 @@ class CommandsChanged(Struct, tag_field="kind", tag="commands"):
     """All commands."""
 
 
-class TitleChanged(Struct, tag_field="kind", tag="title"):
+class TitleChanged(Struct, tag_field="kind", tag="title", gc=False):
     """The session's title has changed."""
 
     title: str | None
     """The new title; None if it was removed."""
 
 
-class TaskChanged(Struct, tag_field="kind", tag="task"):
+class TaskChanged(Struct, tag_field="kind", tag="task", gc=False):
     """Background work started, progressed or ended."""
 
     task: Task
     """The work as it is now."""
 
 
-class Notice(Struct, tag_field="kind", tag="notice", omit_defaults=True):
+class Notice(Struct, tag_field="kind", tag="notice", omit_defaults=True, gc=False):
     """Information for people; no program needs to act on it."""
 
     level: Literal["info", "warning", "error"]

@@ -68,7 +68,22 @@ class _OpenText(Struct):
     turn: str | None
 
 
-class _ShownCall(Struct):
+_NOTHING: Final[list[Any]] = []
+"""The empty list of all items. One for each would make the garbage collector visit them again and
+again. Items and events are never changed.
+"""
+
+_EMPTY: Final[JsonObject] = {"content": _NOTHING, "locations": _NOTHING}
+
+
+class _AnswerPart(Struct, gc=False):
+    """Items with one text of the answer, in the agent's message of that id."""
+
+    message: str | None
+    items: tuple[str, ...]
+
+
+class _ShownCall(Struct, gc=False):
     """A tool call of the agent and the item that shows it."""
 
     id: str
@@ -134,7 +149,7 @@ class Items:
         self._asked: set[str] = set()
         self._terminals: dict[str, str] = {}  # the items that show each terminal, by terminal id
         self._unplaced: dict[str, str] = {}  # output of terminals that no item shows yet
-        self._answer: list[tuple[str | None, list[str]]] = []
+        self._answer: list[_AnswerPart] = []
         """The text items of the running turn, each with the agent's message that it belongs to."""
         self._interrupted_text: _OpenText | None = None  # a text that was interrupted by a prompt
 
@@ -275,10 +290,10 @@ class Items:
         if not thought and parent is None and not replay:
             answer, cut = self._answer, self._interrupted_text
             self._interrupted_text = None
-            if cut is not None and message is not None and answer and answer[-1][0] == message:
-                answer[-1][1].append(item)
+            if cut is not None and message is not None and answer and answer[-1].message == message:
+                answer[-1].items += (item,)
             else:
-                answer.append((message, [item]))
+                answer.append(_AnswerPart(message, (item,)))
         return speech
 
     def _close_text(self, parent: str | None, status: ItemStatus) -> None:
@@ -291,11 +306,11 @@ class Items:
         speech = self._open_texts.get(effect.parent)
         self._close_text(effect.parent, "failed" if effect.broken else "completed")
         if effect.broken and speech is not None:
-            self._answer = [part for part in self._answer if speech.item not in part[1]]
+            self._answer = [part for part in self._answer if speech.item not in part.items]
 
     def retracted(self, effect: Retracted) -> None:
         """Remove messages from the answer. Their items stay, because they have been read."""
-        self._answer = [part for part in self._answer if part[0] not in effect.messages]
+        self._answer = [part for part in self._answer if part.message not in effect.messages]
 
     def block_received(self, effect: BlockReceived) -> None:
         """Show a block that is not text."""
@@ -364,7 +379,7 @@ class Items:
             turn=None if outside else self.turn,
             parent=None if parent is None else self.item_of(parent),
             status=status,
-            content=content or [],
+            content=content or _NOTHING,
             tool=tool,
             message=message,
             replay=replay,
@@ -441,7 +456,7 @@ class Items:
             effect.replay,
             effect.parent,
             status="running" if status in TERMINAL else status,
-            tool=ToolCall(call=effect.id, **_tool_fields(effect)),
+            tool=ToolCall(call=effect.id, **{**_EMPTY, **_tool_fields(effect)}),
         )
         root: str | None = None
         if effect.parent is not None and not effect.replay:
@@ -659,9 +674,9 @@ class Items:
         return True
 
 
-def _answer(parts: list[tuple[str | None, list[str]]], log: Log) -> str:
+def _answer(parts: list[_AnswerPart], log: Log) -> str:
     text = log.state.text
-    texts = ["".join([text(item) for item in items]) for _, items in parts]
+    texts = ["".join([text(item) for item in part.items]) for part in parts]
     return "\n\n".join(filter(None, texts))
 
 
