@@ -1,7 +1,8 @@
 // What a person can do here: each is a command to the server, whose refusal is told.
 
 import { Connection } from "./connection.js";
-import { note, retold, seen, take, undoable, without } from "./model.js";
+import { fetched, filled } from "./cuts.js";
+import { completed, note, retold, seen, take, undoable, without } from "./model.js";
 import { clearPending } from "./pending.js";
 import { here, model, seat, setModel, setUi, ui } from "./store.js";
 import { answerCalls, TOOL } from "./tools.js";
@@ -12,7 +13,8 @@ const visited = JSON.parse(sessionStorage.getItem("visited") ?? "[]");
 
 export const connection = new Connection({
   hello(looking) {
-    const known = [...model().seats.keys(), ui().session ?? hashed(), ...visited].filter(Boolean);
+    // What is shown comes first, also on a slow line.
+    const known = [ui().session ?? hashed(), ...model().seats.keys(), ...visited].filter(Boolean);
     return { tools: looking ? [] : [TOOL], sessions: [...new Set(known)].slice(0, 16).map(place) };
   },
   onFrames(frames) {
@@ -160,6 +162,26 @@ export async function lookBack() {
   setUi({ looking: new Set(looking).add(session) });
   await send("history", { session, before });
   setUi({ looking: new Set([...ui().looking].filter((each) => each !== session)) });
+}
+
+/**
+ * Fetch what was left out of a part of the session that is shown.
+ * @template T
+ * @param {T} part
+ * @returns {Promise<T>}
+ */
+export async function fetchAll(part) {
+  const { session } = ui();
+  const got = await fetched(part, (fields) => send("content", { session, ...fields }));
+  return filled(part, got);
+}
+
+/** Show an item of which there is only a preview completely. @param {w.Item} item */
+export async function showAll(item) {
+  const { session } = ui();
+  if (!session) return;
+  const got = await fetched(item, (fields) => send("content", { session, ...fields }));
+  setModel(completed(model(), session, item.id, got)); // it may have changed meanwhile
 }
 
 /** Tell an agent what was said, which does not remember it. */

@@ -1,9 +1,10 @@
 // What stands between the conversation and where one writes: the plan, background work, and the
 // prompts that wait.
 
-import { queue, say, stopTask } from "./actions.js";
+import { fetchAll, queue, say, stopTask } from "./actions.js";
 import { setDraft } from "./composer.js";
 import { wordsOf } from "./content.js";
+import { cutsOf } from "./cuts.js";
 import { html, icon, iconButton } from "./html.js";
 import { sendingHere } from "./pending.js";
 import { isOver } from "./reduce.js";
@@ -72,10 +73,12 @@ function Queue({ waiting, sending, paused, gone, off }) {
   const ready = waiting.filter((entry) => !entry.paused);
   const held = waiting.filter((entry) => entry.paused);
   /** @param {w.QueueEntry} entry */
-  const edit = (entry) => {
+  const edit = async (entry) => {
     if (field()?.value.trim() && !ui().editing) return say("Send or clear your draft first.");
-    if (entry.content.some(({ type }) => type !== "text")) say("Its files will be removed when you save it.");
-    setDraft(wordsOf(entry.content));
+    const texts = await fetchAll(entry.content.filter(({ type }) => type === "text"));
+    if (cutsOf(texts).length) return say("This prompt could not be loaded completely.", "error");
+    if (texts.length < entry.content.length) say("Its files will be removed when you save it.");
+    setDraft(wordsOf(texts));
     setUi({ editing: entry.id });
     field()?.focus();
   };

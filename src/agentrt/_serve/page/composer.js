@@ -4,6 +4,7 @@ import { editQueued, lookBack, prompt, say, stop } from "./actions.js";
 import { addFiles, Attached, fits } from "./attach.js";
 import { Completions, completionAt, choosePart } from "./complete.js";
 import { wordsOf } from "./content.js";
+import { cutsOf } from "./cuts.js";
 import { composing, html, icon, instead, valued } from "./html.js";
 import { isStopping, sendingHere } from "./pending.js";
 import { field, model, seat, setUi, ui } from "./store.js";
@@ -58,7 +59,7 @@ async function submit(when) {
 /** @type {(seat: Seat | undefined) => string[]} what was asked before, the newest first */
 const history = (seat) =>
   [...(seat?.view.items.values() ?? [])]
-    .filter((item) => item.type === "user")
+    .filter((item) => item.type === "user" && !cutsOf(item.content).length)
     .map((item) => wordsOf(item.content))
     .filter(Boolean)
     .reverse();

@@ -119,12 +119,14 @@ export const BlockView = memo(
           : html`<${Markdown} text=${block.text} over=${true} />`;
       case "image": {
         const source = dataUrl(block.mimeType, block.data);
+        if (block._cut) return html`<p class="hint">A picture (${oneLine(block.mimeType)})</p>`;
         return source
           ? html`<img class="picture" src=${source} alt="picture" />`
           : html`<p class="hint">A picture (${oneLine(block.mimeType)}) that cannot be shown here.</p>`;
       }
       case "audio": {
         const source = dataUrl(block.mimeType, block.data);
+        if (block._cut) return html`<p class="hint">A sound (${oneLine(block.mimeType)})</p>`;
         return source
           ? html`<audio controls src=${source}></audio>`
           : html`<p class="hint">A sound (${oneLine(block.mimeType)}) that cannot be played here.</p>`;

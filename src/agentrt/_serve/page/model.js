@@ -1,5 +1,6 @@
 // All that the server has said, as one value. `take` is pure: the same frames give the same model.
 
+import { filled } from "./cuts.js";
 import { fromSnapshot, gone, reduce, resumed, withHistory } from "./reduce.js";
 
 /** How many notes are kept to be read again. */
@@ -172,6 +173,22 @@ function flush(model, gathered, now) {
 
 /** @type {(block: w.Block) => boolean} */
 const retells = (block) => block.type === "text" && block.text.startsWith(RETOLD);
+
+/**
+ * The model with an item of which more was fetched.
+ * @param {Model} model
+ * @param {string} session
+ * @param {string} id
+ * @param {ReadonlyMap<string, string>} got
+ * @returns {Model}
+ */
+export function completed(model, session, id, got) {
+  const seat = model.seats.get(session);
+  const item = seat?.view.items.get(id);
+  if (!seat || !item) return model;
+  const items = new Map(seat.view.items).set(id, filled(item, got));
+  return withSeat(model, session, { ...seat, view: { ...seat.view, items } });
+}
 
 /** @type {(model: Model, session: string) => Model} what was said is about to be repeated to the agent */
 export function retold(model, session) {

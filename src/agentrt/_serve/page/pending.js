@@ -2,6 +2,7 @@
 // show it. An answer says up to which event that is, so nothing of this can stay for ever.
 
 import { wordsOf } from "./content.js";
+import { cutsOf } from "./cuts.js";
 import { seat, setUi, ui } from "./store.js";
 
 /** @type {(place: Place, known: Seat | undefined) => boolean} whether the events that report it are here */
@@ -16,8 +17,14 @@ export function sendingHere() {
   // After a reconnect the prompt may be here before the answer to it is.
   const fresh = [...known.view.items.values()].filter(({ type }) => type === "user");
   return mine.filter(
-    (each) => !fresh.some(({ id, content }) => !each.before.has(id) && wordsOf(content) === wordsOf(each.content)),
+    (each) => !fresh.some(({ id, content }) => !each.before.has(id) && shows(content, each.content)),
   );
+}
+
+/** @type {(shown: w.Block[] | undefined, sent: readonly w.Block[]) => boolean} also if a preview is shown */
+function shows(shown, sent) {
+  const [now, all] = [wordsOf(shown), wordsOf(sent)];
+  return now === all || (cutsOf(shown).length > 0 && all.startsWith(now));
 }
 
 /** Whether a stop is on its way to the turn that is shown. */

@@ -5,6 +5,7 @@ import { Terminal } from "./content.js";
 import { Diff } from "./diff.js";
 import { duration, within } from "./format.js";
 import { html, icon, memo } from "./html.js";
+import { More } from "./more.js";
 import { Output } from "./output.js";
 import { mention } from "./paths.js";
 import { isOver } from "./reduce.js";
@@ -79,6 +80,7 @@ export const ToolCard = memo(
         ${silent && html`<p class="hint">No output for ${duration(now - (times?.heard ?? now))}.</p>`}
         ${shown && Parts(item, content, cwd)}
         ${shown && tool.input != null && Fold("input", "Input", tool.input)}
+        ${shown && More(item)}
         ${shown && tool.output != null && content.length === 0 && !item.text && Fold("output", "Output", tool.output)}
         ${children}
       </div>

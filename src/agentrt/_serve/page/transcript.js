@@ -3,6 +3,7 @@
 import { Component } from "./vendor/libraries.js";
 import { fork, lookBack, restore } from "./actions.js";
 import { BlockView, Markdown, wordsOf } from "./content.js";
+import { More } from "./more.js";
 import { Following } from "./follow.js";
 import { count, duration, money } from "./format.js";
 import { html, icon, iconButton, memo } from "./html.js";
@@ -204,6 +205,7 @@ const UserItem = memo(
     <div class="bubble">
       ${item.text && html`<${BlockView} block=${{ type: "text", text: item.text }} verbatim=${true} />`}
       ${(item.content ?? []).map((block, index) => html`<${BlockView} key=${index} block=${block} verbatim=${true} />`)}
+      ${More(item)}
     </div>
   </article>`,
 );
@@ -217,6 +219,7 @@ const Sent = ({ key, content }, stale) => html`<div class="sent" key=${`sent-${k
 const Answer = memo(
   /** @param {{ item: w.Item }} props */
   ({ item }) => html`<article class=${`item ${item.type}`} aria-label="answer">
+    ${More(item)}
     ${item.text && html`<${Markdown} text=${item.text} over=${isOver(item)} />`}
     ${(item.content ?? []).map((block, index) => html`<${BlockView} key=${index} block=${block} />`)}
   </article>`,
@@ -230,6 +233,7 @@ const Thought = memo(
     return html`<article class="item thought"><details ...${fold(item.id, open)}>
       <summary>${icon("think")}<span>${words}${took !== undefined && took >= 1 ? ` for ${duration(took)}` : ""}</span>
         ${!open && html`<span class="peek">${oneLine(item.text || wordsOf(item.content), 90)}</span>`}</summary>
+      ${open && More(item)}
       ${open && html`<${Markdown} text=${item.text ?? ""} over=${isOver(item)} />`}
       ${open && (item.content ?? []).map((block, index) => html`<${BlockView} key=${index} block=${block} />`)}
     </details></article>`;
