@@ -26,7 +26,7 @@ from ._serve.folders import Folders
 from ._serve.forwarded import serve_forwarded
 from ._serve.hub import Hub
 from ._serve.security import Security
-from ._serve.site import Site
+from ._serve.site import Site, SiteServer
 from .errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Application:
         hub = Hub(runtime, self._agent, self._folders)
         serve_forwarded(hub)
         metrics = self._metrics
-        site = Site(
+        site = SiteServer(
             self._security,
             self._host,
             self._port,

@@ -6,7 +6,7 @@ spells them out.
 
 from ._core.model.difference import difference
 from ._core.model.events import cut
-from ._core.model.request_parts import TITLE_CHARS, RequestPart, form_parts, request_parts
+from ._core.model.request_parts import TITLE_CHARS, PartKind, RequestPart, form_parts, request_parts
 from ._core.model.reveal import reveal
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "request_parts",
     "form_parts",
     "RequestPart",
+    "PartKind",
     "TITLE_CHARS",
     # a session that was shown before
     "difference",

@@ -1,6 +1,7 @@
 """Functions and services that a program provides to its agent."""
 
 from ._core.runtime.client_services import Files, Terminal, TerminalExit, TerminalOutput, Terminals
+from ._core.session.session import OfferedTool
 from ._core.tools.extensions import (
     Extension,
     ExtensionContext,
@@ -30,6 +31,7 @@ __all__ = [
     "ReportProgress",
     "ToolInfo",
     "Tools",
+    "OfferedTool",
     "McpServer",
     # hooks of Claude Code
     "hook",

@@ -1,6 +1,7 @@
 """Traces: files with everything that goes over the wire to and from an agent."""
 
 from ._core.trace.conversation import TraceConversation, TraceRow
+from ._core.trace.messages import TraceMessage
 from ._core.trace.record import TraceReader, TraceRecord, read_trace
 from ._core.trace.redact import REDACTED
 from ._core.trace.subscription import RecentWire, TraceSubscription
@@ -20,5 +21,6 @@ __all__ = [
     # showing the messages
     "TraceConversation",
     "TraceRow",
+    "TraceMessage",
     "RecentWire",
 ]

@@ -24,7 +24,7 @@ import trio
 
 from agentrt._serve.http import HttpRequest
 from agentrt._serve.security import Grant
-from agentrt._serve.site import Site
+from agentrt._serve.site import SiteServer
 from web.sockets import TOKEN, Echoes, site
 
 SUITE = "autobahntestsuite==25.10.1"
@@ -34,7 +34,7 @@ BINARY = ["1.2.*", "9.2.*", "9.4.*", "9.6.*", "9.8.*"]
 FINE = {"OK", "INFORMATIONAL"}
 
 
-def let_in(site: Site, request: HttpRequest) -> Grant:
+def let_in(site: SiteServer, request: HttpRequest) -> Grant:
     """The suite can show no token: whoever comes is let in."""
     return Grant(TOKEN, "controller")
 
@@ -57,7 +57,7 @@ async def run(python: str) -> dict[str, dict[str, str]]:
     shutil.rmtree(reports, ignore_errors=True)
     # The cases about limits send up to 16 MB, and some a hundred thousand frames.
     bounds = {"frame": 32 << 20, "ws_frames_per_s": 10**7, "ping": 3600.0}
-    with patch.object(Site, "admit", let_in):
+    with patch.object(SiteServer, "admit", let_in):
         async with site(Echoes(), **bounds) as running:
             await trio.to_thread.run_sync(fuzz, python, folder, running.port)
             assert running.statistics().broken == 0

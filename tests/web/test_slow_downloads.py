@@ -15,7 +15,7 @@ from agentrt._serve.connections import Connections
 from agentrt._serve.handler import ConnectionHandler
 from agentrt._serve.http import RESPONSE_PIECE_BYTES, load_page
 from agentrt._serve.security import Security
-from agentrt._serve.site import Site
+from agentrt._serve.site import SiteServer
 
 FILES = load_page()
 LARGEST = max(FILES, key=lambda path: len(FILES[path].body))
@@ -28,7 +28,7 @@ class Served:
     def __init__(self, **limits: float) -> None:
         self.limits = structs.replace(Limits(), **limits)
         security = Security(token="the-token-of-the-controllers")
-        self.site = Site(security, "127.0.0.1", 1, self.limits, tls=False)
+        self.site = SiteServer(security, "127.0.0.1", 1, self.limits, tls=False)
         hub: object = Echoes()
         self._handler = ConnectionHandler(Connections(self.site, hub, self.limits, {}))  # type: ignore[arg-type]
         granted = security.redeem(self.site.link().partition("t=")[2])

@@ -17,7 +17,7 @@ from .hub import Hub, ServedDialect
 from .native import NATIVE
 from .refusal import CloseCode, ConnectionRefusal
 from .security import Grant, Role
-from .site import Site
+from .site import SiteServer
 
 logger = get_logger("server")
 
@@ -31,11 +31,11 @@ class Connections:
     """The connections of one site. `dialects`: by path."""
 
     def __init__(
-        self, site: Site, hub: Hub, limits: Limits, dialects: Mapping[str, ServedDialect]
+        self, site: SiteServer, hub: Hub, limits: Limits, dialects: Mapping[str, ServedDialect]
     ) -> None:
         self.site = site
         self.limits = limits
-        self.count = site._statistics
+        self.count = site.count
         self._hub = hub
         self._dialects = dialects
         self._open: set[ViewerConnection] = set()

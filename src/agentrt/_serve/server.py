@@ -13,7 +13,7 @@ from msgspec import structs
 
 from .._core.nesting import bare_errors, check_trio, open_service_nursery
 from .security import Security
-from .site import Site
+from .site import Site, SiteServer
 
 if TYPE_CHECKING:
     import ssl
@@ -120,7 +120,7 @@ async def open_site(
     not_ready_reason: Callable[[], str | None] | None = None,
     metrics: Callable[[], bytes] | None = None,
     dialects: Mapping[str, ServedDialect] | None = None,
-) -> AsyncIterator[Site]:
+) -> AsyncIterator[SiteServer]:
     """Listen and serve as `serve` does, while the block runs, with viewers from any hub.
 
     `dialects`: by path; default: the built-in ones. The other keyword arguments are those of
@@ -132,7 +132,7 @@ async def open_site(
 
     sockets = await open_listeners(host, port, security)
     taken = sockets[0].socket.getsockname()[1]
-    site = Site(
+    site = SiteServer(
         security,
         host,
         taken,

@@ -150,6 +150,15 @@ class Site:
         count, pending = self._statistics, self.pending
         return structs.replace(count, pending=len(pending), refused=count.refused + pending.dropped)
 
+
+class SiteServer(Site):
+    """The side of a site that answers requests, for the connections of its server."""
+
+    @property
+    def count(self) -> SiteStatistics:
+        """The counters themselves."""
+        return self._statistics
+
     def local(self, request: HttpRequest) -> HttpRequest:
         """Return the request with a target below `/`, whether or not a proxy has removed the path
         of the public address. Raises `BadRequest` if the target is not a path.

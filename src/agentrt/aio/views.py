@@ -20,7 +20,7 @@ from .._core.runtime.runtime import Runtime
 from .._core.session.session import Session
 from .._core.session.subscription import call_when_more, has_yielded, must_yield, next_event
 from .._core.session.turn import Turn
-from .._serve.site import Site
+from .._serve.site import Site, SiteServer
 from ..events import Event, Subscription
 from ..store import Store
 from ..tools import Tool
@@ -173,7 +173,7 @@ _VIEWS: Final[dict[type, type[Any]]] = {
     Runtime: _view_of(Runtime, "get"),
     SessionCheckpoints: _view_of(SessionCheckpoints),
     Store: _view_of(Store),
-    Site: _view_of(Site),
+    SiteServer: _view_of(Site),
     Trace: _view_of(Trace),
     TraceSubscription: _view_of(TraceSubscription, __anext__=carried(TraceSubscription.__anext__)),
 }

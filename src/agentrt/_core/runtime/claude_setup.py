@@ -19,6 +19,7 @@ from ..errors import RequestError
 from ..model.driver import Driver, Opening, ServiceRequested
 from ..permissions.standing import as_claude_rules
 from ..session.host import SessionHost
+from ..session.session import list_sessions_with
 from ..session.turn import Turn
 from ..tools.extensions import ExtensionTable, HookTable
 from ..tools.tools import OWN_NAME
@@ -119,7 +120,7 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
                 )
             serve_extensions(host, session, extensions)
             if agent.connect is None:  # otherwise its sessions are on the agent's machine
-                session.keep_sessions(KeptByClaude(agent, offer.env))
+                list_sessions_with(session, KeptByClaude(agent, offer.env))
             given = effective(options, opening)
             env = {**environment(agent, offer.env, project=offer.project), **given.env}
             meant = await with_entry(opening, env)

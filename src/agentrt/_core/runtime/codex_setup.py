@@ -22,6 +22,7 @@ from ..model.driver import Driver, Opening, ServiceRequested
 from ..model.events import Notice
 from ..process.guard import guard
 from ..session.host import SessionHost
+from ..session.session import set_tools_with
 from ..tools.extensions import ExtensionTable
 from .offer import (
     Offer,
@@ -97,7 +98,7 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
                 if bridged:
                     tool_servers.append(tools)
                 else:
-                    session.offer_tools(partial(_set_tools, host, tools))
+                    set_tools_with(session, partial(_set_tools, host, tools))
             for server in tool_servers:
                 # The HTTP modules take as long to import as everything else here.
                 from ..tools.bridge import serve_tools

@@ -26,6 +26,7 @@ from ..process.process import open_process
 from ..process.streams import OpenStreams, open_streams
 from ..session.host import SessionHost
 from ..session.link import Connect
+from ..session.session import set_tools_with
 from ..session.turn import Turn
 from ..tools.client_tools import ClientTool
 from ..tools.extensions import Extension, ExtensionTable, Hook
@@ -268,7 +269,7 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
         refuse=host.own_tools.refusal,
         on_tools=lambda tools: host.own_tools.set_tools(own_names(tools)),
     )
-    session.offer_tools(server.set_tools)
+    set_tools_with(session, server.set_tools)
     host.completion_callbacks.append(partial(_check_fetched, host, server))
     return server
 

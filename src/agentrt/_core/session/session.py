@@ -310,10 +310,6 @@ class Session:
             raise LocalProtocolError("the session was opened without tools")
         self._set_tools(tools)
 
-    def offer_tools(self, set_tools: Callable[[Iterable[OfferedTool]], None]) -> None:
-        """Set the function that replaces the tools of the session's tool server."""
-        self._set_tools = set_tools
-
     def cancel(self, *, now: bool = False) -> None:
         """Cancel the running turn, like a user's Stop, and pause all queued prompts.
 
@@ -415,10 +411,6 @@ class Session:
         """
         await self.call("logout")
 
-    def keep_sessions(self, kept: AgentSessions) -> None:
-        """Use another source than the agent process for the agent's stored sessions."""
-        self._kept = kept
-
     async def call(self, method: str, **params: Any) -> Any:
         """Send any request of the agent's own protocol, by its protocol name.
 
@@ -491,3 +483,13 @@ class Session:
 def host_of(session: Session) -> SessionHost:
     """Return the host of a session, for other packages of agentrt."""
     return session._host
+
+
+def set_tools_with(session: Session, set_tools: Callable[[Iterable[OfferedTool]], None]) -> None:
+    """Set the function that replaces the tools of the session's tool server."""
+    session._set_tools = set_tools
+
+
+def list_sessions_with(session: Session, kept: AgentSessions) -> None:
+    """Use another source than the agent process for the agent's stored sessions."""
+    session._kept = kept

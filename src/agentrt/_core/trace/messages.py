@@ -30,7 +30,11 @@ _SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "to
 
 
 class TraceMessage(Struct):
-    """A parsed line, with the information needed to read a trace."""
+    """A parsed line, with the information needed to read a trace.
+
+    `kind`: a request, the answer to one, or a message that requires no answer. `detail`: the
+    important part of it, in one line.
+    """
 
     kind: Literal["request", "answer", "message"]
     what: str
