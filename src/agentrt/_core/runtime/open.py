@@ -20,7 +20,6 @@ import trio
 from msgspec import Struct, structs
 
 from ..errors import LocalProtocolError
-from ..files.shadow import FolderCheckpoints
 from ..limits import Limits
 from ..model.content import JsonObject
 from ..model.conversation import Conversation
@@ -60,6 +59,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..agents import Agent
+    from ..files.shadow import FolderCheckpoints
     from ..sandbox.policy import Sandbox, SandboxLike
     from ..sandbox.wall import Wall
     from ..store.persister import Persist
@@ -421,7 +421,7 @@ async def serve_session(
             persist=persist,
             tap=setup.tap,
             sandbox=None if setup.offer.wall is None else setup.offer.wall.status,
-            shadow=FolderCheckpoints(setup.opening.cwd, limits) if checkpoints else None,
+            shadow=_shadow(setup.opening.cwd, limits) if checkpoints else None,
             budgets=budgets,
             wait=wait,
         )
@@ -492,3 +492,9 @@ def _add_notice(
     titles = listed(task.title or task.id for task in tasks)
     data = {"tasks": [task.id for task in tasks]}
     host.core.add_notice(Notice(level, code, f"{what}: {titles}", data))
+
+
+def _shadow(cwd: str, limits: Limits) -> FolderCheckpoints:
+    from ..files.shadow import FolderCheckpoints
+
+    return FolderCheckpoints(cwd, limits)

@@ -16,7 +16,6 @@ import trio
 from msgspec import structs
 
 from ..errors import AgentrtError, RequestError, SessionClosed, SessionMoved, SessionNotFound
-from ..files.shadow import FolderCheckpoints
 from ..limits import Limits
 from ..logging import LogScope
 from ..model.content import JsonObject
@@ -32,7 +31,6 @@ from ..permissions.policies import Decision, Policy
 from ..permissions.standing import OwnTools, Standing
 from ..trace.record import Tap
 from .budget import Budget
-from .checkpoints import TurnCheckpoints
 from .core import SessionCore
 from .handlers import Handlers, TurnTasks
 from .interfaces import CANCELLED_CODE, ClientServices, Lifetime, SessionObserver
@@ -41,8 +39,10 @@ from .rate_limits import WaitForLimits
 from .waiters import CHECK_INTERVAL_S, TenantRateLimit, Waiters
 
 if TYPE_CHECKING:
+    from ..files.shadow import FolderCheckpoints
     from ..sandbox.wall import SandboxStatus
     from ..store.persister import LogPersister, Persist
+    from .checkpoints import TurnCheckpoints
 
 Service: TypeAlias = Callable[[ServiceRequested], Awaitable[Any]]
 """Answers one kind of request; an exception becomes an error answer."""
@@ -137,6 +137,8 @@ class SessionHost:
         self.checkpoints: TurnCheckpoints | None = None
         """Takes checkpoints of the session's folder around each turn."""
         if shadow is not None:
+            from .checkpoints import TurnCheckpoints
+
             session = conversation.log.session
             self.checkpoints = TurnCheckpoints(shadow, session, self.core.add_notice)
         self.log: Log = conversation.log

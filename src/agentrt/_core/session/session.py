@@ -28,7 +28,6 @@ from ..model.state import SessionState, Snapshot
 from ..model.turn import TurnMachine
 from ..permissions.policies import PermissionRequest
 from ..wire.mcp import ToolInfo
-from .checkpoints import SessionCheckpoints
 from .core import When
 from .host import SessionHost
 from .questions import request_id
@@ -49,6 +48,7 @@ from .turn import Turn
 if TYPE_CHECKING:
     from ..sandbox.wall import SandboxStatus
     from ..trace.subscription import TraceSubscription
+    from .checkpoints import SessionCheckpoints
 
 _WHENS: Final = get_args(When)
 
@@ -153,6 +153,8 @@ class Session:
         host = self._host
         if host.checkpoints is None:
             raise LocalProtocolError("the session was opened without checkpoints=True")
+        from .checkpoints import SessionCheckpoints
+
         return SessionCheckpoints(
             host.checkpoints, lambda: self._core.turn is not None, host.turns_may_start
         )
