@@ -28,7 +28,7 @@ def lab(lab: Lab) -> Lab:
     """The lab with a sandbox that reaches the scripted model, and no other host."""
     port = urlsplit(lab.model.url).port
     assert port is not None
-    return replace(lab, sandbox=Sandbox(ports=[port]))
+    return replace(lab, sandbox=Sandbox(network="none", ports=[port]))
 
 
 async def test_a_key_of_the_user_is_not_there(lab: Lab) -> None:

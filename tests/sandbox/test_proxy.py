@@ -251,6 +251,18 @@ async def test_a_question_that_nobody_answers_is_a_refusal(autojump_clock: objec
         gateway.questions.receive_nowait().answer("once")
 
 
+async def test_a_question_whose_connections_are_gone_is_over() -> None:
+    gateway = Gateway(Sandbox())
+    for _ in range(3 * MAX_OPEN):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(gateway.check, "new.example", 443)
+            await trio.testing.wait_all_tasks_blocked()
+            request = gateway.questions.receive_nowait()
+            nursery.cancel_scope.cancel()
+        assert request.scope == "no"
+        assert request.answered.is_set()
+
+
 async def test_without_a_network_nothing_is_asked() -> None:
     gateway = Gateway(Sandbox(network="none"))
     gateway.set_model_hosts(["api.example"])

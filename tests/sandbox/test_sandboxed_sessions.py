@@ -69,6 +69,22 @@ async def test_the_agent_sees_its_project_and_nothing_next_to_it(
 
 
 @pytest.mark.slow
+async def test_a_folder_is_reached_by_the_name_of_a_link(shell_agent: Agent, project: Path) -> None:
+    (project / "mine").write_text("mine")
+    link = project.parent / "link"
+    link.symlink_to(project)
+    missing = str(project.parent / "missing")
+    sandbox = view(write=[missing])
+    async with open_session(shell_agent, cwd=link, sandbox=sandbox) as session:
+        assert (await session.run(f"shell cat {link}/mine mine")).text == "minemine"
+    assert sorted(each.name for each in project.parent.iterdir()) == [
+        "link",
+        "neighbour",
+        "project",
+    ]
+
+
+@pytest.mark.slow
 async def test_a_terminal_shares_the_files_and_the_network_of_the_agent(
     shell_agent: Agent, project: Path
 ) -> None:
@@ -124,7 +140,8 @@ async def test_commits_work_in_a_repository_and_in_a_linked_worktree(
     subprocess.run(["git", "worktree", "add", "-q", str(linked)], cwd=project, check=True)
     for folder in (project, linked):
         async with open_session(shell_agent, cwd=folder, sandbox=view()) as session:
-            work = "echo 1 > file && git add file && git commit -qm inside && git status --short"
+            commit = f"git commit -qm {folder.name}"
+            work = f"echo 1 > file && git add file && {commit} && git status --short"
             assert (await session.run(f"shell {work}")).text == ""
             assert (await session.run("shell git stash list; git log --oneline")).text.count(
                 "\n"
@@ -135,7 +152,7 @@ async def test_commits_work_in_a_repository_and_in_a_linked_worktree(
             assert "Read-only" in (await session.run(f"shell {refused}")).text
     log = ["git", "log", "--all", "--format=%s"]
     said = subprocess.run(log, cwd=project, capture_output=True, text=True, check=True).stdout
-    assert said.split() == ["inside", "inside", "first"]
+    assert sorted(said.split()) == ["first", "linked", "project"]
 
 
 @pytest.mark.slow

@@ -38,6 +38,8 @@ class GatewayRequest:
         self.port = port
         self.scope: Scope | None = None
         self.answered = trio.Event()
+        self.waiting = 0
+        """The number of connections that wait for the answer."""
         self._passes = 0
 
     def answer(self, scope: Scope) -> None:
@@ -116,11 +118,16 @@ class Gateway:
                     " asked about now; do not retry"
                 )
             self._open[key] = request
-        with trio.move_on_after(ANSWER_TIMEOUT_S):
-            await request.answered.wait()
-        self._open.pop(key, None)
-        if request.scope is None:
-            request.answer("no")
+        request.waiting += 1
+        try:
+            with trio.move_on_after(ANSWER_TIMEOUT_S):
+                await request.answered.wait()
+        finally:
+            request.waiting -= 1
+            if not request.waiting or request.scope is not None:
+                if self._open.get(key) is request:
+                    del self._open[key]
+                request.answer("no")  # no connection waits any longer, or it has an answer
         if request.scope == "no" or not request.passes():
             raise HostRefused(
                 f"{host}:{port} is not allowed in this session by its sandbox; do not retry, and"

@@ -114,9 +114,10 @@ class _ViewBuilder:
             self.write(path)
             self.protect_state(path)
         for path in extra:
-            self.write(path)
+            self.args += ["--bind-try", path, path]
         for path in folders:
             self.write(path)
+        self.link_names((*folders, *extra, *state))
         repositories = [git for path in (*folders, *extra) for git in _find_repositories(path)]
         for git in repositories:
             self.protect_repository(git, (*folders, *extra))
@@ -205,6 +206,14 @@ class _ViewBuilder:
                     self.cover(path)
             if os.path.isdir("/etc/ssl/private"):
                 self.cover("/etc/ssl/private")
+
+    def link_names(self, written: Sequence[str]) -> None:
+        """Make the session's folders reachable by the names that the agent gets, which may lead
+        through links in hidden folders."""
+        for name in map(os.path.normpath, (self.wanted.cwd, *self.wanted.roots)):
+            if name != os.path.realpath(name) and is_below(name, self.covered):
+                if not is_below(name, (*written, *self.shown)):
+                    self.args += ["--symlink", os.path.realpath(name), name]
 
     def show_programs(self) -> None:
         """Show the programs in hidden folders: those of the user, of the agent, and Python."""

@@ -112,7 +112,7 @@ class Wall:
         """Ports of agentrt's own services on the loopback interface."""
         self._places = PLACES.get(agent, AgentPlaces())
         self._nursery = nursery
-        self._cwd, *self._roots = map(os.path.realpath, folders)
+        self._cwd, *self._roots = folders
         self._programs = tuple(programs)
         self._view: SandboxView | None = None
         self._entry: NamespaceEntry | None = None
@@ -259,7 +259,7 @@ class Wall:
             arguments.append("--disable-userns")
         arguments += ["--seccomp", str(self._filter)]
         arguments += [stands_for.get(each, each) for each in view.arguments]
-        return [*arguments, "--chdir", self._cwd]
+        return [*arguments, "--chdir", os.path.realpath(self._cwd)]
 
 
 @asynccontextmanager
