@@ -29,7 +29,7 @@ import trio
 from agentrt import Limits
 from agentrt._core.runtime.runtime import Runtime
 from agentrt._core.store.address import address_of
-from agentrt._core.store.store import open_address, process_of
+from agentrt._core.store.opening import open_address, process_of
 from agentrt._serve.forwarded import serve_forwarded
 from agentrt._serve.hub import Hub
 from agentrt._serve.native import NATIVE

@@ -136,7 +136,7 @@ def write(url: str, parts: int, events: int, seconds: float) -> None:
     from agentrt._cluster.postgres.leases import PostgresLeases
     from agentrt._cluster.server import parse as server_of
     from agentrt._core.model.events import TextDelta
-    from agentrt._core.store.base import About, Flush, Part
+    from agentrt._core.store.base import Flush, FlushPart, SessionDescription
     from agentrt._core.store.shared import Process
 
     server = server_of(url)
@@ -145,7 +145,7 @@ def write(url: str, parts: int, events: int, seconds: float) -> None:
     name = f"writer-{os.getpid()}"
     num = leases.join(Process(name=name, host="bench", pid=os.getpid(), home="bench"), 600)
     backend.lease = lambda: num
-    about = About(agent="bench", protocol="acp", cwd="/")
+    about = SessionDescription(agent="bench", protocol="acp", cwd="/")
     places = [backend.create(f"{name}-{number}", "e", about) for number in range(parts)]
     content: list[Any] = [TextDelta("i1", TEXT)] * events
     say("ready")
@@ -153,7 +153,7 @@ def write(url: str, parts: int, events: int, seconds: float) -> None:
     first, waits = 1, []
     start, used = time.perf_counter(), time.process_time()
     while (now := time.perf_counter()) < start + seconds:
-        backend.commit(Flush([Part(place, first, content) for place in places]))
+        backend.commit(Flush([FlushPart(place, first, content) for place in places]))
         waits.append(time.perf_counter() - now)
         first += events
     wall, cpu = time.perf_counter() - start, time.process_time() - used
@@ -194,12 +194,12 @@ def many(url: str, count: int) -> None:
     from agentrt._cluster.postgres.backend import PostgresBackend
     from agentrt._cluster.postgres.reader import PostgresReader
     from agentrt._cluster.server import parse as server_of
-    from agentrt._core.store.base import About, SessionQuery, encode
+    from agentrt._core.store.base import SessionDescription, SessionQuery, encode
 
     with schema(url) as place, connected(place) as connection:
         connection.patience = 3600.0
         connection.rows("SELECT set_config('statement_timeout', '0', false)")
-        about = encode(About(agent="bench", protocol="acp", cwd="/project"))
+        about = encode(SessionDescription(agent="bench", protocol="acp", cwd="/project"))
         start = time.perf_counter()
         connection.rows(
             "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, prompt, phase,"

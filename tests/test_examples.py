@@ -80,6 +80,15 @@ def test_a_killed_program_continues_its_session_and_its_cost_is_reported(folder:
     assert re.fullmatch(r"\S+  list the files +\d+ tokens  \$\d+\.\d{4}\n", report.stdout)
 
 
+def test_a_session_in_a_store_of_one_s_own_survives_kill_9(folder: Path) -> None:
+    done = run("own_store.py", folder.parent / "sessions.jsonl", folder=folder)
+    assert done.stdout.splitlines() == [
+        "before: ['completed', 'agent_died']",
+        "after: completed",
+        "found: ['list the files']",
+    ]
+
+
 def test_a_chat_bot_asks_queues_and_stops(folder: Path) -> None:
     with subprocess.Popen(
         [sys.executable, str(EXAMPLES / "approvals.py")],

@@ -1,4 +1,4 @@
-"""For authors of integrations: protocol drivers without I/O, the event log, and dialects.
+"""For authors of integrations: protocol drivers without I/O, the event log, stores and dialects.
 
 A driver turns bytes of an agent into effects and commands into bytes. It needs no Trio, no process
 and no clock. The effects are in `agentrt.effects`. A dialect is a protocol for clients of the web
@@ -22,6 +22,15 @@ from ._core.dialect import (
 from ._core.model.driver import DecisionAnswer, Driver, Effect, EndsBySilence, Opening, Steers
 from ._core.model.log import Cursor, Log
 from ._core.model.state import SessionState
+from ._core.store.base import (
+    Backend,
+    Fenced,
+    Flush,
+    FlushPart,
+    SessionClaim,
+    StoreReader,
+    Unusable,
+)
 
 __all__ = [
     # drivers
@@ -43,6 +52,14 @@ __all__ = [
     "Log",
     "Cursor",
     "SessionState",
+    # stores
+    "Backend",
+    "StoreReader",
+    "SessionClaim",
+    "Flush",
+    "FlushPart",
+    "Fenced",
+    "Unusable",
     # dialects: protocols for clients of the web server
     "Dialect",
     "DialectViewer",

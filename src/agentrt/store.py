@@ -1,9 +1,22 @@
 """Session stores: sessions that outlive the process that runs them."""
 
+from ._core.model.checkpoint import Head, Record
+from ._core.model.state import StoredHistory
 from ._core.runtime.open import reopen_session
 from ._core.runtime.options import ReopenOptions
-from ._core.store.base import StoreEntry, StoreHit, StoreStatistics, StoreStatus
-from ._core.store.store import Store, open_store
+from ._core.store.base import (
+    CommandAnswer,
+    LoadedSession,
+    SessionDescription,
+    SessionQuery,
+    SessionRow,
+    StoreEntry,
+    StoreHit,
+    StoreStatistics,
+    StoreStatus,
+)
+from ._core.store.opening import open_store
+from ._core.store.store import Store
 
 __all__ = [
     # opening a store
@@ -17,4 +30,13 @@ __all__ = [
     "StoreHit",
     "StoreStatus",
     "StoreStatistics",
+    # values of a session in a store, for authors of stores
+    "SessionDescription",
+    "SessionRow",
+    "SessionQuery",
+    "LoadedSession",
+    "Head",
+    "Record",
+    "StoredHistory",
+    "CommandAnswer",
 ]

@@ -23,9 +23,9 @@ from agentrt._core.runtime.open import serve_session
 from agentrt._core.runtime.protocol_setup import set_up_protocol
 from agentrt._core.runtime.stored import ClaimedSession
 from agentrt._core.store.reader import SqliteReader
+from agentrt._core.store.service import StoreService
 from agentrt._core.store.sqlite import SqliteBackend
 from agentrt._core.store.writer import Batch, StoreWriter, WriterJob, gathered
-from agentrt.store import Store
 from agentrt.testing import MemoryAgent
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class PassingWriter(StoreWriter):
         self.put = put  # type: ignore[assignment,method-assign]
 
 
-class SteppedStore(Store):
+class SteppedStore(StoreService):
     """Commits as soon as it is given something, unless it is `stalled`."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
@@ -244,7 +244,7 @@ class Puppet:
 
 @asynccontextmanager
 async def kept(
-    store: Store | None,
+    store: StoreService | None,
     puppet: Puppet,
     *,
     permissions: Policy | None = None,

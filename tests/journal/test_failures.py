@@ -20,7 +20,7 @@ import trio.testing
 import agentrt
 from agentrt import Limits
 from agentrt._core.store import sqlite
-from agentrt._core.store.store import Store
+from agentrt._core.store.service import StoreService
 from agentrt.errors import StoreDamaged, StoreUnavailable
 from agentrt.store import open_store
 from runtime.fakes import Incarnations, echo, obedient
@@ -51,12 +51,12 @@ def damage(path: Path) -> None:
         file.write(os.urandom(path.stat().st_size - 4096))
 
 
-async def until_trouble(store: Store) -> None:
+async def until_trouble(store: StoreService) -> None:
     while store.trouble is None:
         await store._changed.wait()
 
 
-async def until_well(store: Store) -> None:
+async def until_well(store: StoreService) -> None:
     while store.trouble is not None:
         await store._changed.wait()
 

@@ -20,12 +20,18 @@ from agentrt._core.model.events import (
 )
 from agentrt._core.model.state import TurnRecord
 from agentrt._core.store import sqlite
-from agentrt._core.store.base import About, Flush, Part, SessionClaim, SessionQuery, SessionRow
+from agentrt._core.store.base import (
+    Flush,
+    FlushPart,
+    SessionClaim,
+    SessionDescription,
+    SessionQuery,
+    SessionRow,
+)
 from agentrt._core.store.reader import SqliteReader
 from agentrt._core.store.sqlite import SqliteBackend
-from agentrt._core.store.store import snapshot_of
 
-ABOUT = About(agent="fake", protocol="acp", cwd="/")
+ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 MANY = 70
 """Sessions: more than a statement has frames."""
 
@@ -44,7 +50,9 @@ def made(backend: SqliteBackend) -> list[SessionClaim]:
 
 
 def flush_of(places: list[SessionClaim], first: int) -> Flush:
-    return Flush([Part(place, first, [Notice("info", "here", str(place.num))]) for place in places])
+    return Flush(
+        [FlushPart(place, first, [Notice("info", "here", str(place.num))]) for place in places]
+    )
 
 
 def stored(path: Path) -> list[list[str]]:
@@ -107,7 +115,7 @@ def said(
     record = Record(number, [TurnRecord(id=turn, origin="user", outcome="completed")], [item])
     head = Head(seq=first + 4, records=number + 1)
     row = SessionRow(title=None, prompt="", phase="idle", turns=number + 1, about=ABOUT)
-    part = Part(place, first + behind, events[behind:], row, head, {number: record})
+    part = FlushPart(place, first + behind, events[behind:], row, head, {number: record})
     backend.commit(Flush([part], fsync=True))
 
 
@@ -120,7 +128,7 @@ def shown(path: Path) -> tuple[int, list[int]]:
         reader.close()
     assert stored is not None
     assert len(stored.records) == stored.head.records
-    snapshot = snapshot_of("s0", stored)
+    snapshot = stored.snapshot("s0")
     assert [turn.outcome for turn in snapshot.turns] == ["completed"] * len(snapshot.turns)
     return len(stored.records), [len(item.text) for item in snapshot.items]
 
@@ -184,7 +192,7 @@ def began(
     """A turn's beginning."""
     event = TurnStarted(f"t{number}", "user", [])
     row = SessionRow(title=title, prompt="", phase="running", turns=number + 1, about=ABOUT)
-    backend.commit(Flush([Part(place, 5 * number + 1, [event], row)], fsync=True))
+    backend.commit(Flush([FlushPart(place, 5 * number + 1, [event], row)], fsync=True))
 
 
 def turns_in_rows(path: Path) -> list[int]:

@@ -20,11 +20,11 @@ from agentrt._core.model.events import (
 )
 from agentrt._core.runtime.stored import is_closed, load_closed_log, load_log
 from agentrt._core.store.address import address_of
-from agentrt._core.store.base import About, Flush, Part, SessionRow
+from agentrt._core.store.base import Flush, FlushPart, SessionDescription, SessionRow
 from agentrt._core.store.opening import backend_of
 from agentrt.store import open_store
 
-ABOUT = About(agent="fake", protocol="acp", cwd="/")
+ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 DEAD = State("dead", None, AgentState("fake", "acp"))
 
 
@@ -37,7 +37,7 @@ async def test_a_prompt_that_waited_for_a_dead_agent_is_paused(path: Any) -> Non
     backend = backend_of(address_of(path))
     backend.open()
     row = SessionRow(title=None, prompt="", phase="dead", turns=1, about=ABOUT)
-    backend.commit(Flush([Part(backend.create("s1", "e", ABOUT), 1, events, row)], fsync=True))
+    backend.commit(Flush([FlushPart(backend.create("s1", "e", ABOUT), 1, events, row)], fsync=True))
     backend.close()
     async with open_store(path) as store:
         assert not is_closed(await load_log(store, "s1", Limits()))

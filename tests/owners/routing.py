@@ -30,8 +30,8 @@ from agentrt._cluster.postgres.commands import Notified, notified_of
 from agentrt._core.model import events as e
 from agentrt._core.nesting import bare_errors
 from agentrt._core.store.base import Fenced, decode_events
+from agentrt._core.store.service import OpenSessions, StoreService
 from agentrt._core.store.shared import Process
-from agentrt._core.store.store import OpenSessions, Store
 from agentrt._core.store.writer import Batch, WriterJob, _acknowledge, _fence, gathered
 from agentrt._serve.forwarded import serve_forwarded
 from agentrt._serve.hub import Hub
@@ -149,7 +149,7 @@ class Server:
             raise Lost("the connection is lost")
 
 
-class ModelStore(Store):
+class ModelStore(StoreService):
     """Writes as the thread of a store does."""
 
     def __init__(self, server: Server) -> None:
@@ -553,7 +553,7 @@ class World:
         self.boot(name, role)
 
     @asynccontextmanager
-    async def open_runtime(self, server: Server, store: Store) -> AsyncIterator[Any]:
+    async def open_runtime(self, server: Server, store: StoreService) -> AsyncIterator[Any]:
         async with open_fake_runtime(
             {"fake": server.agents.start}, store=store, limits=LIMITS
         ) as runtime:

@@ -16,14 +16,14 @@ from agentrt._core.model.checkpoint import Record
 from agentrt._core.model.events import Event, TurnStarted
 from agentrt._core.model.state import StoredHistory
 from agentrt._core.store.base import (
-    About,
     CommandAnswer,
     Fenced,
     Flush,
-    Part,
+    FlushPart,
+    LoadedSession,
     SessionClaim,
+    SessionDescription,
     SessionQuery,
-    Stored,
     StoreEntry,
     decode_about,
     decode_events,
@@ -364,7 +364,7 @@ class Backend:
         for part in flush.parts:
             self._write(part)
         self._keep(flush.answers)
-        told: dict[int, list[Part]] = {}
+        told: dict[int, list[FlushPart]] = {}
         for part in sorted(flush.parts, key=lambda each: each.place.num):
             for num, node in sorted(self.tables.watches):
                 if num == part.place.num:
@@ -373,7 +373,7 @@ class Backend:
             words = ",".join(str(part.place.num) for part in parts)
             self.tables.tell(node, words + "," + "".join(map(self.line, parts)))
 
-    def line(self, part: Part) -> str:
+    def line(self, part: FlushPart) -> str:
         """What a notification has of a frame."""
         found = self.tables.numbered(part.place.num)
         assert found is not None
@@ -381,7 +381,7 @@ class Backend:
         short = len(body) < SHORT
         return f"\n{found.num} {part.first} {found.epoch} {body.decode()}" if short else ""
 
-    def is_ours(self, part: Part) -> bool:
+    def is_ours(self, part: FlushPart) -> bool:
         found = self.tables.numbered(part.place.num)
         return (
             found is not None
@@ -394,7 +394,7 @@ class Backend:
 
     def _settled(self, flush: Flush) -> Flush:
         gone: list[SessionClaim] = []
-        missing: list[Part] = []
+        missing: list[FlushPart] = []
         for part in flush.parts:
             found, behind = self.tables.numbered(part.place.num), part.first + len(part.events)
             at = (0, 0) if found is None or not self._owns(found) else (found.owner, found.next)
@@ -406,7 +406,7 @@ class Backend:
             raise Fenced(gone)
         return Flush(missing, flush.fsync, flush.answers)
 
-    def _write(self, part: Part) -> None:
+    def _write(self, part: FlushPart) -> None:
         session = self.tables.numbered(part.place.num)
         assert session is not None
         last = part.first + len(part.events) - 1
@@ -429,7 +429,7 @@ class Backend:
         for each in answers:
             self.tables.answers[each.client, each.id] = each
 
-    def create(self, session: str, epoch: str, about: About) -> SessionClaim:
+    def create(self, session: str, epoch: str, about: SessionDescription) -> SessionClaim:
         tables = self.tables
         num = next(tables.session_nums)
         found = tables.sessions.get(session)
@@ -518,7 +518,7 @@ class Reader:
             entry_of(each) for id, each in self.tables.sessions.items() if id.startswith(prefix)
         ]
 
-    def load(self, session: str, last: int | None = None) -> Stored | None:
+    def load(self, session: str, last: int | None = None) -> LoadedSession | None:
         found = self.tables.sessions.get(session)
         if found is None:
             return None
@@ -530,7 +530,7 @@ class Reader:
             turns = found.turns - sum(len(record.turns) for record in records)
             turns -= sum(isinstance(event, TurnStarted) for event in events)
             ahead = StoredHistory(left, turns, found.prompt)
-        return Stored(
+        return LoadedSession(
             about=decode_about(found.about),
             epoch=found.epoch,
             created=found.created,

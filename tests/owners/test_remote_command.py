@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from agentrt._cluster.client import ClusterClient
 from agentrt._core.nesting import bare_errors
-from agentrt._core.store.base import About
+from agentrt._core.store.base import SessionDescription
 from agentrt._core.store.shared import Process, StoredCommand
 from agentrt._serve.command_machine import OWNER_PATIENCE_S
 from agentrt._serve.remote_command import ask
@@ -54,7 +54,7 @@ class Two:
             for name, role in (("w", "worker"), ("g", "gateway"), ("o", "gateway"))
         )
         owner = Backend(tables, "h", lambda: self.worker)
-        owner.create("s", "e", About(agent="a", protocol="acp", cwd="/"))
+        owner.create("s", "e", SessionDescription(agent="a", protocol="acp", cwd="/"))
         self.rows = Rows(tables)
         membership: Any = Joined(self.gateway)
         listen: Any = None

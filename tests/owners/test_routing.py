@@ -13,8 +13,8 @@ import trio
 from agentrt._cluster import client as cluster
 from agentrt._cluster.client import ClusterClient
 from agentrt._core.runtime.host import Host
-from agentrt._core.store.base import CommandAnswer, Part
-from agentrt._core.store.store import Store
+from agentrt._core.store.base import CommandAnswer, FlushPart
+from agentrt._core.store.service import StoreService
 from agentrt._serve import operations
 from agentrt._serve.command_machine import CommandEvent, CommandOrder, CommandPlace
 from agentrt._serve.hub import Hub
@@ -69,7 +69,7 @@ def _in_no_flush(self: tables.Backend, answers: Collection[CommandAnswer]) -> No
     pass
 
 
-def _anybodys(self: tables.Backend, part: Part) -> bool:
+def _anybodys(self: tables.Backend, part: FlushPart) -> bool:
     return True
 
 
@@ -157,7 +157,7 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
     ),
     "a session is owned that nobody has opened": (
         17,
-        [(Store, "claiming", lambda self, session: nullcontext())],
+        [(StoreService, "claiming", lambda self, session: nullcontext())],
     ),
     "a client is shown what it knows already as if it were new": (
         0,

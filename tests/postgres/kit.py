@@ -12,9 +12,9 @@ from agentrt._cluster.postgres.backend import PostgresBackend
 from agentrt._cluster.postgres.connection import connect
 from agentrt._cluster.server import parse as server_of
 from agentrt._core.model.events import TextDelta
-from agentrt._core.store.base import About, Flush, Part, SessionClaim
+from agentrt._core.store.base import Flush, FlushPart, SessionClaim, SessionDescription
 
-ABOUT = About(agent="fake", protocol="acp", cwd="/")
+ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 
 
 def events(count: int, size: int = 1) -> list[Any]:
@@ -23,7 +23,7 @@ def events(count: int, size: int = 1) -> list[Any]:
 
 def flush(*parts: tuple[SessionClaim, int, int], size: int = 1) -> Flush:
     """Of places: so many events from number so-and-so on."""
-    return Flush([Part(place, first, events(count, size)) for place, first, count in parts])
+    return Flush([FlushPart(place, first, events(count, size)) for place, first, count in parts])
 
 
 def rows(url: str, sql: str) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from agentrt._cluster.postgres.leases import PostgresLeases
 from agentrt._cluster.rows import Tail
 from agentrt._cluster.server import parse as server_of
 from agentrt._core.model.events import Event, TextDelta
-from agentrt._core.store.base import Fenced, Flush, Part, encode_events
+from agentrt._core.store.base import Fenced, Flush, FlushPart, encode_events
 from agentrt._core.store.shared import CommandStatus, SessionOwner, StoredCommand
 
 from .kit import ABOUT, events, flush, rows
@@ -162,8 +162,8 @@ def test_who_watches_many_sessions_is_told_of_all_and_has_what_is_short(
         commands.watch_again([place.num for place in places], b)
         long, *short = places
         texts: list[Event] = [TextDelta("i1", "\u4e16\n\x00, take, \U0001f600")]
-        parts = [Part(place, 1, texts) for place in short]
-        backend.commit(Flush([Part(long, 1, events(1, 3000)), *parts]))
+        parts = [FlushPart(place, 1, texts) for place in short]
+        backend.commit(Flush([FlushPart(long, 1, events(1, 3000)), *parts]))
         named, found = set[int](), dict[int, Tail]()
         while len(named) + len(found) < len(places):
             heard = notified(listener)

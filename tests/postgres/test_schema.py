@@ -14,7 +14,7 @@ from agentrt._cluster.postgres.reader import PostgresReader
 from agentrt._cluster.postgres.schema import Migration
 from agentrt._cluster.server import PostgresServer as Address
 from agentrt._cluster.server import parse as server_of
-from agentrt._core.store.base import CommandAnswer, Flush, Head, Outdated, Part, SessionRow
+from agentrt._core.store.base import CommandAnswer, Flush, FlushPart, Head, Outdated, SessionRow
 from agentrt.errors import StoreError
 from agentrt.store import open_store
 from journal.kit import again, checked, kept
@@ -164,12 +164,12 @@ def test_events_that_no_head_stands_for_outlive_their_hour(
     open, over = backend.create("open", "e", ABOUT), backend.create("over", "e", ABOUT)
     backend.commit(flush((open, 1, 5), (over, 1, 5)))
     row = SessionRow(title=None, prompt="", phase="idle", turns=1, about=ABOUT)
-    backend.commit(Flush([Part(over, 6, events(1), row=row, head=Head(seq=6))]))
+    backend.commit(Flush([FlushPart(over, 6, events(1), row=row, head=Head(seq=6))]))
     aged(url, 3)
     backend.tidy(HOUR, HOUR)
     assert frames(url) == [(open.num, 1, 5, 1)]
     backend.commit(flush((open, 6, 5)))
-    backend.commit(Flush([Part(open, 11, events(1), row=row, head=Head(seq=11))]))
+    backend.commit(Flush([FlushPart(open, 11, events(1), row=row, head=Head(seq=11))]))
     backend.tidy(HOUR, HOUR)
     assert frames(url) == [(open.num, 6, 10, 1), (open.num, 11, 11, 1)]
 

@@ -21,7 +21,7 @@ from agentrt._cluster.postgres.reader import PostgresReader
 from agentrt._cluster.postgres.statements import CHANNEL
 from agentrt._cluster.rows import Tail
 from agentrt._cluster.server import parse as server_of
-from agentrt._core.store.base import CommandAnswer, Fenced, Flush, Part, SessionClaim
+from agentrt._core.store.base import CommandAnswer, Fenced, Flush, FlushPart, SessionClaim
 from agentrt._core.store.shared import StoredCommand
 from agentrt.errors import SessionElsewhere
 from owners import tables
@@ -160,7 +160,7 @@ class Pair:
         name, place, first = self.chance.choice(self.places)
         first = self.chance.choice((first, self.tables.sessions[name].next))
         answers = [CommandAnswer("c", str(self.chance.randrange(4)), b"x", b"{}")]
-        flush = Flush([Part(place, first, events(2))], answers=answers)
+        flush = Flush([FlushPart(place, first, events(2))], answers=answers)
         self.same(self.backends, "commit", flush)
 
     def end(self, node: int) -> None:

@@ -11,12 +11,12 @@ import trio.lowlevel
 
 from agentrt import Limits
 from agentrt._core.runtime.runtime import Runtime
-from agentrt._core.store.store import Store
 from agentrt._serve.address import ServerAddress
 from agentrt._serve.remote.line import ServerLine
 from agentrt._serve.remote.session import RemoteSession
 from agentrt._serve.security import Security
 from agentrt._serve.server import serve
+from agentrt.store import Store
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
 
 TOKEN = "the-token-of-the-controllers"

@@ -26,8 +26,8 @@ from trio.testing import assert_checkpoints
 
 import agentrt
 from agentrt._core.agents import BUILT_IN
-from agentrt._core.store.base import About
-from agentrt._core.store.sqlite import SqliteBackend
+from agentrt._core.store.base import SessionDescription
+from agentrt._core.store.service import service_of
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from public import PUBLIC
 
@@ -232,36 +232,18 @@ async def opening_a_store(tmp_path: Path) -> None:
     await block_is_checkpoint(agentrt.store.open_store(tmp_path / "sessions.db"))
 
 
-@calls("Store.create")
 @calls("Store.sessions")
-@calls("Store.load")
-@calls("Store.state")
-@calls("Store.claim")
-@calls("Store.release")
 @calls("Store.snapshot")
 @calls("Store.events")
 @calls("Store.find")
 @calls("Store.search")
-@calls("Store.records")
-@calls("Store.chats")
-@calls("Store.answer")
-@calls("Store.answers")
-@calls("Store.keep_answer")
 @calls("Store.delete")
 async def a_stored_session(tmp_path: Path) -> None:
     async with agentrt.store.open_store(tmp_path / "sessions.db") as store:
-        with assert_checkpoints():
-            await store.create("s", "e", About(agent="demo", protocol="acp", cwd="/"))
+        service = service_of(store)
+        await service.create("s", "e", SessionDescription(agent="demo", protocol="acp", cwd="/"))
         with assert_checkpoints():
             await store.sessions()
-        with assert_checkpoints():
-            stored = await store.load("s")
-        with assert_checkpoints():
-            await store.state(stored)
-        with assert_checkpoints():
-            await store.claim("s")
-        with assert_checkpoints():
-            await store.release("s")
         with assert_checkpoints():
             await store.snapshot("s")
         with assert_checkpoints():
@@ -271,30 +253,7 @@ async def a_stored_session(tmp_path: Path) -> None:
         with assert_checkpoints():
             await store.search("word")
         with assert_checkpoints():
-            await store.records("s", count=1)
-        with assert_checkpoints():
-            await store.chats()
-        with assert_checkpoints():
-            await store.answer("client", "1")
-        with assert_checkpoints():
-            await store.answers()
-        with assert_checkpoints():
-            await store.keep_answer(None)
-        with assert_checkpoints():
             await store.delete("s")
-
-
-@calls("Store.put")
-async def taking_a_session_over(tmp_path: Path) -> None:
-    backend = SqliteBackend(tmp_path / "old.db")
-    backend.open()
-    backend.create("s", "e", About(agent="demo", protocol="acp", cwd="/"))
-    packed = backend.pack("s")
-    backend.close()
-    assert packed is not None
-    async with agentrt.store.open_store(tmp_path / "sessions.db") as store:
-        with assert_checkpoints():
-            await store.put(packed)
 
 
 @calls("Runtime.reopen")
@@ -327,7 +286,6 @@ async def a_stored_session_of_a_runtime(tmp_path: Path) -> None:
             await runtime.delete(session.id)
 
 
-@calls("Store.keeping")
 @calls("reopen_session")
 async def going_on_with_a_session(tmp_path: Path) -> None:
     async with agentrt.store.open_store(tmp_path / "sessions.db") as store:

@@ -23,7 +23,6 @@ from agentrt._core.process.pipes import READ_BYTES
 from agentrt._core.store import schema
 from agentrt._core.store.base import Flush
 from agentrt._core.store.persister import LogPersister, Persist
-from agentrt._core.store.store import snapshot_of
 from agentrt._core.store.writer import Batch, WriterJob, gathered
 from journal.stepped import SteppedStore
 
@@ -279,7 +278,7 @@ def check(world: World) -> None:
             return
     fold = Fold()
     fold.advance(events[:last])
-    difference = fold.differs(msgspec.to_builtins(snapshot_of(store.session, stored)))
+    difference = fold.differs(msgspec.to_builtins(stored.snapshot(store.session)))
     if difference:
         world.fail("J6", f"what is stored at {last} has {difference}")
     named = any(seq <= last for seq in book.named)

@@ -13,7 +13,7 @@ from wire_client import WireClient
 
 from agentrt import Limits
 from agentrt._core.store.address import address_of
-from agentrt._core.store.store import open_address, process_of
+from agentrt._core.store.opening import open_address, process_of
 from agentrt._serve.forwarded import serve_forwarded
 from agentrt._serve.hub import Hub
 from agentrt.testing import open_fake_runtime

@@ -15,8 +15,8 @@ import trio
 from agentrt import Limits
 from agentrt._core.runtime.runtime import Runtime
 from agentrt._core.store.address import address_of
+from agentrt._core.store.opening import open_address, process_of
 from agentrt._core.store.shared import Process
-from agentrt._core.store.store import open_address, process_of
 from agentrt._serve.security import Security
 from agentrt._serve.server import serve
 from agentrt._serve.site import Site

@@ -23,17 +23,15 @@ from msgspec import Struct
 
 from .._core.home import state_folder
 from .._core.store.address import StoreAddress, is_server, server_of
-from .._core.store.base import Outdated, SessionQuery
-from .._core.store.base import Stored as Loaded
-from .._core.store.opening import reader_of, writing
-from .._core.store.shared import ReportingReader
+from .._core.store.base import Outdated, ReportingReader
+from .._core.store.opening import open_address, reader_of, writing
+from .._core.store.service import service_of
 from .._core.store.sqlite import SqliteBackend
 from .._core.store.sqlite import writing as writing_file
-from .._core.store.store import open_address
 from ..agents import AgentSession
 from ..config import Config
 from ..errors import SessionNotFound, StoreError, StoreInUse, StoreUnavailable
-from ..store import Store, StoreEntry, open_store
+from ..store import LoadedSession, SessionQuery, Store, StoreEntry, open_store
 from .exit_status import UsageError
 from .printing import print_warning
 from .session_view import SessionView
@@ -198,7 +196,7 @@ def find(files: Iterable[StoreAddress], prefix: str, agent: str | None = None) -
             raise UsageError(f"several sessions begin with {one_line(prefix)!r}: {names}")
 
 
-def load(ref: StoredRef) -> Loaded:
+def load(ref: StoredRef) -> LoadedSession:
     """Load everything that is stored of a session.
 
     Raises `AgentrtError`.
@@ -305,7 +303,7 @@ class OwnStore:
                 packed = source.pack(session)
                 if packed is None:
                     raise SessionNotFound(f"no session {session!r} is stored now")
-                trio.from_thread.run(self.store.put, packed)
+                trio.from_thread.run(service_of(self.store).put, packed)
                 source.delete(session)
 
         try:

@@ -15,12 +15,12 @@ import trio
 from msgspec import Struct
 
 from .._core.runtime.runtime import Runtime
-from .._core.store.base import CommandAnswer
+from .._core.store.service import StoreService
 from .._core.tools.client_tools import ClientTools
 from ..events import JsonObject
 from ..jsonrpc import encode_line
 from ..lowlevel import CommandFields, CommandRefused, Steps
-from ..store import Store
+from ..store import CommandAnswer
 from ..tools import Tool
 from .answers import ack, refusal
 from .command_machine import CommandEvent, CommandMachine, CommandOrder, CommandPlace
@@ -215,7 +215,7 @@ class Client:
         return GivenUp("unavailable", "another server has answered this command")
 
     async def answered_elsewhere(
-        self, store: Store, command: ViewerCommand
+        self, store: StoreService, command: ViewerCommand
     ) -> CommandFields | None:
         """Return the answer to a command from another process that shares the store, or None.
         Raises `CommandRefused` if the id was used for another command.

@@ -23,11 +23,10 @@ from .._core.runtime.registry import SessionInfo
 from .._core.runtime.runtime import Runtime
 from .._core.runtime.stored import load_history
 from .._core.session.session import Session, host_of
-from .._core.store.base import CommandAnswer
 from ..agents import AgentInfo
 from ..errors import SessionNotFound, StoreError, StoreUnavailable
 from ..lowlevel import CommandFields, CommandRefused, Log, Steps
-from ..store import StoreStatus
+from ..store import CommandAnswer, StoreStatus
 from .answers import encode
 from .client import AnswerRoom, Client
 from .feed import BYTE_COST_S, FRAME_COST_S, MAX_PACE_S, PACE_RATIO, Feed

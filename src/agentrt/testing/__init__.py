@@ -27,6 +27,7 @@ from .scripted import (
 )
 from .seeded import run_seeded
 from .sessions import open_fake_runtime, open_fake_session
+from .stores import check_store
 
 __all__ = [
     # scripted agents in place of real ones
@@ -70,4 +71,6 @@ __all__ = [
     "Conformance",
     "ConformanceFinding",
     "ConformancePrompts",
+    # conformance of a store
+    "check_store",
 ]

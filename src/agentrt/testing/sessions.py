@@ -15,7 +15,7 @@ from .._core.limits import Limits
 from .._core.permissions.standing import Standing
 from .._core.runtime.offer import AroundSession, Offer
 from .._core.runtime.open import serve_session
-from .._core.runtime.options import SessionOptions, check_names, checked_budgets
+from .._core.runtime.options import SessionOptions, check_names, check_store, checked_budgets
 from .._core.runtime.protocol_setup import set_up_protocol
 from .._core.runtime.runtime import Runtime, Source, serve_runtime
 from .._core.runtime.stored import ClaimedSession
@@ -33,6 +33,7 @@ from ..tools import Tools
 from .memory import MemoryAgent
 
 if TYPE_CHECKING:
+    from .._core.store.service import StoreService
     from ..store import Store, StoreEntry
 
 
@@ -107,7 +108,7 @@ async def open_fake_session(
         limits,
         ids=lambda: f"{id}{next(ids)}",
         now=now,
-        store=options.get("store"),
+        store=check_store("store", options.get("store")),
         telemetry=None if telemetry is None else as_one(telemetry),
         checkpoints=options.get("checkpoints", False),
         budgets=checked_budgets(options.get("budget")),
@@ -131,7 +132,7 @@ def with_services(services: Mapping[str, Service], around_session: AroundSession
 @asynccontextmanager
 async def _reopen_fake_session(
     start: Callable[[], MemoryAgent],
-    store: Store,
+    store: StoreService,
     entry: StoreEntry,
     *,
     permissions: Policy | None,
@@ -182,9 +183,10 @@ async def open_fake_runtime(
     the node's name comes first. A session with a name that is not in `agents` raises
     `AgentNotFound`. Yields the `Runtime`.
     """
-    first = 1 if store is None else 1 + len(await store.sessions())
+    service = check_store("store", store)
+    first = 1 if service is None else 1 + len(await service.sessions())
     numbers, common = count(first), checked_tools_and_servers(tools)
-    shared = None if store is None else store.membership
+    shared = None if service is None else service.membership
     prefix = "" if shared is None else f"{shared.process.name}-"
 
     def starting(name: str) -> Callable[[], MemoryAgent]:
@@ -212,10 +214,10 @@ async def open_fake_runtime(
         cwd: str | os.PathLike[str] | None,
         roots: Sequence[str | os.PathLike[str]] | None,
     ) -> AbstractAsyncContextManager[Session]:
-        assert store is not None
+        assert service is not None
         return _reopen_fake_session(
             starting(entry.agent),
-            store,
+            service,
             entry,
             permissions=permissions,
             limits=limits,
@@ -227,5 +229,5 @@ async def open_fake_runtime(
 
     known = [AgentInfo(name=name) for name in agents]
     source = Source(open, lambda: known, reopen)
-    async with serve_runtime(source, limits or Limits(), store) as runtime:
+    async with serve_runtime(source, limits or Limits(), service) as runtime:
         yield runtime

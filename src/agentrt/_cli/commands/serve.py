@@ -18,15 +18,15 @@ import trio
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.runtime.runtime import Runtime, open_runtime
+from ..._core.store.opening import open_address, process_of
+from ..._core.store.service import StoreService
 from ..._core.store.shared import StoreMembership, StoreServer
-from ..._core.store.store import open_address, process_of
 from ..._serve.security import Security
 from ..._serve.server import serve
 from ..._serve.site import Site
 from ..._serve.waiting import not_ready
 from ...config import Config, ServeSettings
 from ...errors import AgentrtError, StoreError
-from ...store import Store
 from ...telemetry import Metrics, OpenTelemetry
 from ..exit_status import UsageError, exit_code
 from ..options import Work, make_setup, server_store
@@ -154,7 +154,7 @@ async def _open_first_session(runtime: Runtime, setup: Setup) -> None:
 
 
 @asynccontextmanager
-async def _open_store(config: Config, security: Security) -> AsyncIterator[Store | None]:
+async def _open_store(config: Config, security: Security) -> AsyncIterator[StoreService | None]:
     """Open the store of the settings; yields None without one.
 
     If the database cannot be reached, it waits up to `limits.store_start_timeout_s`. Raises

@@ -18,7 +18,6 @@ from ..._core.store.address import StoreAddress
 from ..._core.store.opening import writing
 from ..._core.store.repair import Repaired, repair
 from ..._core.store.sqlite import writing as writing_file
-from ..._core.store.store import snapshot_of
 from ...config import Config
 from ...errors import AgentrtError, SessionNotFound, StoreError
 from ...store import StoreEntry
@@ -99,7 +98,7 @@ async def export(
     try:
         ref = await trio.to_thread.run_sync(find, files, id)
         stored = await trio.to_thread.run_sync(load, ref)
-        text = exported(snapshot_of(ref.entry.session, stored), format)
+        text = exported(stored.snapshot(ref.entry.session), format)
     except SessionNotFound:
         return await otherwise()
     except AgentrtError as error:

@@ -22,19 +22,16 @@ from psycopg import errors, sql
 from ..._core.limits import Limits
 from ..._core.store.base import (
     PROMPTED,
-    About,
-    Fenced,
-    Flush,
+    ImportingBackend,
     Packed,
-    Part,
-    SessionClaim,
-    Unusable,
     decode_record,
     encode,
     quota_reached,
 )
 from ..._core.store.search import clean, text_of
 from ...errors import SessionElsewhere, StoreError, StoreInUse, StoreUnavailable
+from ...lowlevel import Fenced, Flush, FlushPart, SessionClaim, Unusable
+from ...store import SessionDescription
 from ..address import PostgresAddress
 from . import schema
 from .connection import (
@@ -47,6 +44,7 @@ from .connection import (
     newer,
 )
 from .connection import versions as versions_of
+from .reader import PostgresReader
 from .statements import ALIVE, COPIED, COPY, statement
 from .words import vector
 
@@ -77,7 +75,7 @@ _LOCK_ATTEMPTS = 5
 """Number of attempts to take a lock that was taken, and then had no holder."""
 
 
-class PostgresBackend:
+class PostgresBackend(ImportingBackend):
     """The writer of a store in a schema of a database."""
 
     def __init__(
@@ -110,6 +108,12 @@ class PostgresBackend:
         self._generation = 0
         self._doubtful = False
         """True if the last commit may have succeeded, although it seemed to fail."""
+
+    def __str__(self) -> str:
+        return str(self.server)
+
+    def reader(self) -> PostgresReader:
+        return PostgresReader(self.server, writes=True)
 
     # --- the connection
 
@@ -299,7 +303,7 @@ class PostgresBackend:
             )
         }
         gone: list[SessionClaim] = []
-        missing: list[Part] = []
+        missing: list[FlushPart] = []
         for part in flush.parts:
             place, behind = part.place, part.first + len(part.events)
             owner, next = found.get(place.num, (0, 0))
@@ -322,7 +326,7 @@ class PostgresBackend:
                 raise
             return job(self._connected())
 
-    def create(self, session: str, epoch: str, about: About) -> SessionClaim:
+    def create(self, session: str, epoch: str, about: SessionDescription) -> SessionClaim:
         def insert(connection: PostgresConnection) -> SessionClaim:
             [(num,)] = connection.rows(
                 "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, tenant, phase,"

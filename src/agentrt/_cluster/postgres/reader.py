@@ -8,14 +8,10 @@ from typing import Any, Final, TypeVar
 
 from psycopg import IsolationLevel
 
-from ..._core.model.checkpoint import Record
-from ..._core.model.state import StoredHistory
 from ..._core.store.base import (
     PROMPTED,
-    CommandAnswer,
     Outdated,
-    SessionQuery,
-    Stored,
+    ReportingReader,
     StoreReport,
     decode_about,
     decode_events,
@@ -27,7 +23,15 @@ from ..._core.store.base import (
 from ..._core.store.search import QueryWord, clean, excerpt, words_of
 from ...errors import StoreError
 from ...events import Event, TurnStarted
-from ...store import StoreEntry, StoreHit
+from ...store import (
+    CommandAnswer,
+    LoadedSession,
+    Record,
+    SessionQuery,
+    StoredHistory,
+    StoreEntry,
+    StoreHit,
+)
 from ..address import PostgresAddress
 from . import schema
 from .connection import PostgresConnection, connect, database_errors, is_lost, is_newer, newer
@@ -47,7 +51,7 @@ COLUMNS: Final = (
 _ENTRIES = f"SELECT {COLUMNS} FROM session"
 
 
-class PostgresReader:
+class PostgresReader(ReportingReader):
     """A reader of a store in PostgreSQL."""
 
     def __init__(self, server: PostgresAddress, *, writes: bool = False) -> None:
@@ -177,8 +181,8 @@ class PostgresReader:
 
         return self._reading(read)
 
-    def load(self, session: str, last: int | None = None) -> Stored | None:
-        def read(connection: PostgresConnection) -> Stored | None:
+    def load(self, session: str, last: int | None = None) -> LoadedSession | None:
+        def read(connection: PostgresConnection) -> LoadedSession | None:
             found = connection.rows(
                 "SELECT num, epoch, generation, next, extract(epoch FROM created)::float8, about,"
                 " head, prompt, turns, (SELECT value FROM meta WHERE key='generation')"
@@ -196,7 +200,7 @@ class PostgresReader:
                 turns -= sum(len(record.turns) for record in records)
                 turns -= sum(isinstance(event, TurnStarted) for event in events)
                 ahead = StoredHistory(left, turns, prompt)
-            return Stored(
+            return LoadedSession(
                 about=decode_about(about),
                 epoch=epoch if int(generation) == born else f"{epoch}.{generation}",
                 created=created,

@@ -11,8 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..._core.store.base import Flush, Part, encode, encode_events, encode_record
+from ..._core.store.base import encode, encode_events, encode_record
 from ..._core.store.search import clean, text_of
+from ...lowlevel import Flush, FlushPart
 from .words import vector
 
 _FRAMES = """
@@ -188,12 +189,12 @@ def _array(values: Sequence[object], type: str) -> bytes:
     return b"".join(parts)
 
 
-def _frame(part: Part) -> FrameRow:
+def _frame(part: FlushPart) -> FrameRow:
     last = part.first + len(part.events) - 1
     return part.place.num, part.place.owner, part.first, last, encode_events(part.events)
 
 
-def _row(part: Part) -> tuple[object, ...]:
+def _row(part: FlushPart) -> tuple[object, ...]:
     row, head = part.row, part.head
     assert row is not None
     return (
@@ -209,7 +210,7 @@ def _row(part: Part) -> tuple[object, ...]:
     )
 
 
-def _records(part: Part) -> list[tuple[object, ...]]:
+def _records(part: FlushPart) -> list[tuple[object, ...]]:
     last = part.first + len(part.events) - 1
     found: list[tuple[object, ...]] = []
     for record in part.records.values():

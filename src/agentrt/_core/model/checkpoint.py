@@ -35,18 +35,29 @@ class Head(Struct, kw_only=True, omit_defaults=True):
     """A session at event `seq`, without its turns."""
 
     seq: int = 0
+    """The number of the event."""
     records: int = 0
     """The number of records that cover the events up to `seq`."""
     state: State | None = None
+    """The state of the agent; None if there is none yet."""
     permissions: list[PermissionOpened] = []
+    """The open questions."""
     queue: list[QueueEntry] = []
+    """The prompts that wait."""
     paused: bool = False
+    """True if the prompts wait for `SessionQueue.resume`."""
     plan: list[PlanEntry] = []
+    """The agent's plan."""
     tasks: list[Task] = []
+    """The background tasks."""
     usage: Usage | None = None
+    """The tokens used so far, as reported last."""
     modes: Modes | None = None
+    """The modes and models of the agent."""
     commands: list[Command] = []
+    """The commands that the agent offers."""
     title: str | None = None
+    """The title."""
     named: bool = False
     """True if a person gave the title; the agent's titles are not shown in that case."""
     ids: dict[str, int] = {}
@@ -54,11 +65,14 @@ class Head(Struct, kw_only=True, omit_defaults=True):
 
 
 class Record(Struct):
-    """Turns with the items in and between them, in order. `number` counts from 0."""
+    """Turns with the items in and between them, in order."""
 
     number: int
+    """The number of the record, which counts from 0."""
     turns: list[TurnRecord]
+    """The turns."""
     items: list[Item]
+    """The items."""
 
 
 class Checkpoints:

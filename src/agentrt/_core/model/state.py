@@ -80,15 +80,14 @@ class TurnRecord(Struct, omit_defaults=True, kw_only=True, gc=False):
 
 
 class StoredHistory(Struct, frozen=True):
-    """The part of the history before a state's first item that is only in a store.
-
-    `records` is its number of records, `turns` its number of turns, and `prompt` the start of the
-    first prompt.
-    """
+    """The part of the history before a state's first item that is only in a store."""
 
     records: int
+    """Its number of records."""
     turns: int
+    """Its number of turns."""
     prompt: str
+    """The beginning of its first prompt."""
 
 
 class History(Struct, kw_only=True):

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from ..sandbox.policy import Sandbox, SandboxLike
     from ..sandbox.wall import Wall
     from ..store.persister import Persist
+    from ..store.service import StoreService
     from ..store.store import Store
     from ..telemetry.observation import Telemetries, Telemetry
     from ..tools.extensions import Extension, Hook
@@ -163,13 +164,14 @@ async def reopen_session(
     is already open, or if its folder is missing and no `cwd` is given.
     """
     from ..agents import resolve_agent, resolve_stored_agent
+    from ..store.service import service_of
     from .stored import ClaimedSession
 
     check_trio("reopen_session")
     check_names("reopen_session", options, ReopenOptions)
     check("id", id, str, "a string")
-    check_store("store", store)
-    stored = await store.load(id)
+    service = check_store("store", store) or service_of(store)
+    stored = await service.load(id)
     if agent is None:
         found = resolve_stored_agent(stored.about.agent)
     else:
@@ -190,13 +192,13 @@ async def reopen_session(
             f"{error}, or continue the session in another folder (cwd=…, --cwd DIR)"
         ) from None
     beside = None if roots is None else folders(roots, elsewhere=elsewhere)
-    again = ClaimedSession(id, *await store.claim(id))
+    again = ClaimedSession(id, *await service.claim(id))
     opening = structs.replace(again.opening, mcp_servers=given.mcp_servers)
     if cwd is not None:
         opening = structs.replace(opening, cwd=working)
     if beside is not None:
         opening = structs.replace(opening, roots=beside)
-    async with _opened(found, opening, given, options.get("trace"), store, again) as session:
+    async with _opened(found, opening, given, options.get("trace"), service, again) as session:
         yield session
 
 
@@ -290,6 +292,7 @@ async def _assembled(
     from .project_start import project_start
     from .protocol_setup import set_up_protocol
 
+    service = check_store("store", store)
     functions, servers = split(given.tools)
     offer = Offer(
         tools=functions,
@@ -321,7 +324,7 @@ async def _assembled(
             setup,
             given.permissions,
             given.limits,
-            store=store,
+            store=service,
             again=again,
             telemetry=given.telemetry,
             checkpoints=given.checkpoints,
@@ -368,7 +371,7 @@ async def serve_session(
     *,
     ids: Callable[[], str] = new_id,
     now: Callable[[], float] = time.time,
-    store: Store | None = None,
+    store: StoreService | None = None,
     again: ClaimedSession | None = None,
     telemetry: Telemetry | None = None,
     checkpoints: bool = False,

@@ -18,6 +18,7 @@ from ..tools.tools import Tools
 if TYPE_CHECKING:
     from ..agents import Agent
     from ..sandbox.policy import SandboxLike
+    from ..store.service import StoreService
     from ..store.store import Store
     from ..telemetry.observation import Telemetries
     from ..tools.extensions import Extension, Hook
@@ -186,12 +187,18 @@ def check_trace(trace: Trace | str | os.PathLike[str] | None) -> None:
 
 def check_store(
     name: str, store: object, right: str = "a Store from agentrt.store.open_store"
-) -> None:
-    """Raise `TypeError` unless this is a `Store` or None. `right` describes the expected value."""
-    if store is not None:
-        from ..store.store import Store
+) -> StoreService | None:
+    """Return the service of a `Store`; None for None.
 
-        check(name, store, Store, right)
+    `right` describes the expected value. Raises `TypeError`.
+    """
+    if store is None:
+        return None
+    from ..store.service import StoreService
+
+    check(name, store, StoreService, right)
+    assert isinstance(store, StoreService)
+    return store
 
 
 HINTS: Final = {

@@ -24,7 +24,7 @@ from ..permissions.policies import Policy, ask, check_policy
 from ..session.budget import Budget, budget_from
 from ..session.rate_limits import WaitForLimits
 from ..session.session import Session, host_of
-from ..store.base import About, CommandAnswer, StoreEntry
+from ..store.base import CommandAnswer, SessionDescription, StoreEntry
 from ..tools.client_tools import ClientTool
 from ..tools.extensions import checked_tools_and_servers
 from ..tools.tools import Provided, Tools
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ..agents import Agent
     from ..config import Config
     from ..sandbox.policy import Sandbox, SandboxLike
+    from ..store.service import StoreService
     from ..store.store import Store
     from ..telemetry.observation import Telemetries
     from ..trace.trace import Trace
@@ -117,7 +118,7 @@ class Runtime:
         nursery: trio.Nursery,
         source: Source,
         limits: Limits,
-        store: Store | None = None,
+        store: StoreService | None = None,
         stored: Iterable[StoreEntry] = (),
         answers: Iterable[CommandAnswer] = (),
         chats: Mapping[str, str] | None = None,
@@ -680,7 +681,7 @@ def _copied_open(host: HostedSession, at_turn: bool) -> tuple[str, SessionOption
     return host.agent, _copied(resume, host.info().cwd, host_of(session).core.opening)
 
 
-def _copied(resume: str | None, cwd: str, opening: About | Opening) -> SessionOptions:
+def _copied(resume: str | None, cwd: str, opening: SessionDescription | Opening) -> SessionOptions:
     """Return the options that fork the agent's session `resume`."""
     if resume is None:
         raise LocalProtocolError("the session is empty, so it cannot be forked")
@@ -773,8 +774,10 @@ async def open_runtime(
         checkpoints = checkpoints or config.unattended.checkpoints
     if config is not None and trusted is not True:
         trusted = (*(trusted or ()), *config.trusted)
+    kept: StoreService | None = None
     if not isinstance(store, str | os.PathLike):
-        check_store("store", store, "a file, a URL, or a Store from agentrt.store.open_store")
+        right = "a file, a URL, or a Store from agentrt.store.open_store"
+        kept = check_store("store", store, right)
 
     traced: Trace | None = None
 
@@ -849,7 +852,6 @@ async def open_runtime(
             for f in find_agents(config)
         ]
 
-    kept: Store | None
     common = checked_tools_and_servers(tools)
     bounds = limits or Limits()
     if limits is None and config is not None:
@@ -857,11 +859,11 @@ async def open_runtime(
     source = Source(open, agents, reopen, tenant_budgets)
     async with AsyncExitStack() as stack:
         if isinstance(store, str | os.PathLike):
-            from ..store.store import open_store
+            from ..store.opening import open_store
+            from ..store.service import service_of
 
-            kept = await stack.enter_async_context(open_store(store, limits=bounds))
-        else:
-            kept = store
+            opened_store = await stack.enter_async_context(open_store(store, limits=bounds))
+            kept = service_of(opened_store)
         if telemetry is not None:
             from ..telemetry.observation import as_one
 
@@ -878,7 +880,7 @@ async def open_runtime(
 
 @asynccontextmanager
 async def serve_runtime(
-    source: Source, limits: Limits, store: Store | None = None
+    source: Source, limits: Limits, store: StoreService | None = None
 ) -> AsyncIterator[Runtime]:
     """Run a runtime for sessions from any source."""
     stored = [] if store is None else await store.sessions()

@@ -21,8 +21,8 @@ from .stored import is_closed, load_closed_log, load_log
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..store.service import StoreService
     from ..store.shared import Cluster, StoreMembership
-    from ..store.store import Store
 
 logger = get_logger("store")
 
@@ -35,7 +35,7 @@ RECENT_SESSIONS = 200
 
 async def keep_up(
     register: SessionRegistry,
-    store: Store,
+    store: StoreService,
     membership: StoreMembership,
     cluster: Cluster,
     limits: Limits,
@@ -79,7 +79,11 @@ async def _report_once_served(
 
 
 async def _close(
-    register: SessionRegistry, store: Store, membership: StoreMembership, id: str, limits: Limits
+    register: SessionRegistry,
+    store: StoreService,
+    membership: StoreMembership,
+    id: str,
+    limits: Limits,
 ) -> None:
     """Close a session whose owner is gone, so that it does not appear to be running."""
     try:
@@ -92,7 +96,7 @@ async def _close(
 
 
 async def followed_log(
-    store: Store, cluster: Cluster, id: str, limits: Limits, over: Callable[[], None]
+    store: StoreService, cluster: Cluster, id: str, limits: Limits, over: Callable[[], None]
 ) -> tuple[Log, Callable[[], None]]:
     """Return the log of a session that is not open here, and the function that stops updating it.
 

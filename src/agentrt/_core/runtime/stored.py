@@ -23,9 +23,9 @@ from ..model.events import AgentState
 from ..model.log import Log
 from ..model.state import SessionState
 from ..session.core import SessionCore
-from ..store.base import About, SessionClaim, Stored, plain
+from ..store.base import LoadedSession, SessionClaim, SessionDescription, plain
 from ..store.persister import Persist
-from ..store.store import Store
+from ..store.service import StoreService
 
 SECRET = ("env",)
 """Options that are never stored, because they may hold secrets."""
@@ -36,7 +36,7 @@ class ClaimedSession(Struct, frozen=True):
 
     session: str
     place: SessionClaim
-    stored: Stored
+    stored: LoadedSession
 
     @property
     def opening(self) -> Opening:
@@ -64,9 +64,9 @@ class SessionDescriber:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._known: tuple[object, ...] = ()
-        self._about: About
+        self._about: SessionDescription
 
-    def __call__(self) -> About:
+    def __call__(self) -> SessionDescription:
         core = self.core
         opening, named = core.opening, core.conversation.named
         known = (opening, core.agent_session, core.capabilities, named)
@@ -79,9 +79,9 @@ class SessionDescriber:
         return self._about
 
 
-def about_of(agent: Agent, opening: Opening) -> About:
+def about_of(agent: Agent, opening: Opening) -> SessionDescription:
     """Return the description of a new session."""
-    return About(
+    return SessionDescription(
         agent=agent.name,
         protocol=agent.protocol,
         cwd=opening.cwd,
@@ -99,9 +99,9 @@ async def open_conversation(
     agent: Agent,
     limits: Limits,
     opening: Opening,
-    describe: Callable[[], About],
+    describe: Callable[[], SessionDescription],
     *,
-    store: Store,
+    store: StoreService,
     again: ClaimedSession | None,
     ids: Callable[[], str],
     now: Callable[[], float],
@@ -141,7 +141,7 @@ async def open_conversation(
         yield conversation, persist
 
 
-async def load_log(store: Store, id: str, limits: Limits) -> Log:
+async def load_log(store: StoreService, id: str, limits: Limits) -> Log:
     """Return the last turns of a stored session, as they were left.
 
     Raises `SessionNotFound` or `StoreError`.
@@ -172,7 +172,7 @@ class _ClosedSession:
     def reading_resumed(self) -> None: ...
 
 
-async def load_closed_log(store: Store, id: str, limits: Limits) -> Log:
+async def load_closed_log(store: StoreService, id: str, limits: Limits) -> Log:
     """Return the log of a stored session that is not open, with its last turns.
 
     Anything that its last process left open is closed first, and this is stored, so that later
@@ -206,7 +206,7 @@ async def load_closed_log(store: Store, id: str, limits: Limits) -> Log:
 
 
 async def load_history(
-    store: Store, log: Log, before: str | None, turns: int | None, limits: Limits
+    store: StoreService, log: Log, before: str | None, turns: int | None, limits: Limits
 ) -> None:
     """Load the earlier turns that the log's `history` needs; all of them if `before` is None.
 

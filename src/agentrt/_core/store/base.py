@@ -9,35 +9,48 @@ one.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final, Literal, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from ..errors import LimitExceeded, RemoteProtocolError, StoreError
 from ..model.checkpoint import Head, Record, restored
 from ..model.content import JsonObject
 from ..model.events import Event, Notice, Phase
-from ..model.state import SessionState, StoredHistory
+from ..model.state import SessionState, Snapshot, StoredHistory
 from ..wire.json import without_surrogates
+from .search import contains, excerpt, text_of, words_of
 
 T = TypeVar("T")
 
 
-class About(Struct, kw_only=True, omit_defaults=True):
-    """The data needed to reopen a session, in addition to its log. Environments and servers are
-    left out: they may hold secrets."""
+class SessionDescription(Struct, kw_only=True, omit_defaults=True):
+    """The data needed to reopen a session, in addition to its log.
+
+    Environments and MCP servers are left out: they may hold secrets.
+    """
 
     agent: str
+    """The name of its agent."""
     protocol: str
+    """The protocol of its agent: `acp`, `claude` or `codex`."""
     cwd: str
+    """Its working directory."""
     roots: tuple[str, ...] = ()
+    """Its folders in addition to `cwd`."""
     model: str | None = None
+    """The model that was chosen for it; None: the agent's default."""
     mode: str | None = None
+    """The mode that was chosen for it; None: the agent's default."""
     options: JsonObject = {}
+    """The agent's options."""
     agent_session: str | None = None
+    """The agent's own id of the conversation."""
     capabilities: JsonObject = {}
+    """The abilities that the agent has announced."""
     named: bool = False
     """True if a person gave the title: the titles of the agent are not shown then."""
     tenant: str = ""
@@ -52,14 +65,43 @@ sessions are not listed, and are deleted when they end."""
 
 
 class SessionRow(Struct, kw_only=True):
-    """The columns of a session's row that lists show. `prompt`: the beginning of its first prompt,
-    which may still be queued; never empty if there is a prompt."""
+    """The part of a session that lists show."""
 
     title: str | None
+    """Its title; None if it has none."""
     prompt: str
+    """The beginning of its first prompt, which may still be queued; empty if there is none."""
     phase: Phase
+    """Its current phase."""
     turns: int
-    about: About
+    """The number of its turns."""
+    about: SessionDescription
+    """Its description, which replaces the earlier one."""
+
+    @property
+    def prompted(self) -> bool:
+        """True if the session had a turn, or has its first prompt in the queue.
+
+        Other sessions are not listed.
+        """
+        return self.turns > 0 or bool(self.prompt)
+
+    def entry(self, session: str, created: float, updated: float) -> StoreEntry:
+        """Return the entry of the session in lists; times in seconds since the Unix epoch."""
+        about = self.about
+        return StoreEntry(
+            session=session,
+            agent=about.agent,
+            cwd=about.cwd,
+            title=self.title,
+            prompt=self.prompt,
+            turns=self.turns,
+            created=created,
+            updated=updated,
+            agent_session=about.agent_session,
+            tenant=about.tenant,
+            roots=about.roots,
+        )
 
 
 class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -166,30 +208,78 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
 
 
 class SessionQuery(Struct, frozen=True, kw_only=True):
-    """A filter for a list of sessions; see `Store.sessions`."""
+    """A filter for a list of sessions."""
 
     limit: int | None = None
+    """The maximum number of sessions; None: all."""
     before: tuple[float, str] | None = None
+    """Only sessions with a smaller `(updated, session)`: those after the last one of a page."""
     cwd: str | None = None
+    """Only sessions of this folder."""
     agent: str | None = None
+    """Only sessions of this agent."""
+
+    def select(self, entries: Iterable[StoreEntry]) -> list[StoreEntry]:
+        """Return the entries that match, the latest first."""
+        found = [
+            each
+            for each in entries
+            if self.cwd in (None, each.cwd)
+            and self.agent in (None, each.agent)
+            and (self.before is None or (each.updated, each.session) < self.before)
+        ]
+        found.sort(key=lambda each: (each.updated, each.session), reverse=True)
+        return found[: self.limit]
 
 
-class Stored(Struct, kw_only=True):
-    """A session as its store has it. `events`: the events after the head. `ahead`: the data that
-    precedes the first record, if not all records were loaded."""
+class LoadedSession(Struct, kw_only=True):
+    """A session as its store has it."""
 
-    about: About
+    about: SessionDescription
+    """Its description."""
     epoch: str
+    """Identifies its log. A store that may have lost events which readers have seen returns another
+    epoch, so that they do not continue."""
     created: float
-    next: int
-    head: Head
-    records: list[Record]
-    ahead: StoredHistory | None
-    events: list[Event]
+    """The time at which it was created, in seconds since the Unix epoch."""
+    next: int = 1
+    """The number of its next event."""
+    head: Head = field(default_factory=Head)
+    """Its last head; `Head()` if it has none."""
+    records: list[Record] = []
+    """Its records, in order: all, or at least the last ones that were requested."""
+    ahead: StoredHistory | None = None
+    """The data that precedes the first record; None if all records were loaded."""
+    events: list[Event] = []
+    """The events after the head."""
 
     def state(self) -> SessionState:
         """Build the state at the head."""
         return restored(self.head, self.records, self.ahead)
+
+    def snapshot(self, session: str) -> Snapshot:
+        """Build the viewers' snapshot of the session, whose id is `session`."""
+        state = self.state()
+        for event in self.events:
+            state.apply(event)
+        return state.snapshot(session, self.epoch, self.next - 1)
+
+    def add(self, part: FlushPart) -> None:
+        """Add a part of a flush, for a store that keeps its sessions in memory.
+
+        Events that are known already are left out, and those that a new head replaces are dropped.
+        The lists are replaced, not changed: a shallow copy of the object keeps its content.
+        """
+        new = part.events[max(0, self.next - part.first) :]
+        self.events, self.next = [*self.events, *new], self.next + len(new)
+        if part.head is not None:
+            self.head = part.head
+            left = self.next - 1 - part.head.seq
+            self.events = self.events[len(self.events) - left :] if left else []
+        if part.row is not None:
+            self.about = part.row.about
+        known = {record.number: record for record in self.records} | part.records
+        self.records = [known[number] for number in sorted(known)]
 
 
 class Packed(Struct, frozen=True):
@@ -202,39 +292,73 @@ class Packed(Struct, frozen=True):
 
 
 class SessionClaim(Struct, frozen=True):
-    """The destination of a session's frames: its number in the store, and its owner's number."""
+    """The right to write a session, until it is claimed again."""
 
     num: int
+    """The session's number in the store, which is never used again."""
     owner: int
+    """The number of the claim, higher than that of every earlier claim of the session."""
 
 
 class CommandAnswer(Struct):
-    """The answer to a client's command, kept in case the client repeats it. `digest`: the hash of
-    the command."""
+    """The answer to a client's command, kept in case the client repeats the command."""
 
     client: str
+    """The client."""
     id: str
+    """The client's id of the command."""
     digest: bytes
+    """The hash of the command."""
     body: bytes
+    """The answer."""
 
 
-class Part(Struct):
+class FlushPart(Struct):
     """The part of a flush that belongs to one session."""
 
     place: SessionClaim
+    """The session."""
     first: int
+    """The number of the first event."""
     events: list[Event]
+    """Events without a gap, which follow the last ones that were committed."""
     row: SessionRow | None = None
+    """The session's new row; None: it has not changed."""
     head: Head | None = None
+    """The new head; None: it stays. It replaces all events up to its own, `head.seq`; a store may
+    delete them now or later (`Backend.tidy`)."""
     records: dict[int, Record] = {}
+    """New records by their numbers. A record replaces an earlier one with its number."""
 
 
 class Flush(Struct):
-    """Data that is committed together. `fsync`: it must survive a power failure, too."""
+    """Data that is committed together."""
 
-    parts: list[Part]
+    parts: list[FlushPart]
+    """The parts, one for each session."""
     fsync: bool = False
+    """True if the data must survive a power failure, and not only the end of the process."""
     answers: list[CommandAnswer] = []
+    """Answers to clients. One replaces an earlier one with its client and id."""
+
+    def encode(self) -> bytes:
+        """Return the flush as JSON, on one line.
+
+        An event that JSON cannot hold is replaced by a `Notice`, and a lone surrogate by U+FFFD.
+        """
+        try:
+            return encode(self)
+        except (TypeError, ValueError, RecursionError, OverflowError):
+            parts = [
+                structs.replace(part, events=decode_events(encode_events(part.events)))
+                for part in self.parts
+            ]
+            return encode(structs.replace(self, parts=parts))
+
+    @classmethod
+    def decode(cls, data: bytes | msgspec.Raw) -> Flush:
+        """Return the flush that `encode` has encoded. Raises `RemoteProtocolError`."""
+        return _decode(_flushes, bytes(data))
 
 
 def quota_reached(tenant: str, open: int, quota: int) -> LimitExceeded:
@@ -246,7 +370,7 @@ def quota_reached(tenant: str, open: int, quota: int) -> LimitExceeded:
 
 
 class Unusable(Exception):
-    """This process cannot write to the database any more: nothing is retried."""
+    """Raised by `Backend.commit` if this process cannot write any more: nothing is retried."""
 
 
 class Outdated(StoreError):
@@ -254,131 +378,217 @@ class Outdated(StoreError):
 
 
 class Fenced(Exception):
-    """Some sessions of a flush have a new owner or are deleted: nothing of the flush was written.
-    It can be written without these sessions."""
+    """Raised by `Backend.commit` if sessions of the flush were claimed again or deleted.
+
+    Nothing of the flush was written. It can be written without these sessions.
+    """
 
     def __init__(self, places: Collection[SessionClaim]) -> None:
+        """`places`: the claims of the flush that are no longer valid."""
         super().__init__(f"{len(places)} sessions were taken over by another process, or deleted")
-        self.places = frozenset(places)
+        self.places: frozenset[SessionClaim] = frozenset(places)
+        """The claims that are no longer valid."""
 
 
-class Backend(Protocol):
-    """A database as the writer thread uses it: synchronous, and from one thread at a time."""
+class Backend(ABC):
+    """A store's writer, and its way to a reader. Its string form names the store in messages.
 
-    gather_s: float
+    Pass an object that was not opened yet to `agentrt.store.open_store`. Every method is called in
+    a thread, never in two threads at a time, and may block. `commit` may raise any exception, and
+    is then called again with the same flush, after a pause; other methods raise `StoreError`.
+    """
+
+    gather_s: float = 0.0025
     """Seconds between flushes if no caller waits for their data."""
-    min_interval_s: float
+    min_interval_s: float = 0.0
     """Minimum seconds between flushes, whatever they contain."""
-    takeovers: int
+    takeovers: int = 0
     """Number of sessions claimed from another process that is gone."""
 
+    @abstractmethod
     def open(self) -> None:
-        """Open the database. Raises `StoreError`."""
-        ...
+        """Open the store, and create it if it is missing.
 
+        Raises `StoreInUse` if another process writes it, or `StoreError`.
+        """
+
+    @abstractmethod
+    def reader(self) -> StoreReader:
+        """Open a reader. Called after `open`; the reader is used while the backend writes.
+
+        Raises `StoreError`.
+        """
+
+    @abstractmethod
     def commit(self, flush: Flush) -> None:
-        """Commit a flush, entirely or not at all. Data of an earlier commit that only seemed to
-        fail is not written twice. Raises `Unusable`, `Fenced`, or an error that permits a retry."""
-        ...
+        """Commit a flush, entirely or not at all; when this returns, readers find it.
 
-    def create(self, session: str, epoch: str, about: About) -> SessionClaim:
-        """Create a session. Raises `LimitExceeded` if its tenant has reached its number of open
-        sessions."""
-        ...
+        Data of an earlier commit that only seemed to fail must not be written twice: leave out the
+        events of a part whose numbers are committed already. Raises `Fenced` for claims that are
+        no longer valid, `Unusable`, or any other error, after which the flush is tried again.
+        """
 
+    @abstractmethod
+    def create(self, session: str, epoch: str, about: SessionDescription) -> SessionClaim:
+        """Create a session and claim it. Its first event will have the number 1.
+
+        It is not listed until a row says that it was prompted. Raises `LimitExceeded` if its tenant
+        has reached its number of open sessions.
+        """
+
+    @abstractmethod
     def claim(self, session: str, *, reads: bool = False) -> SessionClaim | None:
-        """Become the owner of a session. Returns None if the session does not exist.
+        """Claim a session: earlier claims are no longer valid. Returns None if there is none.
 
         `reads`: no agent will be started. Raises `SessionElsewhere` if another process owns the
-        session and is alive, and unless `reads` also if the session belongs to another home, and
+        session and is alive, and unless `reads` also if its files are on another machine, and
         `LimitExceeded` as `create` does.
         """
-        ...
 
+    @abstractmethod
     def release(self, place: SessionClaim) -> None:
         """Give up a session: others may claim it immediately."""
-        ...
 
+    @abstractmethod
     def discard(self, place: SessionClaim) -> None:
-        """Delete a session, unless another process has owned it since."""
-        ...
+        """Delete a session, unless it was claimed again since."""
 
+    @abstractmethod
     def delete(self, session: str) -> bool:
-        """Delete a session. Returns False if the session does not exist."""
-        ...
+        """Delete a session and everything of it. Returns False if there is none."""
 
-    def put(self, packed: Packed) -> None:
-        """Import a session from another file, unless a later state of it is here."""
-        ...
-
+    @abstractmethod
     def name_chat(self, chat: str, session: str) -> None:
-        """Record a client's name for a session."""
-        ...
+        """Record a client's name for a session. It replaces an earlier session of that name."""
 
-    def catch_up(self) -> None:
-        """Do the work that was postponed to make commits cheaper: index all committed text."""
-        ...
+    def catch_up(self) -> None:  # noqa: B027 - optional
+        """Do the work that was postponed to make commits cheaper, such as indexing.
 
-    def tidy(self, events: float, answers: float) -> None:
-        """Drop the frames that a head replaces, and the answers to commands, that are older than
-        `events` and `answers` seconds."""
-        ...
+        Called before a search, and when nothing is written. The default does nothing.
+        """
 
-    def finish(self) -> None:
-        """Make everything that was committed durable: nothing that was shown can be lost later."""
-        ...
+    def tidy(self, events: float, answers: float) -> None:  # noqa: B027 - optional
+        """Drop data that is no longer needed, once a minute at most. The default does nothing.
 
+        - `events`: the age in seconds above which events that a head replaces may be dropped.
+        - `answers`: the age in seconds above which answers to commands may be dropped.
+        """
+
+    def finish(self) -> None:  # noqa: B027 - optional
+        """Make everything that was committed survive a power failure; called before `close`.
+
+        The default does nothing: it is for a store whose commits all do.
+        """
+
+    @abstractmethod
     def close(self) -> None:
-        """Close the database, and release its lock."""
-        ...
+        """Close the store, so that another process may open it. Called also if `open` failed."""
 
 
-class StoreReader(Protocol):
-    """A database as its readers use it, concurrently with the writer."""
+class StoreReader(ABC):
+    """A store's reader.
 
+    Every method is called in a thread, never in two threads at a time, and may block; the backend
+    may write at the same time. Methods raise `StoreError`. They return values that do not change
+    later. The methods with a default read whole sessions for it: override them if that is slow.
+    """
+
+    @abstractmethod
     def sessions(self, query: SessionQuery) -> list[StoreEntry]:
-        """List the sessions that were prompted, the latest first."""
-        ...
+        """List the sessions that were prompted, the latest `(updated, session)` first."""
+
+    @abstractmethod
+    def load(self, session: str, last: int | None = None) -> LoadedSession | None:
+        """Load a session; None if there is none.
+
+        `last`: only that many records are needed, the last ones. A store that returns fewer than
+        all says in `LoadedSession.ahead` what precedes them.
+        """
+
+    @abstractmethod
+    def chats(self) -> dict[str, str]:
+        """Map the names that clients gave to sessions to the ids of these sessions."""
+
+    @abstractmethod
+    def answers(self) -> list[CommandAnswer]:
+        """Return all answers that are kept, the oldest first."""
+
+    def answer(self, client: str, id: str) -> CommandAnswer | None:
+        """Return the answer to a client's command; None if there is none."""
+        found = [each for each in self.answers() if (each.client, each.id) == (client, id)]
+        return found[-1] if found else None
 
     def find(self, prefix: str) -> list[StoreEntry]:
         """Find the sessions with this id prefix, or else those with this prefix in the agent's id.
-        Returns only a few if many match."""
-        ...
 
-    def load(self, session: str, last: int | None = None) -> Stored | None:
-        """Load a session; None if it does not exist. `last`: the maximum number of
-        records."""
-        ...
+        May return only a few if many match.
+        """
+        entries = self.sessions(SessionQuery())
+        return [each for each in entries if each.session.startswith(prefix)] or [
+            each for each in entries if prefix and (each.agent_session or "").startswith(prefix)
+        ]
 
     def search(self, words: str, limit: int, tenant: str | None = None) -> list[StoreHit]:
-        """Find the sessions that contain all of these words, the latest first; `tenant`: only the
-        sessions of that tenant."""
-        ...
+        """Find the sessions that contain all of these words, the latest first.
 
-    def chats(self) -> dict[str, str]:
-        """Map the names that clients gave to sessions to the ids of these sessions."""
-        ...
-
-    def answers(self) -> list[CommandAnswer]:
-        """Return all answers that are kept, the oldest first."""
-        ...
-
-    def answer(self, client: str, id: str) -> CommandAnswer | None:
-        """Return the answer to a client's command."""
-        ...
+        Words match by prefix, in titles, prompts and answers, regardless of case. `limit`: the
+        maximum number of sessions. `tenant`: only sessions of this tenant.
+        """
+        wanted = words_of(words)
+        hits: list[StoreHit] = []
+        for entry in self.sessions(SessionQuery()) if wanted else ():
+            if len(hits) == limit:
+                break
+            loaded = self.load(entry.session) if tenant in (None, entry.tenant) else None
+            if loaded is None:
+                continue
+            texts = [text_of(record) for record in loaded.records]
+            if contains("\n".join([entry.title or "", *texts]), wanted):
+                found = [text for text in texts if any(contains(text, [word]) for word in wanted)]
+                snippet = excerpt(found[0], wanted) if found else ""
+                hits.append(StoreHit(entry=entry, snippet=snippet))
+        return hits
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
-        """Return the events after number `after` that are kept; None without such a session."""
-        ...
+        """Return the events after number `after` that are kept, with their numbers.
+
+        None if there is no such session. The default returns those after the head.
+        """
+        loaded = self.load(session)
+        if loaded is None:
+            return None
+        numbered = enumerate(loaded.events, loaded.next - len(loaded.events))
+        return [each for each in numbered if each[0] > after]
 
     def records(self, session: str, before: int | None, count: int) -> list[Record] | None:
-        """Return the last `count` records, or those before number `before`; None without such
-        a session."""
-        ...
+        """Return the last `count` records, or those before number `before`, in order.
 
-    def close(self) -> None:
-        """Close the database."""
-        ...
+        None if there is no such session.
+        """
+        loaded = self.load(session)
+        if loaded is None:
+            return None
+        found = [each for each in loaded.records if before is None or each.number < before]
+        return found[max(0, len(found) - count) :]
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """Close the reader. The default does nothing."""
+
+
+class ReportingReader(StoreReader):
+    """A reader that can also report on the store."""
+
+    @abstractmethod
+    def report(self) -> StoreReport:
+        """Return facts about the store."""
+
+
+class ImportingBackend(Backend):
+    """A backend that takes sessions from files."""
+
+    @abstractmethod
+    def put(self, packed: Packed) -> None:
+        """Import a session from another file, unless a later state of it is here."""
 
 
 COMPRESSED_SIZES_BYTES = (512, 1024 * 1024)
@@ -391,7 +601,8 @@ _encoder = msgspec.json.Encoder()
 _events = msgspec.json.Decoder(list[Event])
 _heads = msgspec.json.Decoder(Head)
 _records = msgspec.json.Decoder(Record)
-_abouts = msgspec.json.Decoder(About)
+_flushes = msgspec.json.Decoder(Flush)
+_abouts = msgspec.json.Decoder(SessionDescription)
 
 
 def encode(value: object) -> bytes:
@@ -447,7 +658,7 @@ def decode_record(body: bytes) -> Record:
     return _decode(_records, plain)
 
 
-def decode_about(body: bytes) -> About:
+def decode_about(body: bytes) -> SessionDescription:
     """Decode an `About`. Raises `RemoteProtocolError`."""
     return _decode(_abouts, body)
 

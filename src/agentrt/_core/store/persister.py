@@ -16,7 +16,7 @@ from ..model.conversation import Conversation
 from ..model.events import Event
 from ..model.log import EVENT_BYTES
 from ..model.state import SessionState
-from .base import About, CommandAnswer, SessionClaim, SessionRow
+from .base import CommandAnswer, SessionClaim, SessionDescription, SessionRow
 from .writer import Batch
 
 LISTED_PROMPT_CHARS = 200
@@ -102,7 +102,7 @@ class LogPersister:
         store: StoreState,
         place: SessionClaim,
         conversation: Conversation,
-        about: Callable[[], About],
+        about: Callable[[], SessionDescription],
         limits: Limits,
         checkpoints: Checkpoints,
         session: PersistedSession,

@@ -16,9 +16,10 @@ from . import schema
 from .base import (
     PROMPTED,
     CommandAnswer,
+    LoadedSession,
     Outdated,
+    ReportingReader,
     SessionQuery,
-    Stored,
     StoreEntry,
     StoreHit,
     StoreReport,
@@ -38,7 +39,7 @@ _NO_LIMIT = 2**62  # more than can exist
 _ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about, num FROM session"
 
 
-class SqliteReader:
+class SqliteReader(ReportingReader):
     """A reader of a file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -168,7 +169,7 @@ class SqliteReader:
                 )
         return excerpt(found[0][0], words) if found else ""
 
-    def load(self, session: str, last: int | None = None) -> Stored | None:
+    def load(self, session: str, last: int | None = None) -> LoadedSession | None:
         with self._reading():
             found = self._execute(
                 f"SELECT num, epoch, generation, {schema.NEXT}, created, about, head, prompt, turns"
@@ -187,7 +188,7 @@ class SqliteReader:
             turns -= sum(len(record.turns) for record in records)
             turns -= sum(isinstance(event, TurnStarted) for event in events)
             ahead = StoredHistory(left, turns, prompt)
-        return Stored(
+        return LoadedSession(
             about=decode_about(about),
             epoch=epoch if generation == born else f"{epoch}.{generation}",
             created=created,

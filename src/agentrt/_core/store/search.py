@@ -88,6 +88,18 @@ def excerpt(text: str, words: Sequence[QueryWord]) -> str:
     return "… " * (start > 0) + line + " …" * (end < len(text))
 
 
+def contains(text: str, words: Sequence[QueryWord]) -> bool:
+    """True if all words occur in a text, as beginnings of its words where it has words."""
+    plain = _folded(text)
+    return all(_is_in(plain, _folded(word.text), begins=word.match is not None) for word in words)
+
+
+def _is_in(text: str, word: str, *, begins: bool) -> bool:
+    return (
+        (re.search(rf"(?<![^\W_]){re.escape(word)}", text) is not None) if begins else word in text
+    )
+
+
 def _place(text: str, word: str) -> int:
     begun = re.search(rf"(?<![^\W_]){re.escape(word)}", text)
     return begun.start() if begun is not None else text.find(word)

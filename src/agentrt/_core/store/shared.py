@@ -11,7 +11,7 @@ from msgspec import Struct
 from ..errors import StoreError
 from ..limits import Limits
 from ..model.log import Log
-from .base import Backend, StoreEntry, StoreReader, StoreReport
+from .base import ImportingBackend, ReportingReader, StoreEntry
 
 if TYPE_CHECKING:
     import trio
@@ -292,14 +292,6 @@ class Cluster(Protocol):
         ...
 
 
-class ReportingReader(StoreReader, Protocol):
-    """A reader that can also report on the store."""
-
-    def report(self) -> StoreReport:
-        """Return facts about the store."""
-        ...
-
-
 class StoreServer(Protocol):
     """A store in a database server, by its address. Its string form is a URL without a password.
 
@@ -317,7 +309,7 @@ class StoreServer(Protocol):
         *,
         membership: StoreMembership | None = None,
         tenant_quotas: Mapping[str, int | None] = {},
-    ) -> Backend:
+    ) -> ImportingBackend:
         """Return the writer of the store, not yet opened.
 
         - `membership`: this process among those that share the store, if it is shared.
@@ -330,7 +322,7 @@ class StoreServer(Protocol):
         """Open a reader. `writes`: it is used alongside a writer."""
         ...
 
-    def writing(self) -> AbstractContextManager[Backend]:
+    def writing(self) -> AbstractContextManager[ImportingBackend]:
         """Open the store for changes in the block."""
         ...
 

@@ -25,11 +25,12 @@ from ..model.events import TurnStarted
 from . import schema
 from .base import (
     PROMPTED,
-    About,
     Flush,
+    FlushPart,
+    ImportingBackend,
     Packed,
-    Part,
     SessionClaim,
+    SessionDescription,
     SessionRow,
     Unusable,
     decode_events,
@@ -39,6 +40,7 @@ from .base import (
     encode_record,
 )
 from .database import Database, as_store_error, code_of, is_damage, store_errors
+from .reader import SqliteReader
 from .search import RECORD_BITS, text_of
 
 logger = get_logger("store")
@@ -77,14 +79,13 @@ _written: set[tuple[int, int]] = set()
 """The files that this process writes: device and inode."""
 
 
-class SqliteBackend:
+class SqliteBackend(ImportingBackend):
     """The writer of a file."""
 
     gather_s = 0.0025  # with many streaming sessions, each flush has events of several of them
     min_interval_s = 0.0
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.takeovers = 0
         self.path = Path(os.path.abspath(path))
         self._lock: int | None = None
         self._ahead_s = 0.0
@@ -108,7 +109,7 @@ class SqliteBackend:
         self._late: dict[int, tuple[Head, dict[int, Record]]] = {}
         """Postponed checkpoints, by session; until then the frames contain the same data."""
         self._late_size = 0
-        self._rows: dict[int, tuple[str | None, str, About, bytes]] = {}
+        self._rows: dict[int, tuple[str | None, str, SessionDescription, bytes]] = {}
         """The fields of the sessions' rows, except phase and turns, as they were written last; and
         the last field encoded."""
         self._late_rows: dict[int, tuple[SessionRow, int, float]] = {}
@@ -339,6 +340,12 @@ class SqliteBackend:
                 x("ROLLBACK")
             raise
 
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def reader(self) -> SqliteReader:
+        return SqliteReader(self.path)
+
     def finish(self) -> None:
         with self.transaction():
             self._write_postponed()
@@ -442,7 +449,7 @@ class SqliteBackend:
         if found != identity:
             raise Unusable(f"{path} was replaced by another file")
 
-    def _write_all(self, parts: list[Part], now: float) -> None:
+    def _write_all(self, parts: list[FlushPart], now: float) -> None:
         """Write parts, many frames per statement: after each statement the thread must get the
         interpreter back from the threads that use it."""
         frames = [frame for part in parts if (frame := self._write(part, now)) is not None]
@@ -453,7 +460,7 @@ class SqliteBackend:
                 tuple(chain.from_iterable(some)),
             )
 
-    def _write(self, part: Part, now: float) -> tuple[object, ...] | None:
+    def _write(self, part: FlushPart, now: float) -> tuple[object, ...] | None:
         """Write a session's records and row, and return its frame, if it must be written."""
         num, owner = part.place.num, part.place.owner
         last = part.first + len(part.events) - 1
@@ -485,11 +492,11 @@ class SqliteBackend:
                     self._late_since = math.inf
         return num, part.first, last, owner, now, encode_events(part.events)
 
-    def _is_plain(self, part: Part) -> bool:
+    def _is_plain(self, part: FlushPart) -> bool:
         """True if only the frame of the part must be written now."""
         return part.row is None or self._is_minor(part)
 
-    def _is_minor(self, part: Part) -> bool:
+    def _is_minor(self, part: FlushPart) -> bool:
         """True if the part's row can be postponed: it only reports that a turn has begun, other
         than the session's first, or that a question is open. The frame contains this, too."""
         row, known = part.row, self._rows.get(part.place.num)
@@ -570,7 +577,7 @@ class SqliteBackend:
         self._late.clear()
         self._late_size = 0
 
-    def create(self, session: str, epoch: str, about: About) -> SessionClaim:
+    def create(self, session: str, epoch: str, about: SessionDescription) -> SessionClaim:
         with self.transaction():
             now = self._time()
             self.database.execute(

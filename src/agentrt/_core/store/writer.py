@@ -26,8 +26,8 @@ from .base import (
     CommandAnswer,
     Fenced,
     Flush,
+    FlushPart,
     Job,
-    Part,
     SessionClaim,
     SessionRow,
     Unusable,
@@ -291,7 +291,7 @@ class StoreWriter(trio.abc.Instrument):
 
 def gathered(batches: Sequence[Batch]) -> Flush:
     """Combine batches, which are in order, into one flush."""
-    parts: dict[SessionClaim, Part] = {}
+    parts: dict[SessionClaim, FlushPart] = {}
     fsync = False
     answers: list[CommandAnswer] = []
     for batch in batches:
@@ -302,7 +302,9 @@ def gathered(batches: Sequence[Batch]) -> Flush:
         part = parts.get(batch.source.place)
         if part is None:
             events = batch.events
-            part = parts[batch.source.place] = Part(batch.source.place, batch.first, list(events))
+            part = parts[batch.source.place] = FlushPart(
+                batch.source.place, batch.first, list(events)
+            )
         else:
             part.events += batch.events
         part.row = batch.row or part.row

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
     from prometheus_client.registry import CollectorRegistry
 
+    from ..store.service import StoreService
     from ..store.store import Store
 
 OTHER: Final = "other"
@@ -57,7 +58,7 @@ class Metrics:
         self._agents = frozenset((*BUILT_IN, *agents))
         self._totals = Totals()
         self._sessions: set[Counted] = set()
-        self._stores: WeakSet[Store] = WeakSet()
+        self._stores: WeakSet[StoreService] = WeakSet()
         self._sites: dict[object, SiteCounts] = {}
         self._registry = prometheus_client.REGISTRY if registry is None else registry
         self._registry.register(self)
@@ -83,7 +84,9 @@ class Metrics:
 
     def keeps(self, store: Store) -> None:
         """Internal: used by agentrt itself."""
-        self._stores.add(store)
+        from ..store.service import service_of
+
+        self._stores.add(service_of(store))
 
     def serves(self, site: object, counts: SiteCounts) -> Callable[[], None]:
         """Internal: used by agentrt itself."""

@@ -1,0 +1,205 @@
+"""A conformance test for stores: what `agentrt.store.open_store` needs of a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..errors import StoreInUse
+from ..events import Event, Notice
+from ..lowlevel import Backend, Fenced, Flush, FlushPart, SessionClaim, StoreReader, Unusable
+from ..store import CommandAnswer, Head, Record, SessionDescription, SessionQuery, SessionRow
+
+
+def check_store(make: Callable[[], Backend]) -> None:
+    """Check that a store does what agentrt needs, and raise `AssertionError` where it does not.
+
+    `make` returns a new backend each time, not opened, for one and the same store, which is empty
+    at first. The store contains some sessions afterwards. Call this in a test of your store::
+
+        def test_the_store(tmp_path):
+            agentrt.testing.check_store(lambda: MyBackend(tmp_path / "store"))
+    """
+    backend = make()
+    backend.open()
+    try:
+        _check_sessions(backend)
+        _check_claims(backend)
+        _check_clients(backend)
+        _check_lock(make)
+        claim = backend.create("killed", "epoch", _about())
+        backend.commit(Flush([_part(claim, 1, 3)], fsync=True))
+    finally:
+        backend.close()  # without `finish`, as if the process had been killed
+    _check_reopened(make)
+
+
+def _about(cwd: str = "/") -> SessionDescription:
+    return SessionDescription(agent="agent", protocol="acp", cwd=cwd)
+
+
+def _events(first: int, count: int) -> list[Event]:
+    return [Notice("info", "number", str(number)) for number in range(first, first + count)]
+
+
+def _row(prompt: str = "a prompt", title: str | None = None, cwd: str = "/") -> SessionRow:
+    return SessionRow(title=title, prompt=prompt, phase="idle", turns=1, about=_about(cwd))
+
+
+def _part(claim: SessionClaim, first: int, count: int) -> FlushPart:
+    return FlushPart(claim, first, _events(first, count), row=_row())
+
+
+def _numbers(backend: Backend, session: str) -> list[str]:
+    """Return the messages of the events that a new reader finds after the head."""
+    reader = backend.reader()
+    try:
+        loaded = reader.load(session)
+    finally:
+        reader.close()
+    assert loaded is not None, f"the session {session!r} was created, and load() returned None"
+    return [event.message for event in loaded.events if isinstance(event, Notice)]
+
+
+def _expect(found: object, wanted: object, message: str) -> None:
+    assert found == wanted, f"{message}: expected {wanted!r}, got {found!r}"
+
+
+def _check_sessions(backend: Backend) -> None:
+    """Check that sessions are loaded, listed and found as they were committed."""
+    reader = backend.reader()
+    first = backend.create("first", "epoch", _about())
+    _expect(reader.sessions(SessionQuery()), [], "a session without a prompt must not be listed")
+    _expect(reader.load("none"), None, "load() of an unknown session")
+    head = Head(seq=2, records=2, title="A title")
+    row = _row("look for needles", "A title")
+    records = {number: Record(number, [], []) for number in range(2)}
+    backend.commit(Flush([FlushPart(first, 1, _events(1, 4), row, head, records)]))
+    backend.commit(Flush([FlushPart(first, 5, _events(5, 1))]))
+    _check_loaded(backend, reader, head)
+    second = backend.create("second", "epoch", _about("/other"))
+    backend.commit(Flush([FlushPart(second, 1, _events(1, 1), row=_row(cwd="/other"))]))
+    _check_lists(reader)
+    _expect(backend.delete("second"), True, "delete() of a session")
+    _expect(backend.delete("second"), False, "delete() of a session that is deleted")
+    _expect(reader.load("second"), None, "load() of a session that is deleted")
+    _expect(_listed(reader), ["first"], "sessions() after one was deleted")
+    reader.close()
+
+
+def _check_loaded(backend: Backend, reader: StoreReader, head: Head) -> None:
+    loaded = reader.load("first")
+    assert loaded is not None
+    _expect((loaded.epoch, loaded.next), ("epoch", 6), "epoch and next event")
+    _expect(loaded.head, head, "the head")
+    _expect(loaded.about, _about(), "the description")
+    _expect(_numbers(backend, "first"), ["3", "4", "5"], "load() returns the events after the head")
+    _expect([record.number for record in loaded.records], [0, 1], "the records")
+    found = [record.number for record in reader.records("first", 1, 5) or ()]
+    _expect(found, [0], "records() before 1")
+    found = [record.number for record in reader.records("first", None, 1) or ()]
+    _expect(found, [1], "the last one of records()")
+    _expect([each[0] for each in reader.events("first", 3) or ()], [4, 5], "events() after 3")
+    _expect(reader.events("none", 0), None, "events() of an unknown session")
+    _expect(reader.records("none", None, 1), None, "records() of an unknown session")
+
+
+def _check_lists(reader: StoreReader) -> None:
+    latest, earlier = reader.sessions(SessionQuery())
+    _expect((latest.session, earlier.session), ("second", "first"), "the latest comes first")
+    _expect((earlier.prompt, earlier.title), ("look for needles", "A title"), "an entry")
+    assert latest.created <= latest.updated
+    for query, wanted in (
+        (SessionQuery(limit=1), ["second"]),
+        (SessionQuery(before=(latest.updated, "second")), ["first"]),
+        (SessionQuery(cwd="/other"), ["second"]),
+        (SessionQuery(agent="another"), []),
+    ):
+        _expect(_listed(reader, query), wanted, f"sessions({query})")
+    _expect([each.session for each in reader.find("fir")], ["first"], "find()")
+    _expect([each.entry.session for each in reader.search("tit", 5)], ["first"], "search()")
+    _expect(reader.search("absent", 5), [], "search() of a word that does not occur")
+
+
+def _listed(reader: StoreReader, query: SessionQuery | None = None) -> list[str]:
+    return [entry.session for entry in reader.sessions(query or SessionQuery())]
+
+
+def _check_claims(backend: Backend) -> None:
+    """Check that only the last claim of a session can write it."""
+    old, other = (backend.create(name, "epoch", _about()) for name in ("claimed", "other"))
+    assert old.num != other.num
+    backend.commit(Flush([_part(old, 1, 1), _part(other, 1, 1)]))
+    backend.release(old)
+    new = backend.claim("claimed")
+    assert new is not None
+    assert new.num == old.num
+    assert new.owner > old.owner, "each claim needs a higher number of its owner"
+    assert backend.claim("none") is None, "claim() must return None for an unknown session"
+    try:
+        backend.commit(Flush([_part(other, 2, 1), _part(old, 2, 1)]))
+    except Fenced as error:
+        fenced = error.places
+    except Unusable:  # right where only one process writes: this cannot happen then
+        fenced = frozenset({old})
+    else:
+        raise AssertionError("commit() must raise Fenced for a claim that is no longer valid")
+    assert fenced == {old}, "Fenced must name the claims that are no longer valid"
+    assert _numbers(backend, "other") == ["1"], "a flush that was fenced was written in part"
+    backend.commit(Flush([_part(new, 2, 1)]))
+    assert _numbers(backend, "claimed") == ["1", "2"]
+    backend.discard(old)
+    assert _numbers(backend, "claimed") == ["1", "2"], "an earlier claim has discarded the session"
+    backend.discard(new)
+    assert backend.claim("claimed") is None, "discard() must delete the session"
+    backend.release(other)
+
+
+def _check_clients(backend: Backend) -> None:
+    """Check that answers to clients and their names for sessions are kept."""
+    answers = [CommandAnswer("client", str(number), b"\x00digest", b"{}") for number in range(3)]
+    backend.commit(Flush([], answers=answers[:2]))
+    backend.commit(Flush([], fsync=True, answers=answers[2:]))
+    backend.name_chat("chat", "old")
+    backend.name_chat("chat", "first")
+    reader = backend.reader()
+    assert reader.answers() == answers, "answers() must return the oldest first"
+    assert reader.answer("client", "1") == answers[1]
+    assert reader.answer("client", "9") is None
+    assert reader.chats() == {"chat": "first"}
+    reader.close()
+
+
+def _check_lock(make: Callable[[], Backend]) -> None:
+    """Check that no second writer can open the store."""
+    second = make()
+    try:
+        second.open()
+    except StoreInUse:
+        pass
+    else:
+        raise AssertionError("open() must raise StoreInUse while another backend is open")
+    finally:
+        second.close()
+
+
+def _check_reopened(make: Callable[[], Backend]) -> None:
+    """Check that everything that was committed is there, and that it can be continued."""
+    backend = make()
+    backend.open()
+    try:
+        assert _numbers(backend, "killed") == ["1", "2", "3"], "committed events were lost"
+        assert _numbers(backend, "first") == ["3", "4", "5"]
+        reader = backend.reader()
+        assert len(reader.answers()) == 3
+        assert reader.chats() == {"chat": "first"}
+        assert reader.load("second") is None, "a session that was deleted is back"
+        reader.close()
+        claim = backend.claim("killed")
+        assert claim is not None
+        backend.commit(Flush([_part(claim, 4, 1)], fsync=True))
+        backend.catch_up()
+        backend.tidy(0, 0)
+        assert _numbers(backend, "killed") == ["1", "2", "3", "4"], "tidy() dropped what is needed"
+        backend.finish()
+    finally:
+        backend.close()
