@@ -7,7 +7,9 @@ The word behind a code fence says what happens to its content:
 `python claude`  the same, with Claude Code and `claude-agent-sdk`; `tests/agents` runs it
 `output`      what the program before it prints; a line `...` stands for any lines
 `console`     commands (`$ `), each with what it prints under it
-`js`          a module, beside the page's `reduce.js`; it is run where there is Node
+`js`          a module that imports `agentrt-client`; it is run where there is Node
+`js client`   the same, with a server and other npm packages; `tests/clients` runs it
+`jsx`         the source of `examples/web-client`, which `tests/browser` runs
 `js npm`      a module with npm packages; `tests/clients` runs it, where they are installed
 `toml`        a configuration file that agentrt accepts
 `sh start`    the README's two commands, which `.ci/run` runs from a fresh clone
@@ -137,8 +139,11 @@ def works(block: Block, project: Path, **environment: str) -> None:
 @pytest.mark.parametrize("block", of("js"), ids=str)
 def test_a_module_in_the_documentation_works(block: Block, project: Path) -> None:
     assert NODE is not None
-    shutil.copy(ROOT / "src/agentrt/_serve/page/reduce.js", project / "reduce.mjs")
-    (project / "module.mjs").write_text(block.text.replace("./reduce.js", "./reduce.mjs"))
+    package = project / "node_modules/agentrt-client"
+    package.mkdir(parents=True)
+    (package / "package.json").write_text('{"type": "module", "exports": "./client.js"}')
+    shutil.copy(ROOT / "src/agentrt/_serve/page/client.js", package)
+    (project / "module.mjs").write_text(block.text)
     done = run([NODE, "module.mjs"], project)
     assert done.returncode == 0, done.stderr
     assert_shows(BLOCKS[BLOCKS.index(block) + 1].text, done.stdout)
@@ -172,9 +177,14 @@ def test_the_two_commands_of_the_readme_are_what_continuous_integration_runs() -
     assert "readme test" in script
 
 
+@pytest.mark.parametrize("block", of("jsx"), ids=str)
+def test_the_page_in_the_documentation_is_the_example(block: Block) -> None:
+    assert block.text == (ROOT / "examples/web-client/app.jsx").read_text()
+
+
 def test_every_code_block_is_of_a_kind_that_is_checked() -> None:
     checked = {"python", "python postgres", "python claude", "output", "console"}
-    checked |= {"js", "js npm", "toml", "sh start", "sh test"}
+    checked |= {"js", "js npm", "js client", "jsx", "toml", "sh start", "sh test"}
     directives = re.compile(r"\{[\w:-]+\}.*")  # MyST's, for Sphinx
     assert not [
         str(block)

@@ -15,11 +15,11 @@ async (requests) => {
   };
   const put = (ask, item) => {
     const session = ui().session;
-    const seat = model().seats.get(session);
+    const seat = model().attached.get(session);
     const permissions = new Map(ask ? [[ask.request, ask]] : []);
     const items = new Map(item ? [[item.id, item]] : []);
-    const seats = new Map(model().seats).set(session, { ...seat, view: { ...seat.view, permissions, items } });
-    setModel({ ...model(), seats });
+    const attached = new Map(model().attached).set(session, { ...seat, view: { ...seat.view, permissions, items } });
+    setModel({ ...model(), attached });
   };
   const until = async (check) => {
     for (let tries = 0; tries < 200; tries++) {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _VIEW = """async () => {
     const { model, ui } = await import("/page/store.js");
     const { session } = ui();
-    const seat = model().seats.get(session);
+    const seat = model().attached.get(session);
     if (!seat) return null;
     const fields = Object.entries(seat.view);
     const { epoch, seq } = seat;

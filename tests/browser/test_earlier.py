@@ -17,7 +17,7 @@ FILL = """async turns => {
     for (let number = 0; number < turns; number++) {
         const content = [{ type: "text", text: `say answer ${number}, in a few words` }];
         while (!seat() || seat().view.queue.length > 40) await later();
-        await connection.send("prompt", { session: ui().session, content });
+        await connection.send({ type: "prompt", session: ui().session, content });
     }
 }"""
 

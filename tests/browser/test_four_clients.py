@@ -45,7 +45,7 @@ SEEDS = range(1, 11) if FULL else [1]
 
 SEEN = """async () => {
   const { model, ui } = await import(new URL("page/store.js", document.baseURI));
-  const { items } = model().seats.get(ui().session).view;
+  const { items } = model().attached.get(ui().session).view;
   return JSON.stringify([...items.values()]);
 }"""
 

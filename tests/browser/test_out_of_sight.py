@@ -176,8 +176,7 @@ def _(sight: Sight) -> None:
         sight.page.evaluate(
             """async () => {
                 const { connection } = await import("/page/actions.js");
-                const { socket } = connection;
-                for (let sent = 0; sent < 5000; sent++) socket.send('{"type":"beat"}');
+                for (let sent = 0; sent < 5000; sent++) connection.beat();
             }"""
         )
 

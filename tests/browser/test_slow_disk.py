@@ -9,9 +9,8 @@ from browser.pages import Page, Shoot, expect
 from journal.disks import Lock
 
 SAY = """async frame => {
-    const { take } = await import("/page/model.js");
-    const { model, setModel } = await import("/page/store.js");
-    setModel(take(model(), [frame], 0));
+    const { client } = await import("/page/actions.js");
+    client.take([frame]);
 }"""
 
 

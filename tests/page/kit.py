@@ -47,10 +47,10 @@ class Answering:
 
 
 @contextmanager
-def running(script: str) -> Iterator[Answering]:
+def running(script: str, folder: Path = HERE) -> Iterator[Answering]:
     """The script in a Node of its own."""
     assert NODE is not None
-    command = [NODE, str(HERE / script)]
+    command = [NODE, str(folder / script)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield Answering(process)
         assert process.stdin is not None

@@ -1,20 +1,25 @@
-// Takes frames into the page's model. A line in: lots of frames, in an array each. A line out: how the
-// seats stand behind each lot.
+// Takes frames into a model with the page's own values. A line in: lots of frames, in an array each, or of
+// the checkpoints of a session. A line out: what can be undone in each session after each lot.
 
 import { createInterface } from "node:readline";
-import { EMPTY, take, undoable } from "../../src/agentrt/_serve/page/model.js";
+import { EMPTY, take } from "../../src/agentrt/_serve/page/client.js";
+import { observer, undoable } from "../../src/agentrt/_serve/page/model.js";
 
-const stands = ({ seq, gone, behind, undo, view: { state, turns } }) =>
-  undo.size ? Object.fromEntries(undo) :
-  [seq, gone, behind, state.phase, state.error?.code ?? null, [...turns.values()].map(({ outcome }) => outcome ?? null)];
+const values = observer({ now: () => 0, tell() {}, listed() {} });
+
+function withCheckpoints(model, session, checkpoints) {
+  const known = model.attached.get(session);
+  const extra = undoable(known.extra, session, checkpoints);
+  return { ...model, attached: new Map(model.attached).set(session, { ...known, extra }) };
+}
 
 for await (const line of createInterface({ input: process.stdin })) {
   let model = EMPTY;
   const told = JSON.parse(line).map((frames) => {
     for (const each of frames) {
-      model = each.checkpoints ? undoable(model, each.session, each.checkpoints) : take(model, [each], 0);
+      model = each.checkpoints ? withCheckpoints(model, each.session, each.checkpoints) : take(model, [each], values);
     }
-    return Object.fromEntries([...model.seats].map(([session, seat]) => [session, stands(seat)]));
+    return Object.fromEntries([...model.attached].map(([session, { extra }]) => [session, Object.fromEntries(extra.undo)]));
   });
   process.stdout.write(`${JSON.stringify(told)}\n`);
 }

@@ -1,7 +1,7 @@
 """The state of a session as the fold of its events, and the snapshot that viewers start from.
 
-`SessionState` over events `1..n` gives the snapshot at `n`, for every `n`; the page's `reduce.js`
-does the same. The code here makes no decisions: it only applies events.
+`SessionState` over events `1..n` gives the snapshot at `n`, for every `n`; the JavaScript client's
+`reduce` does the same. The code here makes no decisions: it only applies events.
 """
 
 from __future__ import annotations

@@ -1,62 +1,60 @@
 // What a person can do here: each is a command to the server, whose refusal is told.
 
-import { Connection } from "./connection.js";
+import { AgentClient } from "./client.js";
 import { fetched, filled } from "./cuts.js";
-import { completed, note, retold, seen, take, undoable, without } from "./model.js";
+import { address, credentials } from "./entrance.js";
+import { listed, note, observer, seen, undoable } from "./model.js";
 import { clearPending } from "./pending.js";
 import { here, model, seat, setModel, setUi, ui } from "./store.js";
-import { answerCalls, TOOL } from "./tools.js";
+import { TOOL } from "./tools.js";
 import { recordFrame } from "./frames.js";
 
 /** The sessions that were shown here before the page was loaded again. */
 const visited = JSON.parse(sessionStorage.getItem("visited") ?? "[]");
 
-export const connection = new Connection({
-  hello(looking) {
-    // What is shown comes first, also on a slow line.
-    const known = [ui().session ?? hashed(), ...model().seats.keys(), ...visited].filter(Boolean);
-    return { tools: looking ? [] : [TOOL], sessions: [...new Set(known)].slice(0, 16).map(place) };
-  },
-  onFrames(frames) {
-    setModel(take(model(), frames, Date.now() / 1000));
-    reconcile();
-    answerCalls(model(), (type, fields) => connection.send(type, fields)); // a refusal is not worth telling
-  },
-  onLink: (link) => setUi({ link }),
+export const client = new AgentClient({
+  url: address,
+  credentials,
+  name: "page",
+  client: sessionStorage.getItem("client") ?? undefined,
+  onClient: (name) => sessionStorage.setItem("client", name),
+  tools: [TOOL],
+  sessions: () => [ui().session ?? hashed(), ...visited].slice(0, 16),
+  observer: observer({
+    now: () => Date.now() / 1000,
+    tell: (level, text) => setModel(note(model(), level, text)),
+    listed: (before, after) => setModel({ ...model(), ...listed(model(), before, after) }),
+  }),
   onRaw: recordFrame,
 });
 
+export const { connection } = client;
+
+client.subscribe(() => {
+  const { link, ...known } = client.getSnapshot();
+  setModel({ ...model(), ...known });
+  if (link !== ui().link) setUi({ link });
+  else reconcile();
+});
+
 addEventListener("pagehide", () => {
-  sessionStorage.setItem("visited", JSON.stringify([...model().seats.keys()]));
+  sessionStorage.setItem("visited", JSON.stringify([...model().attached.keys()]));
 });
 
 /** The session of the page's address. */
 export const hashed = () => decodeURIComponent(location.hash.match(/^#\/s\/(.+)$/)?.[1] ?? "");
 
-/** @type {(session: string) => object} a session, and up to where it is known */
-function place(session) {
-  const known = model().seats.get(session);
-  return known && !known.behind && !known.gone ? { session, epoch: known.epoch, seq: known.seq } : { session };
-}
-
-/** After news of the server: which session is shown, and whether we know all of each. */
+/** After news of the server: which session is shown, and whether its questions are. */
 function reconcile() {
   const { session, left } = ui();
-  const seats = new Map(model().seats);
-  for (const [id, known] of seats) {
-    if (known.gone && id !== session) seats.delete(id);
-    else if (known.behind && !known.gone) {
-      attach(id);
-      seats.set(id, { ...known, behind: false });
-    }
-  }
-  setModel({ ...seen(model(), session ?? ""), seats });
-  clearPending(seats);
-  const listed = model().sessions.filter((summary) => summary.session !== left);
-  if (session && (seat() || listed.some((summary) => summary.session === session))) return;
+  client.forget([...model().attached].filter(([id, known]) => known.gone && id !== session).map(([id]) => id));
+  setModel(seen(model(), session ?? ""));
+  clearPending(model().attached);
+  const others = model().sessions.filter((summary) => summary.session !== left);
+  if (session && (seat() || others.some((summary) => summary.session === session))) return;
   // A link may name a session that is not in the list: the server is asked for it.
   const linked = missing.has(hashed()) ? "" : hashed();
-  const next = linked || listed.findLast(({ phase }) => phase !== "stored")?.session;
+  const next = linked || others.findLast(({ phase }) => phase !== "stored")?.session;
   if (next) choose(next);
   else if (session) setUi({ session: null });
 }
@@ -67,20 +65,20 @@ const missing = new Set();
 
 /** @param {string} session */
 async function attach(session) {
-  const ack = await connection.send("attach", { session });
-  if (ack.ok) askUndo(session);
-  if (ack.error?.code !== "unknown_session") return;
+  const ack = await client.attach(session);
+  if (!ack || ack.ok) askUndo(session);
+  if (ack?.error?.code !== "unknown_session") return;
   missing.add(session);
   if (session === hashed()) say("The session in this link doesn't exist.", "error");
-  setModel(without(model(), session));
   reconcile();
 }
 
 /** Ask which turns of a session can be undone. @param {string} session */
 async function askUndo(session) {
   if (model().server?.role === "viewer" || !model().sessions.find((each) => each.session === session)?.checkpoints) return;
-  const ack = await connection.send("checkpoints", { op: "list", session });
-  if (ack.checkpoints) setModel(undoable(model(), session, ack.checkpoints));
+  const { checkpoints } = await ask("checkpoints", { op: "list", session });
+  const known = model().attached.get(session);
+  if (checkpoints && known) client.setExtra(session, undoable(known.extra, session, checkpoints));
 }
 
 /**
@@ -114,12 +112,21 @@ export function say(text, level = "info") {
 }
 
 /**
+ * Send a command.
+ * @param {string} type
+ * @param {object} [fields]
+ * @returns {Promise<Answer>}
+ */
+export const ask = (type, fields) =>
+  /** @type {Promise<any>} */ (connection.send(/** @type {any} */ ({ type, ...fields })));
+
+/**
  * Send a command, and tell its refusal.
  * @param {string} type
  * @param {object} fields
  */
 export async function send(type, fields) {
-  const ack = await connection.send(type, fields);
+  const ack = await ask(type, fields);
   if (!ack.ok && ack.error && ack.error.code !== "not_sent" && ack.error.code !== "already_resolved") {
     say(ack.error.message, "error");
   }
@@ -181,14 +188,16 @@ export async function showAll(item) {
   const { session } = ui();
   if (!session) return;
   const got = await fetched(item, (fields) => send("content", { session, ...fields }));
-  setModel(completed(model(), session, item.id, got)); // it may have changed meanwhile
+  const now = model().attached.get(session)?.view.items.get(item.id); // it may have changed in the meantime
+  if (now) client.setItem(session, filled(now, got));
 }
 
 /** Tell an agent what was said, which does not remember it. */
 export async function retell() {
   const { session } = ui();
   const ack = await send("retell", { session });
-  if (ack.ok) setModel(retold(model(), session ?? ""));
+  const known = seat();
+  if (ack.ok && session && known) client.setExtra(session, { ...known.extra, forgot: false });
 }
 
 export const stopAll = () => send("stop_all", {});
@@ -216,7 +225,7 @@ export const editQueued = (entry, content) => send("queue", ofSession({ op: "edi
  * @returns {Promise<string>} why there is no such session, or nothing
  */
 export async function newSession(wanted) {
-  const ack = await connection.send("session", { op: wanted.agent_session ? "load" : "new", ...wanted });
+  const ack = await ask("session", { op: wanted.agent_session ? "load" : "new", ...wanted });
   if (ack.ok && ack.session) choose(ack.session);
   return ack.ok ? "" : (ack.error?.message ?? "The server did not answer.");
 }
@@ -241,7 +250,7 @@ export const deleteSession = (session) => leave("delete", session);
 export async function search(words) {
   setUi({ searched: words ? { words, found: ui().searched?.found ?? [] } : null });
   if (!words) return;
-  const ack = await connection.send("session", { op: "list", query: words, limit: 50 });
+  const ack = await ask("session", { op: "list", query: words, limit: 50 });
   if (ui().searched?.words === words) setUi({ searched: { words, found: ack.found ?? [] } });
 }
 
@@ -254,7 +263,7 @@ export async function goBack() {
   const stored = model().sessions.filter(({ phase }) => phase === "stored");
   const before = older?.sessions[0] ?? stored.at(-LISTED); // ahead of these are only some that are read
   const ack = await send("session", { op: "list", before: before?.session });
-  const found = /** @type {w.Summary[]} */ (ack.sessions ?? []);
+  const found = /** @type {w.SessionInfo[]} */ (ack.sessions ?? []);
   if (ui().older === older) setUi({ older: ack.ok ? { sessions: [...found, ...(older?.sessions ?? [])], more: !!ack.more } : null });
 }
 

@@ -1,7 +1,7 @@
 // What a screen reader is told: finished things, and never single words of an answer.
 
 import { html } from "./html.js";
-import { isOver } from "./reduce.js";
+import { isOver } from "./client.js";
 import { oneLine } from "./safe.js";
 import { STATUS, titleOf } from "./toolcard.js";
 import { OUTCOMES } from "./transcript.js";

@@ -7,7 +7,7 @@ import { wordsOf } from "./content.js";
 import { cutsOf } from "./cuts.js";
 import { html, icon, iconButton } from "./html.js";
 import { sendingHere } from "./pending.js";
-import { isOver } from "./reduce.js";
+import { isOver } from "./client.js";
 import { oneLine, running } from "./safe.js";
 import { field, fold, isOpen, setUi, ui } from "./store.js";
 

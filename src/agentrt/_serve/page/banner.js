@@ -3,7 +3,7 @@
 import { connection, retell } from "./actions.js";
 import { duration } from "./format.js";
 import { html, icon } from "./html.js";
-import { UNSEEN } from "./reduce.js";
+import { UNSEEN } from "./client.js";
 import { oneLine, plain } from "./safe.js";
 import { here, model, setUi, ui } from "./store.js";
 
@@ -59,7 +59,7 @@ function Session(seat) {
       <strong>This session was closed.</strong> The transcript stays until you close the tab.
     </p></div>`;
   }
-  if (seat?.forgot) {
+  if (seat?.extra.forgot) {
     return html`<div class="banner">
       <p><strong>The agent lost its memory of this conversation.</strong> It was restarted and only knows what came after.</p>
       ${model().server?.role !== "viewer" && html`<button onClick=${retell}>Replay it to the agent</button>`}
@@ -92,7 +92,7 @@ export function Notes() {
 
 /** What somebody else, or nobody, answered to the question that stood here. @param {{ seat: Seat }} props */
 export function Elsewhere({ seat }) {
-  const { answered } = seat;
+  const { answered } = seat.extra;
   if (!answered || here(answered.request) === ui().answering || seat.view.permissions.size) return null;
   if (answered.by === "policy" || answered.by === "unattended" || answered.by === "turn") return null;
   const by = answered.by === "user" ? (answered.from ? `Answered by ${oneLine(answered.from, 80)}` : "Answered by another client") : answered.by === "timeout" ? "Expired" : "Withdrawn by the agent";

@@ -1,6 +1,6 @@
 // What is offered while one writes: the agent's commands behind `/`, files behind `@`.
 
-import { connection } from "./actions.js";
+import { ask } from "./actions.js";
 import { decoded, within } from "./format.js";
 import { bestMatches } from "./fuzzy.js";
 import { html, instead } from "./html.js";
@@ -48,7 +48,7 @@ async function find(session, part) {
   const key = `${session} ${part}`;
   if (asked === key) return;
   asked = key;
-  const ack = await connection.send("files", { session, query: part });
+  const ack = await ask("files", { session, query: part });
   if (ack.ok && ack.files) setUi({ found: { session, files: ack.files } });
   else if (asked === key && ack.error?.code !== "unknown_command") asked = "";
 }

@@ -1,9 +1,7 @@
 // Previews of large contents: an object with some has their sizes and places in `_cut`. The rest is
 // requested when a person opens it.
 
-/** @import * as w from "./wire.js" */
-
-/** @typedef {{ [name: string]: unknown, _cut?: w.Cuts }} Cuttable */
+/** @typedef {{ [name: string]: unknown, _cut?: Record<string, w.Cut> }} Cuttable */
 
 /** @param {unknown} value @returns {value is Cuttable} */
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -33,7 +31,7 @@ export function filled(value, got) {
   const { _cut = {}, ...members } = /** @type {Cuttable} */ (value);
   /** @type {Cuttable} */
   const whole = {};
-  /** @type {w.Cuts} */
+  /** @type {Record<string, w.Cut>} */
   const left = {};
   for (const [name, each] of Object.entries(members)) {
     const cut = _cut[name];
@@ -47,7 +45,7 @@ export function filled(value, got) {
 /**
  * Fetch what is left out of a value.
  * @param {unknown} value
- * @param {(fields: { at: string, start: number, count?: number }) => Promise<w.Ack>} ask
+ * @param {(fields: { at: string, start: number, count?: number }) => Promise<Answer>} ask
  * @returns {Promise<Map<string, string>>} by place, for `filled`; what cannot be fetched is not in it
  */
 export async function fetched(value, ask) {
@@ -58,7 +56,7 @@ export async function fetched(value, ask) {
     /** @type {number | null | undefined} */
     let start = 0;
     while (start != null && (!end || start < end)) {
-      /** @type {w.Ack} */
+      /** @type {Answer} */
       const piece = await ask({ at, start, ...(end && { count: Math.min(65_536, end - start) }) });
       if (!piece.ok) break;
       parts.push(piece.text ?? "");

@@ -1,7 +1,7 @@
 // The drawer of raw frames.
 
 import { Component } from "./vendor/libraries.js";
-import { connection } from "./actions.js";
+import { ask } from "./actions.js";
 import { copyText } from "./clipboard.js";
 import { Dialog } from "./dialog.js";
 import { frames } from "./frames.js";
@@ -40,7 +40,7 @@ class AgentWire extends Component {
   }
 
   async look() {
-    const ack = await connection.send("wire", { session: ui().session });
+    const ack = await ask("wire", { session: ui().session });
     if (!this.looking) return;
     if (ack.ok && ack.rows) this.setState({ rows: ack.rows });
     setTimeout(() => this.looking && this.look(), 1000);

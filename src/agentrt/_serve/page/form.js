@@ -5,7 +5,7 @@ import { oneLine } from "./safe.js";
 
 /** @typedef {{ value: unknown, label: string }} Choice */
 
-/** @type {(schema: w.Schema) => Choice[]} */
+/** @type {(schema: w.FormSchema) => Choice[]} */
 function choicesOf(schema) {
   const named = schema.oneOf ?? schema.anyOf;
   if (named) return named.map((each) => ({ value: each.const, label: String(each.title ?? each.const) }));
@@ -15,7 +15,7 @@ function choicesOf(schema) {
 /** @type {Record<string, string>} */
 const INPUTS = { email: "email", uri: "url", date: "date", "date-time": "datetime-local" };
 
-/** @type {(ask: w.Permission) => boolean} whether every field is of a kind that can be filled here */
+/** @type {(ask: w.PermissionOpened) => boolean} whether every field is of a kind that can be filled here */
 export function isComplete(ask) {
   return Object.values(ask.form?.properties ?? {}).every((schema) =>
     schema.type === "array"
@@ -24,7 +24,7 @@ export function isComplete(ask) {
   );
 }
 
-/** @param {{ form: w.Schema, give: (decision: Decision) => void }} props */
+/** @param {{ form: w.FormSchema, give: (decision: Decision) => void }} props */
 export function FormFields({ form, give }) {
   const required = new Set(form.required ?? []);
   const properties = Object.entries(form.properties ?? {});
@@ -39,7 +39,7 @@ export function FormFields({ form, give }) {
   </form>`;
 }
 
-/** @param {w.Schema} schema @param {FormDataEntryValue[]} given */
+/** @param {w.FormSchema} schema @param {FormDataEntryValue[]} given */
 function read(schema, given) {
   const choices = choicesOf(schema.type === "array" ? (schema.items ?? {}) : schema);
   if (schema.type === "array") return given.map((each) => choices[Number(each)]?.value);
@@ -53,7 +53,7 @@ function read(schema, given) {
 
 /**
  * @param {string} name
- * @param {w.Schema} schema
+ * @param {w.FormSchema} schema
  * @param {boolean} required
  */
 function Field(name, schema, required) {

@@ -7,7 +7,7 @@ import { isStopping, sendingHere } from "./pending.js";
 import { oneLine } from "./safe.js";
 import { model, setUi, ui } from "./store.js";
 
-/** @type {Record<w.Summary["phase"], string>} */
+/** @type {Record<w.SessionInfo["phase"], string>} */
 export const PHASES = {
   starting: "Starting",
   idle: "Idle",
@@ -22,18 +22,18 @@ export const PHASES = {
 /** Instead of them while nobody can know. */
 export const OFFLINE = "Offline";
 
-/** @type {(summary: w.Summary) => string} what a session is called */
+/** @type {(summary: w.SessionInfo) => string} what a session is called */
 export const nameOf = (summary) =>
   oneLine(summary.title, 120) || (summary.phase === "stored" && oneLine(summary.prompt, 120)) || oneLine(summary.agent, 60);
 
-/** @param {{ summary: w.Summary | undefined, seat: Seat | undefined, offline: boolean }} props */
+/** @param {{ summary: w.SessionInfo | undefined, seat: Seat | undefined, offline: boolean }} props */
 export function Header({ summary, seat, offline }) {
   const state = seat?.view.state;
   const reported = state?.phase ?? summary?.phase;
   const phase = isStopping() ? "cancelling" : reported;
   const sending = reported === "idle" && sendingHere().length > 0;
   const turn = offline ? null : state?.turn;
-  const asked = [...(seat?.view.permissions.keys() ?? [])].map((request) => seat?.times.get(request)?.opened);
+  const asked = [...(seat?.view.permissions.keys() ?? [])].map((request) => seat?.extra.times.get(request)?.opened);
   const since = phase === "waiting" ? asked[0] : turn?.since;
   const time = turn && since ? ` · ${duration(ui().now - since)}` : "";
   const limit = phase === "cancelling" && turn?.cancel_deadline;
@@ -83,7 +83,7 @@ const UNASKED = /bypass|yolo|full-?access|dont-?ask|auto-?approve/i;
 /**
  * The session's mode and model, which a press opens the settings of. A mode that does not ask stands out.
  * @param {Seat | undefined} seat
- * @param {w.Summary | undefined} summary
+ * @param {w.SessionInfo | undefined} summary
  * @returns {Shown}
  */
 function Chosen(seat, summary) {

@@ -4,7 +4,7 @@
 // because cookies are shared by all ports of a machine.
 const given = location.hash.match(/^#key=([\w-]+)$/)?.[1];
 
-/** In `localStorage`: the key, as in `connection.js`. Several servers may share an origin, each below a path. */
+/** In `localStorage`: the key, as in `entrance.js`. Several servers may share an origin, each below a path. */
 const KEY = `key${new URL(".", location.href).pathname.replace(/^\/$/, "")}`;
 if (given) {
   localStorage.setItem(KEY, given);

@@ -9,7 +9,7 @@ import { model, setUi, ui } from "./store.js";
 /** Phases in which an agent is at work on its own. */
 const WORKING = new Set(["running", "cancelling"]);
 
-/** The sessions as they were told of last. @type {readonly w.Summary[]} */
+/** The sessions as they were told of last. @type {readonly w.SessionInfo[]} */
 let before = [];
 
 /** What was finished while nobody looked at this tab. @type {Set<string>} */
@@ -38,7 +38,7 @@ export function attract() {
   badge(count);
 }
 
-/** @param {w.Summary["phase"] | undefined} was @param {w.Summary} summary */
+/** @param {w.SessionInfo["phase"] | undefined} was @param {w.SessionInfo} summary */
 function compare(was, summary) {
   const { session, phase } = summary;
   if (!was || was === phase) return;
@@ -47,7 +47,7 @@ function compare(was, summary) {
   if (!asks && !done) return;
   if (!document.hidden && session === ui().session) return; // it is in sight
   if (document.hidden) missed.add(session);
-  const view = model().seats.get(session)?.view;
+  const view = model().attached.get(session)?.view;
   const last = [...(view?.turns.values() ?? [])].at(-1);
   // Somebody has stopped it, and knows. A short stop is in no list of the sessions.
   if (was === "cancelling" || (done && last?.outcome === "cancelled")) return;
@@ -56,7 +56,7 @@ function compare(was, summary) {
   else show(summary, phase === "dead" ? "stopped" : "is done");
 }
 
-/** @param {w.Summary} summary @param {string} what @param {string} [more] */
+/** @param {w.SessionInfo} summary @param {string} what @param {string} [more] */
 function show(summary, what, more) {
   if (!("Notification" in window) || Notification.permission !== "granted") return;
   try {

@@ -20,7 +20,7 @@ const WRITTEN = new Set(["think", "switch_mode"]);
 const FILES = new Set(["read", "edit", "delete", "move"]);
 
 /**
- * @param {w.Tool | null | undefined} tool
+ * @param {w.ToolCall | null | undefined} tool
  * @param {string} given
  * @returns {Reading}
  */
@@ -92,7 +92,7 @@ function unnumbered(text, tabs) {
   return { text: file.join("\n"), first, ...(behind && { behind }) };
 }
 
-/** @type {(tool: w.Tool | null | undefined, block: w.Block, cwd: string, key?: string | number) => Shown} */
+/** @type {(tool: w.ToolCall | null | undefined, block: w.Block, cwd: string, key?: string | number) => Shown} */
 export function Output(tool, block, cwd, key) {
   if (block.type !== "text") return html`<${BlockView} key=${key} block=${block} />`;
   const read = reading(tool, block.text);

@@ -1,12 +1,11 @@
 // The page without any library: one session at a time, and everything as plain text.
 
-import { Connection } from "./connection.js";
-import { EMPTY, take } from "./model.js";
+import { AgentClient } from "./client.js";
+import { address, credentials } from "./entrance.js";
 import { formParts, requestParts } from "./request_parts.js";
 import { reveal } from "./reveal.js";
 import { plain, running } from "./safe.js";
 
-let model = EMPTY;
 let session = "";
 let problem = "";
 
@@ -15,28 +14,30 @@ const SHOWN = 200;
 
 const STORE = { ok: "", slow: "The server's disk is slow; this page may lag.", failing: "The server cannot store new events; this page may lag." };
 
-const connection = new Connection({
-  hello: () => ({ sessions: session ? [{ session }] : [] }),
-  onFrames(frames) {
-    model = take(model, frames, Date.now() / 1000);
-    const last = model.sessions.findLast(({ phase }) => phase !== "stored")?.session;
-    if (last && !model.sessions.some((each) => each.session === session)) choose(last);
-    else if (model.seats.get(session)?.behind) connection.send("attach", { session });
-    for (const frame of frames) if (frame.type === "ack") problem = frame.error?.message ?? "";
-    draw();
-  },
-  onLink({ status, reason }) {
-    problem = status === "open" ? "" : `offline ${reason}`;
-    draw();
-  },
-  onRaw() {},
+const client = new AgentClient({ url: address, credentials, name: "page" });
+
+client.subscribe(() => {
+  const { sessions, link } = client.getSnapshot();
+  if (link.status !== "open") problem = `offline ${link.reason}`;
+  else if (problem.startsWith("offline")) problem = "";
+  const last = sessions.findLast(({ phase }) => phase !== "stored")?.session;
+  if (last && !sessions.some((each) => each.session === session)) choose(last);
+  draw();
 });
 
 /** @param {string} next */
 function choose(next) {
-  if (session) connection.send("detach", { session });
+  const before = session;
   session = next;
-  connection.send("attach", { session });
+  if (before) client.detach(before);
+  client.attach(session);
+}
+
+/** Send a command, and show why it is refused. @param {any} command */
+async function send(command) {
+  const { error } = await client.send(command);
+  problem = error?.message ?? "";
+  draw();
 }
 
 /**
@@ -68,7 +69,7 @@ function line({ type, text, content, tool, status = "running" }) {
   return element("div", { className: `plain ${type}` }, running(all));
 }
 
-/** All parts of the request stand above the buttons. @param {w.Permission} ask @param {w.Item | undefined} item */
+/** All parts of the request stand above the buttons. @param {w.PermissionOpened} ask @param {w.Item | undefined} item */
 function question(ask, item) {
   const { request, title, form, options = [] } = ask;
   const parts = [...requestParts(ask, item), ...(form ? formParts(form) : [])];
@@ -77,7 +78,7 @@ function question(ask, item) {
     if (kind !== "diff") return `${reveal(label)}: ${reveal(text)}`;
     return old == null ? `new file ${reveal(label)}\n${reveal(text)}` : `change of ${reveal(label)}, from:\n${reveal(old)}\nto:\n${reveal(text)}`;
   });
-  const answer = (/** @type {object} */ fields) => () => connection.send("permission", { session, request, ...fields });
+  const answer = (/** @type {object} */ fields) => () => send({ type: "permission", session, request, ...fields });
   const buttons = options.map(({ id, name, kind }) => button(`${reveal(name)} (${reveal(kind.replace("_", " "))})`, answer({ option: id })));
   const about = element("div", { className: "plain" }, [reveal(title), ...lines].join("\n"));
   return element("div", { className: "sheet" }, about, ...buttons, button("Skip", answer({ cancel: true })));
@@ -91,20 +92,21 @@ const asks = element("section", { ariaLabel: "questions" });
 const field = element("textarea", { rows: 3, ariaLabel: "message" });
 
 function draw() {
-  const view = model.seats.get(session)?.view;
+  const model = client.getSnapshot();
+  const view = model.attached.get(session)?.view;
   status.textContent = plain(problem || (model.store ? STORE[model.store.state] : view?.state.phase) || "");
   const all = [...(view?.items.values() ?? [])];
   items.replaceChildren(...all.slice(-SHOWN).map(line));
   if (view?.earlier || all.length > SHOWN) items.prepend(element("p", { className: "hint" }, "Earlier messages are not shown."));
-  const open = connection.link.status === "open" ? [...(view?.permissions.values() ?? [])] : [];
+  const open = model.link.status === "open" ? [...(view?.permissions.values() ?? [])] : [];
   asks.replaceChildren(...open.map((ask) => question(ask, view?.items.get(ask.item ?? ""))));
   sessions.replaceChildren(...model.sessions.map((each) => new Option(plain(each.title || each.agent), each.session, false, each.session === session)));
   const available = model.agents.filter((agent) => agent.available);
   if (agents.length !== available.length) agents.replaceChildren(...available.map(({ name }) => new Option(name)));
 }
 
-function send() {
-  if (field.value.trim()) connection.send("prompt", { session, content: [{ type: "text", text: field.value }] });
+function prompt() {
+  if (field.value.trim()) send({ type: "prompt", session, content: [{ type: "text", text: field.value }] });
   field.value = "";
 }
 
@@ -112,9 +114,9 @@ export function start() {
   document.body.className = "bare";
   document.getElementById("page")?.replaceChildren(
     element("p", { className: "hint" }, "This page shows plain text: agentrt was installed without the page's libraries."),
-    element("p", {}, sessions, agents, button("New session", () => connection.send("session", { op: "new", agent: agents.value })), " ", status),
+    element("p", {}, sessions, agents, button("New session", () => send({ type: "session", op: "new", agent: agents.value })), " ", status),
     ...[items, asks, field],
-    element("p", {}, button("Send", send), button("Stop", () => connection.send("cancel", { session }))),
+    element("p", {}, button("Send", prompt), button("Stop", () => send({ type: "cancel", session }))),
   );
-  connection.start();
+  client.start();
 }

@@ -19,7 +19,7 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_-]*$/;
 const BASE64 = /^[A-Za-z0-9+/_ \t\r\n-]*=*$/;
 const UNEVEN = /^ | $|[\n\t]| {2}/;
 
-/** @type {(ask: w.Permission, item: w.Item | undefined) => RequestPart[]} */
+/** @type {(ask: w.PermissionOpened, item: w.Item | undefined) => RequestPart[]} */
 export function requestParts(ask, item) {
   const parts = new Parts();
   parts.take(ask, ask.tool ?? item?.tool ?? {}); // the item may be a preview
@@ -32,7 +32,7 @@ const FIELD = new Set([
   ...["format", "minimum", "maximum", "minLength", "maxLength"],
 ]);
 
-/** @type {(form: w.Schema) => RequestPart[]} the parts of a form that its fields do not show */
+/** @type {(form: w.FormSchema) => RequestPart[]} the parts of a form that its fields do not show */
 export function formParts(form) {
   const parts = new Parts();
   for (const [name, value] of Object.entries(form)) if (!FORM.has(name)) parts.leaves(key(name), value);
@@ -56,7 +56,7 @@ class Parts {
   /** @type {Set<string>} */
   shown = new Set();
 
-  /** @param {w.Permission} ask @param {w.Tool} tool */
+  /** @param {w.PermissionOpened} ask @param {w.ToolCall} tool */
   take(ask, tool) {
     const { title, detail } = ask;
     if (ask.url != null) this.add("page", ask.url, "link");
@@ -137,7 +137,7 @@ class Parts {
     this.rest("file", rest);
   }
 
-  /** @param {unknown} detail @param {w.Tool} tool */
+  /** @param {unknown} detail @param {w.ToolCall} tool */
   detail(detail, tool) {
     if (detail == null || Array.isArray(detail)) return;
     if (typeof detail === "string") this.add("detail", detail, "text");

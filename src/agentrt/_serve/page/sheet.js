@@ -47,7 +47,7 @@ class Question extends Component {
   subject = null;
   /** What it is about, as text. */
   about = "";
-  /** What is drawn of it, and of what. @type {{ ask?: w.Permission, item?: w.Item, shown?: Shown }} */
+  /** What is drawn of it, and of what. @type {{ ask?: w.PermissionOpened, item?: w.Item, shown?: Shown }} */
   drawn = {};
   /** Whether the focus is in it, as far as is known. @type {boolean | undefined} */
   within = false;
@@ -154,10 +154,10 @@ class Question extends Component {
     return this.drawn.shown;
   }
 
-  /** @type {() => w.Option[]} */
+  /** @type {() => w.PermissionOption[]} */
   options() {
     const { ask } = this.props;
-    return (ask.options ?? []).filter((/** @type {w.Option} */ { id }) => id !== "accept" || !(ask.form || ask.url));
+    return (ask.options ?? []).filter((/** @type {w.PermissionOption} */ { id }) => id !== "accept" || !(ask.form || ask.url));
   }
 
   /** @param {KeyboardEvent} event */

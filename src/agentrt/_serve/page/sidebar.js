@@ -60,7 +60,7 @@ export function Sidebar({ offline, reading }) {
   </nav>`;
 }
 
-/** @param {w.Summary} summary @param {boolean} offline @param {boolean} reading @param {string} [snippet] */
+/** @param {w.SessionInfo} summary @param {boolean} offline @param {boolean} reading @param {string} [snippet] */
 function Entry(summary, offline, reading, snippet) {
   const { session, phase } = summary;
   const here = ui().session === session;
@@ -83,12 +83,12 @@ function Entry(summary, offline, reading, snippet) {
   </li>`;
 }
 
-/** @type {(summary: w.Summary) => number} when something happened there */
+/** @type {(summary: w.SessionInfo) => number} when something happened there */
 const lastAt = ({ updated, created }) => updated ?? created;
 
-/** @type {(stored: readonly w.Summary[]) => [string, w.Summary[]][]} the newest first */
+/** @type {(stored: readonly w.SessionInfo[]) => [string, w.SessionInfo[]][]} the newest first */
 function byDay(stored) {
-  /** @type {Map<string, w.Summary[]>} */
+  /** @type {Map<string, w.SessionInfo[]>} */
   const days = new Map();
   for (const summary of [...stored].reverse()) {
     const name = day(lastAt(summary));
@@ -97,7 +97,7 @@ function byDay(stored) {
   return [...days];
 }
 
-/** @type {(summary: w.Summary, reading: boolean, offline: boolean, snippet?: string) => Shown} one that is not open */
+/** @type {(summary: w.SessionInfo, reading: boolean, offline: boolean, snippet?: string) => Shown} one that is not open */
 function Kept(summary, reading, offline, snippet) {
   const { session } = summary;
   const here = ui().session === session;
@@ -117,7 +117,7 @@ function Kept(summary, reading, offline, snippet) {
   </li>`;
 }
 
-/** @param {w.Summary} summary */
+/** @param {w.SessionInfo} summary */
 function close(summary) {
   const busy = WORKING.has(summary.phase);
   if (!busy || confirm(`${nameOf(summary)} is still working. Stop and close it?`)) closeSession(summary.session);
@@ -126,7 +126,7 @@ function close(summary) {
 /** @type {(element: HTMLElement | null) => void} */
 const focused = (element) => element?.focus();
 
-/** @param {{ summary: w.Summary }} props */
+/** @param {{ summary: w.SessionInfo }} props */
 function Renaming({ summary }) {
   const done = instead((event) => {
     const title = new FormData(event.target).get("title");

@@ -1,11 +1,12 @@
 // The one place where the page keeps anything: `model` is what the server said, `ui` what this
 // person has opened, chosen and typed here. Both are replaced, never changed.
 
+import { EMPTY as NOTHING } from "./client.js";
 import { EMPTY } from "./model.js";
 
 /** @type {{ model: Model, ui: Ui }} */
 const store = {
-  model: EMPTY,
+  model: { ...NOTHING, ...EMPTY },
   ui: {
     link: { status: "connecting", heard: Date.now() / 1000, reason: "" },
     session: null,
@@ -44,7 +45,7 @@ export const model = () => store.model;
 export const ui = () => store.ui;
 
 /** The session that is shown, as far as it is known. */
-export const seat = () => store.model.seats.get(store.ui.session ?? "");
+export const seat = () => store.model.attached.get(store.ui.session ?? "");
 
 /** @param {Model} next */
 export function setModel(next) {

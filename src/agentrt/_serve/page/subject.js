@@ -11,7 +11,7 @@ import { dataUrl, link } from "./safe.js";
 const MANY = 400_000;
 const TOGETHER = 4_000;
 
-/** @type {(ask: w.Permission, item: w.Item | undefined) => Shown} */
+/** @type {(ask: w.PermissionOpened, item: w.Item | undefined) => Shown} */
 export function Subject(ask, item) {
   const parts = [...requestParts(ask, item), ...(ask.form ? formParts(ask.form) : [])];
   return parts.map((part, index) => Part(part, index));
@@ -69,5 +69,5 @@ const PLAIN = {
   reject_always: /^(?:reject always|always reject)$/i,
 };
 
-/** @type {(option: w.Option) => string} what an option does, where its name does not say it in plain words */
+/** @type {(option: w.PermissionOption) => string} what an option does, where its name does not say it in plain words */
 export const effect = ({ kind, name }) => (PLAIN[kind]?.test(name) ? "" : (KINDS[kind] ?? `another answer${kind ? `: ${reveal(kind)}` : ""}`));

@@ -8,7 +8,7 @@ import { html, icon, memo } from "./html.js";
 import { More } from "./more.js";
 import { Output } from "./output.js";
 import { mention } from "./paths.js";
-import { isOver } from "./reduce.js";
+import { isOver } from "./client.js";
 import { asJson, oneLine } from "./safe.js";
 import { fold } from "./store.js";
 
@@ -88,7 +88,7 @@ export const ToolCard = memo(
   },
 );
 
-/** @type {(locations: readonly w.Location[], cwd: string) => Shown} */
+/** @type {(locations: readonly w.FileLocation[], cwd: string) => Shown} */
 const Locations = (locations, cwd) =>
   locations.length > 0 &&
   html`<p class="locations">

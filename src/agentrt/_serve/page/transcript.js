@@ -8,7 +8,7 @@ import { Following } from "./follow.js";
 import { count, duration, money } from "./format.js";
 import { html, icon, iconButton, memo } from "./html.js";
 import { sendingHere } from "./pending.js";
-import { isOver } from "./reduce.js";
+import { isOver } from "./client.js";
 import { oneLine } from "./safe.js";
 import { clock, fold, isOpen, model, setUi, ui } from "./store.js";
 import { isShown, ToolCard } from "./toolcard.js";
@@ -139,7 +139,7 @@ function rows(seat, items, from, to, children, cwd) {
     }
     const after = items[index + 1];
     const ends = turn ? turn.outcome && after?.turn !== item.turn : item.replay && (!after?.replay || after.type === "user");
-    const undo = turn && ends && canUndo ? seat.undo.get(turn.id) : undefined;
+    const undo = turn && ends && canUndo ? seat.extra.undo.get(turn.id) : undefined;
     if ((forks || undo) && ends) {
       out.push(html`<${Forks} key=${`fork-${turn?.id ?? item.id}`} at=${forks ? (turn?.id ?? item.id) : ""} undo=${undo} />`);
     }
@@ -172,7 +172,7 @@ const Forks = memo(
  * @returns {Shown}
  */
 function Row(seat, item, children, cwd) {
-  const times = seat.times.get(item.id);
+  const times = seat.extra.times.get(item.id);
   const now = isOver(item) ? 0 : clock();
   const open = isOpen(item.id);
   switch (item.type) {
@@ -254,7 +254,7 @@ export const OUTCOMES = {
 const STOPPED = { user: "You stopped this", caller: "Stopped by the app", agent: "Stopped by the agent", budget: "Budget used up" };
 
 const Ending = memo(
-  /** @param {{ turn: w.Turn }} props */
+  /** @param {{ turn: w.TurnRecord }} props */
   ({ turn }) => {
     const outcome = turn.outcome ?? "completed";
     const { usage } = turn;

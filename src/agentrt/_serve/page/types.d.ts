@@ -2,12 +2,12 @@
 // shapes of the protocol, which are in wire.d.ts and called `w.Item` and so on.
 
 import type { ComponentChildren, Env } from "./vendor/libraries.js";
-import type { View as Folded } from "./reduce.js";
+import type * as client from "./client.js";
 
 declare global {
 
 /** What a session looks like. */
-type View = Folded;
+type View = client.View;
 
 /** What a component may draw. */
 type Shown = ComponentChildren;
@@ -20,57 +20,40 @@ interface Times { opened: number; heard: number; closed?: number }
 /** A question that is closed, as far as it is worth saying. */
 interface Answered { request: string; title: string; words: string; by: string; from?: string }
 
-/** A session that is, or was, attached. */
-interface Seat {
-  epoch: string;
-  seq: number;
-  view: View;
+/** The page's own values of a session. */
+interface Extra {
   times: ReadonlyMap<string, Times>;
   answered: Answered | null;
-  /** Events are missing: it has to be attached again. */
-  behind: boolean;
-  /** The server has it no more. */
-  gone: boolean;
-  /** The agent was started again, and does not remember what was said. */
+  /** The agent was started again, and does not remember the conversation. */
   forgot: boolean;
   /** The checkpoints before the turns that changed files, by turn. */
   undo: ReadonlyMap<string, number>;
 }
 
+/** A session that is, or was, attached. */
+type Seat = client.AttachedSession<Extra>;
+
 interface Note { id: number; level: "info" | "warning" | "error"; text: string }
 
-/** All that the server has said. */
-interface Model {
-  server: Extract<w.Frame, { type: "ready" }> | null;
-  agents: readonly w.AgentInfo[];
-  sessions: readonly w.Summary[];
-  seats: ReadonlyMap<string, Seat>;
-  /** How the server's store does, if it is slow or fails. */
-  store: Extract<w.Frame, { type: "store" }> | null;
+/** The page's own part of the model. */
+interface PageModel {
   /** Sessions that have finished something unseen. */
   unread: ReadonlySet<string>;
   /** The newest last. */
   notes: readonly Note[];
-  /** How many notes there have been. */
+  /** The number of notes so far. */
   noted: number;
 }
 
-/** How the connection stands. `refused`: the server does not let this browser in. */
-interface Link {
-  status: "connecting" | "open" | "lost" | "refused";
-  /** When the server was last heard, in seconds since the epoch. */
-  heard: number;
-  reason: string;
-}
+/** All that the server has sent. */
+interface Model extends client.Model<Extra>, PageModel {}
 
-/** What a connection asks of its page, and tells it. */
-interface Wiring {
-  /** The fields of the first frame, beside `id` and `client`; without tools, if one may only look. */
-  hello(looking: boolean): object;
-  onFrames(frames: w.Frame[]): void;
-  onLink(link: Link): void;
-  onRaw(direction: "in" | "out", text: string): void;
-}
+type Link = client.Link;
+
+/** The answer to a command, with the fields of any result. */
+type Answer = w.AckFrame & Partial<
+  w.PromptResult & w.SessionResult & w.CheckpointsResult & w.ContentResult & w.FilesResult & w.WireResult & w.StopAllResult & w.ListResult
+>;
 
 /** A frame as it went over the wire. */
 interface Raw { id: number; at: number; direction: "in" | "out"; text: string }
@@ -124,10 +107,10 @@ interface Ui {
   /** The files of a session that the server has found for what was typed last. */
   found: { session: string; files: readonly string[] } | null;
   /** The stored conversations in which the words are that somebody looks for. */
-  searched: { words: string; found: readonly w.Found[] } | null;
+  searched: { words: string; found: readonly w.FoundSession[] } | null;
   /** Stored conversations that were asked for because they rest for longer than those in the list,
    * the newest last; and whether there are still earlier ones. */
-  older: { sessions: readonly w.Summary[]; more: boolean } | null;
+  older: { sessions: readonly w.SessionInfo[]; more: boolean } | null;
   /** The folder of whose stored conversations the list is; none: of all. */
   folder: string;
   /** Which completion is chosen; -1: none is wanted for these words. */

@@ -1,10 +1,10 @@
-// Folds traces with the page's reducer. A line in: a snapshot and the events after it, as an array.
+// Folds traces with the reducer of agentrt-client. A line in: a snapshot and the events after it, as an array.
 // A line out: the `snapshots` before, between and behind the events, what each leaves `open`, and each
 // as it is when the session is `gone`.
 
 import assert from "node:assert";
 import { createInterface } from "node:readline";
-import { fromSnapshot, gone, leftOpen, reduce } from "../../src/agentrt/_serve/page/reduce.js";
+import { fromSnapshot, gone, leftOpen, reduce } from "../../src/agentrt/_serve/page/client.js";
 
 /** The snapshot that a view is. */
 const toSnapshot = (view) =>

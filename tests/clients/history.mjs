@@ -1,8 +1,8 @@
-// Keeps one view with the page's reducer. A line in: what it is given, as `start`, `events`, `history`
+// Keeps one view with the reducer of agentrt-client. A line in: what it is given, as `start`, `events`, `history`
 // or `again` (a later snapshot). A line out: the view, as a snapshot.
 
 import { createInterface } from "node:readline";
-import { fromSnapshot, reduce, resumed, withHistory } from "../../src/agentrt/_serve/page/reduce.js";
+import { fromSnapshot, reduce, resumed, withHistory } from "../../src/agentrt/_serve/page/client.js";
 
 const toSnapshot = (view) =>
   Object.fromEntries(Object.entries(view).map(([key, value]) => [key, value instanceof Map ? [...value.values()] : value]));

@@ -1,4 +1,4 @@
-"""W1 in JavaScript: the page's reducer gives, behind every event, what the Python one gives."""
+"""The reducer of `agentrt-client` agrees with the Python one after every event (W1)."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ from agentrt._core.model.events import (
 )
 from agentrt._core.model.state import SessionState, Snapshot, left_open
 from model.make_golden import FOLDER
-
-from .kit import Answering, needs_node, running
+from page.kit import Answering, needs_node, running
 
 pytestmark = needs_node
+HERE = Path(__file__).parent
 
 _snapshots: msgspec.json.Decoder[Snapshot] = msgspec.json.Decoder(Snapshot)
 
 
 class Page:
-    """The page's reducer."""
+    """The reducer of the JavaScript client."""
 
     def __init__(self, node: Answering) -> None:
         self._node = node
@@ -81,7 +81,7 @@ def _convert(snapshots: list[Any]) -> list[Snapshot]:
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    with running("fold.mjs") as node:
+    with running("fold.mjs", HERE) as node:
         yield Page(node)
 
 

@@ -1,8 +1,9 @@
-"""The page's reducer where a snapshot has the last turns only, and those before are asked for."""
+"""The reducer of `agentrt-client` with snapshots of the last turns, and `history`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,11 +14,11 @@ from hypothesis import strategies as st
 from agentrt._core.model.content import Text
 from agentrt._core.model.driver import TextReceived, ToolCalled, UserContentReceived
 from model.talk import Talk
+from page.kit import Answering, needs_node, running
 from simulation.fold import Fold
 
-from .kit import Answering, needs_node, running
-
 pytestmark = needs_node
+HERE = Path(__file__).parent
 
 
 class Reader:
@@ -61,7 +62,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Answering]:
-    with running("history.mjs") as node:
+    with running("history.mjs", HERE) as node:
         yield node
 
 
