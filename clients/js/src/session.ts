@@ -3,7 +3,7 @@
 import { checked, type AgentClient } from "./client.js";
 import type { AttachedSession } from "./model.js";
 import type { View } from "./reduce.js";
-import type { Block, CancelResult, ItemStatus, PromptCommand, PromptResult, TurnRecord } from "./wire.js";
+import type { Ack, Block, CancelResult, ContentResult, ItemStatus, PromptCommand, PromptResult, TurnRecord } from "./wire.js";
 
 /** The end of a prompt's turn. */
 export interface TurnEnd extends TurnRecord {
@@ -110,6 +110,23 @@ export class Session {
   /** Close the session for all clients. */
   async close(): Promise<void> {
     checked(await this.#client.send({ type: "session", op: "close", session: this.id }));
+  }
+
+  /**
+   * Load the complete value of a member of which there is only a preview. `at`: its place, which the object
+   * that has the member names in `_cut`. Returns a string, or a list or an object.
+   */
+  async content(at: string): Promise<unknown> {
+    let text = "";
+    let json = false;
+    for (let start: number | null = 0; start !== null; ) {
+      const ack: Ack<ContentResult> = await this.#client.send({ type: "content", session: this.id, at, start });
+      const piece: ContentResult = checked(ack);
+      text += piece.text;
+      json = piece.json;
+      start = piece.next;
+    }
+    return json ? JSON.parse(text) : text;
   }
 
   /** Load the turns before those that are shown. Returns false if there are none. */

@@ -149,3 +149,15 @@ test("held sessions are detached when nobody holds them", async () => {
   releases[1]();
   await client.when(() => !session.view);
 });
+
+test("the complete content of a preview is loaded", async () => {
+  const client = connect();
+  const session = await client.newSession({ agent: "demo" });
+  const long = "0123456789 ".repeat(100_000);
+  await session.prompt(long);
+  const cut = await client.when(() => {
+    const prompt = session.view && [...session.view.items.values()].find(({ type }) => type === "user");
+    return prompt?.content[0]._cut?.text;
+  });
+  assert.equal(await session.content(cut.at), long);
+});

@@ -558,6 +558,22 @@ var Session = class {
   async close() {
     checked(await this.#client.send({ type: "session", op: "close", session: this.id }));
   }
+  /**
+   * Load the complete value of a member of which there is only a preview. `at`: its place, which the object
+   * that has the member names in `_cut`. Returns a string, or a list or an object.
+   */
+  async content(at) {
+    let text = "";
+    let json = false;
+    for (let start = 0; start !== null; ) {
+      const ack = await this.#client.send({ type: "content", session: this.id, at, start });
+      const piece = checked(ack);
+      text += piece.text;
+      json = piece.json;
+      start = piece.next;
+    }
+    return json ? JSON.parse(text) : text;
+  }
   /** Load the turns before those that are shown. Returns false if there are none. */
   async loadEarlier() {
     const before = this.view?.earlier;
