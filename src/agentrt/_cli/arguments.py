@@ -743,20 +743,20 @@ def _speed(text: str) -> float:
 
 
 def _duration(text: str) -> str:
-    from .._core.limits import parse_duration  # slow to import
+    from ..unattended import wait_from  # slow to import
 
     try:
-        parse_duration(text)
+        wait_from(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
 
 
 def _budget(text: str) -> str:
-    from .._core.limits import parse_budget  # slow to import
+    from ..unattended import budget_from  # slow to import
 
     try:
-        parse_budget(text)
+        budget_from(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
