@@ -14,7 +14,7 @@ from contextlib import (
     nullcontext,
 )
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import trio
 from msgspec import Struct, structs
@@ -35,7 +35,7 @@ from ..process.inherited import inherited
 from ..session.budget import Budget, money_left
 from ..session.host import SessionHost
 from ..session.rate_limits import WaitForLimits
-from ..session.session import Session, host_of
+from ..session.session import Session
 from ..tools.extensions import checked_extensions, checked_hooks, checked_tools_and_servers
 from ..tools.tools import Provided, split
 from .options import (
@@ -312,6 +312,15 @@ async def _assembled(
         wall=wall,
     )
     setup = set_up_protocol(agent, opening, offer)
+    fork_factory = partial(
+        open_session,
+        agent,
+        roots=opening.roots,
+        options=opening.options,
+        # A trace file of this session alone is not used for the fork.
+        trace=None if isinstance(trace, str | os.PathLike) else trace,
+        **structs.asdict(given),
+    )
     tracing: AbstractAsyncContextManager[None] = nullcontext()
     if trace is not None:
         from ..trace.trace import tapped
@@ -330,17 +339,9 @@ async def _assembled(
             checkpoints=given.checkpoints,
             budgets=given.budget,
             wait=given.wait,
+            fork_factory=fork_factory,
         ) as session,
     ):
-        host_of(session).fork_factory = partial(
-            open_session,
-            agent,
-            roots=opening.roots,
-            options=opening.options,
-            # A trace file of this session alone is not used for the fork.
-            trace=None if isinstance(trace, str | os.PathLike) else trace,
-            **structs.asdict(given),
-        )
         yield session
 
 
@@ -377,10 +378,12 @@ async def serve_session(
     checkpoints: bool = False,
     budgets: tuple[Budget, ...] = (),
     wait: WaitForLimits | None = None,
+    fork_factory: partial[Any] | None = None,
 ) -> AsyncIterator[Session]:
     """Run a session from these parts; with `again`, one from `store`.
 
-    Tests pass `ids` and `now` to know them in advance.
+    `fork_factory` opens another session of the same agent with the same arguments, except for its
+    folder, settings and store. Tests pass `ids` and `now` to know them in advance.
     """
     own_tools = setup.own_tools(permissions, agent)
     standing = Standing(permissions, agent, own_tools)
@@ -427,6 +430,7 @@ async def serve_session(
             shadow=_shadow(setup.opening.cwd, limits) if checkpoints else None,
             budgets=budgets,
             wait=wait,
+            fork_factory=fork_factory,
         )
         if describe is not None:
             describe.core = host.core

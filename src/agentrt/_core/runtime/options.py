@@ -202,11 +202,12 @@ def check_store(
 
 
 HINTS: Final = {
+    "journal": "; use store=…, a file or the result of agentrt.store.open_store",
     "timeout": "; use trio.move_on_after around a turn, or limits=agentrt.Limits(turn_timeout_s=…)",
     "system_prompt": '; use options={"system_prompt": …} (Claude Code)',
     "max_turns": '; use options={"max_turns": …} (Claude Code)',
 }
-"""Explanations of names that programs of other libraries use."""
+"""Explanations of names that programs of other libraries use, and of earlier names."""
 
 
 def check_names(function: str, given: Iterable[str], options: type) -> None:

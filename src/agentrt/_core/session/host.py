@@ -73,6 +73,7 @@ class SessionHost:
         shadow: FolderCheckpoints | None = None,
         budgets: tuple[Budget, ...] = (),
         wait: WaitForLimits | None = None,
+        fork_factory: partial[Any] | None = None,
     ) -> None:
         """`sandbox`: the sandbox around the agent, if there is one. `persist` starts storing the
         conversation's log, if given; see `Store.keeping`. `tap` also gets the reports of the
@@ -108,9 +109,9 @@ class SessionHost:
         """
         self.completion_callbacks: list[Callable[[], None]] = []
         """Called when the turn of a prompt has completed."""
-        self.fork_factory: partial[Any] | None = None
+        self.fork_factory = fork_factory
         """Opens another session of the same agent with the same arguments, except for its folder,
-        settings and journal. None if unknown.
+        settings and store. None if unknown.
         """
         self.program_counts: list[Callable[[], int]] = []
         """Each returns a number of running programs that the agent has had started here."""
