@@ -31,6 +31,7 @@ from ...events import (
     ItemUpdated,
     PermissionOpened,
     PlanChanged,
+    ResourceLink,
     Snapshot,
     TaskChanged,
     TurnEnded,
@@ -403,6 +404,9 @@ class Repl(ABC):
             return None
         ready = [entry for entry in entries if not entry.paused]
         last = (ready or entries)[-1]
+        if any(not isinstance(each, ResourceLink) and each.cut for each in last.content):
+            self.report("the prompt is too long to be taken back; it was sent by another client")
+            return None
         self.session.queue.remove(last.id)
         return text_of(last.content)
 

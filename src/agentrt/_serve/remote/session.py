@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
+import msgspec
 import trio
 from msgspec import structs
 
@@ -33,7 +34,9 @@ from ...events import (
 )
 from ...lowlevel import SessionState
 from .. import commands as c
+from ..native_frames import ContentResult
 from .checkpoints import RemoteCheckpoints
+from .contents import completed, shows
 from .history import earlier_of, with_earlier
 from .line import OutOfOrder, ServerLine
 from .queue import RemoteQueue
@@ -109,6 +112,7 @@ class RemoteSession:
         self._sent: list[SentPrompt] = []
         self._waiting: list[SentPrompt] = []  # their turns are not known to have begun
         self._unqueued: set[str] = set()
+        self._contents: dict[str, list[Block]] = {}  # of prompts sent here, by queue entry
         self._sends = 0
         self.seq = 0
         """The number of the server's event up to which the iterator has returned events. The notice
@@ -154,7 +158,11 @@ class RemoteSession:
 
     def _queued(self) -> list[QueueEntry]:
         """Return the queued prompts, including those that were sent and may not have to wait."""
-        there = [entry for entry in self._state.queue if entry.id not in self._unqueued]
+        there = [
+            structs.replace(entry, content=self._contents.get(entry.id, entry.content))
+            for entry in self._state.queue
+            if entry.id not in self._unqueued
+        ]
         known = {entry.id for entry in there}
         coming = [
             QueueEntry(sent.entry, sent.content)
@@ -182,11 +190,17 @@ class RemoteSession:
         return structs.replace(now, earlier=self._earlier)
 
     async def full_snapshot(self) -> Snapshot:
-        """Return the complete session. Cancelling it changes nothing."""
+        """Return the complete session, with its large contents. Cancelling it changes nothing."""
         now = self.snapshot()
         while now.earlier is not None:
             now = with_earlier(now, await self._history(now.earlier))
-        return now
+        items = [await completed(item, self._fetch) for item in now.items]
+        return structs.replace(now, items=items)
+
+    async def _fetch(self, at: str, start: int) -> tuple[str, int | None]:
+        read = c.ReadContent(id="", session=self.id, at=at, start=start)
+        piece = msgspec.convert(await self._line.ask(read), ContentResult)
+        return piece.text, piece.next
 
     async def _history(self, before: str) -> History:
         look = c.LookBack(id="", session=self.id, before=before)
@@ -207,6 +221,8 @@ class RemoteSession:
         def done(fields: JsonObject) -> None:
             sent.id = str(fields.get("turn") or sent.id)
             sent.entry = str(fields.get("entry") or sent.entry)
+            if "entry" in fields:  # the server's list may have only a preview
+                self._contents[sent.entry] = sent.content
             seq = fields.get("seq")
             sent.seq = seq if isinstance(seq, int) else 0
             if sent.id:
@@ -512,7 +528,9 @@ class RemoteSession:
         queued = {entry.id for entry in self._state.queue} if not gap else set()
         for sent in list(self._waiting):
             match event:
-                case TurnStarted(turn=turn, prompt=sent.content) if sent.entry not in queued:
+                case TurnStarted(turn=turn, prompt=prompt) if sent.entry not in queued and shows(
+                    prompt, sent.content
+                ):
                     self._begun_with(sent, turn)
                     return
                 case Notice(code="prompt_dropped", data={"entry": sent.entry}, message=why):
@@ -542,6 +560,8 @@ class RemoteSession:
             self._sent = [sent for sent in self._sent if sent.seq is None or sent.seq > seq]
             waiting = {entry.id for entry in self._state.queue}
             self._unqueued &= waiting | {sent.entry for sent in self._sent}
+            known = {*waiting, *(sent.entry for sent in [*self._sent, *self._waiting])}
+            self._contents = {id: each for id, each in self._contents.items() if id in known}
 
     def _add_notice(
         self, level: Literal["info", "warning", "error"], code: str, words: str
