@@ -13,22 +13,22 @@ It uses only the standard library: `agentrt` need not be importable inside.
 
 from __future__ import annotations
 
+# The module `socket` takes longer to load than everything else here together.
+import _socket
 import array
 import os
-import resource
-import socket
 import sys
 
 
 def main() -> None:
     """Hand over the sockets and become the command."""
     handover, ports, limits, *command = sys.argv[1:]
-    host = socket.socket(fileno=int(handover))
+    host = _socket.socket(fileno=int(handover))
     os.set_inheritable(host.fileno(), False)
     listeners = [listen(int(port)) for port in ports.split(",") if port]
     read, write = os.pipe()
     fds = array.array("i", [*(each.fileno() for each in listeners), read])
-    host.sendmsg([b"in"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+    host.sendmsg([b"in"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
     if host.recv(1) != b"k":
         raise SystemExit(1)
     for each in (*listeners, host):
@@ -43,10 +43,10 @@ def main() -> None:
         raise SystemExit(127) from error
 
 
-def listen(port: int) -> socket.socket:
+def listen(port: int) -> _socket.socket:
     """Open a listening socket on the loopback interface."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     listener.listen(128)
     return listener
@@ -54,6 +54,8 @@ def listen(port: int) -> socket.socket:
 
 def set_limit(name: str, value: str) -> None:
     """Set a resource limit, at most at the present one."""
+    import resource
+
     number = getattr(resource, f"RLIMIT_{name}")
     hard = resource.getrlimit(number)[1]
     wanted = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)

@@ -6,6 +6,7 @@ to links and names outside.
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import stat
 import sys
@@ -263,12 +264,17 @@ class _ViewBuilder:
 
     def protect_project(self, folder: str) -> None:
         """Make the settings of a project read-only that would run programs."""
+        names = set(os.listdir(folder))
         for file in PROJECT_FILES:
             if not file.protected or file.path == ".git":
                 continue
-            paths = Path(folder).glob(file.path) if "*" in file.path else [Path(folder, file.path)]
-            for path in paths:
-                self.protect(str(path))
+            first, _, rest = file.path.partition("/")
+            for name in fnmatch.filter(names, first) if "*" in first else {first} & names:
+                if "*" in rest:
+                    for path in Path(folder, name).glob(rest):
+                        self.protect(str(path))
+                else:
+                    self.protect(os.path.join(folder, name, rest) if rest else f"{folder}/{name}")
 
     def protect_repository(self, git: str, folders: Sequence[str]) -> None:
         """Keep git's hooks and settings from being written. A mount point cannot be renamed."""
