@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import Allow, Deny, PermissionRequest, rules
-from agentrt._core.acp.roots import NotAllowed, Roots
+from agentrt._core.acp.files import NotAllowed, Roots
 from agentrt._core.agents import BUILT_IN
 from agentrt._core.agents.projects import PROJECT_RULES, describe_measures
 from agentrt._core.permissions.policies import allow_all, ask

@@ -46,7 +46,7 @@ _HOMES = {
     "query": "_core.runtime.query",
     "Query": "_core.runtime.query",
     "Session": "_core.session.session",
-    "SessionQueue": "_core.session.queue",
+    "SessionQueue": "_core.session.session",
     "Turn": "_core.session.turn",
     "TurnResult": "_core.model.result",
     "Prompt": "_core.model.content",

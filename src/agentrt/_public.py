@@ -44,8 +44,8 @@ from ._core.runtime.runtime import Runtime as Runtime
 from ._core.runtime.runtime import open_runtime as open_runtime
 from ._core.session.budget import budget as budget
 from ._core.session.core import When as When
-from ._core.session.queue import SessionQueue as SessionQueue
 from ._core.session.session import Session as Session
+from ._core.session.session import SessionQueue as SessionQueue
 from ._core.session.turn import Turn as Turn
 from ._core.tools.extensions import hook as hook
 from ._core.tools.tools import Tool as Tool

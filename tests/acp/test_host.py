@@ -17,8 +17,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.acp.host import MAX_FILE_THREADS, FileService
-from agentrt._core.acp.roots import Roots
+from agentrt._core.acp.files import MAX_FILE_THREADS, FileService, Roots
 from agentrt._core.errors import RequestError
 from agentrt._core.limits import Limits
 
@@ -282,8 +281,8 @@ def test_a_file_that_is_a_mount_point_is_overwritten(root: Path, outside: Path) 
     (root / "file").write_text("")
     program = (
         "import sys, trio\n"
-        "from agentrt._core.acp.host import FileService\n"
-        "from agentrt._core.acp.roots import Roots\n"
+        "from agentrt._core.acp.files import FileService\n"
+        "from agentrt._core.acp.files import Roots\n"
         "params = {'sessionId': 's', 'path': sys.argv[1] + '/file', 'content': 'new'}\n"
         "trio.run(FileService(Roots([sys.argv[1]])).handle, 'fs/write_text_file', params)\n"
     )

@@ -18,8 +18,8 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentrt._core.acp.files import Roots
 from agentrt._core.acp.messages import NameValue
-from agentrt._core.acp.roots import Roots
 from agentrt._core.acp.terminals import (
     TerminalService,
     _OutputTail,

@@ -11,7 +11,7 @@ import trio
 from fakes import Script, session_with
 
 from agentrt import Session
-from agentrt._core.acp.roots import NotAllowed, Roots
+from agentrt._core.acp.files import NotAllowed, Roots
 from agentrt._core.errors import RequestError
 from agentrt._core.model.content import JsonObject
 from agentrt._core.session.interfaces import ClientGone

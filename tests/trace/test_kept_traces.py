@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._core.acp.host import FileService as Files
+from agentrt._core.acp.files import FileService as Files
 from agentrt._core.acp.terminals import TerminalService
 from agentrt.testing import check_log, replay, run_seeded
 

@@ -34,9 +34,8 @@ from ..nesting import bare_errors
 from ..process.descendants import MARKER
 from ..process.tree import SCAN_TIMEOUT_S, ProcessTree
 from ..wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
-from .host import parse, reported
+from .files import Roots, parse, reported
 from .messages import NOT_FOUND_CODE, CreateTerminalRequest, NameValue, TerminalRequest
-from .roots import Roots
 
 _WORD: Final = re.compile(r"[\w.@:+,-]{0,100}", re.ASCII)
 """Above all, not a path: a locale or terminal type that is a path is read from there."""

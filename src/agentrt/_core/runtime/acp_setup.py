@@ -11,9 +11,9 @@ from msgspec import structs
 
 from ..._version import __version__
 from ..acp.driver import AcpDriver
-from ..acp.host import FileService as Files
+from ..acp.files import FileService as Files
+from ..acp.files import Roots
 from ..acp.messages import Implementation, client_capabilities
-from ..acp.roots import Roots
 from ..acp.terminals import TerminalService, open_terminals
 from ..agents import Agent
 from ..errors import LocalProtocolError

@@ -18,7 +18,7 @@ from typing import Protocol, TypeAlias
 import trio
 from msgspec import Struct, to_builtins
 
-from ..acp.host import cut, parse, reported
+from ..acp.files import Roots, cut, parse, reported
 from ..acp.messages import (
     NOT_FOUND_CODE,
     CreateTerminalRequest,
@@ -28,7 +28,6 @@ from ..acp.messages import (
     TerminalRequest,
     WriteTextFileRequest,
 )
-from ..acp.roots import Roots
 from ..acp.terminals import command_words, merge_environment
 from ..errors import RequestError
 from ..limits import Limits

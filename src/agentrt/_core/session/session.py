@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import contextvars
 import os
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, get_args, overload
 
 import trio
 
 from ..errors import AgentrtError, LocalProtocolError
 from ..limits import Limits
 from ..model.content import JsonObject, Prompt, blocks
-from ..model.events import (
-    AgentState,
-    ErrorInfo,
-    Modes,
-    PermissionOpened,
-    State,
-    Task,
-)
+from ..model.events import AgentState, ErrorInfo, Modes, PermissionOpened, QueueEntry, State, Task
 from ..model.fork_point import ForkPoint, fork_point
 from ..model.log import Log
 from ..model.remembered import history_text
@@ -28,10 +21,9 @@ from ..model.state import SessionState, Snapshot
 from ..model.turn import TurnMachine
 from ..permissions.policies import PermissionRequest
 from ..wire.mcp import ToolInfo
-from .core import When
+from .core import SessionCore, When
 from .host import SessionHost
 from .questions import request_id
-from .queue import SessionQueue
 from .settings import (
     AgentSession,
     AgentSessions,
@@ -49,6 +41,63 @@ if TYPE_CHECKING:
     from ..sandbox.wall import SandboxStatus
     from ..trace.subscription import TraceSubscription
     from .checkpoints import SessionCheckpoints
+
+
+class SessionQueue(Sequence[QueueEntry]):
+    """The prompts that wait in a session, the next one first. It is `Session.queue`.
+
+    A live view: length, iteration and indexing reflect the queue at that moment. The methods take
+    the `id` of an entry.
+    """
+
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+
+    @property
+    def _entries(self) -> list[QueueEntry]:
+        return self._core.log.state.queue
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> QueueEntry: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[QueueEntry]: ...
+    def __getitem__(self, index: int | slice) -> QueueEntry | list[QueueEntry]:
+        return self._entries[index]
+
+    def __repr__(self) -> str:
+        return f"<SessionQueue {self._entries!r}>"
+
+    @property
+    def paused(self) -> bool:
+        """True if any prompt is paused, by `Session.cancel` or by the end of an earlier process."""
+        return any(entry.paused for entry in self._entries)
+
+    def remove(self, entry: str) -> None:
+        """Remove a prompt from the queue.
+
+        A task waiting for the prompt gets an `AgentrtError`. Raises `LocalProtocolError` if the
+        prompt is not in the queue any more.
+        """
+        self._core.remove(entry)
+
+    def edit(self, entry: str, content: Prompt) -> None:
+        """Replace the content of a prompt. Raises the same errors as `remove`."""
+        self._core.edit(entry, blocks(content))
+
+    def promote(self, entry: str) -> None:
+        """Move a prompt to the front, or a paused one to the front of the paused ones.
+
+        Raises the same errors as `remove`.
+        """
+        self._core.promote(entry)
+
+    def resume(self) -> None:
+        """Resume the paused prompts."""
+        self._core.resume_queue()
+
 
 _WHENS: Final = get_args(When)
 
