@@ -78,6 +78,7 @@ class Gateway:
         self._listed = [HostPattern(each) for each in (*policy.hosts, *listed)]
         self._model: list[HostPattern] = []
         self._open: dict[tuple[str, int], GatewayRequest] = {}
+        self.questions: trio.MemoryReceiveChannel[GatewayRequest]
         self._questions_in, self.questions = trio.open_memory_channel[GatewayRequest](MAX_OPEN)
         self.granted: list[Granted] = []
         """The permissions that were given."""

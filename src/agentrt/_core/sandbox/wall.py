@@ -106,8 +106,8 @@ class Wall:
         self.policy = policy
         self.folder = folder
         """The private folder for agentrt's own sockets, which programs inside can reach."""
-        self.gateway = Gateway(policy, listed)
-        self.status = SandboxStatus(policy, self.gateway)
+        self.gateway: Gateway = Gateway(policy, listed)
+        self.status: SandboxStatus = SandboxStatus(policy, self.gateway)
         self.ports: set[int] = set()
         """Ports of agentrt's own services on the loopback interface."""
         self._places = PLACES.get(agent, AgentPlaces())
