@@ -257,7 +257,7 @@ async def test_nothing_outlives_a_host_that_is_killed(project: Path) -> None:
     assert isinstance(host.stdout, trio.abc.ReceiveStream)
     try:
         with trio.fail_after(120):
-            assert await host.stdout.receive_some(10) == b"ready\n"
+            assert (await host.stdout.receive_some(10)).startswith(b"ready")
         left = processes_with(number)
         assert left
     finally:
