@@ -137,13 +137,13 @@ def write(url: str, parts: int, events: int, seconds: float) -> None:
     from agentrt._cluster.server import parse as server_of
     from agentrt._core.model.events import TextDelta
     from agentrt._core.store.base import Flush, FlushPart, SessionDescription
-    from agentrt._core.store.shared import Process
+    from agentrt._core.store.shared import StoreProcess
 
     server = server_of(url)
     backend, leases = PostgresBackend(server, "bench"), PostgresLeases(server)
     backend.open()
     name = f"writer-{os.getpid()}"
-    num = leases.join(Process(name=name, host="bench", pid=os.getpid(), home="bench"), 600)
+    num = leases.join(StoreProcess(name=name, host="bench", pid=os.getpid(), home="bench"), 600)
     backend.lease = lambda: num
     about = SessionDescription(agent="bench", protocol="acp", cwd="/")
     places = [backend.create(f"{name}-{number}", "e", about) for number in range(parts)]

@@ -31,6 +31,14 @@ from ._core.store.base import (
     StoreReader,
     Unusable,
 )
+from ._core.store.shared import (
+    Cluster,
+    CommandHandler,
+    IdReused,
+    PostedCommand,
+    StoreMembership,
+    StoreServer,
+)
 
 __all__ = [
     # drivers
@@ -60,6 +68,13 @@ __all__ = [
     "FlushPart",
     "Fenced",
     "Unusable",
+    # stores that several processes share
+    "StoreServer",
+    "StoreMembership",
+    "Cluster",
+    "CommandHandler",
+    "PostedCommand",
+    "IdReused",
     # dialects: protocols for clients of the web server
     "Dialect",
     "DialectViewer",

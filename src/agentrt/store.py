@@ -16,6 +16,13 @@ from ._core.store.base import (
     StoreStatus,
 )
 from ._core.store.opening import open_store
+from ._core.store.shared import (
+    CommandStatus,
+    NodeEntry,
+    SessionOwner,
+    StoredCommand,
+    StoreProcess,
+)
 from ._core.store.store import Store
 
 __all__ = [
@@ -39,4 +46,10 @@ __all__ = [
     "Record",
     "StoredHistory",
     "CommandAnswer",
+    # values of a store that several processes share
+    "StoreProcess",
+    "NodeEntry",
+    "SessionOwner",
+    "StoredCommand",
+    "CommandStatus",
 ]

@@ -31,7 +31,7 @@ from agentrt._core.model import events as e
 from agentrt._core.nesting import bare_errors
 from agentrt._core.store.base import Fenced, decode_events
 from agentrt._core.store.service import OpenSessions, StoreService
-from agentrt._core.store.shared import Process
+from agentrt._core.store.shared import StoreProcess
 from agentrt._core.store.writer import Batch, WriterJob, _acknowledge, _fence, gathered
 from agentrt._serve.forwarded import serve_forwarded
 from agentrt._serve.hub import Hub
@@ -154,7 +154,7 @@ class ModelStore(StoreService):
 
     def __init__(self, server: Server) -> None:
         tables = server.world.tables
-        process = Process(
+        process = StoreProcess(
             name=server.name, host="host", pid=1, home="here", role=server.role, version="1"
         )
         sessions = OpenSessions(LIMITS)
@@ -237,7 +237,7 @@ class ModelStore(StoreService):
 
 class ModelMembership(Membership):
     def __init__(
-        self, server: Server, process: Process, end: Callable[[], Awaitable[None]]
+        self, server: Server, process: StoreProcess, end: Callable[[], Awaitable[None]]
     ) -> None:
         super().__init__(Leases(server.world.tables), process, LEASE, end)
         self._server = server

@@ -36,9 +36,9 @@ from agentrt._core.store.base import (
 from agentrt._core.store.shared import (
     CommandStatus,
     NodeEntry,
-    Process,
     SessionOwner,
     StoredCommand,
+    StoreProcess,
 )
 from agentrt.errors import SessionElsewhere, StoreUnavailable
 
@@ -48,7 +48,7 @@ SHORT = 2000
 
 @dataclass
 class Node:
-    process: Process
+    process: StoreProcess
     until: float
     draining: bool = False
     load: bytes = b"{}"
@@ -299,7 +299,7 @@ class Leases:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
 
-    def join(self, process: Process, length: float) -> int:
+    def join(self, process: StoreProcess, length: float) -> int:
         num = next(self.tables.node_nums)
         self.tables.nodes[num] = Node(process, self.tables.now() + length)
         return num

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from agentrt._cluster.client import ClusterClient
 from agentrt._core.nesting import bare_errors
 from agentrt._core.store.base import SessionDescription
-from agentrt._core.store.shared import Process, StoredCommand
+from agentrt._core.store.shared import StoredCommand, StoreProcess
 from agentrt._serve.command_machine import OWNER_PATIENCE_S
 from agentrt._serve.remote_command import ask
 from agentrt.errors import StoreUnavailable
@@ -50,7 +50,9 @@ class Two:
         self.tables = tables = Tables(trio.current_time, lambda node, words: None)
         leases = Leases(tables)
         self.worker, self.gateway, self.other = (
-            leases.join(Process(name=name, host="h", pid=1, home="h", role=role, version="1"), 1e9)
+            leases.join(
+                StoreProcess(name=name, host="h", pid=1, home="h", role=role, version="1"), 1e9
+            )
             for name, role in (("w", "worker"), ("g", "gateway"), ("o", "gateway"))
         )
         owner = Backend(tables, "h", lambda: self.worker)

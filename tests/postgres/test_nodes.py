@@ -24,7 +24,7 @@ from agentrt._cluster.server import parse as server_of
 from agentrt._core.runtime.stored import ClaimedSession
 from agentrt._core.session.session import host_of
 from agentrt._core.store.base import Fenced, SessionClaim
-from agentrt._core.store.shared import Process
+from agentrt._core.store.shared import StoreProcess
 from agentrt.errors import SessionElsewhere, SessionMoved, StoreInUse
 from agentrt.store import open_store
 from journal.kit import again, checked, gone_on_with, kept
@@ -37,8 +37,8 @@ LEASE = 3.0
 PATIENCE = 30.0
 
 
-def process(name: str, home: str = "here") -> Process:
-    return Process(name=name, host="host", pid=1, home=home)
+def process(name: str, home: str = "here") -> StoreProcess:
+    return StoreProcess(name=name, host="host", pid=1, home=home)
 
 
 class Member(PostgresBackend):

@@ -16,7 +16,7 @@ from agentrt import Limits
 from agentrt._core.runtime.runtime import Runtime
 from agentrt._core.store.address import address_of
 from agentrt._core.store.opening import open_address, process_of
-from agentrt._core.store.shared import Process
+from agentrt._core.store.shared import StoreProcess
 from agentrt._serve.security import Security
 from agentrt._serve.server import serve
 from agentrt._serve.site import Site
@@ -71,7 +71,7 @@ async def servers(
 
 @asynccontextmanager
 async def _node(
-    store: str | None, script: Script, security: Security, process: Process | None
+    store: str | None, script: Script, security: Security, process: StoreProcess | None
 ) -> AsyncIterator[tuple[Runtime, Site]]:
     agents = Incarnations(script, capabilities={"loadSession": True})
     limits = Limits(store_lease_s=5.0, unload_after_s=None)

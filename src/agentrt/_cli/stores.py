@@ -24,7 +24,7 @@ from msgspec import Struct
 from .._core.home import state_folder
 from .._core.store.address import StoreAddress, is_server, server_of
 from .._core.store.base import Outdated, ReportingReader
-from .._core.store.opening import open_address, reader_of, writing
+from .._core.store.opening import reader_of, writing
 from .._core.store.service import service_of
 from .._core.store.sqlite import SqliteBackend
 from .._core.store.sqlite import writing as writing_file
@@ -333,7 +333,7 @@ async def open_own_store(given: str | None) -> AsyncIterator[OwnStore | None]:
         async with AsyncExitStack() as stack:
             store: Store | None
             if named is not None:
-                store = await stack.enter_async_context(open_address(named, show_only_stored=False))
+                store = await stack.enter_async_context(open_store(named, show_only_stored=False))
             else:
                 store = await _opened(stack)
             if store is not None:

@@ -16,17 +16,9 @@ from msgspec import structs
 
 from .._core.logging import get_logger
 from .._core.nesting import bare_errors
-from .._core.store.shared import (
-    CommandHandler,
-    CommandStatus,
-    IdReused,
-    PostedCommand,
-    SessionOwner,
-    StoredCommand,
-)
 from ..errors import StoreError, StoreUnavailable
-from ..lowlevel import Log
-from ..store import StoreEntry
+from ..lowlevel import CommandHandler, IdReused, Log, PostedCommand
+from ..store import CommandStatus, SessionOwner, StoredCommand, StoreEntry
 from .membership import Membership
 from .rows import NotificationListener, Rows, Tail, Worker
 

@@ -12,8 +12,8 @@ import trio
 
 from .._core.logging import get_logger
 from .._core.process.guard import let_agents_live
-from .._core.store.shared import NodeEntry, Process
 from ..errors import StoreError
+from ..store import NodeEntry, StoreProcess
 from .owners import Action, Ask, End, Join, Leave, Owner, Renew
 from .rows import Leases
 
@@ -44,7 +44,7 @@ class Membership:
     def __init__(
         self,
         leases: Leases,
-        process: Process,
+        process: StoreProcess,
         length: float,
         end: Callable[[], Awaitable[None]],
     ) -> None:

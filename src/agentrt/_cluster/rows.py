@@ -8,9 +8,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from .._core.store.shared import CommandStatus, NodeEntry, Process, SessionOwner, StoredCommand
 from ..events import Event
-from ..store import StoreEntry
+from ..store import CommandStatus, NodeEntry, SessionOwner, StoredCommand, StoreEntry, StoreProcess
 
 
 class Worker(Struct, frozen=True):
@@ -160,7 +159,7 @@ class Rows(Protocol):
 class Leases(Protocol):
     """The database rows, used by one thread at a time. Methods that fail raise `StoreError`."""
 
-    def join(self, process: Process, length: float) -> int:
+    def join(self, process: StoreProcess, length: float) -> int:
         """Request a lease of `length` seconds; return its number."""
         ...
 

@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .._core.limits import Limits
-from .._core.store.shared import NodeEntry, Process, StoreMembership
 from ..errors import StoreError
+from ..lowlevel import StoreMembership
+from ..store import NodeEntry, StoreProcess
 from .address import PostgresAddress, parsed
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class PostgresServer(PostgresAddress, frozen=True):
         return writing(self)
 
     def share(
-        self, process: Process, limits: Limits, end: Callable[[], Awaitable[None]]
+        self, process: StoreProcess, limits: Limits, end: Callable[[], Awaitable[None]]
     ) -> tuple[Membership, ClusterClient]:
         """Return the membership of this process and its access to the others, neither running; see
         `StoreServer`. Raises `StoreError`."""

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 import trio
 
-from .._core.store.shared import StoredCommand as Row
 from ..lowlevel import CommandRefused
+from ..store import StoredCommand as Row
 from . import commands as c
 from .answers import ack, as_refusal, refusal
 from .client import Client

@@ -15,11 +15,11 @@ from msgspec import Struct
 from .._core.limits import Tenant
 from .._core.logging import get_logger
 from .._core.runtime.runtime import Runtime
-from .._core.store.shared import Cluster, CommandStatus, IdReused, PostedCommand
-from .._core.store.shared import StoredCommand as Row
 from ..errors import LimitExceeded, StoreError, StoreUnavailable
 from ..jsonrpc import encode_line
-from ..lowlevel import CommandRefused
+from ..lowlevel import Cluster, CommandRefused, IdReused, PostedCommand
+from ..store import CommandStatus
+from ..store import StoredCommand as Row
 from .client import Client
 from .command_machine import CommandEvent, CommandMachine, CommandPlan, CommandState
 from .commands import ToolOffer

@@ -7,10 +7,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from .._core.store.shared import Cluster
-from .._core.store.shared import StoredCommand as Row
 from ..jsonrpc import encode_line
-from ..lowlevel import CommandFields, CommandRefused
+from ..lowlevel import Cluster, CommandFields, CommandRefused
+from ..store import StoredCommand as Row
 from . import commands as c
 from .client import Client, digest_of
 from .hub import Hub

@@ -13,9 +13,10 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from ..._core.store.shared import NodeEntry, StoreServer
 from ...config import Config
 from ...errors import StoreError
+from ...lowlevel import StoreServer
+from ...store import NodeEntry
 from ..exit_status import UsageError
 from ..options import Work, server_store
 from ..printing import print_table

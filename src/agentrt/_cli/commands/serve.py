@@ -18,15 +18,15 @@ import trio
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
 from ..._core.runtime.runtime import Runtime, open_runtime
-from ..._core.store.opening import open_address, process_of
-from ..._core.store.service import StoreService
-from ..._core.store.shared import StoreMembership, StoreServer
+from ..._core.store.service import StoreService, service_of
 from ..._serve.security import Security
 from ..._serve.server import serve
 from ..._serve.site import Site
 from ..._serve.waiting import not_ready
 from ...config import Config, ServeSettings
 from ...errors import AgentrtError, StoreError
+from ...lowlevel import StoreMembership, StoreServer
+from ...store import open_store
 from ...telemetry import Metrics, OpenTelemetry
 from ..exit_status import UsageError, exit_code
 from ..options import Work, make_setup, server_store
@@ -165,15 +165,14 @@ async def _open_store(config: Config, security: Security) -> AsyncIterator[Store
         yield None
         return
     settings, limits = config.serve, config.bound(Limits())
-    process = (
-        None if settings.node is None else process_of(settings.node, settings.home, settings.role)
-    )
     deadline = trio.current_time() + limits.store_start_timeout_s
     async with AsyncExitStack() as stack:
         while True:
-            opening = open_address(path, limits=limits, process=process)
+            opening = open_store(
+                path, limits=limits, node=settings.node, home=settings.home, role=settings.role
+            )
             try:
-                store = await stack.enter_async_context(opening)
+                store = service_of(await stack.enter_async_context(opening))
                 break
             except StoreError as error:
                 if isinstance(path, Path) or not path.is_away(error):

@@ -18,10 +18,9 @@ from psycopg import sql
 
 from ..._core.store.base import PROMPTED, decode_events, entry_of
 from ..._core.store.search import clean
-from ..._core.store.shared import CommandStatus, SessionOwner, StoredCommand
 from ...errors import RemoteProtocolError, StoreError
 from ...events import Event
-from ...store import StoreEntry
+from ...store import CommandStatus, SessionOwner, StoredCommand, StoreEntry
 from ..address import PostgresAddress
 from ..rows import Tail, Worker
 from .connection import PostgresConnection, connect, database_errors, is_lost

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..._core.store.shared import NodeEntry, Process
 from ...errors import StoreError
+from ...store import NodeEntry, StoreProcess
 from ..address import PostgresAddress
 from .connection import PostgresConnection, connect, database_errors, is_lost, is_newer, newer
 from .connection import versions as versions_of
@@ -25,7 +25,7 @@ class PostgresLeases:
         self._reply_timeout_s = reply_timeout_s
         self._connection: PostgresConnection | None = None
 
-    def join(self, process: Process, length: float) -> int:
+    def join(self, process: StoreProcess, length: float) -> int:
         """Request a lease; return its number."""
         p = process
         [(num,)] = self._do(

@@ -21,7 +21,7 @@ from .address import StoreAddress, address_of
 from .base import Backend, ImportingBackend, ReportingReader
 from .reader import SqliteReader
 from .service import SLOW_COMMIT_S, OpenSessions, StoreService
-from .shared import Process
+from .shared import StoreProcess, StoreServer
 from .sqlite import SqliteBackend
 from .sqlite import writing as writing_file
 from .store import Store
@@ -55,7 +55,7 @@ def writing(address: StoreAddress) -> contextlib.AbstractContextManager[Importin
 
 @asynccontextmanager
 async def open_store(
-    path: str | os.PathLike[str] | Backend,
+    path: str | os.PathLike[str] | Backend | StoreServer,
     *,
     limits: Limits | None = None,
     show_only_stored: bool = True,
@@ -67,7 +67,7 @@ async def open_store(
 
     The store is the SQLite file `path`, which is created if it is missing; a PostgreSQL database if
     `path` is a URL (`postgresql://USER@HOST/DATABASE`, with the extra `postgres`); or any other
-    store if `path` is its `agentrt.lowlevel.Backend`::
+    store if `path` is its `agentrt.lowlevel.Backend` or `StoreServer`::
 
         async with agentrt.store.open_store("sessions.db") as store:
             async with agentrt.open_session("claude", store=store) as session:
@@ -92,7 +92,7 @@ async def open_store(
     not be stored.
     """
     check_trio("open_store")
-    address = path if isinstance(path, Backend) else address_of(path)
+    address = address_of(path) if isinstance(path, str | os.PathLike) else path
     process = None if node is None else process_of(node, home, role)
     async with open_address(
         address, limits=limits, show_only_stored=show_only_stored, process=process
@@ -100,7 +100,7 @@ async def open_store(
         yield store
 
 
-def process_of(name: str, home: str | None = None, role: str = "both") -> Process:
+def process_of(name: str, home: str | None = None, role: str = "both") -> StoreProcess:
     """Describe this process to the others that share a store. Raises `ValueError` for an invalid
     name."""
     for option, given in (("node", name), ("home", home)):
@@ -112,7 +112,7 @@ def process_of(name: str, home: str | None = None, role: str = "both") -> Proces
                 f" {given[:40]!r}"
             )
     host = socket.gethostname()
-    return Process(
+    return StoreProcess(
         name=name, host=host, pid=os.getpid(), home=home or host, role=role, version=__version__
     )
 
@@ -123,7 +123,7 @@ async def open_address(
     *,
     limits: Limits | None = None,
     show_only_stored: bool = True,
-    process: Process | None = None,
+    process: StoreProcess | None = None,
 ) -> AsyncIterator[StoreService]:
     """Open a store by its address or its writer, as `open_store` does."""
     limits = limits or Limits()

@@ -17,65 +17,92 @@ if TYPE_CHECKING:
     import trio
 
 
-class Process(Struct, frozen=True, kw_only=True):
-    """A process that shares a store with others. `home`: the set of files that its sessions need,
-    equal for machines that share a file system. `role`: `worker` runs sessions, `gateway` does
-    not."""
+class StoreProcess(Struct, frozen=True, kw_only=True):
+    """A process that shares a store with others."""
 
     name: str
+    """The name that it was given."""
     host: str
+    """The name of its machine."""
     pid: int
+    """Its process id."""
     home: str
+    """The set of files that its sessions need, equal for machines that share a file system."""
     role: str = "both"
+    """`worker` runs sessions, `gateway` serves clients, `both` does both."""
     version: str = ""
+    """Its version of agentrt."""
 
 
 class NodeEntry(Struct, frozen=True):
-    """A process that shares a store, as others see it. `since`: seconds since the Unix epoch;
-    `lease`: remaining seconds of its lease; `sessions`: the number of sessions that it owns."""
+    """A process that shares a store, as others see it."""
 
     num: int
+    """The number of its lease."""
     name: str
+    """The name that it was given."""
     host: str
+    """The name of its machine."""
     pid: int
+    """Its process id."""
     role: str
+    """Its role: `both`, `gateway` or `worker`."""
     home: str
+    """The set of files that its sessions need."""
     version: str
+    """Its version of agentrt."""
     since: float
+    """The time at which it began, in seconds since the Unix epoch."""
     lease: float
+    """The remaining seconds of its lease."""
     draining: bool
+    """True if it owns no new sessions."""
     load: bytes
+    """The load that it has reported: JSON with the numbers `sessions`, `turns` and `room`."""
     sessions: int
+    """The number of sessions that it owns."""
 
 
 class SessionOwner(Struct, frozen=True):
-    """The owner of a session: the lease of the process that runs it, if one does, and its home."""
+    """The owner of a session."""
 
     node: int | None
+    """The lease of the process that runs the session; None if none does."""
     home: str
+    """The home in which the session was created."""
 
 
 class StoredCommand(Struct, frozen=True, kw_only=True):
-    """A client's command to a session (`""`: to open a new one) that another process must carry
-    out. `asker`: the lease of the process that waits for the answer."""
+    """A client's command that another process must carry out."""
 
     client: str
+    """The client."""
     id: str
+    """The client's id of the command."""
     session: str
+    """The session; empty to open a new one."""
     digest: bytes
+    """The hash of the command: another command with its id is refused."""
     body: bytes
+    """The command."""
     num: int = 0
+    """The number of its row; 0 before it is posted."""
     asker: int = 0
+    """The lease of the process that waits for the answer."""
 
 
 class CommandStatus(Struct, frozen=True):
-    """The state of a command that `node` must carry out. An empty answer: `node` does not have the
-    session, and another process must carry it out."""
+    """The state of a command that another process must carry out."""
 
     num: int
+    """The number of its row."""
     node: int
+    """The lease of the process that must carry it out."""
     answer: bytes | None
+    """The answer; None if there is none yet. An empty one: the process does not have the session,
+    and another process must carry it out."""
     alive: bool
+    """True if the lease of the process is not over."""
 
 
 class IdReused(Exception):
@@ -117,7 +144,7 @@ class StoreMembership(Protocol):
     """A process among those that share a store: it owns sessions only while it holds a lease."""
 
     @property
-    def process(self) -> Process:
+    def process(self) -> StoreProcess:
         """The process, as the others see it."""
         ...
 
@@ -327,7 +354,7 @@ class StoreServer(Protocol):
         ...
 
     def share(
-        self, process: Process, limits: Limits, end: Callable[[], Awaitable[None]]
+        self, process: StoreProcess, limits: Limits, end: Callable[[], Awaitable[None]]
     ) -> tuple[StoreMembership, Cluster]:
         """Return the membership of this process and its access to the others, neither running.
 
