@@ -8,6 +8,7 @@ from ._core.files.shadow import (
     Restored,
     TakenFiles,
 )
+from ._core.files.worktree import Worktree, open_worktree
 from ._core.session.budget import Budget, BudgetLimit, BudgetStatus, budget_from
 from ._core.session.checkpoints import SessionCheckpoints, checkpoint_before
 from ._core.session.rate_limits import WaitForLimits, wait_from
@@ -22,6 +23,9 @@ __all__ = [
     "Restored",
     "TakenFiles",
     "checkpoint_before",
+    # worktrees
+    "open_worktree",
+    "Worktree",
     # rate limits
     "WaitForLimits",
     "wait_from",

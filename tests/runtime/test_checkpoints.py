@@ -460,6 +460,20 @@ async def waiting_for_rest(_: Path) -> None:
             await session.wait_idle()
 
 
+@calls("open_worktree")
+@calls("Worktree.changes")
+@calls("Worktree.apply")
+async def a_worktree(folder: Path) -> None:
+    for words in ("init -q", "-c user.name=a -c user.email=a@b commit -q --allow-empty -m x"):
+        await trio.run_process(["git", *words.split()], cwd=folder)
+    await block_is_checkpoint(agentrt.unattended.open_worktree(folder))
+    async with agentrt.unattended.open_worktree(folder) as worktree:
+        with assert_checkpoints():
+            assert await worktree.changes() == []
+        with assert_checkpoints():
+            assert await worktree.apply() == []
+
+
 @calls("SessionCheckpoints.list")
 @calls("SessionCheckpoints.diff")
 @calls("SessionCheckpoints.diff_turns")

@@ -29,6 +29,7 @@ from ..agents import list_sessions as _list_sessions
 from ..claude import ClaudeSessions as _ClaudeSessions
 from ..store import open_store as _open_store
 from ..tracing import open_trace as _open_trace
+from ..unattended import open_worktree as _open_worktree
 from .block import TrioBlock
 from .guest import guest
 from .views import carried
@@ -82,6 +83,7 @@ if TYPE_CHECKING:  # the same functions, also by their types
     from ..store import open_store as open_store
     from ..store import reopen_session as reopen_session
     from ..tracing import open_trace as open_trace
+    from ..unattended import open_worktree as open_worktree
 else:
     open_session = _block(_open.open_session)
     connect = _block(_connect)
@@ -90,6 +92,7 @@ else:
     open_runtime = _block(_open_runtime)
     open_store = _block(_open_store)
     open_trace = _block(_open_trace)
+    open_worktree = _block(_open_worktree)
     agent_version = _alone(_agent_version)
     list_sessions = _alone(_list_sessions)
     delete_session = _alone(_delete_session)
@@ -160,6 +163,7 @@ __all__ = [
     "open_session",
     "open_store",
     "open_trace",
+    "open_worktree",
     "query",
     "reopen_session",
     "serve",

@@ -25,7 +25,7 @@ from ..events import Event, Subscription
 from ..store import Store
 from ..tools import Tool
 from ..tracing import Trace, TraceSubscription
-from ..unattended import SessionCheckpoints
+from ..unattended import SessionCheckpoints, Worktree
 from .guest import Waiter, the_guest
 from .handlers import adapt_arguments, adapt_tools
 
@@ -173,6 +173,7 @@ _VIEWS: Final[dict[type, type[Any]]] = {
     Runtime: _view_of(Runtime, "get"),
     SessionCheckpoints: _view_of(SessionCheckpoints),
     Store: _view_of(Store),
+    Worktree: _view_of(Worktree),
     SiteServer: _view_of(Site),
     Trace: _view_of(Trace),
     TraceSubscription: _view_of(TraceSubscription, __anext__=carried(TraceSubscription.__anext__)),

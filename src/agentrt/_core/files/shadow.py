@@ -20,6 +20,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -215,6 +216,36 @@ class FolderCheckpoints:
             now = self._take()
             undo = self._record(now, "restore", session, "")
             return self._restore(target, now, message.modes, undo.number)
+
+    def write_to(self, taken: TakenFiles, folder: str) -> None:
+        """Write saved files into another folder, which has none of them. Raises `FilesError`."""
+        with self._locked():
+            index = self._state / "copying"
+            with suppress(FileNotFoundError):
+                index.unlink()
+            self._git("read-tree", taken.tree, index=index)
+            self._git("checkout-index", "--all", f"--prefix={folder}/", index=index)
+        for name, mode in taken.modes.items():
+            os.chmod(os.path.join(folder, name), mode)
+
+    def patch(self, old: int) -> bytes:
+        """Return a complete patch from a checkpoint to the current files, for `apply`."""
+        with self._locked():
+            new = self._take().tree
+            return self._git("diff", *_PATCH, "--binary", "--full-index", self._find(old)[1], new)
+
+    def apply(self, patch: bytes) -> None:
+        """Apply a patch to the files, all or nothing.
+
+        Raises `FilesError`, and changes nothing, if it does not fit.
+        """
+        with self._locked():
+            self._git("apply", "--check", "--whitespace=nowarn", "-", input=patch)
+            self._git("apply", "--whitespace=nowarn", "-", input=patch)
+
+    def forget(self) -> None:
+        """Delete all checkpoints of the folder."""
+        shutil.rmtree(self._state, ignore_errors=True)
 
     # --- the parts of a checkpoint
 

@@ -1,0 +1,131 @@
+"""`open_worktree`: a session on a copy, whose changes come back all or nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import trio
+
+from agentrt.errors import FilesError
+from agentrt.unattended import open_worktree
+
+from .test_shadow import bytes_below, files_of, git, project, wreck
+
+__all__ = ["project"]
+
+OURS = ("config", "index", "HEAD", "refs", "logs", "packed-refs", "hooks", "info")
+
+
+def of_the_user(folder: Path) -> dict[str, object]:
+    """The parts of a `.git` folder that belong to the user, not to its worktrees."""
+    return {
+        name: content
+        for name, content in bytes_below(folder / ".git").items()
+        if name.split("/")[0] in OURS
+    }
+
+
+def staged(folder: Path) -> str:
+    """The staged files; the hostile settings of the project do not apply to this."""
+    return git(folder, "-c", "core.fsmonitor=false", "diff", "--cached", "--name-only")
+
+
+async def test_it_starts_with_what_is_not_committed_and_brings_changes_back(
+    project: Path, tmp_path: Path
+) -> None:
+    before = files_of(project, ignored=lambda name: name == "ignored")
+    owned, status = of_the_user(project), staged(project)
+    async with open_worktree(project) as worktree:
+        copy = Path(worktree.cwd)
+        assert files_of(copy) == before
+        assert git(copy, "rev-parse", "HEAD") == git(project, "rev-parse", "HEAD")
+        (copy / "b.py").write_text("agent")
+        (copy / "made").write_bytes(b"\x00binary\xff")
+        (copy / "sub/c.py").rename(copy / "sub/moved.py")
+        (copy / "d.bin").unlink()
+        (project / "e.txt").write_text("the user works meanwhile")
+        changes = await worktree.apply()
+        assert len(changes) == 5
+        assert (project / "b.py").read_text() == "agent"
+        assert (project / "made").read_bytes() == b"\x00binary\xff"
+        assert not (project / "d.bin").exists()
+        assert (project / "sub/moved.py").read_bytes() == before["sub/c.py"][1]
+        assert (project / "e.txt").read_text() == "the user works meanwhile"
+        (copy / "made").write_text("later")
+        assert len(await worktree.apply()) == 1
+    assert (project / "made").read_text() == "later"
+    assert of_the_user(project) == owned
+    assert staged(project) == status
+    assert not await trio.Path(worktree.root).exists()
+    assert len(git(project, "worktree", "list").splitlines()) == 1
+    assert not (tmp_path / "ran").exists()  # no hook, filter or monitor of the project
+
+
+async def test_a_change_that_does_not_fit_changes_nothing(project: Path) -> None:
+    async with open_worktree(project) as worktree:
+        copy = Path(worktree.cwd)
+        (copy / "a.py").write_text("agent")
+        (copy / "b.py").write_text("agent")
+        (project / "b.py").write_text("user")
+        before = files_of(project)
+        with pytest.raises(FilesError, match=r"b\.py"):
+            await worktree.apply()
+        assert files_of(project) == before
+
+
+async def test_everything_that_a_checkpoint_covers_comes_back(project: Path) -> None:
+    (project / "forced").unlink()
+    async with open_worktree(project) as worktree:
+        (Path(worktree.cwd) / "forced").write_text("")
+        wreck(Path(worktree.cwd))
+        await worktree.apply()
+        wanted = files_of(Path(worktree.cwd), ignored=lambda name: name == "ignored")
+        found = files_of(project, ignored=lambda name: name == "ignored")
+        assert {n: c[1] for n, c in found.items()} == {n: c[1] for n, c in wanted.items()}
+
+
+async def test_a_session_in_a_subfolder_and_copied_files(project: Path) -> None:
+    (project / "ignored").write_text("KEY=1")
+    async with open_worktree(project / "sub", copy=["ignored"]) as worktree:
+        assert os.path.basename(worktree.cwd) == "sub"
+        assert (Path(worktree.root) / "ignored").read_text() == "KEY=1"
+        assert await worktree.changes() == []
+
+
+async def test_a_worktree_with_changes_is_kept_after_an_exception(project: Path) -> None:
+    kept: list[str] = []
+
+    async def fail_after_a_change(roots: list[str]) -> None:
+        async with open_worktree(project) as changed:
+            roots.append(changed.root)
+            (Path(changed.cwd) / "a.py").unlink()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        async with open_worktree(project) as unchanged:
+            raise ZeroDivisionError
+    assert not await trio.Path(unchanged.root).exists()
+    with pytest.raises(ZeroDivisionError):
+        await fail_after_a_change(kept)
+    assert await trio.Path(kept[0]).exists()
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../outside", "missing"])
+async def test_only_files_of_the_repository_are_copied(project: Path, name: str) -> None:
+    (project.parent / "outside").write_text("x")
+    with pytest.raises(FilesError, match="copy: "):
+        async with open_worktree(project, copy=[name]):
+            pass
+    assert len(git(project, "worktree", "list").splitlines()) == 1
+
+
+async def test_a_folder_without_a_repository_has_no_worktrees(tmp_path: Path) -> None:
+    with pytest.raises(FilesError, match="not in a git repository"):
+        async with open_worktree(tmp_path):
+            pass
+    git(tmp_path, "init", "-q")
+    with pytest.raises(FilesError, match="git worktree failed"):
+        async with open_worktree(tmp_path):
+            pass
