@@ -15,6 +15,7 @@ from ._core.agents import (
     resolve_stored_agent,
 )
 from ._core.agents.find import OwnAgents, is_known
+from ._core.process.pipes import Transport
 from ._core.process.streams import OpenStreams
 from ._core.runtime.agent_sessions import delete_session, list_sessions
 from ._core.runtime.connect import connect, websocket
@@ -41,6 +42,7 @@ __all__ = [
     "connect",
     "websocket",
     "OpenStreams",
+    "Transport",
     # sessions that agents store themselves
     "list_sessions",
     "delete_session",

@@ -17,6 +17,7 @@ from ._core.model.content import (
     Text,
     ToolContent,
     ToolText,
+    blocks,
     plain_text,
 )
 from ._core.model.events import (
@@ -129,6 +130,7 @@ __all__ = [
     "Cause",
     # content
     "plain_text",
+    "blocks",
     "Block",
     "Text",
     "Image",

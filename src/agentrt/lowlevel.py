@@ -5,7 +5,7 @@ and no clock. The effects are in `agentrt.effects`. A dialect is a protocol for 
 server.
 """
 
-from ._core.acp.driver import AcpDriver
+from ._core.acp.driver import AcpDriver, AcpStatistics
 from ._core.acp.messages import ClientCapabilities, Implementation, client_capabilities
 from ._core.claude.driver import ClaudeDriver
 from ._core.codex.driver import CodexDriver
@@ -19,7 +19,15 @@ from ._core.dialect import (
     Steps,
     ViewedSession,
 )
-from ._core.model.driver import DecisionAnswer, Driver, Effect, EndsBySilence, Opening, Steers
+from ._core.model.driver import (
+    DecisionAnswer,
+    Driver,
+    Effect,
+    EndsBySilence,
+    NewKey,
+    Opening,
+    Steers,
+)
 from ._core.model.log import Cursor, Log
 from ._core.model.state import SessionState
 from ._core.store.base import (
@@ -47,11 +55,13 @@ __all__ = [
     "EndsBySilence",
     "Steers",
     "AcpDriver",
+    "AcpStatistics",
     "ClaudeDriver",
     "CodexDriver",
     # arguments of drivers
     "Opening",
     "DecisionAnswer",
+    "NewKey",
     "client_capabilities",
     "ClientCapabilities",
     "Implementation",

@@ -7,6 +7,7 @@ a block is open, Trio runs in the same thread as asyncio, as a guest of its loop
 
 from __future__ import annotations
 
+import builtins
 import functools
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -18,7 +19,6 @@ import trio
 
 from .._core.nesting import bare_errors
 from .._core.runtime import open as _open
-from .._core.runtime.claude_sessions import Messages, Stored
 from .._core.runtime.query import query as _query
 from .._core.runtime.runtime import open_runtime as _open_runtime
 from .._serve.server import serve as _serve
@@ -27,6 +27,8 @@ from ..agents import connect as _connect
 from ..agents import delete_session as _delete_session
 from ..agents import list_sessions as _list_sessions
 from ..claude import ClaudeSessions as _ClaudeSessions
+from ..claude import StoredSession
+from ..events import JsonObject
 from ..store import open_store as _open_store
 from ..tracing import open_trace as _open_trace
 from ..unattended import open_worktree as _open_worktree
@@ -101,11 +103,11 @@ else:
 class ClaudeSessions(_ClaudeSessions):
     """See `agentrt.claude.ClaudeSessions`."""
 
-    async def list(self, cwd: str | os.PathLike[str] | None = None) -> Stored:
+    async def list(self, cwd: str | os.PathLike[str] | None = None) -> builtins.list[StoredSession]:
         """See `agentrt.claude.ClaudeSessions.list`."""
         return await _alone(_ClaudeSessions.list)(self, cwd)
 
-    async def read(self, session: str) -> Messages:
+    async def read(self, session: str) -> builtins.list[JsonObject]:
         """See `agentrt.claude.ClaudeSessions.read`."""
         return await _alone(_ClaudeSessions.read)(self, session)
 

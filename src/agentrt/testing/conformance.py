@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from .._core.process.pipes import Transport
 from .._core.trace.record import ProcessTap
 from .._lab.conformance.check import ConformancePrompts
 from .._lab.conformance.run import CheckedAgent, Conformance, ConformanceRun
-from ..agents import ProtocolName
+from ..agents import ProtocolName, Transport
 from .memory import MemoryAgent
 
 

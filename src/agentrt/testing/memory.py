@@ -18,7 +18,8 @@ import msgspec
 import trio
 
 from .._core.nesting import bare_errors
-from .._core.process.pipes import READ_BYTES, Transport
+from .._core.process.pipes import READ_BYTES
+from ..agents import Transport
 from ..events import JsonObject
 
 _pids = count(100_000)

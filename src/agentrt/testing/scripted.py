@@ -10,12 +10,11 @@ from typing import Final, TypeAlias, cast
 from msgspec import structs
 
 from .._core.agents.find import PROGRAMS
-from .._core.process.pipes import Transport
 from .._core.runtime.offer import Offer, ProtocolSetup
 from .._core.runtime.protocol_setup import SETUP, set_up_driver, set_up_program
 from .._core.session.host import SessionHost
 from .._core.session.session import Session
-from ..agents import Agent, ProtocolName
+from ..agents import Agent, ProtocolName, Transport
 from ..errors import AgentStartError
 from ..events import (
     Event,

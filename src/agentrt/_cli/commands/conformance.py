@@ -17,14 +17,13 @@ from msgspec import Struct, structs
 
 from ..._core.claude.command import build_command
 from ..._core.claude.options import effective
-from ..._core.process.pipes import Transport
 from ..._core.process.process import open_process
 from ..._core.runtime.offer import environment
 from ..._core.trace.record import ProcessTap
 from ..._lab.conformance.check import ConformanceFinding, ConformancePrompts, Verdict
 from ..._lab.conformance.checks import CHECKS
 from ..._lab.conformance.run import LIMITS, Conformance, ConformanceRun, subject_of
-from ...agents import Agent, is_known
+from ...agents import Agent, Transport, is_known
 from ...claude import ClaudeOptions
 from ...config import Config
 from ...errors import AgentrtError

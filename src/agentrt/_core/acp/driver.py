@@ -86,7 +86,7 @@ class _SentPrompt(Struct):
 
 
 class AcpStatistics(Struct, frozen=True):
-    """Counts of messages and notices so far. `notices` counts by code, also unreported ones."""
+    """Counts so far: `messages`, and `notices` by code, also unreported ones."""
 
     messages: int
     notices: dict[str, int]

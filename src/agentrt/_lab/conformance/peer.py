@@ -17,8 +17,9 @@ import trio
 
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
-from ..._core.process.pipes import LineWriter, Transport, read_loop
+from ..._core.process.pipes import LineWriter, read_loop
 from ..._core.trace.record import ProcessTap
+from ...agents import Transport
 from ...errors import RemoteProtocolError
 from ...jsonrpc import Lines
 from .check import CheckEnded, ConformancePrompts, fails, not_provoked, shown

@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from ..._core.limits import Limits
 from ..._core.nesting import bare_errors
-from ..._core.process.pipes import Transport
 from ..._core.trace.record import ProcessTap, Tap
-from ...agents import Agent, ProtocolName
+from ...agents import Agent, ProtocolName, Transport
 from ...errors import AgentStartError
 from ...tracing import Trace, open_trace
 from .acp import AcpPeer, acp_page

@@ -10,7 +10,7 @@ import msgspec
 import trio
 from msgspec import structs
 
-from ..._core.model.content import Prompt, blocks
+from ..._core.model.content import Prompt
 from ..._core.model.state import left_open
 from ...display import difference
 from ...errors import AgentrtError, LocalProtocolError, SessionNotFound
@@ -31,6 +31,7 @@ from ...events import (
     StateChanged,
     Task,
     TurnStarted,
+    blocks,
 )
 from ...lowlevel import SessionState
 from .. import commands as c
