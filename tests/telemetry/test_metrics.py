@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -95,6 +96,19 @@ async def test_a_question_is_open_and_then_answered(meter: Meter) -> None:
     assert meter["agentrt_permissions_total"] == {"fake/user": 1}
     assert meter["agentrt_permission_wait_seconds_count"] == {"fake": 1}
     assert meter["agentrt_tool_seconds_count"] == {"fake": 1}
+
+
+async def test_the_longest_step_of_any_task_is_reported_once(meter: Meter) -> None:
+    def now() -> float:
+        return meter["agentrt_longest_step_seconds"].get("", 0.0)
+
+    async with measured(meter, echo):
+        now()
+        await trio.lowlevel.checkpoint()
+        time.sleep(0.05)  # noqa: ASYNC251 - blocks all tasks on purpose
+        await trio.lowlevel.checkpoint()
+        assert now() >= 0.05
+        assert now() == 0
 
 
 async def test_a_policy_s_answer_is_no_wait_for_a_person(meter: Meter) -> None:

@@ -14,6 +14,7 @@ from ..model.events import Phase
 from ..model.log import Log
 from .counts import SECONDS, Counted, Histogram, Totals
 from .observation import Observation
+from .steps import LongestStep
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -60,6 +61,7 @@ class Metrics:
         self._sessions: set[Counted] = set()
         self._stores: WeakSet[StoreService] = WeakSet()
         self._sites: dict[object, SiteCounts] = {}
+        self._steps = LongestStep()
         self._registry = prometheus_client.REGISTRY if registry is None else registry
         self._registry.register(self)
 
@@ -73,6 +75,7 @@ class Metrics:
 
     def observe(self, agent: str, log: Log) -> Observation:
         """Internal: used by agentrt itself."""
+        self._steps.watch()
         name = agent if agent in self._agents else OTHER
         session = Counted(name, log, self._totals, self._sessions.discard)
         self._sessions.add(session)
@@ -106,6 +109,16 @@ class Metrics:
         yield from self._of_stores()
         yield from self._of_shared_stores()
         yield from self._of_sites()
+        yield from self._of_steps()
+
+    def _of_steps(self) -> Iterable[Metric]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        yield GaugeMetricFamily(
+            "agentrt_longest_step_seconds",
+            "Longest time that one task kept all others waiting, since the last collection",
+            value=self._steps.take(),
+        )
 
     def _now(self) -> Iterable[Metric]:
         from prometheus_client.core import GaugeMetricFamily
