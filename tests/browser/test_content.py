@@ -130,6 +130,7 @@ def test_long_output_opens_at_its_end_and_can_be_seen_copied_and_saved_whole(sho
     output = page.locator(".output")
     expect(output.get_by_text("line 3999 of the build")).to_be_in_viewport()
     expect(output).not_to_contain_text("line 0 of")
+    card(page, "build").get_by_role("button", name="Show all (").click()  # until now a preview
     expect(output.locator("figcaption")).to_contain_text("kB hidden")
     with page.expect_download() as download:
         output.get_by_role("button", name="Save").click()

@@ -164,6 +164,7 @@ def test_a_code_block_of_five_megabytes_leaves_the_page_usable(
     with serving(tmp_path, *scripted(str(file))) as server:
         page = new_page(server.link())
         ask(page, "say large")
+        page.get_by_role("button", name="Show all (").click()
         expect(page.locator(".transcript code").first).to_contain_text("xxx", timeout=60_000)
         phase(page, "Idle")
         ask(page, "say and on")
