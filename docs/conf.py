@@ -6,7 +6,15 @@ import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 
+import agentrt
+from agentrt._core import config as _config
+from agentrt._core.agents import agent as _agent
+
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+# These modules import the names for type checkers only; autodoc evaluates the annotations.
+_agent.ClaudeOptions = agentrt.claude.ClaudeOptions  # type: ignore[attr-defined]
+_config.Sandbox = agentrt.sandbox.Sandbox  # type: ignore[attr-defined]
 
 project = "agentrt"
 author = "the agentrt authors"
@@ -36,6 +44,8 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 default_role = "literal"
 
+suppress_warnings = ["misc.highlighting_failure"]  # the lexer of JSX knows only ASCII in text
+
 nitpicky = True
 # Names of other projects, and private names of ours that appear in signatures: the inventories of
 # the former would have to be fetched while building, and the latter are nobody's business.
@@ -49,7 +59,7 @@ nitpick_ignore_regex = [
         r"py:class",
         r"AbstractAsyncContextManager|Block|Config|JsonObject|Prompts?|ReportProgress|ToolFunction"
         r"|HookFunction|When|Telemetries|Tools|McpServer|Redact|TracerProvider|CollectorRegistry"
-        r"|OpenStreams|ProtocolName|Args|Service|Trusted|agentrt\.testing\.(seeded\.T|agent_side\.P)",
+        r"|OpenStreams|ProtocolName|Args|Service|Trusted|agentrt\.testing\.(seeded\.T|agent_side\.P|memory\.P)",
     ),
     (
         r"py:class",

@@ -57,10 +57,11 @@ def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | 
     return done.stdout
 
 
-def build(folder: Path) -> Path:
-    """Build what is committed, from a fresh clone; returns the folder of the two files."""
+def build(folder: Path, commit: str) -> Path:
+    """Build a commit from a fresh clone; returns the folder of the two files."""
     clone, out = folder / "clone", folder / "dist"
     run("git", "clone", "--quiet", ROOT, clone)
+    run("git", "checkout", "--quiet", commit, cwd=clone)
     epoch = run("git", "log", "-1", "--format=%ct", cwd=clone).strip()
     env = {"SOURCE_DATE_EPOCH": epoch}
     run(sys.executable, "-m", "build", "--outdir", out, clone, env=env)
@@ -230,8 +231,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="agentrt-release-") as name:
         folder = Path(name)
         (folder / "again").mkdir()
-        dist = build(folder)
-        same(dist, build(folder / "again"))
+        commit = run("git", "rev-parse", "HEAD", cwd=ROOT).strip()
+        dist = build(folder, commit)
+        same(dist, build(folder / "again", commit))
         (wheel,) = dist.glob("*.whl")
         check_offline(folder, dist, wheel)
         check_pythons(folder, wheel)
