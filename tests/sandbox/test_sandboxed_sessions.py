@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from msgspec import structs
 
 import agentrt
 import agentrt.agents
@@ -173,6 +174,29 @@ async def test_nothing_is_left_in_the_project(shell_agent: Agent, project: Path)
         await session.run("shell true")
         assert list(project.iterdir()) == []
     assert list(project.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moved", [False, True])
+async def test_an_agent_cannot_write_its_settings_for_the_next_start(
+    moved: bool, shell_agent: Agent, project: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    state = tmp_path / "moved" if moved else home / ".claude"
+    state.mkdir(parents=True)
+    home.mkdir(exist_ok=True)
+    (home / ".claude.json").write_text('{"mcpServers": {}}')
+    env = {**os.environ, "HOME": str(home), "CLAUDE_CONFIG_DIR": str(state) if moved else ""}
+    agent = structs.replace(shell_agent, name="claude")
+    async with open_session(agent, cwd=project, env=env, sandbox=view()) as session:
+        lines = f"cd {state}; echo x > settings.json; echo x > hooks/x; echo x > history.jsonl"
+        said = (await session.run(f"shell {lines}")).text
+        await session.run("shell echo changed > ~/.claude.json")
+    assert said.count("Read-only") + said.count("cannot create") >= 2
+    assert (state / "settings.json").read_text() == "{}\n"
+    assert list((state / "hooks").iterdir()) == []
+    assert (state / "history.jsonl").read_text() == "x\n"
+    assert (home / ".claude.json").read_text() == '{"mcpServers": {}}'
 
 
 # --- programs

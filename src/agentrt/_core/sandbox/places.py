@@ -152,10 +152,15 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
     return any(path == each or path.startswith(each.rstrip("/") + "/") for each in folders)
 
 
-def state_of(agent: AgentPlaces, env: Mapping[str, str], home: str) -> list[str]:
-    """Return the folders of an agent's state, with the variables that move them."""
+def state_of(agent: AgentPlaces, env: Mapping[str, str], home: str) -> dict[str, str]:
+    """Return the folders of an agent's state, each with its usual name in the home folder.
+
+    A variable of the agent may name another folder.
+    """
     named = [os.path.realpath(env[name]) for name in agent.variables if env.get(name)]
-    return named or [_moved(each, env, home) for each in agent.state]
+    if named:
+        return dict.fromkeys(named, agent.state[0])
+    return {_moved(each, env, home): each for each in agent.state}
 
 
 def copied_of(agent: AgentPlaces, env: Mapping[str, str], home: str) -> list[str]:

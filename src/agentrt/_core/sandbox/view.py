@@ -110,10 +110,10 @@ class _ViewBuilder:
             self.show(path)
         for path in copied_of(wanted.agent, wanted.env, self.home):
             self.copy(path)
-        for path in state:
+        for path, name in state.items():
             os.makedirs(path, mode=0o700, exist_ok=True)
             self.write(path)
-            self.protect_state(path)
+            self.protect_state(path, name)
         for path in extra:
             self.args += ["--bind-try", path, path]
         for path in folders:
@@ -249,13 +249,15 @@ class _ViewBuilder:
                     return
                 self.fill("--file", file, Path(file).read_bytes())
 
-    def protect_state(self, state: str) -> None:
+    def protect_state(self, state: str, usual: str) -> None:
         """Keep the agent from writing settings that would run programs at its next start, without
-        a sandbox. Missing ones are created, empty, so that they can be protected."""
-        name = os.path.basename(state)
+        a sandbox. Missing ones are created, empty, so that they can be protected.
+
+        `usual`: the usual name of the folder, which has the same files as in a project.
+        """
         for file in PROJECT_FILES:
             first, _, rest = file.path.partition("/")
-            if not file.agents or not rest or "*" in rest or first != _project_name(name):
+            if not file.agents or not rest or "*" in rest or first != usual:
                 continue
             path = os.path.join(state, rest)
             if not os.path.lexists(path):
@@ -337,10 +339,6 @@ def _shim(folder: str, name: str) -> str:
             file.write(text)
         os.chmod(path, 0o755)
     return path
-
-
-def _project_name(state: str) -> str:
-    return state if state.startswith(".") else f".{state}"
 
 
 def _create_empty(path: str) -> None:
