@@ -21,7 +21,7 @@ from trio.lowlevel import (
 
 from ..errors import LocalProtocolError
 
-MAX_STEPS: Final = 32
+MAX_STEPS: Final = 1024
 """The number of times that a reader may look for more events and find some before other tasks run.
 It limits the reader even if the clock stands still.
 """
