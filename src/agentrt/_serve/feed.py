@@ -314,7 +314,7 @@ class Feed:
 
     def _shortened(self, events: Sequence[Event]) -> list[Event]:
         """Replace long pieces of text, the last of which were just added, by the text's end."""
-        most = self.previews.most_text_chars
+        most = max(self.previews.most_text_chars, self._snapshot_bytes)
         if all(not isinstance(e, ItemDelta) or len(e.text) <= most for e in events):
             return list(events)
         ends: dict[str, int] = {}
