@@ -34,7 +34,7 @@ function Session({ id }) {
   const { session, view, busy, offline } = useSession(client, id);
   const [text, setText] = useState("");
   const [error, setError] = useState("");
-  if (!view) return <p>Loading…</p>;
+  if (!view) return <p>Loading</p>;
   const send = async (event) => {
     event.preventDefault();
     setText("");
