@@ -143,14 +143,21 @@ def serves(python: Path, folder: Path) -> None:
             process.terminate()
 
 
+def run_ok(python: str) -> bool:
+    """Return True if this Python starts."""
+    done = subprocess.run([python, "-c", ""], stderr=subprocess.DEVNULL, check=False)
+    return done.returncode == 0
+
+
 def pythons() -> Iterator[tuple[str, str]]:
     """Yield the version and the path of each supported Python that is found."""
     pyenv = Path.home() / ".pyenv" / "versions"
     for version in PYTHONS:
         found = [str(each / "bin" / "python") for each in sorted(pyenv.glob(f"{version}.*"))]
-        path = shutil.which(f"python{version}") or (found[-1] if found else None)
-        if path is not None and subprocess.run([path, "-c", ""], check=False).returncode == 0:
-            yield version, path
+        found.append(shutil.which(f"python{version}") or "")  # pyenv's may be there without one
+        working = [each for each in found if each and run_ok(each)]
+        if working:
+            yield version, working[0]
         else:
             print(f"Python {version}: not found, not checked")
 
@@ -215,7 +222,7 @@ def check_hashes(folder: Path, wheel: Path) -> Path:
 def write_sbom(python: Path, out: Path) -> None:
     """Describe the environment of the wheel with all extras, in CycloneDX."""
     command = ("environment", "--pyproject", ROOT / "pyproject.toml", "--of", "JSON")
-    options = ("--output-reproducible", "--outfile", out, python)
+    options = ("--output-reproducible", "--output-file", out, python)
     run(sys.executable, "-m", "cyclonedx_py", *command, *options)
     names = {each["name"] for each in json.loads(out.read_text())["components"]}
     direct = {re.split(r"[\[><=;]", each)[0] for each in PROJECT["project"]["dependencies"]}
