@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .._core.runtime.runtime import Runtime
     from .._serve.security import Security
     from .._serve.site import Site
+    from ..lowlevel import Dialect
     from ..telemetry import Metrics
 
 P = ParamSpec("P")
@@ -127,6 +128,7 @@ def serve(
     security: Security | None = None,
     ssl_context: ssl.SSLContext | None = None,
     metrics: Metrics | None = None,
+    dialects: Iterable[Dialect] = (),
 ) -> AbstractAsyncContextManager[Site]:
     """Serve a runtime while the block is open, as `agentrt.web.serve` does with the same arguments.
 
@@ -143,6 +145,7 @@ def serve(
         security=security,
         ssl_context=ssl_context,
         metrics=metrics,
+        dialects=dialects,
     )
     return TrioBlock(_serving, (job,), {})
 

@@ -20,7 +20,8 @@ from .._core.runtime.runtime import Runtime
 from .._core.session.session import Session
 from .._core.session.subscription import call_when_more, has_yielded, must_yield, next_event
 from .._core.session.turn import Turn
-from .._serve.site import Site, SiteServer
+from .._core.store.service import StoreService
+from .._serve.site import Site
 from ..events import Event, Subscription
 from ..store import Store
 from ..tools import Tool
@@ -34,9 +35,11 @@ T = TypeVar("T")
 
 def view(value: T) -> T:
     """Return the view of a value, or the value itself if it has no view."""
-    kind = _VIEWS.get(type(value))
+    kind = next((_VIEWS[each] for each in type(value).__mro__ if each in _VIEWS), None)
     if kind is None:
         return cast("T", _query_view(value)) if isinstance(value, Query) else value
+    if type(value) is kind:
+        return value
     shown = object.__new__(kind)
     shown.__dict__ = value.__dict__
     return cast("T", shown)
@@ -172,9 +175,9 @@ _VIEWS: Final[dict[type, type[Any]]] = {
     Subscription: _view_of(Subscription, __anext__=_events(Subscription)),
     Runtime: _view_of(Runtime, "get"),
     SessionCheckpoints: _view_of(SessionCheckpoints),
-    Store: _view_of(Store),
+    Store: _view_of(StoreService),
     Worktree: _view_of(Worktree),
-    SiteServer: _view_of(Site),
+    Site: _view_of(Site),
     Trace: _view_of(Trace),
     TraceSubscription: _view_of(TraceSubscription, __anext__=carried(TraceSubscription.__anext__)),
 }
