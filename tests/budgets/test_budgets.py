@@ -185,7 +185,7 @@ async def test_a_task_started_in_the_block_belongs_to_it_and_others_do_not() -> 
         async with trio.open_nursery() as nursery:
             with agentrt.budget(usd=9) as spent:
                 await session.run("in the block")
-                async with trio.open_nursery() as inner:
+                async with trio.open_nursery() as inner:  # noqa: ASYNC112 (a task of the block)
                     inner.start_soon(session.run, "in a task of the block")
             nursery.start_soon(session.run, "outside")
         assert (spent.spent_usd, spent.spent_turns) == (2.0, 2)
@@ -195,7 +195,7 @@ async def test_a_sessions_own_budget_counts_all_its_turns_whoever_starts_them() 
     spent = agentrt.budget(turns=2)
     async with session_with(echo, budget=spent) as (session, _):
         await session.run("a")
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:  # noqa: ASYNC112 (a task of its own)
             nursery.start_soon(session.run, "b")
         with pytest.raises(BudgetExceeded):
             await session.run("c")

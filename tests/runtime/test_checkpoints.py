@@ -460,6 +460,23 @@ async def waiting_for_rest(_: Path) -> None:
             await session.wait_idle()
 
 
+@calls("RecentWire.listen")
+async def listening_to_the_wire(_: Path) -> None:
+    async with session_with(echo) as (session, _agents):
+        wire = agentrt.tracing.RecentWire(session.trace())
+    with assert_checkpoints():
+        await wire.listen()
+
+
+@calls("run_in_sandbox")
+async def running_in_a_sandbox(folder: Path) -> None:
+    with assert_checkpoints():
+        try:
+            await agentrt.sandbox.run_in_sandbox(["true"], cwd=folder)
+        except agentrt.errors.SandboxUnavailable:
+            await trio.lowlevel.checkpoint()  # this machine has none
+
+
 @calls("open_worktree")
 @calls("Worktree.changes")
 @calls("Worktree.apply")

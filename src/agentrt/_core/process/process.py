@@ -271,12 +271,14 @@ class AgentProcess:
         assert self._entry is not None
         try:
             await self._entry.receive()
+            return
         except EntryFailed as error:
-            with trio.move_on_after(self._limits.stdout_drain_s):
-                await self._exited.wait()
-            raise start_problem(self._entry, self.stderr_tail()) from error
+            failure = error
         except OSError as error:
             raise AgentStartError(f"the sandbox could not be entered: {error}") from error
+        with trio.move_on_after(self._limits.stdout_drain_s):
+            await self._exited.wait()
+        raise start_problem(self._entry, self.stderr_tail()) from failure
 
     def _has_exited(self, status: int) -> None:
         if self._entry is not None:

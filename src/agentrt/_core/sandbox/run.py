@@ -56,19 +56,21 @@ async def _run(wall: Wall, start: SandboxStart, folder: str) -> int:
         raise SandboxUnavailable(f"bwrap cannot be run: {error.strerror}") from error
     start.entry.started()
     try:
-        await start.entry.receive()
-        wall.entered(start)
-        return signalled_status(await process.wait())
+        try:
+            await start.entry.receive()
+        except AgentStartError as error:
+            failure = error
+        else:
+            wall.entered(start)
+            return signalled_status(await process.wait())
+        if await process.wait() == 127:
+            raise AgentNotFound(str(failure)) from failure
+        raise failure
     except EntryFailed as error:
         raise SandboxUnavailable(
             f"the sandbox for {start.entry.name!r} could not be built; `agentrt doctor --sandbox`"
             " shows what this machine supports"
         ) from error
-    except AgentStartError as error:
-        await process.wait()
-        if process.returncode == 127:
-            raise AgentNotFound(str(error)) from error
-        raise
     finally:
         start.entry.kill()
         with trio.CancelScope(shield=True):  # it ends when the namespace has been killed
