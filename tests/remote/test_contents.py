@@ -7,7 +7,7 @@ from agentrt.events import Text
 from .cutting import stage
 from .test_line import Reader
 
-LONG = "".join(f"{n} é😀\n" for n in range(2_000))
+LONG = "".join(f"{n} é😀\n" for n in range(4_000))
 
 
 async def test_a_whole_session_has_its_large_contents() -> None:

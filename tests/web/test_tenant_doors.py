@@ -118,6 +118,8 @@ def attack(kind: type[Struct], scene: Scene) -> dict[str, Any]:
         "value": "mine",
         "task": "mine",
         "at": f"/items/{known['item']}/text",
+        "old": 1,
+        "checkpoint": 1,
     }
     wanted = {field.name for field in structs.fields(kind) if field.required} - {"id"}
     if kind is c.Permission:

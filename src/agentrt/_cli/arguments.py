@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from .._version import __version__
 from . import manual
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 SHELLS = ("bash", "zsh", "fish")
 LISTED_SESSIONS_DEFAULT = 50
@@ -31,6 +35,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise WrongArguments(message, self.prog)
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Print a message. Unlike `argparse`'s own method, it raises if the reader has gone."""
+        (file or sys.stderr).write(message)
 
 
 def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:

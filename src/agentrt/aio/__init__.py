@@ -29,6 +29,7 @@ from ..agents import list_sessions as _list_sessions
 from ..claude import ClaudeSessions as _ClaudeSessions
 from ..claude import StoredSession
 from ..events import JsonObject
+from ..sandbox import run_in_sandbox as _run_in_sandbox
 from ..store import open_store as _open_store
 from ..tracing import open_trace as _open_trace
 from ..unattended import open_worktree as _open_worktree
@@ -83,6 +84,7 @@ if TYPE_CHECKING:  # the same functions, also by their types
     from ..agents import connect as connect
     from ..agents import delete_session as delete_session
     from ..agents import list_sessions as list_sessions
+    from ..sandbox import run_in_sandbox as run_in_sandbox
     from ..store import open_store as open_store
     from ..store import reopen_session as reopen_session
     from ..tracing import open_trace as open_trace
@@ -99,6 +101,7 @@ else:
     agent_version = _alone(_agent_version)
     list_sessions = _alone(_list_sessions)
     delete_session = _alone(_delete_session)
+    run_in_sandbox = _alone(_run_in_sandbox)
 
 
 class ClaudeSessions(_ClaudeSessions):
@@ -171,5 +174,6 @@ __all__ = [
     "open_worktree",
     "query",
     "reopen_session",
+    "run_in_sandbox",
     "serve",
 ]
