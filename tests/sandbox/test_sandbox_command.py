@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,10 +19,13 @@ Agentrt = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def agentrt_in(project: Path) -> Agentrt:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("AGENTRT_")}
+
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "agentrt", *words],
             cwd=project,
+            env=env,
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
