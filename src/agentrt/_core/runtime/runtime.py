@@ -548,7 +548,8 @@ class Runtime:
             async with self._register.alone(id):
                 if id in self._hosts:  # it was opened while this waited
                     continue
-                if self.store is None or id not in self._stored:
+                # Another server may have just handed it over, so that it is not listed here yet.
+                if self.store is None or not await self.find(id):
                     raise SessionNotFound(f"no session {id!r} is stored")
                 await self.store.delete(id)
                 self._register.remove_stored(id)
