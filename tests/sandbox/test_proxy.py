@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 import pytest
 import trio
@@ -16,6 +17,9 @@ from agentrt._core.sandbox.proxy import serve_proxy
 from agentrt.sandbox import Sandbox
 
 PUBLIC = "93.184.216.34"
+
+Connect: TypeAlias = Callable[[], Awaitable[trio.SocketStream]]
+"""Connects to the proxy."""
 
 
 class Names(trio.abc.HostnameResolver):
@@ -75,20 +79,24 @@ class World:
 
 
 @asynccontextmanager
-async def served(policy: Sandbox) -> AsyncIterator[tuple[World, Callable[[], object]]]:
+async def served(policy: Sandbox) -> AsyncIterator[tuple[World, Connect]]:
     async with trio.open_nursery() as nursery:
         world = World(policy, nursery)
         trio.socket.set_custom_hostname_resolver(world.names)
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listener.socket.getsockname()[1]
         nursery.start_soon(serve_proxy, listener, world.gateway)
-        yield world, lambda: trio.open_tcp_stream("127.0.0.1", port)
+
+        async def connect() -> trio.SocketStream:
+            return await trio.open_tcp_stream("127.0.0.1", port)
+
+        yield world, connect
         nursery.cancel_scope.cancel()
 
 
-async def ask(connect: Callable[[], object], head: bytes, more: bytes = b"") -> bytes:
+async def ask(connect: Connect, head: bytes, more: bytes = b"") -> bytes:
     """Send a request to the proxy, and return everything that it answers."""
-    stream = await connect()  # type: ignore[misc]
+    stream = await connect()
     async with stream:
         await stream.send_all(head)
         with trio.fail_after(10):
@@ -101,7 +109,7 @@ async def ask(connect: Callable[[], object], head: bytes, more: bytes = b"") -> 
     return answer
 
 
-async def connect_to(connect: Callable[[], object], target: str, more: bytes = b"") -> bytes:
+async def connect_to(connect: Connect, target: str, more: bytes = b"") -> bytes:
     return await ask(connect, f"CONNECT {target} HTTP/1.1\r\n\r\n".encode(), more)
 
 
@@ -128,7 +136,7 @@ async def test_a_plain_page_is_requested_by_its_path_and_its_judged_host() -> No
 async def test_socks_reaches_an_allowed_host_and_no_other() -> None:
     async with served(Sandbox(network=["api.example"])) as (world, connect):
         for name, status in ((b"api.example", 0), (b"other.example", 2), (b"127.1", 2)):
-            stream = await connect()  # type: ignore[misc]
+            stream = await connect()
             async with stream:
                 await stream.send_all(b"\x05\x01\x00")
                 assert await stream.receive_some(2) == b"\x05\x00"
@@ -284,7 +292,7 @@ async def test_without_a_network_nothing_is_asked() -> None:
 )
 async def test_junk_ends_its_own_connection_only(junk: bytes) -> None:
     async with served(Sandbox(network=["api.example"])) as (_, connect):
-        stream = await connect()  # type: ignore[misc]
+        stream = await connect()
         async with stream:
             await stream.send_all(junk)
             await stream.send_eof()
@@ -292,3 +300,14 @@ async def test_junk_ends_its_own_connection_only(junk: bytes) -> None:
                 while await stream.receive_some(4096):
                     pass
         assert b" 200 " in await connect_to(connect, "api.example:443")
+
+
+async def test_a_client_that_sends_nothing_is_disconnected_without_an_error(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(Sandbox(network=["api.example"])) as (_, connect):
+        stream = await connect()
+        async with stream:
+            with trio.fail_after(60):
+                assert await stream.receive_some(1) == b""
+    assert caplog.records == []

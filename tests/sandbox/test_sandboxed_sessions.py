@@ -47,7 +47,7 @@ def ended(pid: int) -> bool:
 
 async def wait_until_ended(pids: list[int], seconds: float = 10) -> None:
     with trio.fail_after(seconds):
-        while not all(map(ended, pids)):
+        while not all(map(ended, pids)):  # noqa: ASYNC110 - processes of the sandbox
             await trio.sleep(0.02)
 
 
@@ -136,9 +136,9 @@ async def test_commits_work_in_a_repository_and_in_a_linked_worktree(
 ) -> None:
     identity = "git config user.email a@b && git config user.name a"
     line = f"git init -q . && {identity} && git commit -q --allow-empty -m first"
-    subprocess.run(line, shell=True, cwd=project, check=True)
+    await trio.run_process(line, shell=True, cwd=project)
     linked = project.parent / "linked"
-    subprocess.run(["git", "worktree", "add", "-q", str(linked)], cwd=project, check=True)
+    await trio.run_process(["git", "worktree", "add", "-q", str(linked)], cwd=project)
     for folder in (project, linked):
         async with open_session(shell_agent, cwd=folder, sandbox=view()) as session:
             commit = f"git commit -qm {folder.name}"
@@ -152,8 +152,8 @@ async def test_commits_work_in_a_repository_and_in_a_linked_worktree(
             )
             assert "Read-only" in (await session.run(f"shell {refused}")).text
     log = ["git", "log", "--all", "--format=%s"]
-    said = subprocess.run(log, cwd=project, capture_output=True, text=True, check=True).stdout
-    assert sorted(said.split()) == ["first", "linked", "project"]
+    done = await trio.run_process(log, cwd=project, capture_stdout=True)
+    assert sorted(done.stdout.decode().split()) == ["first", "linked", "project"]
 
 
 @pytest.mark.slow

@@ -380,7 +380,11 @@ def merged(events: Sequence[Event], seqs: Sequence[int]) -> tuple[list[Event], l
     texts: list[str] = []  # of the deltas like the last kept event
     for seq, event in zip(seqs, events, strict=True):
         last = kept[-1] if kept else None
-        if isinstance(event, ItemDelta) and type(last) is type(event) and last.item == event.item:
+        if (
+            isinstance(event, ItemDelta)
+            and isinstance(last, ItemDelta)
+            and (type(last), last.item) == (type(event), event.item)
+        ):
             texts.append(event.text)
             numbers[-1] = seq
             continue

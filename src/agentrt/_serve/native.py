@@ -254,7 +254,7 @@ class NativeViewer(Viewer):
         if not self._push_events(feed):
             super().changed(feed, overtaken=overtaken)
 
-    def unfollow(self, feed: Feed) -> None:
+    def unfollow(self, feed: Feed, /) -> None:
         super().unfollow(feed)
         if (command := self._looks_back.pop(feed, None)) is not None:
             self.reply(self._history(feed, command))

@@ -30,7 +30,7 @@ logger = get_logger("server")
 class FollowingViewer(Protocol):
     """The viewer whose client uses the session."""
 
-    def follow(self, feed: Feed) -> None: ...
+    def follow(self, feed: Feed, /) -> None: ...
 
 
 def new_id() -> str:

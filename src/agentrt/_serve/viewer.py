@@ -139,7 +139,7 @@ class Viewer(ABC):
         self._sent.unpark_all()
         return frame
 
-    def unfollow(self, feed: Feed) -> None:
+    def unfollow(self, feed: Feed, /) -> None:
         """Stop sending a session."""
         self._places.pop(feed, None)
         self._changed.pop(feed, None)

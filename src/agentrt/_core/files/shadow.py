@@ -250,7 +250,9 @@ class FolderCheckpoints:
     # --- the parts of a checkpoint
 
     def _take(self) -> TakenFiles:
-        for attempt in range(_ATTEMPTS):
+        attempts = 0
+        while True:
+            attempts += 1
             listed = self._examine()
             try:
                 if listed.gone:
@@ -258,7 +260,7 @@ class FolderCheckpoints:
                 self._update_index(listed.present, "--add")
                 break
             except FilesError:
-                if attempt == _ATTEMPTS - 1:
+                if attempts == _ATTEMPTS:
                     raise  # else a file was replaced or removed in between
         return TakenFiles(
             tree=self._git("write-tree").decode().strip(),

@@ -688,7 +688,7 @@ def _copied(resume: str | None, cwd: str, opening: SessionDescription | Opening)
         raise LocalProtocolError("the session is empty, so it cannot be forked")
     from .sandboxed import stored_sandbox
 
-    return {
+    options: SessionOptions = {
         "cwd": cwd,
         "roots": opening.roots,
         "resume": resume,
@@ -697,8 +697,10 @@ def _copied(resume: str | None, cwd: str, opening: SessionDescription | Opening)
         "mode": opening.mode,
         "options": opening.options,
         "tenant": opening.tenant,
-        **({} if opening.sandbox is None else {"sandbox": stored_sandbox(opening.sandbox)}),
     }
+    if opening.sandbox is not None:
+        options["sandbox"] = stored_sandbox(opening.sandbox)
+    return options
 
 
 def _are_clients(tools: Iterable[Provided]) -> bool:

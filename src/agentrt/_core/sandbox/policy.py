@@ -232,7 +232,7 @@ def _common_network(outer: Sandbox, inner: Sandbox) -> Network | tuple[str, ...]
     order = ("none", "model", "all")
     first, second = outer.network, inner.network
     if isinstance(first, str) and isinstance(second, str):
-        return min(first, second, key=order.index)
+        return first if order.index(first) < order.index(second) else second
     if isinstance(first, str):
         return second if first == "all" else first
     if isinstance(second, str):

@@ -61,6 +61,7 @@ async def _contained(stream: trio.SocketStream, gateway: Gateway) -> None:
     """Serve a client; its failure does not affect others."""
     try:
         async with stream:
+            first = b""
             with trio.move_on_after(HEAD_TIMEOUT_S):
                 first = await stream.receive_some(_COPY_BYTES)
             if first[:1] == bytes([_SOCKS]):
@@ -132,11 +133,10 @@ async def _serve_http(reader: _ClientReader, gateway: Gateway) -> None:
     method, target = request[1].decode(), request[2].decode("latin-1")
     try:
         if method == "CONNECT":
-            host, port = split_authority(target)
-            far = await _dial(gateway, host, port)
+            (host, port), path = split_authority(target), None
         else:
             host, port, path = _plain_target(target)
-            far = await _dial(gateway, host, port)
+        far = await _dial(gateway, host, port)
     except HostRefused as error:
         await _refuse(reader.stream, 403, f"sandbox: {error}")
         return
@@ -144,7 +144,7 @@ async def _serve_http(reader: _ClientReader, gateway: Gateway) -> None:
         await _refuse(reader.stream, 502, f"sandbox: the host cannot be reached: {error}")
         return
     async with far:
-        if method == "CONNECT":
+        if path is None:
             await reader.stream.send_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await far.send_all(reader.data)
         else:

@@ -356,7 +356,7 @@ class SqliteBackend(ImportingBackend):
         self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        database = self.__dict__.pop("database", None)
+        database = vars(self).pop("database", None)
         try:
             if database is not None:
                 database.close()
