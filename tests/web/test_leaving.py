@@ -4,12 +4,20 @@ carried out all the same."""
 from __future__ import annotations
 
 import secrets
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 import pytest
 import trio
 from nodes_kit import looking, node, until
 
+from agentrt._core.store.service import StoreService
+from agentrt._serve.client import Client
+from agentrt._serve.commands import ViewerCommand
+from agentrt.lowlevel import CommandFields
 from postgres.server import Server
+from runtime.fakes import asking
 
 
 @pytest.fixture
@@ -34,6 +42,63 @@ async def test_a_prompt_to_a_session_that_is_being_left_is_carried_out_elsewhere
                 )
                 assert answer["ok"], answer
         assert [info.session for info in b.runtime.list_open()] == [session.id]
+
+
+@pytest.mark.parametrize(
+    ("type", "fields"),
+    [
+        ("prompt", {"content": [{"type": "text", "text": "again"}]}),
+        pytest.param("retell", {}, marks=pytest.mark.slow),
+        pytest.param("queue", {"op": "resume"}, marks=pytest.mark.slow),
+        pytest.param("session", {"op": "rename", "title": "mine"}, marks=pytest.mark.slow),
+        pytest.param("session", {"op": "delete"}, marks=pytest.mark.slow),
+    ],
+)
+async def test_a_command_whose_session_leaves_after_it_was_checked_is_carried_out(
+    url: str, monkeypatch: pytest.MonkeyPatch, type: str, fields: dict[str, Any]
+) -> None:
+    async with node(url, "a") as a, node(url, "b") as b:
+        session = await a.runtime.create("fake")
+        await session.run("hello")
+        tab = await looking(a, session.id)
+        left = after_the_check(monkeypatch, a.runtime.drain)
+        await tab.ok(type, session=session.id, **fields)
+        assert left.is_set()
+        if type == "prompt":
+            assert [info.session for info in b.runtime.list_open()] == [session.id]
+
+
+async def test_a_cancel_is_answered_if_the_session_is_closed_after_it_was_checked(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(url, "a", asking) as a:
+        session = await a.runtime.create("fake")
+        turn = session.submit("hello")
+        tab = await looking(a, session.id)
+        await until(lambda: session.state.phase == "waiting")
+        left = after_the_check(monkeypatch, partial(a.runtime.close, session.id))
+        assert (await tab.ok("cancel", session=session.id))["turn"] == turn.id
+        assert left.is_set()
+
+
+def after_the_check(
+    monkeypatch: pytest.MonkeyPatch, leave: Callable[[], Awaitable[object]]
+) -> trio.Event:
+    """Have the session leave after the next check for an answer by another server."""
+    check, left = Client.answered_elsewhere, trio.Event()
+
+    async def check_and_leave(
+        client: Client, store: StoreService, command: ViewerCommand
+    ) -> CommandFields | None:
+        known = await check(client, store, command)
+        if not left.is_set():
+            left.set()
+            with trio.CancelScope(shield=True):
+                await leave()
+        return known
+
+    monkeypatch.setattr(Client, "answered_elsewhere", check_and_leave)
+    return left
 
 
 @pytest.mark.slow

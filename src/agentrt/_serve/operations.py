@@ -293,9 +293,10 @@ class CommandRun:
         with trio.move_on_after(RECALL_S):
             if await self._recall() is CommandEvent.KNOWN:
                 return CommandEvent.KNOWN
-        now = hub.session(command.session).state.turn
-        if now is not None and now.id == before.id:
-            return CommandEvent.UNKNOWN
+        if hub.is_open(command.session):
+            now = hub.session(command.session).state.turn
+            if now is not None and now.id == before.id:
+                return CommandEvent.UNKNOWN
         self._fields = {"turn": before.id}
         return CommandEvent.KNOWN
 
@@ -440,7 +441,12 @@ def _act(hub: Hub, client: Client, command: c.ViewerCommand) -> CommandFields | 
 
 
 def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> CommandFields | Job:
-    """Like `_act`, for a session that is not open, and that the command does not open."""
+    """Like `_act`, for a session that is not open.
+
+    Raises `SessionClosed` for a command that needs an open one: the session was open, or was opened
+    for the command, and has been closed since. If other servers share the store, the command then
+    looks for the session's next owner.
+    """
     match command:
         case c.Cancel(turn=turn):
             return {"turn": turn}  # nothing runs
@@ -450,7 +456,7 @@ def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> CommandFields
             return partial(_delete, hub, id)
         case c.ForkSession():
             return fork_session(hub, client, command)
-    raise TypeError(f"{command} needs an open session")
+    raise SessionClosed("the session was closed before the command began")
 
 
 def _in_session(
