@@ -24,7 +24,10 @@ measured = Application(
         agentrt.open_runtime,
         telemetry=metrics,
         permissions=agentrt.ask,
-        limits=agentrt.Limits(ws_write_timeout_s=0.2, viewer_outbox_bytes=65536),
+        # Long texts are sent completely, so that a few of them fill the buffers of the network.
+        limits=agentrt.Limits(
+            ws_write_timeout_s=0.2, viewer_outbox_bytes=65536, preview_chars=2_000_000
+        ),
     ),
     security=agentrt.web.Security(token=TOKEN, metrics_token=METRICS),
     url=URL,
