@@ -696,11 +696,65 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return cert, key
 
 
-async def test_over_tls_all_is_the_same(certificate: tuple[Path, Path]) -> None:
+@pytest.fixture
+def tls(certificate: tuple[Path, Path]) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """The context of the server, and one of clients that trust it."""
     cert, key = certificate
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(cert, key)
-    trusting = ssl.create_default_context(cafile=str(cert))
+    return context, ssl.create_default_context(cafile=str(cert))
+
+
+async def test_a_client_over_tls_that_answers_no_ping_is_dropped_whatever_it_is_sent(
+    tls: tuple[ssl.SSLContext, ssl.SSLContext],
+) -> None:
+    """The kernel takes what it is sent, which does not show that the client is still there."""
+    context, trusting = tls
+    hub = Echoes()
+    with trio.fail_after(30):
+        async with site(hub, tls=context, ping_interval_s=0.1) as running:
+            stream = await trio.open_ssl_over_tcp_stream(
+                "localhost", running.port, ssl_context=trusting, https_compatible=True
+            )
+            client = Client(stream)
+            origin = f"https://localhost:{running.port}"
+            await client.send(handshake(running.port, origin=origin))
+            assert await client.read_head() == 101
+            while not hub.last.closed:
+                hub.last.send.send_nowait(b"again")
+                await trio.sleep(0.02)
+            assert running.statistics().dropped == 1
+            await trio.aclose_forcefully(stream)
+
+
+@pytest.mark.slow
+async def test_a_client_over_tls_that_reads_slowly_is_kept_without_answers_to_pings(
+    tls: tuple[ssl.SSLContext, ssl.SSLContext],
+) -> None:
+    """The pings wait behind the data."""
+    context, trusting = tls
+    hub = Echoes()
+    with trio.fail_after(60):
+        async with site(hub, tls=context, ping_interval_s=1) as running:
+            stream = await trio.open_ssl_over_tcp_stream(
+                "localhost", running.port, ssl_context=trusting, https_compatible=True
+            )
+            client = Client(stream)
+            origin = f"https://localhost:{running.port}"
+            await client.send(handshake(running.port, origin=origin))
+            assert await client.read_head() == 101
+            for _ in range(200):
+                hub.last.send.send_nowait(b"x" * 250_000)
+            start = trio.current_time()
+            while trio.current_time() < start + 5:
+                await client.frame()
+                await trio.sleep(0.05)
+            assert not hub.last.closed
+            await trio.aclose_forcefully(stream)
+
+
+async def test_over_tls_all_is_the_same(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    context, trusting = tls
     with trio.fail_after(30):
         async with site(tls=context) as running:
             assert running.link().startswith(f"https://127.0.0.1:{running.port}/?t=")

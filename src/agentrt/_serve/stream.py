@@ -12,6 +12,7 @@ Text frames bypass trio-websocket: data for all viewers is framed by a few bytes
 from __future__ import annotations
 
 import os
+import select
 import socket
 import struct
 from collections import deque
@@ -55,14 +56,20 @@ class Wire(trio.abc.Stream):
         self._refused = refused
         self._write_timeout_s = write_timeout_s
         self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
+        self._poll: select.poll | None = None
+        if isinstance(stream, trio.SSLStream) and (transport := _transport(stream)) is not None:
+            self._poll = select.poll()
+            self._poll.register(transport.socket.fileno(), select.POLLOUT)
         self._closed = False
         self._waiting: deque[memoryview] = deque()
         self._writing = False
         self._more = trio.Event()
         self._empty = trio.Event()
         self.moved_bytes = 0
-        """Bytes that were received, and bytes that waited and that the network has taken. As long
-        as this grows, the client is there, even if it has not answered a ping yet.
+        """Bytes that were received, and bytes that waited until the network took them.
+
+        As long as this grows, the client is there, even if it has not answered a ping yet. Bytes
+        for which the kernel had room do not count: it takes them for a client that is gone, too.
         """
 
     # --- sending
@@ -117,14 +124,25 @@ class Wire(trio.abc.Stream):
             await self._more.wait()
             self._more = trio.Event()
             self._writing = True
+            has_waited = self._is_full()
             while self._waiting:
                 chunk = self._chunk()
                 with trio.fail_after(self._write_timeout_s):
                     await self._stream.send_all(chunk)
-                self.moved_bytes += len(chunk)
+                if has_waited:
+                    self.moved_bytes += len(chunk)
+                has_waited = has_waited or self._is_full()
             self._writing = False
             self._empty.set()
             self._empty = trio.Event()
+
+    def _is_full(self) -> bool:
+        """True if the kernel has no room for the bytes that wait.
+
+        Over TLS all bytes come to the pump, so the kernel is asked. Otherwise only those come that
+        it has not taken.
+        """
+        return self._poll is None or not self._poll.poll(0)
 
     def _chunk(self) -> bytes | memoryview:
         """Return the next waiting bytes: a piece of a long part, or many short parts together."""
@@ -177,10 +195,15 @@ class Wire(trio.abc.Stream):
 
 async def abort(stream: trio.abc.Stream) -> None:
     """Reset a connection, discarding everything that the kernel still holds for it."""
-    transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
-    if isinstance(transport, trio.SocketStream):
+    if (transport := _transport(stream)) is not None:
         try:
             transport.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except (OSError, trio.ClosedResourceError):
             pass  # closed in the meantime
     await trio.aclose_forcefully(stream)
+
+
+def _transport(stream: trio.abc.Stream) -> trio.SocketStream | None:
+    """Return the stream on a socket that this stream is, or that its TLS runs on."""
+    transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+    return transport if isinstance(transport, trio.SocketStream) else None
