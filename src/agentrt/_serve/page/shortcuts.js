@@ -36,7 +36,9 @@ const ACTIONS = {
   search() {
     const field = /** @type {HTMLInputElement | null} */ (document.querySelector(".sidebar input[type=search]:enabled"));
     if (!field) return false;
-    if (!field.checkVisibility({ visibilityProperty: true })) setUi({ panel: "sessions" });
+    // On a narrow screen the list is a panel. While it slides out, it can still be seen.
+    const list = /** @type {HTMLElement} */ (field.closest(".sidebar"));
+    if (getComputedStyle(list).position === "fixed") setUi({ panel: "sessions" });
     requestAnimationFrame(() => (field.focus(), field.select())); // after the list is drawn
     return true;
   },
