@@ -228,6 +228,19 @@ async def test_updates_still_come_after_the_end_of_a_background_turn(demo: Demo)
     assert peer.updates.index(end) < peer.updates.index(peer.of("tool_call")[0])
 
 
+@pytest.mark.slow
+async def test_notices_are_reported_only_to_a_client_that_takes_them(demo: Demo) -> None:
+    async with demo() as peer:
+        await ready(peer)
+        await peer.prompt("/notice")
+        assert [n["severity"] for n in peer.of("notice")] == ["info", "warning", "error"]
+    async with demo() as peer:
+        await ready(peer, None)
+        await peer.prompt("/notice")
+        assert peer.of("notice") == []
+        assert "does not take" in peer.text
+
+
 # --- what the client offers
 
 

@@ -45,6 +45,7 @@ class ClientFeatures(Struct, frozen=True):
     write_file: bool
     terminal: bool
     boolean_options: bool
+    notices: bool
     form: bool
     url: bool
 
@@ -63,6 +64,7 @@ class ClientFeatures(Struct, frozen=True):
             write_file=has("fs", "writeTextFile"),
             terminal=has("terminal"),
             boolean_options=has("session", "configOptions", "boolean"),
+            notices=has("session", "notices"),
             form=has("elicitation", "form"),
             url=has("elicitation", "url"),
         )

@@ -182,6 +182,17 @@ async def _work_on(turn: DemoTurn, session: DemoSession, steps: int) -> None:
     session.save()
 
 
+async def notice(turn: DemoTurn, argument: str) -> None:
+    """Show a notice of each severity."""
+    if not turn.session.offers.notices:
+        raise FileRefused("Your client does not take notices.")
+    for severity in ("info", "warning", "error"):
+        title = f"A notice: {severity}"
+        fields = {"severity": severity, "title": title, "description": "As asked."}
+        turn.session.send({"sessionUpdate": "notice", **fields})
+        await turn.pause(STEP_S)
+
+
 COMMANDS = (
     DemoCommand("markdown", "a streamed answer in Markdown", markdown),
     DemoCommand("think", "thoughts before the answer", think),
@@ -193,4 +204,5 @@ COMMANDS = (
     DemoCommand("usage", "usage and price, counting up", usage),
     DemoCommand("title", "gives the conversation a title", title, "TEXT"),
     DemoCommand("background", "updates after the turn has ended", background, "how many"),
+    DemoCommand("notice", "notices of three severities", notice),
 )
