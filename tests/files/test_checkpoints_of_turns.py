@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 from msgspec import structs
+from trio.testing import wait_all_tasks_blocked
 
 import agentrt
 from agentrt import Limits
@@ -93,8 +94,10 @@ async def test_a_prompt_waits_until_a_restore_is_over(project: Path) -> None:
     async with session_with(writing(project), **options) as (session, _):
         await session.run("second")
         await session.wait_idle()
+        first = (await session.checkpoints.list())[0]
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(session.checkpoints.undo)
+            nursery.start_soon(session.checkpoints.restore, first.number)
+            await wait_all_tasks_blocked()  # git restores the files
             await session.run("third")
         assert (project / "a.py").read_text() == "third"
 
