@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt._core import listing as _listing
-from agentrt._core.listing import is_ignored, likeliest, rules_of, walk
+from agentrt._base import listing as _listing
+from agentrt._base.listing import is_ignored, likeliest, rules_of, walk
 
 GIT = shutil.which("git")
 needs_git = pytest.mark.skipif(GIT is None, reason="needs git")

@@ -8,6 +8,7 @@ under an asyncio server (uvicorn) it runs as a guest of its loop, like all of `a
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
@@ -18,7 +19,6 @@ from urllib.parse import quote, urlsplit
 import trio
 from msgspec import structs
 
-from ._core.logging import get_logger
 from ._serve.asgi import AsgiHandler, Receive, Scope, Send
 from ._serve.connections import Connections
 from ._serve.dialects import dialects_of_site
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .lowlevel import Dialect
     from .telemetry import Metrics
 
-_logger = get_logger("server")
+_logger = logging.getLogger("agentrt.server")
 
 NOT_RUNNING = (
     "the agentrt application is not running: enable the server's lifespan protocol, or, if it is"

@@ -46,7 +46,7 @@ MADE: Final = {
     Unreadable("agentrt._core.config", "pattern"): "the operator's own `trace.redact`",
     Unreadable("agentrt._cli.tracing", "pattern"): "the operator's own `trace.redact`",
     Unreadable(
-        "agentrt._core.listing", "translate(_TOKEN.sub(_for_fnmatch, part))"
+        "agentrt._base.listing", "translate(_TOKEN.sub(_for_fnmatch, part))"
     ): "fnmatch's, which are linear; tested below",
     Unreadable(
         "agentrt._core.permissions.programs", "f'(?<![A-Za-z0-9_.-])(?:{names})(?![A-Za-z0-9_-])'"

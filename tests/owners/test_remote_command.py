@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from agentrt._base.nesting import bare_errors
 from agentrt._cluster.client import ClusterClient
-from agentrt._core.nesting import bare_errors
 from agentrt._core.store.base import SessionDescription
 from agentrt._core.store.shared import StoredCommand, StoreProcess
 from agentrt._serve.command_machine import OWNER_PATIENCE_S

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from agentrt._core.nesting import open_service_nursery
+from agentrt._base.nesting import open_service_nursery
 
 
 class Service:

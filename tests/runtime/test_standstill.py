@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentrt
-from agentrt._core.nesting import GAP_S, Standstill
+from agentrt._base.nesting import GAP_S, Standstill
 from agentrt._core.session.session import host_of
 from agentrt.testing import FakeAcpAgent
 

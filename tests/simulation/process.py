@@ -15,7 +15,7 @@ from typing import Protocol
 import trio
 
 from agentrt import AgentStartError, Limits
-from agentrt._core.nesting import open_service_nursery
+from agentrt._base.nesting import open_service_nursery
 from agentrt._core.process.pipes import READ_BYTES, Transport, read_loop
 from agentrt._core.process.process import close
 

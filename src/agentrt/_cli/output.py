@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from .._core.nesting import bare_errors
+from .._base.nesting import bare_errors
 from ..config import ColorChoice
 from .text import safe, without_controls, wrapped
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct, convert
 
-from .._core.home import state_folder
+from .._base.home import state_folder
 from .._core.runtime.registry import SessionInfo
 from .._serve import commands as c
 from .._serve.address import ServerAddress, address

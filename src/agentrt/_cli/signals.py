@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from .._core.nesting import bare_errors
+from .._base.nesting import bare_errors
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from .._core.home import state_folder
+from .._base.home import state_folder
 from ..agents import AgentSession
 from ..events import Event, TurnEnded, TurnStarted
 from .session_view import SessionView, text_of

@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 import trio
 from msgspec import Struct
 
-from .._core.home import state_folder
+from .._base.home import state_folder
 from .._core.store.address import StoreAddress, is_server, server_of
 from .._core.store.base import Outdated, ReportingReader
 from .._core.store.opening import reader_of, writing

@@ -6,6 +6,7 @@ Notifications are only hints: everything is also polled once a second.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -14,8 +15,7 @@ import msgspec
 import trio
 from msgspec import structs
 
-from .._core.logging import get_logger
-from .._core.nesting import bare_errors
+from .._base.nesting import bare_errors
 from ..errors import StoreError, StoreUnavailable
 from ..lowlevel import CommandHandler, IdReused, Log, PostedCommand
 from ..store import CommandStatus, SessionOwner, StoredCommand, StoreEntry
@@ -24,7 +24,7 @@ from .rows import NotificationListener, Rows, Tail, Worker
 
 T = TypeVar("T")
 
-logger = get_logger("store")
+logger = logging.getLogger("agentrt.store")
 
 LOOK_S: Final = 1.0
 """Seconds between two polls, if no notification arrives."""

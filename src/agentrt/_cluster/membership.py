@@ -3,6 +3,7 @@ one."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -10,7 +11,6 @@ from typing import Final, TypeVar
 
 import trio
 
-from .._core.logging import get_logger
 from .._core.process.guard import let_agents_live
 from ..errors import StoreError
 from ..store import NodeEntry, StoreProcess
@@ -19,7 +19,7 @@ from .rows import Leases
 
 T = TypeVar("T")
 
-logger = get_logger("store")
+logger = logging.getLogger("agentrt.store")
 
 LOOK_S: Final = 1.0
 """Seconds between two checks of the clock: Trio's clock stops while a machine sleeps."""

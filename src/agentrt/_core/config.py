@@ -57,10 +57,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from .._base.home import home_folder
 from .agents import BUILT_IN, Agent, ProtocolName, Quirks
 from .claude.options import ClaudeOptions
 from .errors import AgentrtError
-from .home import home_folder
 from .limits import Limits, Tenant, parse_budget, parse_duration
 from .model.content import JsonObject
 

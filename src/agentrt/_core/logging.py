@@ -29,6 +29,7 @@ _NAMES: Final = (
     "process.stderr",
     "tools",
     "terminals",
+    "sandbox",
     "store",
     "server",
     "trace",

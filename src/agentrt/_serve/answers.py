@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
-from .._core.logging import get_logger
 from ..display import cut
 from ..errors import (
     AgentrtError,
@@ -19,7 +19,7 @@ from ..errors import (
 from ..jsonrpc import METHOD_NOT_FOUND, encode_line
 from ..lowlevel import CommandFields, CommandRefused
 
-logger = get_logger("server")
+logger = logging.getLogger("agentrt.server")
 
 MESSAGE_CHARS: Final = 4096
 DATA_BYTES: Final = 16 * 1024

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from functools import partial
@@ -10,9 +11,8 @@ from urllib.parse import quote
 
 import trio
 
+from .._base.nesting import bare_errors
 from .._core.limits import Limits
-from .._core.logging import get_logger
-from .._core.nesting import bare_errors
 from .connection import Gone, ViewerConnection
 from .connections import Connections
 from .frames import Bucket, largest
@@ -31,7 +31,7 @@ from .security import Role
 from .stream import CHUNK_BYTES
 from .viewer import Viewer
 
-logger = get_logger("server")
+logger = logging.getLogger("agentrt.server")
 
 Scope: TypeAlias = MutableMapping[str, Any]
 AsgiMessage: TypeAlias = MutableMapping[str, Any]

@@ -9,6 +9,7 @@ This module contains the part that is common to all kinds of sockets.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
@@ -18,15 +19,14 @@ from typing import Protocol
 import trio
 from msgspec import json
 
+from .._base.nesting import bare_errors
 from .._core.limits import Limits
-from .._core.logging import get_logger
-from .._core.nesting import bare_errors
 from .hub import ServedDialect
 from .native_frames import ClosingFrame
 from .refusal import CloseCode, ConnectionRefusal
 from .viewer import Outlet, Viewer
 
-logger = get_logger("server")
+logger = logging.getLogger("agentrt.server")
 
 
 class Gone(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -9,7 +10,6 @@ from typing import Final
 import trio
 
 from .._core.limits import Limits
-from .._core.logging import get_logger
 from .connection import ViewerConnection
 from .frames import Bucket
 from .http import BadRequest, HttpRequest
@@ -19,7 +19,7 @@ from .refusal import CloseCode, ConnectionRefusal
 from .security import Grant, Role
 from .site import SiteServer
 
-logger = get_logger("server")
+logger = logging.getLogger("agentrt.server")
 
 GUESSES_PER_S: Final = 10
 """Wrong tokens per second that are answered immediately. Each further one waits for a second, in

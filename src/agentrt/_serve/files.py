@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from .._core.listing import MAX_FILES, likeliest, walk
+from .._base.listing import MAX_FILES, likeliest, walk
 
 MAX_OFFERED_FILES: Final = 50
 """Maximum files in one answer."""

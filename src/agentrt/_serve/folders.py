@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from .._core.home import home_folder
+from .._base.home import home_folder
 from ..lowlevel import CommandRefused
 
 

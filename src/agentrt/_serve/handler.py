@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 import trio
 
-from .._core.logging import get_logger
 from .connections import Connections
 from .http import BadRequest, read_request, response, send_response
 from .stream import abort
 from .websocket import WebSocket
 
-logger = get_logger("server")
+logger = logging.getLogger("agentrt.server")
 
 
 class ConnectionHandler:

@@ -178,7 +178,7 @@ async def read_request(stream: trio.abc.Stream) -> HttpRequest | None:
     """
     import h11  # only servers need it
 
-    from .._core.http import BodyTooLarge, HttpConnection
+    from .._base.http import BodyTooLarge, HttpConnection
 
     connection = HttpConnection(stream)
     try:

@@ -6,6 +6,7 @@ their pause is over. Nothing here waits for a client.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections import OrderedDict
@@ -18,7 +19,6 @@ import trio
 from msgspec import Struct
 
 from .._core.limits import Tenant
-from .._core.logging import get_logger
 from .._core.runtime.registry import SessionInfo
 from .._core.runtime.runtime import Runtime
 from .._core.runtime.stored import load_history
@@ -39,7 +39,7 @@ from .remote_command import announce
 from .security import Role
 from .viewer import Viewer
 
-logger = get_logger("server")
+logger = logging.getLogger("agentrt.server")
 
 DISCONNECTED_CLIENTS: Final = 256
 """Number of disconnected clients that are remembered, so that they can come back."""

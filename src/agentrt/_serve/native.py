@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import Final
 
 import trio
 from msgspec.structs import asdict
 
-from .._core.logging import get_logger
 from .._version import __version__
 from ..errors import AgentrtError
 from ..lowlevel import CommandFields, CommandRefused, Steps
@@ -26,7 +26,7 @@ from .refusal import CloseCode
 from .security import Role
 from .viewer import Outlet, Viewer
 
-logger = get_logger("server")
+logger = logging.getLogger("agentrt.server")
 
 OVERTAKEN_EVENTS: Final = 2000
 """Number of events that a viewer may lack. A viewer that lacks more, and some that are not kept any

@@ -4,6 +4,7 @@ concern other servers.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -13,7 +14,6 @@ import trio
 from msgspec import Struct
 
 from .._core.limits import Tenant
-from .._core.logging import get_logger
 from .._core.runtime.runtime import Runtime
 from ..errors import LimitExceeded, StoreError, StoreUnavailable
 from ..jsonrpc import encode_line
@@ -24,7 +24,7 @@ from .client import Client
 from .command_machine import CommandEvent, CommandMachine, CommandPlan, CommandState
 from .commands import ToolOffer
 
-logger = get_logger("server")
+logger = logging.getLogger("agentrt.server")
 
 PAUSE_S: Final = 0.2
 """Seconds between two attempts to find the owner of a session."""

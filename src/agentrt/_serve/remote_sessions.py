@@ -4,13 +4,13 @@ commands, and attributes return the state that is known here.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from .._core.logging import get_logger
 from .._core.session.core import PromptRemoved, When
 from .._core.session.session import Session
 from .._core.session.turn import Turn
@@ -24,7 +24,7 @@ from .feed import Feed
 from .hub import Hub
 from .operations import carry_out
 
-logger = get_logger("server")
+logger = logging.getLogger("agentrt.server")
 
 
 class FollowingViewer(Protocol):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, cast
 import trio
 from msgspec import structs
 
-from .._core.nesting import bare_errors, check_trio, open_service_nursery
+from .._base.nesting import bare_errors, open_service_nursery
+from .._core.trio_task import check_trio
 from .security import Security
 from .site import Site, SiteServer
 

@@ -13,8 +13,8 @@ from typing import Final
 
 import trio
 
+from .._base.nesting import bare_errors
 from .._core.limits import Limits
-from .._core.nesting import bare_errors
 from ..jsonrpc import Lines
 from .acp import ACP, acp_viewer
 from .acpmessages import Meta

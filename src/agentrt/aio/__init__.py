@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 import trio
 
-from .._core.nesting import bare_errors
+from .._base.nesting import bare_errors
 from .._core.runtime import open as _open
 from .._core.runtime.query import query as _query
 from .._core.runtime.runtime import open_runtime as _open_runtime

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from .._core.nesting import only_cancelled
+from .._base.nesting import only_cancelled
 from .guest import Guest, Waiter, guest
 from .handlers import adapt_arguments
 from .views import view

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from .._core.nesting import bare_errors, only_cancelled
+from .._base.nesting import bare_errors, only_cancelled
 from ..errors import AgentrtError, LocalProtocolError
 
 T = TypeVar("T")

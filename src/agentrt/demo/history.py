@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from .._core.home import home_folder
+from .._base.home import home_folder
 from .wire import JsonObject
 
 MAX_STORED_SESSIONS = 100

@@ -15,7 +15,7 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from .._core.nesting import bare_errors
+from .._base.nesting import bare_errors
 from ..jsonrpc import METHOD_NOT_FOUND, JsonRpcRequest
 from .child import child
 from .files import FileRefused

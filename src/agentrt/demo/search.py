@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from .._core.listing import MAX_FILES, walk
+from .._base.listing import MAX_FILES, walk
 from .files import MAX_FILE_BYTES
 
 MAX_HITS = 100

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 
 from .. import jsonrpc
-from .._core.nesting import open_service_nursery
+from .._base.nesting import open_service_nursery
 from ..errors import RemoteProtocolError
 from ..jsonrpc import Id, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, Lines, decode
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 import trio
 
-from .._core.nesting import bare_errors
+from .._base.nesting import bare_errors
 from .._core.process.pipes import READ_BYTES
 from ..agents import Transport
 from ..events import JsonObject

@@ -21,7 +21,7 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from .._core.nesting import bare_errors
+from .._base.nesting import bare_errors
 from .._core.session.host import Service
 from .._core.session.session import Session
 from ..agents import ProtocolName

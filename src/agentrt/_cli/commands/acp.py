@@ -12,8 +12,8 @@ from typing import Literal
 import trio
 from msgspec import structs
 
+from ..._base.nesting import bare_errors
 from ..._core.limits import Limits
-from ..._core.nesting import bare_errors
 from ..._core.runtime.registry import SessionInfo
 from ..._core.runtime.runtime import Runtime, open_runtime
 from ..._core.store.address import StoreAddress

@@ -7,7 +7,7 @@ import sys
 import msgspec
 import trio
 
-from ..._core.nesting import bare_errors
+from ..._base.nesting import bare_errors
 from ...agents import Agent, AgentSession, delete_session, find_agents, list_sessions
 from ...config import Config
 from ...errors import AgentrtError, RequestError, SessionNotFound, TraceError

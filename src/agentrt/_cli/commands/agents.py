@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 import trio
 
-from ..._core.nesting import bare_errors
+from ..._base.nesting import bare_errors
 from ...agents import FoundAgent, agent_version, find_agents
 from ...config import Config
 from ..options import Work

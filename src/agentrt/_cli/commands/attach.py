@@ -14,8 +14,8 @@ from functools import partial
 import trio
 from msgspec import structs
 
+from ..._base.nesting import bare_errors
 from ..._core.limits import Limits
-from ..._core.nesting import bare_errors
 from ..._serve.remote.line import ServerLine, Where
 from ...config import Config, PermissionSettings
 from ...errors import AgentrtError

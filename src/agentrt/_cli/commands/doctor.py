@@ -12,8 +12,8 @@ import msgspec
 import trio
 from msgspec import Struct, structs
 
+from ..._base.nesting import bare_errors
 from ..._core.limits import Limits
-from ..._core.nesting import bare_errors
 from ..._core.store.address import StoreAddress
 from ...agents import Agent, find_agents
 from ...config import Config, load_config

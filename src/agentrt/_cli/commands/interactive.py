@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..._core.nesting import bare_errors
+from ..._base.nesting import bare_errors
 from ...errors import AgentrtError
 from ..console import LAST_OUTPUT_S
 from ..output import encoding_of, open_output, wants_colour

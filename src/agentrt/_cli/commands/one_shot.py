@@ -21,8 +21,8 @@ from typing import Final, NamedTuple, Protocol, TextIO
 import trio
 from msgspec import structs
 
+from ..._base.nesting import bare_errors
 from ..._core.model.result import TurnResult
-from ..._core.nesting import bare_errors
 from ..._core.runtime.open import wait_for_rest
 from ..._core.session.session import Session, host_of
 from ...config import ColorChoice, Config

@@ -15,8 +15,8 @@ from typing import Final
 
 import trio
 
+from ..._base.nesting import bare_errors
 from ..._core.limits import Limits
-from ..._core.nesting import bare_errors
 from ..._core.runtime.runtime import Runtime, open_runtime
 from ..._core.store.service import StoreService, service_of
 from ..._serve.security import Security

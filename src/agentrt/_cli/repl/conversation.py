@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias
 import trio
 from msgspec import Struct, structs
 
-from ..._core.nesting import bare_errors
+from ..._base.nesting import bare_errors
 from ..._core.permissions.standing import ChangingPolicy
 from ...display import difference
 from ...errors import AgentrtError, AgentStartError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..._core.nesting import bare_errors
+from ..._base.nesting import bare_errors
 from ..._version import __version__
 from ...events import Item, TurnEnded, TurnRecord, TurnStarted, plain_text
 from ..console import Console, LineReader, open_console, quoted

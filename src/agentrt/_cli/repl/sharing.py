@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from ..._core.nesting import bare_errors
+from ..._base.nesting import bare_errors
 from ..._core.runtime.runtime import Runtime, open_runtime
 from ..._core.session.session import Session
 from ..._serve.server import serve

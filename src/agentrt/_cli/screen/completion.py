@@ -11,7 +11,7 @@ from typing import Final
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from ..._core.listing import likeliest, walk
+from ..._base.listing import likeliest, walk
 from ..text import one_line
 
 OFFERED_FILES: Final = 200

@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from ..._core.nesting import bare_errors
+from ..._base.nesting import bare_errors
 
 EDITORS: Final = ("/usr/bin/editor", "/usr/bin/nano", "/usr/bin/vi")
 """Tried in order if neither `$VISUAL` nor `$EDITOR` is set."""

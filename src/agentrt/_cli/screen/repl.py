@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from ..._core.nesting import bare_errors
+from ..._base.nesting import bare_errors
 from ...errors import AgentrtError
 from ...events import Command as AgentCommand
 from ...events import Modes

@@ -28,7 +28,7 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from ..._core.nesting import bare_errors
+from ..._base.nesting import bare_errors
 from ..console import LAST_OUTPUT_S
 from ..output import encoding_of, terminal_size
 from .interface import Interface, Live

@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from ..._base.nesting import bare_errors
 from ..errors import RequestError
 from ..limits import Limits
 from ..logging import get_logger
 from ..model.content import JsonObject
-from ..nesting import bare_errors
 from ..process.descendants import MARKER
 from ..process.tree import SCAN_TIMEOUT_S, ProcessTree
 from ..wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND

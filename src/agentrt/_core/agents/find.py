@@ -15,7 +15,7 @@ import trio
 from msgspec import Struct, structs
 
 from ..errors import AgentNotFound
-from ..nesting import check_trio
+from ..trio_task import check_trio
 from .agent import Agent, Replaceable
 from .catalogue import BUILT_IN
 

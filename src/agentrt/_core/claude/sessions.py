@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from msgspec import Struct, ValidationError, convert
 
+from ..._base.home import home_folder
 from ..errors import RemoteProtocolError, SessionNotFound
-from ..home import home_folder
 from ..model.content import JsonObject
 from ..model.driver import (
     BlockReceived,

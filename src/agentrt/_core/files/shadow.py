@@ -31,8 +31,8 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
+from ..._base.home import state_folder
 from ..errors import FilesError, LocalProtocolError
-from ..home import state_folder
 from ..limits import Limits
 from .git import git_folder, read_regular, repository_root, run_git
 

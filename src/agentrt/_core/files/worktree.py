@@ -16,8 +16,8 @@ from pathlib import Path
 
 import trio
 
+from ..._base.home import state_folder
 from ..errors import FilesError
-from ..home import state_folder
 from ..limits import Limits
 from .git import repository_root, run_git
 from .shadow import FileChange, FolderCheckpoints

@@ -21,9 +21,9 @@ from typing import Any, Final
 
 import trio
 
+from ..._base.nesting import open_service_nursery
 from ..errors import AgentNotFound, AgentrtError, AgentStartError
 from ..limits import Limits
-from ..nesting import open_service_nursery
 from .descendants import MARKER
 from .entry import EntryFailed, NamespaceEntry, signalled_status, start_problem
 from .guard import forget_in_forks, guard, keep_guard, reap_orphans

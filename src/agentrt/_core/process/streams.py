@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import trio
 
-from ..nesting import bare_errors
+from ..._base.nesting import bare_errors
 from .pipes import READ_BYTES, Transport
 
 BUFFER_BYTES = READ_BYTES

@@ -11,8 +11,8 @@ from urllib.parse import SplitResult
 import trio
 from trio_websocket import WebSocketConnection, wrap_client_stream
 
+from ..._base.nesting import bare_errors
 from ..limits import Limits
-from ..nesting import bare_errors
 
 
 @asynccontextmanager

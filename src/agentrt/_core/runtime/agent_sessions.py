@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ..agents import Agent, resolve_agent
 from ..errors import RequestError, SessionNotFound
 from ..limits import Limits
-from ..nesting import check_trio
 from ..permissions.policies import deny_all
 from ..session.settings import AgentSession, AgentSessions, check_id, checked_folder
+from ..trio_task import check_trio
 from ..wire.jsonrpc import METHOD_NOT_FOUND
 from .open import open_session
 from .options import check_env

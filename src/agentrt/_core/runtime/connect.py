@@ -18,8 +18,8 @@ from ..agents import Agent
 from ..agents.agent import ProtocolName
 from ..errors import AgentStartError
 from ..limits import Limits
-from ..nesting import check_trio
 from ..process.streams import OpenStreams, Streams
+from ..trio_task import check_trio
 from .open import open_session
 from .options import SessionOptions, check
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import trio
 from msgspec import Struct, structs
 
+from ..._base.nesting import open_service_nursery
 from ..errors import LocalProtocolError
 from ..limits import Limits
 from ..model.content import JsonObject
@@ -28,7 +29,6 @@ from ..model.events import AgentState, Notice, Task
 from ..model.log import Log
 from ..model.repeats import listed
 from ..model.state import SessionState
-from ..nesting import check_trio, open_service_nursery
 from ..permissions.policies import Policy, check_policy, for_agent
 from ..permissions.standing import Standing
 from ..process.inherited import inherited
@@ -38,6 +38,7 @@ from ..session.rate_limits import WaitForLimits
 from ..session.session import Session
 from ..tools.extensions import checked_extensions, checked_hooks, checked_tools_and_servers
 from ..tools.tools import Provided, split
+from ..trio_task import check_trio
 from .options import (
     ReopenOptions,
     SessionOptions,

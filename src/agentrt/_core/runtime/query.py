@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Unpack
 
 import trio
 
+from ..._base.nesting import bare_errors
 from ..model.content import Prompt
 from ..model.events import Event, PermissionOpened
 from ..model.result import TurnResult
-from ..nesting import bare_errors
 from ..permissions.policies import ask
 from ..session.session import Session, host_of
 from ..session.subscription import Subscription

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Unpack
 import trio
 from msgspec import Struct, field
 
+from ..._base.nesting import bare_errors
 from ..agents.agent import AgentInfo
 from ..errors import Busy, LocalProtocolError, SessionClosed, SessionNotFound
 from ..limits import Limits, Tenant
@@ -19,7 +20,6 @@ from ..model.content import JsonObject
 from ..model.driver import Opening
 from ..model.fork_point import check_forks, fork_point, shown_until
 from ..model.log import Log
-from ..nesting import bare_errors, check_trio
 from ..permissions.policies import Policy, ask, check_policy
 from ..session.budget import Budget, budget_from
 from ..session.rate_limits import WaitForLimits
@@ -28,6 +28,7 @@ from ..store.base import CommandAnswer, SessionDescription, StoreEntry
 from ..tools.client_tools import ClientTool
 from ..tools.extensions import checked_tools_and_servers
 from ..tools.tools import Provided, Tools
+from ..trio_task import check_trio
 from .host import Host
 from .memory import return_free_memory
 from .open import open_session, reopen_session, wait_for_rest

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
+from ..._base.nesting import bare_errors
 from ..errors import AgentrtError, SessionElsewhere, SessionNotFound, StoreError
 from ..limits import Limits
 from ..logging import get_logger
 from ..model.log import Log
-from ..nesting import bare_errors
 from .registry import SessionRegistry
 from .stored import is_closed, load_closed_log, load_log
 

@@ -18,9 +18,9 @@ from trio_websocket import (
     WebSocketConnection,
 )
 
+from ..._base.nesting import bare_errors
 from ..errors import AgentStartError
 from ..limits import Limits
-from ..nesting import bare_errors
 from ..process.streams import Streams
 from ..process.websocket import open_websocket
 

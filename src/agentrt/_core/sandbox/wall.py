@@ -20,8 +20,8 @@ from typing import Final
 import trio
 from msgspec import Struct
 
+from ..._base.nesting import bare_errors
 from ..errors import RequestError, SandboxUnavailable
-from ..nesting import bare_errors
 from ..process.entry import NamespaceEntry
 from ..process.guard import guard, private_folder, python_program
 from ..wire.jsonrpc import INTERNAL_ERROR

@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import trio
 
+from ..._base.nesting import bare_errors
 from ..errors import RequestError
 from ..model.turn import TurnMachine
-from ..nesting import bare_errors
 from ..wire.jsonrpc import INTERNAL_ERROR
 from .interfaces import CANCELLED_CODE, Lifetime
 

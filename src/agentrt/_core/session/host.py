@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import trio
 from msgspec import structs
 
+from ..._base.nesting import TICK_S, ServiceNursery, on_standstill
 from ..errors import AgentrtError, RequestError, SessionClosed, SessionMoved, SessionNotFound
 from ..limits import Limits
 from ..logging import LogScope
@@ -26,7 +27,6 @@ from ..model.events import Notice
 from ..model.life import ProcessLife, ProcessLifeInput
 from ..model.log import Log
 from ..model.turn import TurnMachine, TurnMachineState
-from ..nesting import TICK_S, ServiceNursery, on_standstill
 from ..permissions.policies import Decision, Policy
 from ..permissions.standing import OwnTools, Standing
 from ..trace.record import Tap

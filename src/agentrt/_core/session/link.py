@@ -18,10 +18,10 @@ from typing import Any, Final, Protocol
 import trio
 from msgspec import structs
 
+from ..._base.nesting import bare_errors
 from ..errors import AgentrtError, AgentStartError, SessionNotFound
 from ..limits import Limits
 from ..model.driver import Driver, Effect, Opening, StartFailed, Write
-from ..nesting import bare_errors
 from ..process.pipes import LineWriter, Transport, Watcher, read_loop
 from ..process.process import close
 

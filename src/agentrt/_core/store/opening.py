@@ -13,10 +13,11 @@ from typing import Final, Literal
 
 import trio
 
+from ..._base.nesting import bare_errors, open_service_nursery
 from ..._version import __version__
 from ..errors import StoreError
 from ..limits import Limits
-from ..nesting import bare_errors, check_trio, open_service_nursery
+from ..trio_task import check_trio
 from .address import StoreAddress, address_of
 from .base import Backend, ImportingBackend, ReportingReader
 from .reader import SqliteReader

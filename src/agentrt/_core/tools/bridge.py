@@ -21,11 +21,11 @@ from typing import Final, Protocol
 
 import trio
 
+from ..._base.nesting import bare_errors
 from ..errors import AgentStartError, RemoteProtocolError
 from ..limits import Limits
 from ..logging import get_logger
 from ..model.content import JsonObject
-from ..nesting import bare_errors
 from ..process.guard import private_folder, python_program
 from ..process.pipes import FIRST_PIECE_BYTES, next_size
 from ..wire.json import encode_line

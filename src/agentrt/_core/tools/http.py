@@ -15,12 +15,12 @@ from typing import Any, Final
 import h11
 import trio
 
+from ..._base.http import BodyTooLarge, HttpConnection
+from ..._base.nesting import bare_errors
 from ..errors import RemoteProtocolError
-from ..http import BodyTooLarge, HttpConnection
 from ..limits import Limits
 from ..logging import get_logger
 from ..model.content import JsonObject
-from ..nesting import bare_errors
 from ..wire.json import decode, encode_line
 from ..wire.mcp import UNSUPPORTED_VERSION, Message, stateless_version
 from .pending import PendingConnections

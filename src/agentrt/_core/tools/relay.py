@@ -23,10 +23,10 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from ..._base.nesting import bare_errors
 from ..errors import RemoteProtocolError
 from ..logging import get_logger
 from ..model.content import JsonObject
-from ..nesting import bare_errors
 from ..wire.json import decode
 from ..wire.jsonrpc import (
     INTERNAL_ERROR,

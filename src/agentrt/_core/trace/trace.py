@@ -20,10 +20,11 @@ from typing import Final
 
 import trio
 
+from ..._base.nesting import open_service_nursery
 from ..._version import __version__
 from ..errors import LocalProtocolError
-from ..nesting import check_trio, open_service_nursery
 from ..process.inherited import has_secret_name
+from ..trio_task import check_trio
 from .assemble import Assembler
 from .file import TraceFile
 from .record import FORMAT_VERSION, Piece, Tap, Written

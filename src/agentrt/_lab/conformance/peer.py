@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 import trio
 
+from ..._base.nesting import bare_errors
 from ..._core.limits import Limits
-from ..._core.nesting import bare_errors
 from ..._core.process.pipes import LineWriter, read_loop
 from ..._core.trace.record import ProcessTap
 from ...agents import Transport

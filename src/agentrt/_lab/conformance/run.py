@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 import trio
 from msgspec import Struct
 
+from ..._base.nesting import bare_errors
 from ..._core.limits import Limits
-from ..._core.nesting import bare_errors
 from ..._core.trace.record import ProcessTap, Tap
 from ...agents import Agent, ProtocolName, Transport
 from ...errors import AgentStartError

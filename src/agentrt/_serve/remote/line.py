@@ -17,8 +17,8 @@ import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
+from ..._base.nesting import bare_errors
 from ..._core.limits import Limits
-from ..._core.nesting import bare_errors
 from ..._core.runtime.registry import SessionInfo
 from ...errors import (
     AgentrtError,

@@ -178,8 +178,7 @@ def likeliest(paths: Iterable[str], words: str, most: int) -> list[str]:
 
 
 def _spread(path: str, wanted: str) -> int | None:
-    """Rank a path that contains the characters in order by the length of the part that has them
-    all.
+    """Return the length of the part of a path that contains the characters in order.
 
     Returns None if some are missing.
     """
@@ -197,8 +196,9 @@ def _spread(path: str, wanted: str) -> int | None:
 
 
 def _checkout(folder: str) -> list[str]:
-    """Return the parent folders up to the root of the checkout; empty if the folder is the root or
-    is in no checkout.
+    """Return the parent folders up to the root of the checkout.
+
+    The result is empty if the folder is the root or is in no checkout.
     """
     found: list[str] = []
     while not os.path.lexists(os.path.join(folder, ".git")):

@@ -1,4 +1,4 @@
-"""Additions to Trio: bare errors, service scopes, an error for calls outside Trio, standstills.
+"""Additions to Trio: bare errors, service scopes, standstills.
 
 A *service scope* holds tasks that must briefly outlive the block that uses them. When the block is
 cancelled they continue, so that final messages can still be written, until the block's own clean-up
@@ -20,19 +20,6 @@ from types import TracebackType
 from typing import Any, Final
 
 import trio
-
-from .errors import LocalProtocolError
-
-
-def check_trio(function: str) -> None:
-    """Raise `LocalProtocolError` outside a Trio task; Trio's own error would not explain the
-    fix.
-    """
-    if not trio.lowlevel.in_trio_task():
-        raise LocalProtocolError(
-            f"{function} must be called in a Trio task; in an asyncio program, use"
-            f" agentrt.aio.{function} instead, or run the program with trio.run(main)"
-        )
 
 
 class bare_errors:
