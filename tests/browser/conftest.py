@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+import agentrt
 from browser.kit import CHROMIUM, MARK, PATIENCE, Server, scripted, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route
 
     NewPage = Callable[..., Page]
+
+PAGE = Path(agentrt.__file__).parent / "_serve/page"
 
 SHOTS = Path(os.environ.get("AGENTRT_SHOTS") or f"{tempfile.gettempdir()}/agentrt-shots")
 """Where screenshots are written."""
@@ -30,6 +33,8 @@ def browser() -> Iterator[Browser]:
     )
     if CHROMIUM is None:
         pytest.skip("needs Chromium (apt-get install chromium)")
+    if not (PAGE / "built/made-from").exists():
+        pytest.fail("the page is not built; run `python hatch_build.py`")
     with sync_api.sync_playwright() as playwright:
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         env = {name: value for name, value in os.environ.items() if name != MARK}

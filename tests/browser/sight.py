@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 _VIEW = """async () => {
-    const { model, ui } = await import("/page/store.js");
+    const { model, ui } = await import("/page/app.js");
     const { session } = ui();
     const seat = model().attached.get(session);
     if (!seat) return null;

@@ -12,8 +12,8 @@ TURNS = 120
 FILL = """async turns => {
     const later = () => new Promise(resolve => setTimeout(resolve, 20));
     // As many prompts, each when there is room in the queue.
-    const { connection } = await import("/page/actions.js");
-    const { seat, ui } = await import("/page/store.js");
+    const { connection } = await import("/page/app.js");
+    const { seat, ui } = await import("/page/app.js");
     for (let number = 0; number < turns; number++) {
         const content = [{ type: "text", text: `say answer ${number}, in a few words` }];
         while (!seat() || seat().view.queue.length > 40) await later();
@@ -22,14 +22,14 @@ FILL = """async turns => {
 }"""
 
 PROMPTS = """async () => {
-    const { seat } = await import("/page/store.js");
+    const { seat } = await import("/page/app.js");
     const asked = [...seat().view.items.values()].filter(({ type }) => type === "user");
     return asked.map(({ content }) => Number(content[0].text.match(/answer (\\d+)/)?.[1]));
 }"""
 
 UP = """async () => {
     // Goes to where more comes in above, and tells how far what was in sight has moved by that.
-    const { seat } = await import("/page/store.js");
+    const { seat } = await import("/page/app.js");
     const box = document.querySelector(".transcript");
     const frame = () => new Promise(resolve => requestAnimationFrame(resolve));
     const before = seat().view.earlier;
@@ -107,7 +107,7 @@ def test_what_one_has_asked_for_is_there_after_a_lost_connection(long: Page) -> 
     assert long.evaluate(UP) < 3
     place = "document.querySelector('.transcript').scrollTop"
     before = long.evaluate(place)
-    long.evaluate("import('/page/actions.js').then(({ connection }) => connection.reconnect())")
+    long.evaluate("import('/page/app.js').then(({ connection }) => connection.reconnect())")
     phase(long, "Idle")
     assert prompts(long) == list(range(20, 120))
     assert abs(long.evaluate(place) - before) < 3

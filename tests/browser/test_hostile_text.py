@@ -43,7 +43,7 @@ BEATS = """() => {
   }, 20);
 }"""
 ASK = """async ([name, texts]) => {
-  const { ask } = await import("/page/ask.js");
+  const { ask } = await import("/page/app.js");
   beats.longest = 0;
   const found = await Promise.all(texts.map((given) => ask(name, ...given)));
   return { ...beats, read: found.filter(Boolean).length };

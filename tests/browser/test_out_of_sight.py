@@ -175,7 +175,7 @@ def _(sight: Sight) -> None:
     with sight.page.expect_websocket():  # another one
         sight.page.evaluate(
             """async () => {
-                const { connection } = await import("/page/actions.js");
+                const { connection } = await import("/page/app.js");
                 for (let sent = 0; sent < 5000; sent++) connection.beat();
             }"""
         )

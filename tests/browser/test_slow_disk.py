@@ -9,7 +9,7 @@ from browser.pages import Page, Shoot, expect
 from journal.disks import Lock
 
 SAY = """async frame => {
-    const { client } = await import("/page/actions.js");
+    const { client } = await import("/page/app.js");
     client.take([frame]);
 }"""
 

@@ -1,6 +1,6 @@
 // Completes values as the page does: from {value, texts} on standard input, where `texts` are the
 // complete texts by place.
-import { cutsOf, fetched, filled, missing } from "../../src/agentrt/_serve/page/cuts.js";
+const { cutsOf, fetched, filled, missing } = await import(`${process.env.PAGE}/cuts.js`);
 
 const { value, texts, piece } = JSON.parse(await new Response(process.stdin).text());
 let asked = 0;

@@ -3,7 +3,7 @@
 // else was shown behind the last piece, and where links led meanwhile that lead nowhere at the end.
 
 import { createInterface } from "node:readline";
-import { Growing } from "../../src/agentrt/_serve/page/growing.js";
+const { Growing } = await import(`${process.env.PAGE}/growing.js`);
 import { toHtml } from "./markdown.mjs";
 
 const links = (html) => [...html.matchAll(/<a [^>]*href="([^"]*)"/g)].map(([, href]) => href);

@@ -1,9 +1,13 @@
-"""What the tests of the page's modules share: Node, and a process of it that answers by lines."""
+"""What the tests of the page's modules share: Node, the modules as it reads them, and a process of
+it that answers by lines."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +33,36 @@ def find_node() -> str | None:
 
 NODE = find_node()
 
+ESBUILD = ROOT / "node_modules/esbuild/bin/esbuild"
+MODULES = ROOT / "node_modules/.cache/agentrt-page"
+
 needs_node = pytest.mark.skipif(NODE is None, reason=f"needs Node {OLDEST} or newer")
+needs_packages = pytest.mark.skipif(
+    NODE is None or not ESBUILD.exists(),
+    reason=f"needs the page's packages (npm ci, with Node {OLDEST} or newer)",
+)
+
+
+def modules() -> Path:
+    """The page's modules as JavaScript, one file each: next to the packages that they import."""
+    assert NODE is not None
+    kinds = (".js", ".ts", ".tsx")
+    sources = sorted(path for path in PAGE.iterdir() if path.suffix in kinds)
+    sources = [path for path in sources if not path.name.endswith(".d.ts")]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    folder = MODULES / digest
+    if not folder.is_dir():
+        shutil.rmtree(MODULES, ignore_errors=True)
+        MODULES.mkdir(parents=True)
+        made = tempfile.mkdtemp(dir=MODULES)
+        command = [NODE, ESBUILD, *sources, f"--outdir={made}", "--format=esm", "--log-level=error"]
+        subprocess.run(command, cwd=ROOT, check=True)
+        (Path(made) / "package.json").write_text('{"type": "module"}')
+        try:
+            os.replace(made, folder)
+        except OSError:  # another process was faster
+            assert folder.is_dir()
+    return folder
 
 
 class Answering:
@@ -51,7 +84,10 @@ def running(script: str, folder: Path = HERE) -> Iterator[Answering]:
     """The script in a Node of its own."""
     assert NODE is not None
     command = [NODE, str(folder / script)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    env = {**os.environ, "PAGE": str(modules()) if ESBUILD.exists() else ""}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
+    ) as process:
         yield Answering(process)
         assert process.stdin is not None
         process.stdin.close()

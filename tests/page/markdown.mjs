@@ -2,8 +2,8 @@
 // in: a text as a JSON string. A line out: HTML as a JSON string. (The page itself makes no HTML.)
 
 import { createInterface } from "node:readline";
-import { Code } from "../../src/agentrt/_serve/page/code.js";
-import { Growing } from "../../src/agentrt/_serve/page/growing.js";
+const { Code } = await import(`${process.env.PAGE}/code.js`);
+const { Growing } = await import(`${process.env.PAGE}/growing.js`);
 
 const escape = (text) =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");

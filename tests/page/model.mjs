@@ -2,8 +2,8 @@
 // the checkpoints of a session. A line out: what can be undone in each session after each lot.
 
 import { createInterface } from "node:readline";
-import { EMPTY, take } from "../../src/agentrt/_serve/page/client.js";
-import { observer, undoable } from "../../src/agentrt/_serve/page/model.js";
+const { EMPTY, take } = await import(`${process.env.PAGE}/client.js`);
+const { observer, undoable } = await import(`${process.env.PAGE}/model.js`);
 
 const values = observer({ now: () => 0, tell() {}, listed() {} });
 

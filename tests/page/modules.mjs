@@ -5,6 +5,6 @@ import { createInterface } from "node:readline";
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [module, name, ...given] = JSON.parse(line);
-  const { [name]: called } = await import(`../../src/agentrt/_serve/page/${module}.js`);
+  const { [name]: called } = await import(`${process.env.PAGE}/${module}.js`);
   process.stdout.write(`${JSON.stringify((await called(...given)) ?? null)}\n`);
 }

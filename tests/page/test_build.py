@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from .kit import ROOT
+from .kit import ROOT, needs_packages
 
 pytest.importorskip("hatchling", reason="needs hatchling (the extra `test`)")
 
@@ -31,9 +31,9 @@ def hook() -> ModuleType:
 @pytest.fixture
 def root(tmp_path: Path, hook: ModuleType) -> Path:
     """A checkout, as far as the hook reads it."""
-    for path in hook.INPUTS:
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / path, tmp_path / path)
+    (tmp_path / hook.PAGE).mkdir(parents=True)
+    for path in (ROOT / "package.json", ROOT / "package-lock.json", *hook.sources(ROOT)):
+        shutil.copy(path, tmp_path / path.relative_to(ROOT))
     return tmp_path
 
 
@@ -58,9 +58,9 @@ def build(hook: ModuleType, root: Path) -> tuple[list[str], list[str]]:
 
 def put(hook: ModuleType, root: Path) -> None:
     """As if it had been built."""
-    hook.write(root / hook.LICENCES, "theirs")
-    for bundle in hook.BUNDLES:
-        hook.write(root / bundle, hook.stamp(root) + "export {};\n")
+    hook.write(root / hook.LICENCES, b"theirs")
+    hook.write(root / hook.BUILT / "app.js.gz", b"packed")
+    hook.write(root / hook.STAMP, f"{hook.stamp(root)}\napp.js.gz\n".encode())
 
 
 @pytest.fixture
@@ -72,16 +72,47 @@ def nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_what_is_there_already_is_taken(hook: ModuleType, root: Path, nothing: None) -> None:
     put(hook, root)
     files, warnings = build(hook, root)
-    folder = "/src/agentrt/_serve/page/vendor"
-    names = ("highlight.js", "screen.js", "libraries.js", "LICENSES.txt")
+    folder = "/src/agentrt/_serve/page/built"
+    names = ("app.js.gz", "LICENSES.txt", "made-from")
     assert files == [f"{folder}/{name}" for name in names]
     assert not warnings
 
 
-def test_the_libraries_of_this_checkout_are_those_that_it_asks_for(hook: ModuleType) -> None:
-    if not (ROOT / hook.BUNDLES[-1]).exists():
-        pytest.skip("there are none (pip install -e ., with Node and a network)")
-    assert hook.is_current(ROOT), "they are of an earlier state: run `python hatch_build.py`"
+def test_the_page_of_this_checkout_was_built_from_its_sources(hook: ModuleType) -> None:
+    if not hook.made(ROOT):
+        pytest.skip("there is none (pip install -e ., with Node and a network)")
+    assert hook.is_current(ROOT), "it was built from other sources: run `python hatch_build.py`"
+
+
+def test_a_page_of_which_a_file_is_missing_is_built_again(
+    hook: ModuleType, root: Path, nothing: None
+) -> None:
+    put(hook, root)
+    (root / hook.BUILT / "app.js.gz").unlink()
+    files, warnings = build(hook, root)
+    assert files == []
+    assert len(warnings) == 1
+
+
+@pytest.mark.slow
+@needs_packages
+def test_the_packages_of_the_checkout_are_used_if_they_are_those_of_the_lock(
+    hook: ModuleType, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "node_modules").symlink_to(ROOT / "node_modules")
+    commands: list[list[str]] = []
+    run = hook.run
+    monkeypatch.setattr(
+        hook, "run", lambda command, at: (commands.append(command), run(command, at))
+    )
+    files, warnings = build(hook, root)
+    assert not warnings
+    assert f"/{hook.BUILT}/app.js.gz" in files
+    assert all("ci" not in command for command in commands)
+    lock = json.loads((root / "package-lock.json").read_text())
+    lock["packages"]["node_modules/preact"]["integrity"] = "sha512-other"
+    (root / "package-lock.json").write_text(json.dumps(lock))
+    assert not hook.has_packages(root)
 
 
 def test_without_node_the_package_is_built_and_the_reason_reported(
@@ -104,15 +135,16 @@ def test_without_node_it_is_asked_for_as_a_package(
     assert made.dependencies() == []
 
 
-def test_what_was_made_of_other_versions_is_taken_away(
-    hook: ModuleType, root: Path, nothing: None
+@pytest.mark.parametrize("source", ["package-lock.json", "src/agentrt/_serve/page/app.tsx"])
+def test_a_page_of_other_sources_is_taken_away(
+    hook: ModuleType, root: Path, nothing: None, source: str
 ) -> None:
     put(hook, root)
-    (root / "package-lock.json").write_text("{}")
+    (root / source).write_text("{}")
     files, warnings = build(hook, root)
     assert files == []
     assert len(warnings) == 1
-    assert not any((root / bundle).exists() for bundle in hook.BUNDLES)
+    assert list((root / hook.BUILT).iterdir()) == []
 
 
 def test_an_npm_that_fails_is_quoted(

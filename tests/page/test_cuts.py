@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from typing import Any
 
@@ -14,9 +15,9 @@ from agentrt._serve.previews import Previews
 from agentrt.events import Diff, Item, ItemOpened, TextDelta, ToolCall
 from agentrt.lowlevel import Log
 
-from .kit import HERE, NODE, needs_node
+from .kit import HERE, NODE, modules, needs_packages
 
-pytestmark = needs_node
+pytestmark = needs_packages
 
 LONG = "aé😀\n" * 20_000
 
@@ -56,6 +57,7 @@ def completed(preview: Any, previews: Previews, known: list[str]) -> Any:
         capture_output=True,
         text=True,
         check=True,
+        env={**os.environ, "PAGE": str(modules())},
     )
     return json.loads(done.stdout)
 

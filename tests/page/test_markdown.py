@@ -17,15 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .kit import NODE, PAGE, ROOT, Answering, needs_node, running
+from .kit import NODE, ROOT, Answering, needs_packages, running
 
-pytestmark = [
-    needs_node,
-    pytest.mark.skipif(
-        not (PAGE / "vendor/libraries.js").exists(),
-        reason="needs the page's libraries (nox -s page)",
-    ),
-]
+pytestmark = needs_packages
 
 SPEC: Final = ROOT / "node_modules/commonmark-spec"
 

@@ -11,10 +11,10 @@ import pytest
 from agentrt._core.model.remembered import OPENING
 from clients.test_model import event, listed, snapshot
 
-from .kit import PAGE, needs_node, running
+from .kit import PAGE, needs_packages, running
 
 Take = Callable[..., list[dict[str, Any]]]
-MODEL = PAGE / "model.js"
+MODEL = PAGE / "model.ts"
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_the_page_knows_the_words_by_which_an_agent_is_told_what_was_said() -> N
     assert OPENING.startswith(words)
 
 
-@needs_node
+@needs_packages
 def test_a_turn_that_changed_files_can_be_undone_also_after_a_reload(take: Take) -> None:
     data = {"turn": "t1", "before": 7, "after": 8, "count": 1, "files": []}
     told = event(6, "notice", level="info", code="files_changed", message="1 file", data=data)

@@ -11,13 +11,9 @@ from hypothesis import strategies as st
 
 from agentrt._cli.text import plain
 
-from .kit import PAGE, needs_node, running
+from .kit import needs_packages, running
 
-pytestmark = needs_node
-needs_libraries = pytest.mark.skipif(
-    not (PAGE / "vendor/libraries.js").exists(),
-    reason="needs the page's libraries (pip install -e ., with Node and a network)",
-)
+pytestmark = needs_packages
 
 Call = Callable[..., Any]
 
@@ -54,7 +50,6 @@ def screen(call: Call, text: str) -> str:
     return "".join(piece["text"] for piece in pieces(call, text))
 
 
-@needs_libraries
 def test_colours_and_weight_are_kept(call: Call) -> None:
     red = "#ff938a"
     assert pieces(call, "a\x1b[1;91mb\x1b[22mc\x1b[0md\x1b[4;9me") == [
@@ -66,7 +61,6 @@ def test_colours_and_weight_are_kept(call: Call) -> None:
     ]
 
 
-@needs_libraries
 @pytest.mark.parametrize(
     ("code", "front", "back"),
     [
@@ -85,7 +79,6 @@ def test_all_colours_are_shown(call: Call, code: str, front: str, back: str | No
     assert piece.get("background") == back
 
 
-@needs_libraries
 @pytest.mark.parametrize("paper", [[0, 0, 0], [0x21, 0x26, 0x2A], [118, 118, 118], [255, 255, 0]])
 @pytest.mark.parametrize(
     "ink", [[0, 0, 128], [0, 0, 0], [255, 0, 0], [255, 255, 255], [90, 90, 90]]
@@ -95,7 +88,6 @@ def test_every_colour_can_be_read(call: Call, ink: list[int], paper: list[int]) 
     assert call("ansi", "contrast", shown, paper) >= 4.5
 
 
-@needs_libraries
 @pytest.mark.parametrize(
     ("written", "seen"),
     [
@@ -120,7 +112,6 @@ def test_the_cursor_moves_as_in_a_terminal(call: Call, written: str, seen: str) 
     assert screen(call, written) == seen
 
 
-@needs_libraries
 @pytest.mark.parametrize(
     "hidden",
     [
@@ -148,7 +139,6 @@ def test_lines_alone_need_no_screen(call: Call, text: str, needed: bool) -> None
     assert call("ansi", "needsScreen", text) is needed
 
 
-@needs_libraries
 @pytest.mark.parametrize(
     "text", ["\x1b[9999999C" * 4_000, "\x1b[31m\x1b[0m" * 4_000, "\x1b[" * 20_000]
 )
@@ -167,7 +157,6 @@ def size(tree: list[Any]) -> int:
     return sum(1 if isinstance(each, str) else 1 + size(each["inner"]) for each in tree)
 
 
-@needs_libraries
 @pytest.mark.parametrize("line", ["x = 1\n", "def f(a='b'): pass\n", "((", "f'{a}'", "# only\n"])
 @pytest.mark.parametrize("count", [1, 100, 3_000])
 def test_code_is_whole_and_its_beginning_has_colours_however_long_it_is(
@@ -192,13 +181,11 @@ def reading(call: Call, text: str, **tool: Any) -> dict[str, Any]:
 INIT = "import os\n\n__all__ = []\n* a\n"
 
 
-@needs_libraries
 def test_a_file_that_was_read_is_code_with_the_numbers_of_its_lines(call: Call) -> None:
     read = reading(call, INIT, kind="read", locations=[{"path": "/a/__init__.py", "line": 7}])
     assert read == {"as": "code", "text": INIT.rstrip("\n"), "language": "py", "first": 7}
 
 
-@needs_libraries
 @pytest.mark.parametrize("form", ["{:6}→{}", "{}\t{}", "{:6}\t{}", "{}→{}"])
 def test_the_numbers_that_claude_writes_become_those_beside_the_lines(
     call: Call, form: str
@@ -213,14 +200,12 @@ def test_the_numbers_that_claude_writes_become_those_beside_the_lines(
         assert read.get("behind", "") == behind.strip()
 
 
-@needs_libraries
 def test_a_table_that_counts_its_rows_is_not_a_numbered_file(call: Call) -> None:
     table = "1\ta\n2\tb\n"
     read = reading(call, table, kind="read", name="read_file", locations=[{"path": "t.tsv"}])
     assert (read["text"], read["first"]) == (table.rstrip("\n"), 1)
 
 
-@needs_libraries
 @pytest.mark.parametrize(
     ("tool", "text", "shown"),
     [
@@ -252,7 +237,6 @@ def test_what_a_tool_gave_back_is_shown_as_what_it_is(
 # --- paths
 
 
-@needs_libraries
 @pytest.mark.parametrize(
     ("words", "good"),
     [
@@ -283,7 +267,6 @@ def test_words_that_name_a_file_can_be_pressed(call: Call, words: str, good: boo
 # --- diffs
 
 
-@needs_libraries
 def test_a_diff_has_the_lines_that_differ_and_three_around_them(call: Call) -> None:
     before = "".join(f"{n}\n" for n in range(1, 31))
     after = before.replace("10\n", "ten\n").replace("25\n", "")
@@ -300,7 +283,6 @@ def test_a_diff_has_the_lines_that_differ_and_three_around_them(call: Call) -> N
 lines = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12).map("\n".join)
 
 
-@needs_libraries
 @given(before=lines, after=lines)
 @settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

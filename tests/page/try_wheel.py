@@ -8,7 +8,6 @@ pip, and what the build fetches.
 
 from __future__ import annotations
 
-import gzip
 import http.client
 import os
 import re
@@ -23,7 +22,7 @@ from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[2]
 PIP = (sys.executable, "-m", "pip")
-BUNDLE = "agentrt/_serve/page/vendor/libraries.js"
+BUNDLE = "agentrt/_serve/page/built/app.js.gz"
 
 
 def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
@@ -92,7 +91,7 @@ class Browser:
             named = re.findall(r'(?:href|src)="(page/[^"]+)"', text) if path == "/" else []
             named = [f"/{name}" for name in named]
             if path.endswith(".js"):
-                named += re.findall(r'^(?:import|export) .*from "(\./[^"]+)";', text, re.MULTILINE)
+                named += re.findall(r'(?:import|export)[^;"]*from ?"(\./[^"]+)";', text)
                 named += re.findall(r'import\("(\./[^"]+)"\)', text)
             for name in named:
                 at = name.replace("./", "/page/") if name.startswith("./") else name
@@ -124,15 +123,10 @@ def main() -> None:
         folder = Path(name)
         made = wheel(folder, "node", {})
         files = serve(folder, made)
-        assert "/page/vendor/libraries.js" in files
-        assert "/page/app.js" in files
-        later = {f"/page/{name}.js" for name in ("vendor/highlight", "vendor/screen", "drawer")}
-        assert later <= set(files)
-        needed = sorted(set(files) - {"/page/plain.js"} - later)  # plain.js: only without them
-        size = len(gzip.compress(b"".join(files[path] for path in needed), mtime=0))
-        print(f"the page: {len(files)} files, {size / 1000:.1f} kB compressed at first")
-        assert size < 140_000
-        notices = read(made)["agentrt/_serve/page/vendor/LICENSES.txt"].decode()
+        assert {"/page/app.js", "/page/page.css"} <= set(files)
+        contents = read(made)
+        assert not any(name.endswith((".ts", ".tsx")) for name in contents)
+        notices = contents["agentrt/_serve/page/built/LICENSES.txt"].decode()
         for name in ("markdown-it", "linkify-it", "highlight.js", "@xterm/headless", "preact"):
             assert re.search(rf"^{re.escape(name)} [0-9]", notices, re.MULTILINE), name
 

@@ -283,29 +283,34 @@ async def send_response(stream: trio.abc.Stream, answer: HttpResponse, limits: L
 
 
 class PageFile(Struct, frozen=True):
-    """A file of the page. `digest` identifies its content."""
+    """A file of the page. `packed`: its content, compressed. `digest` identifies it."""
 
     type: str
-    body: bytes
+    packed: bytes
     digest: str
+
+    @property
+    def body(self) -> bytes:
+        """The content."""
+        return _unpacked(self.packed)
 
     def answer(self, request: HttpRequest) -> HttpResponse:
         """Return the file, compressed if the browser accepts that, or 304 if the browser has it."""
         accepted = [each.partition(";") for each in request.listed("accept-encoding")]
-        packed = any(
+        gzipped = any(
             name.strip() == "gzip" and not _REFUSED.fullmatch(weight)
             for name, _, weight in accepted
         )
-        tag = f'"{self.digest}-gzip"' if packed else f'"{self.digest}"'
+        tag = f'"{self.digest}-gzip"' if gzipped else f'"{self.digest}"'
         known = tag in request.listed("if-none-match")
         return response(
             304 if known else 200,
-            _packed(self.body) if packed else self.body,
+            self.packed if gzipped else self.body,
             type=self.type,
             headers=(
                 ("ETag", tag),
                 ("Vary", "Accept-Encoding"),
-                *((("Content-Encoding", "gzip"),) if packed else ()),
+                *((("Content-Encoding", "gzip"),) if gzipped else ()),
             ),
             cache="private, no-cache",  # revalidate: a newer server has newer files
             head_only=known or request.method == "HEAD",
@@ -313,8 +318,8 @@ class PageFile(Struct, frozen=True):
 
 
 @cache
-def _packed(body: bytes) -> bytes:
-    return gzip.compress(body, mtime=0)
+def _unpacked(packed: bytes) -> bytes:
+    return gzip.decompress(packed)
 
 
 _REFUSED: Final = re.compile(r" *q *= *0(\.0*)? *")
@@ -324,18 +329,22 @@ _REFUSED: Final = re.compile(r" *q *= *0(\.0*)? *")
 def load_page(folder: Traversable | None = None) -> dict[str, PageFile]:
     """Load the files of the page.
 
-    Returns them by path; nothing else is served. `folder`: by default the package's, which may be
-    in a zip archive.
+    Returns them by path; nothing else is served. The files that the build made, which are
+    compressed, take the place of sources with the same names. `folder`: by default the package's,
+    which may be in a zip archive.
     """
     from importlib.resources import files as resources
 
     files = {}
     package = __name__.rpartition(".")[0]
-    for path, file in _below(resources(package) / "page" if folder is None else folder):
-        kind = _TYPES.get(PurePosixPath(path).suffix)
+    found = _below(resources(package) / "page" if folder is None else folder)
+    for path, file in sorted(found, key=lambda each: each[0].startswith("/built/")):
+        name = path.removeprefix("/built").removesuffix(".gz")
+        kind = _TYPES.get(PurePosixPath(name).suffix)
         if kind is not None:
-            body = file.read_bytes()
-            files[f"/page{path}"] = PageFile(kind, body, hashlib.sha256(body).hexdigest()[:32])
+            data = file.read_bytes()
+            packed = data if path.endswith(".gz") else gzip.compress(data, mtime=0)
+            files[f"/page{name}"] = PageFile(kind, packed, hashlib.sha256(packed).hexdigest()[:32])
     files["/"] = files["/page/index.html"]
     return files
 

@@ -19,21 +19,20 @@ const CHECK_MS = 2_000;
 /** In `sessionStorage`: the number of attempts that have failed one after another. */
 const FAILED = "failed-loads";
 
-const LIBRARIES = new URL("vendor/libraries.js", import.meta.url);
+const APP = new URL("app.js", import.meta.url);
 
-/** The page's modules; without the libraries, which are added when the package is built, a plain page. */
+/** The page; a plain one if the package was built without it. */
 async function load() {
   /** @type {NodeListOf<HTMLLinkElement>} */
   const styles = document.querySelectorAll('link[rel="stylesheet"][href^="page/"]');
   for (const { href, sheet } of styles) if (!sheet?.cssRules.length) throw new Error(`${href} did not load`);
   try {
-    await import("./vendor/libraries.js");
+    return await import("./app.js");
   } catch (error) {
-    const { status } = await fetch(LIBRARIES, { method: "HEAD" });
+    const { status } = await fetch(APP, { method: "HEAD" });
     if (status !== 404) throw error;
     return import("./plain.js");
   }
-  return import("./app.js");
 }
 
 /**

@@ -1,0 +1,59 @@
+// What a screen reader is told: finished things, and never single words of an answer.
+
+import { isOver } from "./client.js";
+import { oneLine } from "./safe.js";
+import { STATUS, titleOf } from "./toolcard.js";
+import { OUTCOMES } from "./transcript.js";
+
+/** Characters of an answer that are read by themselves; the rest is there to be read. */
+const LONGEST = 1_500;
+
+/** What is new between two views of the same session, in words. */
+export function changes(before: Seat, after: Seat): string[] {
+  if (before.view === after.view || before.epoch !== after.epoch) return [];
+  const words: string[] = [];
+  if (before.view.items !== after.view.items) {
+    const { earlier } = before.view;
+    let old = earlier !== null && earlier !== after.view.earlier; // what came in before it is no news
+    for (const item of after.view.items.values()) {
+      old &&= item.id !== earlier;
+      if (old) continue;
+      const known = before.view.items.get(item.id);
+      if (known === item || item.replay) continue;
+      if (isOver(item) && !(known && isOver(known))) words.push(finished(item));
+    }
+  }
+  if (before.view.turns !== after.view.turns) {
+    for (const turn of after.view.turns.values()) {
+      if (turn.outcome && !before.view.turns.get(turn.id)?.outcome)
+        words.push(`${OUTCOMES[turn.outcome] ?? turn.outcome}.`);
+    }
+  }
+  return words.filter(Boolean);
+}
+
+function finished(item: w.Item): string {
+  if (item.type === "text") return oneLine(item.text, LONGEST);
+  if (item.type === "tool") return `${titleOf(item)}: ${STATUS[item.status ?? "completed"] ?? item.status}.`;
+  return "";
+}
+
+let last: { seat: Seat | undefined; session: string | null; said: string[] } = {
+  seat: undefined,
+  session: null,
+  said: [],
+};
+
+export function Announcer({ seat, session }: { seat: Seat | undefined; session: string | null }) {
+  if (seat !== last.seat) {
+    const fresh = seat && last.seat && last.session === session ? changes(last.seat, seat) : [];
+    last = { seat, session, said: fresh.length ? fresh : last.session === session ? last.said : [] };
+  }
+  return (
+    <div class="unseen" role="status" aria-live="polite">
+      {last.said.map((words) => (
+        <p>{words}</p>
+      ))}
+    </div>
+  );
+}

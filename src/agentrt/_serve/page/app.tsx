@@ -1,0 +1,178 @@
+// The whole page, drawn from the store once a frame.
+
+import { render } from "preact";
+import { choose, connection, hashed, stop } from "./actions.js";
+import { Announcer } from "./announce.js";
+import { Aside } from "./aside.js";
+import { addFiles } from "./attach.js";
+import { Banner, Elsewhere, Notes } from "./banner.js";
+import { Composer } from "./composer.js";
+import { Dialog } from "./dialog.js";
+import { Frames } from "./drawer.js";
+import { Header, Settings } from "./header.js";
+import { composing, instead } from "./html.js";
+import { attract, back } from "./notify.js";
+import { isStopping, sendingHere } from "./pending.js";
+import { Sheet } from "./sheet.js";
+import { onShortcut, Shortcuts } from "./shortcuts.js";
+import { NewSession, Sidebar } from "./sidebar.js";
+import { field, listen, model, seat, setUi, ui } from "./store.js";
+import { Transcript } from "./transcript.js";
+
+function App() {
+  const { link, session, panel, creating } = ui();
+  const { server, sessions } = model();
+  const here = seat();
+  const summary = sessions.find((each) => each.session === session);
+  const offline = link.status !== "open" || connection.silent();
+  const reading = server?.role === "viewer";
+  const cwd = summary?.cwd ?? "/";
+  return (
+    <>
+      <a class="skip" href="#prompt" onClick={instead(() => field()?.focus())}>
+        To the message field
+      </a>
+      <Sidebar offline={offline} reading={reading} />
+      {panel === "sessions" && <div class="shade" onClick={() => setUi({ panel: null })}></div>}
+      <main>
+        <Header summary={summary} seat={here} offline={offline} />
+        <div role="status">
+          <Banner seat={here} />
+        </div>
+        {!creating && panel !== "settings" && panel !== "frames" && panel !== "shortcuts" && <Notes />}
+        {here ? (
+          <>
+            <Transcript key={session} seat={here} cwd={cwd} stale={offline} />
+            <div class="dock">
+              <div class="column">
+                <Aside seat={here} offline={offline} reading={reading} />
+                <Elsewhere seat={here} />
+                {!reading && <Sheet seat={here} offline={offline} />}
+                <Composer seat={here} offline={offline || here.view.state.phase === "closed"} reading={reading} />
+              </div>
+            </div>
+          </>
+        ) : (
+          <div class="start">
+            {server && !session ? (
+              reading ? (
+                <p class="hint">No session is open.</p>
+              ) : (
+                <NewSession first />
+              )
+            ) : (
+              <p class="hint" role="status">
+                {server ? "Opening…" : "Connecting…"}
+              </p>
+            )}
+          </div>
+        )}
+      </main>
+      <Announcer seat={here} session={session} />
+      {creating && (
+        <Dialog label="New session" onClose={() => setUi({ creating: false })}>
+          <NewSession first={false} />
+        </Dialog>
+      )}
+      {panel === "settings" && (
+        <Dialog label="Settings" kind="small" onClose={() => setUi({ panel: null })}>
+          <h2>Settings</h2>
+          <Settings seat={here} offline={offline} reading={reading} />
+        </Dialog>
+      )}
+      {panel === "frames" && <Frames />}
+      {panel === "shortcuts" && <Shortcuts />}
+    </>
+  );
+}
+
+function draw() {
+  render(<App />, document.getElementById("page") as HTMLElement);
+}
+
+/** Times move on while something is being timed. */
+function tick() {
+  const working = model().sessions.some(({ phase }) => !["idle", "closed", "dead", "stored"].includes(phase));
+  if (working || ui().link.status !== "open") setUi({ now: Date.now() / 1000 });
+}
+
+function onKey(event: KeyboardEvent) {
+  if (composing(event) || event.defaultPrevented) return;
+  if (event.key !== "Escape") return onShortcut(event);
+  if (document.querySelector("dialog[open]")) return;
+  if (ui().panel) return setUi({ panel: null });
+  const state = seat()?.view.state;
+  if (!(state?.turn || sendingHere().length) || ui().link.status !== "open") return;
+  if (state?.phase === "cancelling" || isStopping()) return;
+  const asks = seat()?.view.permissions.size;
+  if (!asks || confirm("The agent is waiting for your answer. Stop the turn?")) stop();
+}
+
+/** Files may be dropped anywhere: the browser would leave the page and open them. */
+function takeDrops() {
+  const over = (now: boolean) => document.body.classList.toggle("dropping", now);
+  addEventListener("dragover", (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    over(field() !== null);
+  });
+  addEventListener("dragleave", (event) => event.relatedTarget ?? over(false));
+  addEventListener("drop", (event) => {
+    over(false);
+    if (event.defaultPrevented || !event.dataTransfer?.files.length) return;
+    event.preventDefault();
+    if (field()) addFiles(event.dataTransfer.files);
+  });
+}
+
+/** Milliseconds for which a note that is no error is shown. */
+const NOTED = 12_000;
+let noted = 0;
+
+function fade() {
+  const newest = model().noted;
+  if (newest === noted) return;
+  noted = newest;
+  setTimeout(() => setUi({ faded: newest }), NOTED);
+}
+
+/** A keyboard on the screen covers the page, and in some browsers the page is not told otherwise. */
+function fit() {
+  const { height = 0, offsetTop = 0, scale = 1 } = visualViewport ?? {};
+  const covered = scale === 1 && innerHeight - height > 1;
+  const { style } = document.documentElement;
+  style.setProperty("--height", covered ? `${height}px` : "100dvh");
+  style.setProperty("--top", covered ? `${offsetTop}px` : "0px");
+}
+
+/** What is typed, and what was to be sent when the connection is there again. */
+function kept() {
+  const drafts = new Map(ui().drafts);
+  const { status } = ui().link;
+  for (const { session, seq, text } of status === "open" ? [] : ui().sending) {
+    if (seq === null) drafts.set(session, [text, drafts.get(session)].filter(Boolean).join("\n\n"));
+  }
+  return drafts;
+}
+
+export function start() {
+  [draw, attract, fade].forEach(listen);
+  addEventListener("visibilitychange", back, true);
+  takeDrops();
+  addEventListener("keydown", onKey);
+  addEventListener("hashchange", () => {
+    if (hashed()) choose(hashed());
+  });
+  setUi({ drafts: new Map(JSON.parse(sessionStorage.getItem("drafts") ?? "[]")) });
+  addEventListener("pagehide", () => sessionStorage.setItem("drafts", JSON.stringify([...kept()])));
+  for (const change of ["resize", "scroll"]) visualViewport?.addEventListener(change, fit);
+  fit();
+  setInterval(tick, 1000);
+  connection.start();
+  draw();
+}
+
+// For tests, and for the console of a developer: `const { model } = await import("/page/app.js")`.
+export { ask } from "./ask.js";
+export { client, connection } from "./actions.js";
+export { model, seat, ui } from "./store.js";

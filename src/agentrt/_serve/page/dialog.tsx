@@ -1,0 +1,44 @@
+// A dialog that keeps the focus, and gives it back.
+
+import { Component } from "preact";
+import { Notes } from "./banner.js";
+import { icon, instead } from "./html.js";
+
+interface DialogProps {
+  label: string;
+  /** For its looks. */
+  kind?: string;
+  onClose: () => void;
+  children: Shown;
+}
+
+export class Dialog extends Component<DialogProps> {
+  box: HTMLDialogElement | null = null;
+
+  componentDidMount() {
+    this.box?.showModal();
+  }
+
+  componentWillUnmount() {
+    this.box?.close();
+  }
+
+  render({ label, onClose, children, kind }: DialogProps) {
+    return (
+      <dialog
+        ref={(box) => void (this.box = box)}
+        class={kind}
+        aria-label={label}
+        onCancel={instead(onClose)}
+        onClick={(event: Event) => event.target === this.box && onClose()}>
+        <div class="inside">
+          {children}
+          <button class="quiet round close" aria-label="Close" onClick={onClose}>
+            {icon("close")}
+          </button>
+        </div>
+        <Notes />
+      </dialog>
+    );
+  }
+}

@@ -1,0 +1,263 @@
+// The line above the conversation: which session it is, what it is doing, and its settings.
+
+import { setMode, setModelOf, setOption } from "./actions.js";
+import { count, duration, money } from "./format.js";
+import { icon, iconButton, valued } from "./html.js";
+import { isStopping, sendingHere } from "./pending.js";
+import { oneLine } from "./safe.js";
+import { model, setUi, ui } from "./store.js";
+
+export const PHASES: Record<w.SessionInfo["phase"], string> = {
+  starting: "Starting",
+  idle: "Idle",
+  running: "Working",
+  waiting: "Needs your answer",
+  cancelling: "Stopping",
+  closed: "Closed",
+  dead: "Agent stopped",
+  stored: "Saved",
+};
+
+/** Instead of them while nobody can know. */
+export const OFFLINE = "Offline";
+
+/** What a session is called */
+export const nameOf = (summary: w.SessionInfo): string =>
+  oneLine(summary.title, 120) ||
+  (summary.phase === "stored" && oneLine(summary.prompt, 120)) ||
+  oneLine(summary.agent, 60);
+
+export function Header({
+  summary,
+  seat,
+  offline,
+}: {
+  summary: w.SessionInfo | undefined;
+  seat: Seat | undefined;
+  offline: boolean;
+}) {
+  const state = seat?.view.state;
+  const reported = state?.phase ?? summary?.phase;
+  const phase = isStopping() ? "cancelling" : reported;
+  const sending = reported === "idle" && sendingHere().length > 0;
+  const turn = offline ? null : state?.turn;
+  const asked = [...(seat?.view.permissions.keys() ?? [])].map((request) => seat?.extra.times.get(request)?.opened);
+  const since = phase === "waiting" ? asked[0] : turn?.since;
+  const time = turn && since ? ` · ${duration(ui().now - since)}` : "";
+  const limit = phase === "cancelling" && turn?.cancel_deadline;
+  const rest = limit ? ` (max ${duration(limit - ui().now)})` : "";
+  return (
+    <header class="bar">
+      <button
+        class="quiet round menu"
+        aria-label="Sessions"
+        aria-expanded={ui().panel === "sessions"}
+        onClick={() => setUi({ panel: ui().panel === "sessions" ? null : "sessions" })}>
+        {icon("menu")}
+      </button>
+      <div class="what">
+        <h1 dir="auto">
+          {summary ? nameOf(summary) : oneLine(seat?.view.title || state?.agent.name, 120) || "agentrt"}
+        </h1>
+        {state && (
+          <p class="agent">
+            <span>{oneLine(`${state.agent.name} ${state.agent.version ?? ""}`)}</span>
+            {summary && (
+              <span class="cwd" title={oneLine(summary.cwd, 1000)}>
+                {oneLine(summary.cwd, 60)}
+              </span>
+            )}
+            {Chosen(seat, summary)}
+          </p>
+        )}
+      </div>
+      {summary && Shield(summary.sandbox)}
+      {summary?.budget && (
+        <span class="usage" title="Budget">
+          {oneLine(summary.budget, 120)}
+        </span>
+      )}
+      {seat?.view.usage && <Meter usage={seat.view.usage} />}
+      {phase && (
+        <span class={`phase ${offline ? "offline" : phase}`}>
+          <span class="dot" aria-hidden="true"></span>
+          <span>
+            {offline
+              ? OFFLINE
+              : phase !== reported
+                ? "Stopping…"
+                : sending
+                  ? "Sending…"
+                  : turn?.waits_until
+                    ? LIMITED(turn.waits_until)
+                    : PHASES[phase]}
+            <span class="time" aria-hidden="true">
+              {time}
+              {rest}
+            </span>
+          </span>
+        </span>
+      )}
+      {iconButton("gear", "Settings", () => setUi({ panel: "settings" }))}
+    </header>
+  );
+}
+
+/** A shield for a session in a sandbox, and a crossed-out one for a session without. */
+function Shield(sandbox: string | undefined): Shown {
+  const text = sandbox ? `Sandbox: ${oneLine(sandbox, 120)}` : "No sandbox: commands run with the server's privileges";
+  return (
+    <span class={sandbox ? "shield" : "shield off"} role="img" aria-label={text} title={text}>
+      {icon(sandbox ? "shield" : "unshielded")}
+    </span>
+  );
+}
+
+/** A turn that waits for the end of a rate limit */
+const LIMITED = (until: number): string =>
+  `Rate limit until ${new Date(until * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`;
+
+/** Modes that ask for nothing, of agents that the server does not know. */
+const UNASKED = /bypass|yolo|full-?access|dont-?ask|auto-?approve/i;
+
+/** The session's mode and model, which a press opens the settings of. A mode that does not ask stands out. */
+function Chosen(seat: Seat | undefined, summary: w.SessionInfo | undefined): Shown {
+  const modes = seat?.view.modes;
+  if (!modes?.mode && !modes?.model) return null;
+  const name = (choices: readonly w.Choice[] | undefined, id: string) =>
+    oneLine(choices?.find((choice) => choice.id === id)?.name || id, 40);
+  const unasked = model().agents.find((agent) => agent.name === summary?.agent)?.unasked_modes ?? [];
+  const { mode } = modes;
+  const silent = Boolean(mode) && UNASKED.test(mode ?? "");
+  const partly = !silent && (unasked.includes("*") || (Boolean(mode) && unasked.includes(mode ?? "")));
+  const open = () => setUi({ panel: "settings" });
+  return (
+    <span class="chosen">
+      {mode && (
+        <button
+          type="button"
+          class={silent || partly ? "unasked" : undefined}
+          title="Mode (change it in Settings)"
+          onClick={open}>
+          {name(modes.modes, mode)}
+          {silent ? " · never asks" : partly ? " · does not always ask" : ""}
+        </button>
+      )}
+      {modes.model && (
+        <button type="button" class="model" title="Model (change it in Settings)" onClick={open}>
+          {name(modes.models, modes.model)}
+        </button>
+      )}
+    </span>
+  );
+}
+
+/** @param props how full the context is, and what it has cost */
+function Meter({ usage }: { usage: w.Usage }) {
+  const { used, size, cost } = usage;
+  const words = [
+    used != null && (size ? `${count(used)} of ${count(size)}` : `${count(used)} tokens`),
+    cost != null && cost > 0 && money(cost, usage.currency),
+  ].filter(Boolean);
+  if (!words.length) return null;
+  return (
+    <span class="usage" title="Tokens in the agent's context">
+      {used != null && size && (
+        <meter max={size} high={size * 0.8} value={Math.min(used, size)} aria-label="Context used"></meter>
+      )}
+      <span>{words.join(" · ")}</span>
+    </span>
+  );
+}
+
+export function Settings({ seat, offline, reading }: { seat: Seat | undefined; offline: boolean; reading: boolean }) {
+  const modes = seat?.view.modes;
+  const off = offline || reading;
+  return (
+    <div class="settings">
+      {modes && Choice("mode", "Mode", modes.modes, modes.mode, off, setMode)}
+      {modes && Choice("model", "Model", modes.models, modes.model, off, setModelOf)}
+      {(modes?.options ?? []).map((option) =>
+        option.choices?.length
+          ? Choice(
+              option.id,
+              option.name,
+              option.choices,
+              String(option.value),
+              off,
+              (value) => setOption(option.id, value),
+              option.description,
+            )
+          : typeof option.value === "boolean" && (
+              <label class="switch" key={option.id}>
+                <input
+                  type="checkbox"
+                  checked={option.value}
+                  disabled={off}
+                  onChange={() => setOption(option.id, !option.value)}
+                />
+                <span>{oneLine(option.name)}</span>
+              </label>
+            ),
+      )}
+      {(modes?.unconfirmed ?? []).length > 0 && (
+        <p class="hint">Not confirmed by the agent: {oneLine((modes?.unconfirmed ?? []).join(", "))}</p>
+      )}
+      {!modes && <p class="hint">This agent has no settings.</p>}
+      <hr />
+      {Notified()}
+      <button onClick={() => setUi({ panel: "shortcuts" })}>Keyboard shortcuts</button>
+      <button onClick={() => setUi({ panel: "frames" })}>{icon("wire")}Protocol log</button>
+    </div>
+  );
+}
+
+/** Whether the browser tells when somebody looks elsewhere. */
+function Notified() {
+  const allowed = "Notification" in window && window.isSecureContext ? Notification.permission : "none";
+  if (allowed === "default") {
+    return (
+      <button onClick={() => Notification.requestPermission().then(() => setUi({}))}>
+        Notify me when an agent waits or is done
+      </button>
+    );
+  }
+  const said: Record<string, string> = {
+    granted: "Notifications are on: when an agent needs an answer or is done.",
+    denied: "Your browser blocks notifications from this page.",
+    none: "Notifications need HTTPS, or a browser on the server's own machine.",
+  };
+  return <p class="hint">{said[allowed]}</p>;
+}
+
+function Choice(
+  id: string,
+  name: string,
+  choices: readonly w.Choice[] | undefined,
+  value: string | null | undefined,
+  off: boolean,
+  choose: (value: string) => void,
+  about?: string | null,
+) {
+  if (!choices?.length) return null;
+  const description = about ?? choices.find((choice) => choice.id === value)?.description;
+  return (
+    <div class="field" key={id}>
+      <label for={`set-${id}`}>{oneLine(name)}</label>
+      <select
+        id={`set-${id}`}
+        value={value ?? ""}
+        disabled={off}
+        aria-describedby={description ? `set-${id}-about` : undefined}
+        onChange={valued(choose)}>
+        {value == null && <option value="">–</option>}
+        {choices.map((choice) => (
+          <option key={choice.id} value={choice.id}>
+            {oneLine(choice.name)}
+          </option>
+        ))}
+      </select>
+      {description && <small id={`set-${id}-about`}>{oneLine(description, 300)}</small>}
+    </div>
+  );
+}

@@ -1,0 +1,7 @@
+// The package comes without types.
+
+declare module "markdown-it-footnote" {
+  import type MarkdownIt from "markdown-it";
+  const footnotes: (parser: MarkdownIt) => void;
+  export default footnotes;
+}

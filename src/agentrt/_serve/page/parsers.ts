@@ -1,0 +1,57 @@
+// What reads text of agents with the help of libraries: terminal output, code, Markdown. It runs in
+// worker.js, so that no text stops the page; where there are no workers, it is called directly.
+
+import { ELEMENTS, fewEnough } from "./elements.js";
+
+/** Loads all modules that a parser needs, before its time begins. */
+export async function load(name: string) {
+  if (name === "screen") await Promise.all([import("./ansi.js"), import("./screen.js")]);
+  else if (name === "colours") await import("./highlight.js");
+  else await import("./parse.js");
+}
+
+/** What stands on the screen of a terminal after some output. */
+export async function screen(text: string) {
+  const { pieces } = await import("./ansi.js");
+  const found = await pieces(text);
+  return found.length > ELEMENTS ? null : found;
+}
+
+/** The words of some code with the classes of their colours: a tree, or null if the language is not
+ *  known. Of a long text only the beginning has colours: the last string is the rest. */
+export async function colours(language: string, text: string) {
+  const { lowlight } = await import("./highlight.js");
+  if (!lowlight.registered(language)) return null;
+  let left = ELEMENTS;
+  let shown = 0;
+  const tree = (nodes: readonly any[]): Coloured[] => {
+    const made: Coloured[] = [];
+    for (const node of nodes) {
+      if (left-- <= 0) break;
+      if (node.type !== "text") made.push({ style: node.properties.className.join(" "), inner: tree(node.children) });
+      else {
+        made.push(node.value);
+        shown += node.value.length;
+      }
+    }
+    return made;
+  };
+  const made = tree(lowlight.highlight(language, text).children);
+  return shown < text.length ? [...made, text.slice(shown)] : made;
+}
+
+/** Markdown to which nothing will be added. */
+export async function whole(text: string, env: ParserEnv) {
+  const { parse } = await import("./parse.js");
+  const tokens = fewEnough(parse(text, env));
+  return tokens && { tokens, env };
+}
+
+/** Markdown that may go on: what will stay as it is, the rest, and where that begins. */
+export async function open(text: string, env: ParserEnv) {
+  const { lastBlock, parse, parseOpen } = await import("./parse.js");
+  const cut = lastBlock(text);
+  const fixed = fewEnough(cut ? parse(text.slice(0, cut), env) : []);
+  const rest = fewEnough(parseOpen(text.slice(cut), env));
+  return fixed && rest && { cut, fixed, rest, env };
+}

@@ -1,0 +1,126 @@
+// A tool call: what it is, how it stands, and, unfolded, what went in and came out.
+
+import { code } from "./code.js";
+import { Terminal } from "./content.js";
+import { Diff } from "./diff.js";
+import { duration, within } from "./format.js";
+import { icon, memo } from "./html.js";
+import { More } from "./more.js";
+import { Output } from "./output.js";
+import { mention } from "./paths.js";
+import { isOver } from "./client.js";
+import { asJson, oneLine } from "./safe.js";
+import { fold } from "./store.js";
+
+/** Seconds after which it is worth saying that a tool says nothing. */
+const SILENT = 60;
+
+export const STATUS: Record<string, string> = {
+  pending: "preparing",
+  waiting: "needs your answer",
+  running: "running",
+  completed: "done",
+  failed: "failed",
+  denied: "denied",
+  cancelled: "stopped",
+  orphaned: "interrupted",
+};
+
+/** The same while nobody can know how it goes on. */
+const LAST_SEEN: Record<string, string> = {
+  pending: "was being prepared",
+  waiting: "needed your answer",
+  running: "was running",
+};
+
+const KINDS = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"];
+
+/** What a call is called */
+export const titleOf = (item: w.Item): string => oneLine(item.tool?.title || item.tool?.name) || "a tool";
+
+/** Whether a call is unfolded: as chosen by hand, or because it is at work, failed or changes a file.
+ *  While it waits for an answer, the question shows what it is about. */
+export function isShown(item: w.Item, open: boolean | undefined): boolean {
+  const status = item.status ?? "running";
+  const changes = item.tool?.content?.some(({ type }) => type === "diff") ?? false;
+  return open ?? (status !== "waiting" && (changes || !isOver(item) || status === "failed"));
+}
+
+type Props = {
+  item: w.Item;
+  times: Times | undefined;
+  now: number;
+  /** As chosen by hand. */
+  open: boolean | undefined;
+  cwd: string;
+  /** Whether this is how it was when it was last seen. */
+  stale: boolean;
+  /** What a sub-agent did for it. */
+  children: Shown;
+};
+
+export const ToolCard = memo(({ item, times, now, open, cwd, stale, children }: Props) => {
+  const tool = item.tool ?? {};
+  const status = item.status ?? "running";
+  const content = tool.content ?? [];
+  const shown = isShown(item, open);
+  const kind = (KINDS.includes(tool.kind ?? "") ? tool.kind : "other") as any;
+  const took = times && (times.closed ?? now) - times.opened;
+  const silent = !isOver(item) && status === "running" && times && now - times.heard >= SILENT;
+  return (
+    <details class={`tool ${status}`} {...fold(item.id, shown)}>
+      <summary>
+        {icon(kind)}
+        <span class="title" dir="auto">
+          {titleOf(item)}
+        </span>
+        <span class="owner">{tool.owner === "client" ? "browser tool" : tool.owner === "host" ? "app tool" : ""}</span>
+        <span class="status">
+          <span class="mark" aria-hidden="true"></span>
+          {(stale && LAST_SEEN[status]) || STATUS[status] || status}
+        </span>
+        <span class="time">{took !== undefined && (took >= 1 || !isOver(item)) ? duration(took) : ""}</span>
+      </summary>
+      <div class="body">
+        {Locations(tool.locations ?? [], cwd)}
+        {silent && <p class="hint">No output for {duration(now - (times?.heard ?? now))}.</p>}
+        {shown && Parts(item, content, cwd)}
+        {shown && tool.input != null && Fold("input", "Input", tool.input)}
+        {shown && More(item)}
+        {shown && tool.output != null && content.length === 0 && !item.text && Fold("output", "Output", tool.output)}
+        {children}
+      </div>
+    </details>
+  );
+});
+
+const Locations = (locations: readonly w.FileLocation[], cwd: string): Shown =>
+  locations.length > 0 && (
+    <p class="locations">
+      {locations.slice(0, 20).map(({ path, line }) => {
+        const at = line == null ? "" : `:${line}`;
+        return <>{mention(within(path, cwd), `${within(path, cwd)}${at}`)} </>;
+      })}
+    </p>
+  );
+
+function Parts(item: w.Item, content: readonly w.ToolContent[], cwd: string): Shown {
+  const parts = content.map((part, index) => {
+    switch (part.type) {
+      case "diff":
+        return <Diff key={index} diff={part} cwd={cwd} />;
+      case "content":
+        return Output(item.tool, part.content, cwd, index);
+      default:
+        return null; // a terminal: what it wrote is the item's text
+    }
+  });
+  return [item.text && <Terminal key="text" text={item.text} />, parts];
+}
+
+const Fold = (name: string, title: string, value: unknown): Shown => (
+  <details class={`fold ${name}`}>
+    <summary>{title}</summary>
+    {code({ text: asJson(value) ?? "", language: "json" })}
+  </details>
+);
