@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import permutations
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt._base import listing as _listing
-from agentrt._base.listing import is_ignored, likeliest, rules_of, walk
+from agentrt._base.listing import branch_of, is_ignored, likeliest, rules_of, walk
+from agentrt._core.runtime.folder_view import FolderView
 
 GIT = shutil.which("git")
 needs_git = pytest.mark.skipif(GIT is None, reason="needs git")
@@ -56,6 +57,17 @@ lines = st.tuples(
 ignores = st.lists(lines, max_size=4).map("\n".join)
 
 
+def shown_files(view: FolderView, folder: str) -> Iterator[str]:
+    """Yield the files that a person who opens every folder sees."""
+    for name, kind, _ in view.folder(folder).entries:
+        path = f"{folder}/{name}".removeprefix("/")
+        if kind == "folder":
+            yield from shown_files(view, path)
+        else:
+            view.file(path, 0, 1, encoded=False)
+            yield path
+
+
 @pytest.mark.slow
 @needs_git
 @given(
@@ -73,7 +85,9 @@ def test_what_git_ignores_is_not_listed(files: list[str], rules: dict[str, str])
                 make(top, {path: rules.get(path, "")})
             except (FileExistsError, NotADirectoryError, IsADirectoryError):
                 continue  # the name of a folder that is a file, or the reverse
-        assert set(walk(top)) == git(top, "ls-files", "-coz", "--exclude-standard")
+        listed = git(top, "ls-files", "-coz", "--exclude-standard")
+        assert set(walk(top)) == listed
+        assert set(shown_files(FolderView(str(top)), "")) == listed
 
 
 @pytest.mark.slow
@@ -198,3 +212,24 @@ def test_whoever_asks_can_end_it(tmp_path: Path) -> None:
 
     with pytest.raises(TimeoutError):
         list(walk(tmp_path, alive))
+
+
+def test_a_folder_with_the_name_of_an_ignore_file_has_no_rules(tmp_path: Path) -> None:
+    make(tmp_path, {".gitignore/x": "", "a": ""})
+    assert set(walk(tmp_path)) == {".gitignore/x", "a"}
+
+
+@pytest.mark.parametrize(
+    ("head", "branch"),
+    [
+        ("ref: refs/heads/topic/one\n", "topic/one"),
+        ("0123456789abcdef\n", None),
+        ("ref: refs/heads/\x1b[31m\n", None),
+        ("", None),
+    ],
+)
+def test_the_branch_is_that_of_the_checkout(tmp_path: Path, head: str, branch: str | None) -> None:
+    make(tmp_path, {"tree/.git/HEAD": head, "tree/src/a": "", "away/.git": "gitdir: ../tree/.git"})
+    assert branch_of(tmp_path / "tree" / "src") == branch
+    assert branch_of(tmp_path / "away") == branch
+    assert branch_of(tmp_path) is None

@@ -534,6 +534,9 @@ async def test_a_mere_viewer_sees_everything_and_changes_nothing(
             "session": {"op": "new", "agent": "fake"},
             "task": {"op": "stop", "session": id, "task": "b"},
             "files": {"session": id},
+            "folder": {"session": id},
+            "file": {"session": id, "path": "x"},
+            "folders": {},
             "wire": {"session": id},
             "stop_all": {},
         }.items():

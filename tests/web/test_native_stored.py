@@ -407,3 +407,21 @@ async def test_who_follows_a_session_that_is_closed_elsewhere_attaches_again_to_
             await tabs[1].news()
         assert view.snapshots == 1
         assert tabs[0].view(id).phase == "closed"
+
+
+async def test_the_files_of_a_stored_session_are_shown_without_opening_it(
+    path: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "notes").write_text("hello")
+    async with stored_stage(path, echo) as stage:
+        tab = stage.connect()
+        new = await tab.ok("session", op="new", agent="fake", cwd=str(tmp_path / "work"))
+        await tab.prompt(new["session"], "hello")
+        await tab.ok("session", op="close", session=new["session"])
+        found = await tab.ok("file", session=new["session"], path="notes")
+        assert found["content"] == "hello"
+        listed = await tab.ok("folder", session=new["session"])
+        assert [each["name"] for each in listed["entries"]] == ["notes"]
+        [info] = (await tab.ok("session", op="list"))["sessions"]
+        assert info["phase"] == "stored"

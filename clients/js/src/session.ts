@@ -3,7 +3,7 @@
 import { checked, type AgentClient } from "./client.js";
 import type { AttachedSession } from "./model.js";
 import type { View } from "./reduce.js";
-import type { Ack, Block, CancelResult, ContentResult, ItemStatus, PromptCommand, PromptResult, TurnRecord } from "./wire.js";
+import type { Ack, Block, CancelResult, ContentResult, FileResult, FolderResult, ItemStatus, PromptCommand, PromptResult, FileCommand, TurnRecord } from "./wire.js";
 
 /** The end of a prompt's turn. */
 export interface TurnEnd extends TurnRecord {
@@ -127,6 +127,16 @@ export class Session {
       start = piece.next;
     }
     return json ? JSON.parse(text) : text;
+  }
+
+  /** List a folder of the session, by default its working folder. */
+  async folder(path = ""): Promise<FolderResult> {
+    return checked(await this.#client.send({ type: "folder", session: this.id, path }));
+  }
+
+  /** Read a piece of a file in the session's folders, from the byte `start` on. */
+  async file(path: string, start = 0, encoding: FileCommand["encoding"] = "text"): Promise<FileResult> {
+    return checked(await this.#client.send({ type: "file", session: this.id, path, start, encoding }));
   }
 
   /** Load the turns before those that are shown. Returns false if there are none. */

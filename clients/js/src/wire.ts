@@ -424,6 +424,52 @@ export interface FilesCommand {
   id: string;
 }
 
+/** List a folder among the folders of a session. */
+export interface FolderCommand {
+  type: "folder";
+  /** The session's id. */
+  session: string;
+  /** The folder, absolute or relative to the session's. Default: the session's. */
+  path?: string;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
+  id: string;
+}
+
+/** Read a piece of a file in the folders of a session. */
+export interface FileCommand {
+  type: "file";
+  /** The session's id. */
+  session: string;
+  /** The file, absolute or relative to the session's folder. */
+  path: string;
+  /** The first byte to return. */
+  start?: number;
+  /** Maximum number of bytes. */
+  count?: number;
+  /** `text` returns text in UTF-8, and nothing of a binary file; `base64` returns the bytes. */
+  encoding?: "base64" | "text";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
+  id: string;
+}
+
+/** List the folders in a folder of the server, to choose one for a new session. */
+export interface FoldersCommand {
+  type: "folders";
+  /** The folder, absolute or relative to the server's; `~` is the home of the server's user. */
+  path?: string;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
+  id: string;
+}
+
 /** List the checkpoints of the session's folder. */
 export interface CheckpointsListCommand {
   type: "checkpoints";
@@ -511,7 +557,7 @@ export interface BeatCommand {
   type: "beat";
 }
 
-export type ClientFrame = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | ContentCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | FilesCommand | CheckpointsListCommand | CheckpointsDiffCommand | CheckpointsRestoreCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
+export type ClientFrame = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | ContentCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | FilesCommand | FolderCommand | FileCommand | FoldersCommand | CheckpointsListCommand | CheckpointsDiffCommand | CheckpointsRestoreCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
 
 // Results
 
@@ -622,6 +668,50 @@ export interface FilesResult {
   complete: boolean;
 }
 
+/** The entries of a folder, without those that git or an `.ignore` file ignores. */
+export interface FolderResult {
+  /** The absolute path of the folder. */
+  path: string;
+  /** The entries, folders first. */
+  entries: FolderEntry[];
+  /** False if the folder has more than 2,000 entries. */
+  complete: boolean;
+  /** The git branch of the session's folder. */
+  branch: string | null;
+}
+
+/** A piece of a file. */
+export interface FileResult {
+  /** The absolute path of the file. */
+  path: string;
+  /** `binary` if there is a null byte in its first 8 KiB. */
+  kind: "binary" | "text";
+  /** The type of an image that browsers show; `text/plain` or `application/octet-stream` otherwise. */
+  media_type: string;
+  /** The size of the whole file. */
+  size_bytes: number;
+  /** Its last change, in seconds since 1970. */
+  modified: number;
+  /** The first byte of the piece. */
+  start: number;
+  /** The byte after the piece; the next piece starts there. */
+  end: number;
+  /** The piece, in the encoding that was requested. */
+  content: string;
+}
+
+/** The folders in a folder of the server. */
+export interface FoldersResult {
+  /** The absolute path of the folder. */
+  path: string;
+  /** The folder above it; null if sessions may not be opened there. */
+  parent: string | null;
+  /** The names of the folders in it, without hidden ones. */
+  folders: string[];
+  /** False if there are more than 1,000. */
+  complete: boolean;
+}
+
 /** The checkpoints of the session's folder. */
 export interface CheckpointsResult {
   /** The checkpoints, oldest first. */
@@ -652,7 +742,7 @@ export interface StopAllResult {
   cancelled: number;
 }
 
-export type CommandResult = HelloResult | AttachResult | SessionResult | HistoryResult | ContentResult | PromptResult | CancelResult | DoneResult | ListResult | CloseResult | FilesResult | CheckpointsResult | DiffResult | RestoreResult | WireResult | StopAllResult;
+export type CommandResult = HelloResult | AttachResult | SessionResult | HistoryResult | ContentResult | PromptResult | CancelResult | DoneResult | ListResult | CloseResult | FilesResult | FolderResult | FileResult | FoldersResult | CheckpointsResult | DiffResult | RestoreResult | WireResult | StopAllResult;
 
 // Server frames
 
@@ -1624,6 +1714,16 @@ export interface FoundSession {
   snippet: string;
 }
 
+/** An entry of a folder. */
+export interface FolderEntry {
+  /** Its name. */
+  name: string;
+  /** Its kind. A link leads to a file or a folder. */
+  kind: "file" | "folder" | "link";
+  /** The size of a file; 0 for others. */
+  size_bytes: number;
+}
+
 /**
  * The files of a folder at one moment.
  *
@@ -1716,7 +1816,7 @@ export type Block = Text | Image | Audio | ResourceLink | Resource;
 
 export type ToolContent = ToolText | Diff | TerminalRef;
 
-export type ErrorCode = "agent_failed" | "already_resolved" | "bad_request" | "busy" | "forbidden" | "internal" | "limit" | "unavailable" | "unknown_command" | "unknown_request" | "unknown_session" | "unknown_turn" | "unsupported";
+export type ErrorCode = "agent_failed" | "already_resolved" | "bad_request" | "busy" | "forbidden" | "internal" | "limit" | "unavailable" | "unknown_command" | "unknown_file" | "unknown_request" | "unknown_session" | "unknown_turn" | "unsupported";
 
 /** The result of a command. */
 export type ResultOf<C> =
@@ -1745,6 +1845,9 @@ export type ResultOf<C> =
   C extends { type: "session"; op: "set_model" } ? DoneResult :
   C extends { type: "session"; op: "set_option" } ? DoneResult :
   C extends { type: "files" } ? FilesResult :
+  C extends { type: "folder" } ? FolderResult :
+  C extends { type: "file" } ? FileResult :
+  C extends { type: "folders" } ? FoldersResult :
   C extends { type: "checkpoints"; op: "list" } ? CheckpointsResult :
   C extends { type: "checkpoints"; op: "diff" } ? DiffResult :
   C extends { type: "checkpoints"; op: "restore" } ? RestoreResult :

@@ -34,6 +34,9 @@ FUZZY_CHARS: Final = 64
 _IGNORE_FILE_BYTES: Final = 64 * 1024
 """Maximum size of a `.gitignore` in bytes."""
 
+_LINE_BYTES: Final = 4096
+"""Maximum length of a line in git's own files: a path."""
+
 _IGNORE_FILES: Final = (".gitignore", ".ignore")
 
 _NEVER: Final = frozenset(
@@ -144,14 +147,27 @@ def walk(top: str | os.PathLike[str], alive: Callable[[], None] = lambda: None) 
     Unreadable entries are skipped.
     """
     start = os.path.abspath(top)
-    above = _checkout(start)
-    inside = os.path.relpath(start, above[0]).split("/") if above else []
-    rules: list[IgnoreRule] = []
-    for depth, folder in enumerate(above):
-        rules += _rules_at(folder, None, inside[:depth])
-    if any(is_ignored(inside[:end], rules, is_folder=True) for end in range(1, len(inside) + 1)):
-        rules = []  # the user works in an ignored folder
+    rules, inside = _rules_above(start)
     yield from _FolderWalk(alive).below(start, None, inside, rules, len(inside))
+
+
+def exclusion(top: str | os.PathLike[str], folder: Sequence[str]) -> Callable[[str, bool], bool]:
+    """Return a function that is true for entries that `walk(top)` leaves out of a folder.
+
+    `folder`: the names of the folders from `top` on, none of them a link. The function takes the
+    name of an entry, and true if it is a folder.
+    """
+    start = os.path.abspath(top)
+    rules, inside = _rules_above(start)
+    for depth in range(len(folder) + 1):
+        way = [*inside, *folder[:depth]]
+        if depth and (folder[depth - 1] in _NEVER or is_ignored(way, rules, is_folder=True)):
+            return lambda name, is_folder: True
+        rules += _rules_at(os.path.join(start, *folder[:depth]), None, way)
+    way = [*inside, *folder]
+    return lambda name, is_folder: (
+        name in _NEVER or is_ignored([*way, name], rules, is_folder=is_folder)
+    )
 
 
 def likeliest(paths: Iterable[str], words: str, most: int) -> list[str]:
@@ -193,6 +209,52 @@ def _spread(path: str, wanted: str) -> int | None:
     for character in reversed(wanted):
         start = path.rfind(character, 0, start)
     return 3 + end - start
+
+
+def _rules_above(folder: str) -> tuple[list[IgnoreRule], list[str]]:
+    """Return the rules of the enclosing checkout, and the parts of the path from its root."""
+    above = _checkout(folder)
+    inside = os.path.relpath(folder, above[0]).split("/") if above else []
+    rules: list[IgnoreRule] = []
+    for depth, parent in enumerate(above):
+        rules += _rules_at(parent, None, inside[:depth])
+    if any(is_ignored(inside[:end], rules, is_folder=True) for end in range(1, len(inside) + 1)):
+        rules = []  # the user works in an ignored folder
+    return rules, inside
+
+
+def branch_of(folder: str | os.PathLike[str]) -> str | None:
+    """Return the git branch of the checkout that contains a folder; None if it is on no branch."""
+    start = os.path.abspath(folder)
+    root = next(iter(_checkout(start)), start)
+    git = os.path.join(root, ".git")
+    if (link := _line_of(git, "gitdir: ")) is not None:  # a separate working tree
+        git = os.path.join(root, link)
+    branch = _line_of(os.path.join(git, "HEAD"), "ref: refs/heads/")
+    return branch if branch and branch.isprintable() else None
+
+
+def _line_of(path: str, start: str) -> str | None:
+    """Return the rest of a regular file's first line, if the line begins with `start`."""
+    line = _head(path, None, _LINE_BYTES).partition("\n")[0]
+    return line.removeprefix(start) if line.startswith(start) else None
+
+
+def _head(name: str, fd: int | None, count: int) -> str:
+    """Return the first bytes of a regular file as text; empty if they cannot be read."""
+    try:
+        own = os.open(name, _OPEN, dir_fd=fd)
+    except OSError:
+        return ""
+    try:
+        if not stat.S_ISREG(os.fstat(own).st_mode):
+            return ""
+        with open(own, "rb", closefd=False) as file:
+            return file.read(count).decode(errors="replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(own)
 
 
 def _checkout(folder: str) -> list[str]:
@@ -268,11 +330,6 @@ def _rules_at(folder: str | None, fd: int | None, path: Sequence[str]) -> list[I
     """Read the rules in a folder that is open as `fd`, or has this name."""
     rules = []
     for name in _IGNORE_FILES:
-        try:
-            own = os.open(os.path.join(folder or "", name), _OPEN, dir_fd=fd)
-        except OSError:
-            continue
-        with open(own, "rb") as file:
-            if stat.S_ISREG(os.fstat(own).st_mode):
-                rules += rules_of(file.read(_IGNORE_FILE_BYTES).decode(errors="replace"), path)
+        text = _head(os.path.join(folder or "", name), fd, _IGNORE_FILE_BYTES)
+        rules += rules_of(text, path)
     return rules

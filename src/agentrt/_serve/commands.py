@@ -23,10 +23,15 @@ Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1024)]
 Content: TypeAlias = Annotated[list[Block], Meta(min_length=1)]
 Seq: TypeAlias = Annotated[int, Meta(ge=0)]
+Path: TypeAlias = Annotated[str, Meta(max_length=4096)]
 
 
 PIECE_CHARS: Final = 64 * 1024
 """Maximum characters of one answer to `content`."""
+
+
+FILE_PIECE_BYTES: Final = 256 * 1024
+"""Maximum bytes of one answer to `file`."""
 
 
 class Malformed(CommandRefused):
@@ -340,6 +345,33 @@ class FindFiles(ForSession, tag="files"):
     """Words that the path contains."""
 
 
+class ListFolder(ForSession, tag="folder"):
+    """List a folder among the folders of a session."""
+
+    path: Path = ""
+    """The folder, absolute or relative to the session's. Default: the session's."""
+
+
+class ReadFile(ForSession, tag="file"):
+    """Read a piece of a file in the folders of a session."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
+    """The file, absolute or relative to the session's folder."""
+    start: Seq = 0
+    """The first byte to return."""
+    count: Annotated[int, Meta(ge=1, le=FILE_PIECE_BYTES)] = FILE_PIECE_BYTES
+    """Maximum number of bytes."""
+    encoding: Literal["text", "base64"] = "text"
+    """`text` returns text in UTF-8, and nothing of a binary file; `base64` returns the bytes."""
+
+
+class ListFolders(ViewerCommand, tag="folders"):
+    """List the folders in a folder of the server, to choose one for a new session."""
+
+    path: Path = "."
+    """The folder, absolute or relative to the server's; `~` is the home of the server's user."""
+
+
 class ForCheckpoints(ForSession, tag="checkpoints"):
     """Base of the commands about the checkpoints of a session's folder."""
 
@@ -372,7 +404,7 @@ class ShowWire(ForSession, tag="wire"):
     """Show the messages between the server and the agent, since they were first asked for."""
 
 
-READS: Final = (FindFiles, ListCheckpoints, DiffCheckpoints)
+READS: Final = (FindFiles, ListFolder, ReadFile, ListFolders, ListCheckpoints, DiffCheckpoints)
 """Commands that change nothing, so that a repeated one may be carried out again."""
 
 

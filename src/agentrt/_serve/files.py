@@ -1,14 +1,23 @@
-"""The files of a session's folder, for clients that name one in a prompt."""
+"""The files of a session's folders, for clients that name them in a prompt or show them."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 import trio
 
 from .._base.listing import MAX_FILES, likeliest, walk
+from .._core.runtime.folder_view import FolderView
+from ..lowlevel import CommandFields, CommandRefused
+from .folders import Folders
+
+T = TypeVar("T")
+
 
 MAX_OFFERED_FILES: Final = 50
 """Maximum files in one answer."""
@@ -21,6 +30,13 @@ LISTING_TIMEOUT_S: Final = 2.0
 
 MAX_CACHED_LISTINGS: Final = 4
 """Maximum listings that are kept, each of up to some megabytes."""
+
+
+MAX_VIEW_THREADS: Final = 4
+"""Concurrent reads of files and folders: more would only wait for the same disk."""
+
+MAX_OFFERED_FOLDERS: Final = 1_000
+"""Maximum folders in one answer."""
 
 
 class _Late(Exception):
@@ -66,3 +82,75 @@ def _list(folder: str) -> tuple[list[str], bool]:
     except _Late:
         return files, False
     return files, len(files) < MAX_FILES
+
+
+class FileViewer:
+    """Reads folders and files for clients that show them, in threads.
+
+    Cancellation takes effect after the operation.
+    """
+
+    def __init__(self) -> None:
+        self._threads = trio.CapacityLimiter(MAX_VIEW_THREADS)
+
+    async def folder(self, cwd: str, roots: Sequence[str], path: str) -> CommandFields:
+        """List a folder of a session. Raises `CommandRefused`."""
+
+        def look() -> CommandFields:
+            view = FolderView(cwd, roots)
+            path_named, entries, complete = view.folder(path)
+            listed = [each._asdict() for each in entries]
+            return {
+                "path": path_named,
+                "entries": listed,
+                "complete": complete,
+                "branch": view.branch(),
+            }
+
+        return await self._read(path, look)
+
+    async def file(
+        self, cwd: str, roots: Sequence[str], path: str, start: int, count: int, *, encoded: bool
+    ) -> CommandFields:
+        """Read a piece of a file of a session. Raises `CommandRefused`."""
+
+        def look() -> CommandFields:
+            return FolderView(cwd, roots).file(path, start, count, encoded=encoded)._asdict()
+
+        return await self._read(path, look)
+
+    async def subfolders(self, folders: Folders, path: str) -> CommandFields:
+        """List the folders in a folder where sessions may be opened. Raises `CommandRefused`."""
+        folder = folders.resolve(path)
+        names, complete = await self._read(path, partial(_subfolders, folder))
+        above = os.path.dirname(folder)
+        try:
+            parent = None if above == folder else folders.resolve(above)
+        except CommandRefused:
+            parent = None
+        return {"path": folder, "parent": parent, "folders": names, "complete": complete}
+
+    async def _read(self, path: str, look: Callable[[], T]) -> T:
+        if "\0" in path:
+            raise CommandRefused("bad_request", "a path cannot contain a null byte")
+        try:
+            return await trio.to_thread.run_sync(look, limiter=self._threads)
+        except PermissionError as error:
+            message = f"{path or '.'} cannot be read" if error.errno else str(error)
+            raise CommandRefused("forbidden", message) from error
+        except OSError as error:
+            raise CommandRefused("unknown_file", f"{path or '.'}: {error.strerror}") from error
+
+
+def _subfolders(folder: str) -> tuple[list[str], bool]:
+    """Return the names of the folders in a folder, without hidden ones, and true if these are
+    all.
+    """
+    names: list[str] = []
+    with os.scandir(folder) as scan:
+        for entry in scan:
+            if len(names) >= MAX_OFFERED_FOLDERS:
+                return sorted(names, key=str.casefold), False
+            if entry.name.isprintable() and not entry.name.startswith(".") and entry.is_dir():
+                names.append(entry.name)
+    return sorted(names, key=str.casefold), True

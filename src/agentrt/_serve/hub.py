@@ -30,7 +30,7 @@ from ..store import CommandAnswer, StoreStatus
 from .answers import encode
 from .client import AnswerRoom, Client
 from .feed import BYTE_COST_S, FRAME_COST_S, MAX_PACE_S, PACE_RATIO, Feed
-from .files import FileFinder
+from .files import FileFinder, FileViewer
 from .folders import Folders
 from .live_traces import LiveTraces
 from .native_frames import SessionsFrame, StoreFrame
@@ -116,6 +116,7 @@ class Hub:
         self.runtime = runtime
         self.folders = folders or Folders()
         self.files = FileFinder()
+        self.file_viewer = FileViewer()
         self.live_traces = LiveTraces(runtime)
         self.limits = runtime.limits
         self.viewers: dict[Viewer, Client | None] = {}

@@ -23,6 +23,7 @@ ErrorCode: TypeAlias = Literal[
     "unknown_session",
     "unknown_turn",
     "unknown_request",
+    "unknown_file",
     "already_resolved",
     "busy",
     "unsupported",
@@ -40,6 +41,7 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
     "unknown_session": "The server has no session with this id, neither open nor stored.",
     "unknown_turn": "The session has no turn with this id.",
     "unknown_request": "The session has no request, tool call, queue entry or item with this id.",
+    "unknown_file": "There is no file or folder with this path.",
     "already_resolved": "The request was answered before, or the tool call is over.",
     "busy": 'A turn runs, and the prompt was sent with `when: "reject"`.',
     "unsupported": "The agent, or a server without a store, cannot do this.",
@@ -306,6 +308,65 @@ class FilesResult(Struct):
     """False if there was too much to list (20,000 files, two seconds)."""
 
 
+class FolderEntry(Struct):
+    """An entry of a folder."""
+
+    name: str
+    """Its name."""
+    kind: Literal["file", "folder", "link"]
+    """Its kind. A link leads to a file or a folder."""
+    size_bytes: int
+    """The size of a file; 0 for others."""
+
+
+class FolderResult(Struct):
+    """The entries of a folder, without those that git or an `.ignore` file ignores."""
+
+    path: str
+    """The absolute path of the folder."""
+    entries: list[FolderEntry]
+    """The entries, folders first."""
+    complete: bool
+    """False if the folder has more than 2,000 entries."""
+    branch: str | None = None
+    """The git branch of the session's folder."""
+
+
+class FileResult(Struct):
+    """A piece of a file."""
+
+    path: str
+    """The absolute path of the file."""
+    kind: Literal["text", "binary"]
+    """`binary` if there is a null byte in its first 8 KiB."""
+    media_type: str
+    """The type of an image that browsers show; `text/plain` or `application/octet-stream`
+    otherwise."""
+    size_bytes: int
+    """The size of the whole file."""
+    modified: float
+    """Its last change, in seconds since 1970."""
+    start: int
+    """The first byte of the piece."""
+    end: int
+    """The byte after the piece; the next piece starts there."""
+    content: str
+    """The piece, in the encoding that was requested."""
+
+
+class FoldersResult(Struct):
+    """The folders in a folder of the server."""
+
+    path: str
+    """The absolute path of the folder."""
+    parent: str | None
+    """The folder above it; null if sessions may not be opened there."""
+    folders: list[str]
+    """The names of the folders in it, without hidden ones."""
+    complete: bool
+    """False if there are more than 1,000."""
+
+
 class CheckpointsResult(Struct):
     """The checkpoints of the session's folder."""
 
@@ -388,6 +449,9 @@ RESULTS: Final[dict[type[Struct], type[Struct]]] = {
     c.SetModel: DoneResult,
     c.SetOption: DoneResult,
     c.FindFiles: FilesResult,
+    c.ListFolder: FolderResult,
+    c.ReadFile: FileResult,
+    c.ListFolders: FoldersResult,
     c.ListCheckpoints: CheckpointsResult,
     c.DiffCheckpoints: DiffResult,
     c.RestoreCheckpoint: RestoreResult,

@@ -14,6 +14,7 @@ from typing import Final
 import trio
 from msgspec import UNSET, UnsetType
 
+from .._core.runtime.registry import SessionInfo
 from .._core.session.questions import answering
 from .._core.session.session import Session, host_of
 from .._core.session.turn import Turn
@@ -54,7 +55,14 @@ other.
 SHORT_ORDER_S: Final = 0.25
 """The time limit of a command that ends something in a session that is open here."""
 
-UNOPENED: Final = (c.Cancel, c.CloseSession, c.DeleteSession, c.ForkSession)
+UNOPENED: Final = (
+    c.Cancel,
+    c.CloseSession,
+    c.DeleteSession,
+    c.ForkSession,
+    c.ListFolder,
+    c.ReadFile,
+)
 """Commands that do not open a session that is only stored."""
 
 
@@ -437,6 +445,8 @@ def _act(hub: Hub, client: Client, command: c.ViewerCommand) -> CommandFields | 
             return _load(hub, client, command)
         case c.StopAll():
             return _stop_all(hub, client, command)
+        case c.ListFolders(path=path):
+            return partial(hub.file_viewer.subfolders, hub.folders, path)
     raise TypeError(f"{command} is not for here")
 
 
@@ -456,6 +466,9 @@ def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> CommandFields
             return partial(_delete, hub, id)
         case c.ForkSession():
             return fork_session(hub, client, command)
+        case c.ListFolder(session=id) | c.ReadFile(session=id):
+            if (info := hub.runtime.stored(id)) is not None:
+                return _view_files(hub, info, command)
     raise SessionClosed("the session was closed before the command began")
 
 
@@ -483,8 +496,9 @@ def _in_session(
             session.rename(title)
             return {}
         case c.FindFiles(query=query):
-            [folder] = [i.cwd for i in hub.runtime.list_open() if i.session == session.id]
-            return partial(_find_files, hub, folder, query)
+            return partial(_find_files, hub, _open_info(hub, session).cwd, query)
+        case c.ListFolder() | c.ReadFile():
+            return _view_files(hub, _open_info(hub, session), command)
     return _job_in(hub, client, session, command)
 
 
@@ -729,3 +743,18 @@ def _refusal_of_adopted() -> Iterator[None]:
 async def _find_files(hub: Hub, folder: str, query: str) -> CommandFields:
     files, complete = await hub.files.find(folder, query)
     return {"files": files, "complete": complete}
+
+
+def _view_files(hub: Hub, info: SessionInfo, command: c.ListFolder | c.ReadFile) -> Job:
+    """Return a job that reads files of a session's folders."""
+    viewer = hub.file_viewer
+    if isinstance(command, c.ListFolder):
+        return partial(viewer.folder, info.cwd, info.roots, command.path)
+    encoded = command.encoding == "base64"
+    where = (info.cwd, info.roots, command.path)
+    return partial(viewer.file, *where, command.start, command.count, encoded=encoded)
+
+
+def _open_info(hub: Hub, session: Session) -> SessionInfo:
+    """Return the summary of an open session."""
+    return next(info for info in hub.runtime.list_open() if info.session == session.id)

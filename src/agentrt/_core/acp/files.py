@@ -60,9 +60,11 @@ class PathBarrier(Protocol):
 class RootedName:
     """A name in an open folder: the target of a path, which may not exist."""
 
-    def __init__(self, folder: int, name: str) -> None:
+    def __init__(self, folder: int, name: str, path: str = "") -> None:
         self.folder = folder
         self.name = name
+        self.path = path
+        """The absolute path, without links; empty for a name that was not walked to."""
 
     def stat(self) -> os.stat_result:
         """Return the status of the file or link at this place. Raises `OSError`."""
@@ -117,7 +119,7 @@ class Roots:
             for folder in walk.folders:
                 if os.fstat(folder).st_dev in self._pseudo:
                     raise NotAllowed("it is not a file, but a view into the kernel")
-            yield RootedName(walk.folders[-1], walk.name)
+            yield RootedName(walk.folders[-1], walk.name, walk.path)
         except BaseException:
             walk.unmake()
             raise
@@ -181,6 +183,12 @@ class _RootWalk:
         self._links = 0
         self._parts: list[str] = []
         """The remaining parts of the path, the next part last."""
+
+    @property
+    def path(self) -> str:
+        """The absolute path of the current place, without links."""
+        names = [] if self.name == "." else [self.name]
+        return "/" + "/".join((*self._root, *self._way, *names))
 
     def restart(self, root: list[str], parts: list[str]) -> None:
         """Continue at a root, and then along `parts`."""
@@ -360,7 +368,7 @@ class FileService:
     def _read(self, path: str, line: int | None, limit: int | None) -> str:
         with (
             self._roots.locate(path) as place,
-            open(_open_regular(place, os.O_RDONLY), "rb") as file,
+            open(open_regular(place, os.O_RDONLY), "rb") as file,
         ):
             data = file.read(self._limit + 1)
         if len(data) > self._limit:
@@ -377,7 +385,7 @@ class FileService:
         with self._roots.locate(path, writing=True) as place:
             try:
                 # Replacing a file needs no write permission on it; opening it does.
-                fd = _open_regular(place, os.O_WRONLY)
+                fd = open_regular(place, os.O_WRONLY)
             except FileNotFoundError:
                 _replace(place, data, None)
                 return
@@ -393,7 +401,11 @@ class FileService:
                 os.close(fd)
 
 
-def _open_regular(place: RootedName, flags: int) -> int:
+def open_regular(place: RootedName, flags: int) -> int:
+    """Open a regular file and return its descriptor, which the caller must close.
+
+    Raises `OSError`, or `NotAllowed` for anything else than a regular file.
+    """
     # Check before opening, because opening alone may wake a process that waits on a FIFO or a
     # device. Check again afterwards, because the file may have been replaced in between.
     _check_regular(place.stat())
