@@ -184,6 +184,15 @@ def test_a_prompt_that_runs_behind_such_a_result_has_its_own(rig: Rig) -> None:
     assert finished(rig) == [("t1", "completed")]
 
 
+def test_where_results_list_their_prompts_one_that_lists_none_ends_none(rig: Rig) -> None:
+    rig.feed(result("u1"))
+    rig.prompt("again", "t2")
+    rig.feed(INIT, result(origin=NOTIFIED, terminal_reason="aborted_streaming"))
+    assert not rig.driver.awaits_silence
+    rig.feed(INIT, result("u2"))
+    assert finished(rig) == [("t1", "completed"), ("t2", "completed")]
+
+
 def test_half_a_line_behind_such_a_result_is_no_silence(rig: Rig) -> None:
     rig.feed(result(origin=NOTIFIED))
     line = json.dumps(INIT).encode() + b"\n"

@@ -55,6 +55,8 @@ class ClaudeTurns:
         """
         self._lifecycles = False
         """True if this CLI reports the lifecycle of each prompt."""
+        self._lists_uuids = False
+        """True if the results of this CLI list the prompts that they end."""
         self._held = False
         """True if a turn has ended without its result, which may still come."""
         self._owed = Owed.NOTHING
@@ -188,11 +190,13 @@ class ClaudeTurns:
         `resting`: its turn ends without waiting for `idle`.
         """
         self._owed = OWED[self._owed][OwedInput.RESULT]
+        self._lists_uuids = self._lists_uuids or bool(uuids)
         held, self._held = self._held, False
         turn = self._meant(uuids, unsolicited, held)
         user, agent = self.user, self.agent
         if user is not None and user is not turn and user.lifecycle != "started":
-            self._passed_over(user, turn is not None or bool(uuids), verdict, usage)
+            named = turn is not None or self._lists_uuids
+            self._passed_over(user, named, verdict, usage)
         if turn is None:
             return held
         if turn is user and agent is not None:  # the prompt was taken into its turn
@@ -211,7 +215,8 @@ class ClaudeTurns:
     ) -> None:
         """Note that a result did not end the prompt's turn.
 
-        `named`: it names another turn. If it does not, it may have been the result of this one.
+        `named`: it belongs to another turn, because it names that, or because it would name this
+        one. Otherwise it may have been the result of this one.
         """
         if named or self._reports_more or not user.ran:
             user.apply(Sign.OTHER)
