@@ -24,6 +24,7 @@ from typing import Any, Final, TypeAlias
 from versions import PACKAGES, REPOSITORY, agents_root
 
 TARGET = REPOSITORY / "src" / "agentrt" / "_core" / "codex" / "messages.py"
+SENT = REPOSITORY / "tests" / "shown" / "recorded" / "codex-schema.json"
 PINNED = "node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
 
 Schema: TypeAlias = dict[str, Any]
@@ -35,25 +36,48 @@ USED: Final[Mapping[str, Fields | Mapping[str, Fields]]] = {
     "UserInput": {"text": "text", "image": "url", "audio": "url", "mention": "name path"},
     "PatchChangeKind": {"add": "", "delete": "", "update": "move_path"},
     "FileUpdateChange": "path kind diff",
-    "DynamicToolCallOutputContentItem": {"inputText": "text", "inputImage": "imageUrl"},
-    "McpToolCallResult": "content",
+    "DynamicToolCallOutputContentItem": {
+        "inputText": "text",
+        "inputImage": "imageUrl",
+        "inputAudio": "audioUrl",
+    },
+    "McpToolCallResult": "content structuredContent _meta",
     "McpToolCallError": "message",
+    "HookPromptFragment": "text",
+    "AsyncUserInputQuestion": "title options",
+    "WebSearchAction": {
+        "search": "query queries",
+        "openPage": "url",
+        "findInPage": "pattern url",
+        "other": "",
+    },
+    "CollabAgentState": "status message",
+    "ImageGenerationInputImage": "path",
     "ThreadItem": {
         "userMessage": "id clientId content",
-        "agentMessage": "id text",
+        "hookPrompt": "id fragments",
+        "agentMessage": "id text questions",
+        "functionCallOutput": "id name namespace output",
         "plan": "id text",
         "reasoning": "id summary content",
-        "commandExecution": "id command cwd status aggregatedOutput exitCode",
+        "commandExecution": "id command cwd status aggregatedOutput exitCode durationMs",
         "fileChange": "id changes status",
         "mcpToolCall": "id server tool status arguments result error",
-        "dynamicToolCall": "id tool arguments status contentItems",
-        "collabAgentToolCall": "id tool status prompt",
-        "webSearch": "id query",
+        "dynamicToolCall": "id tool namespace arguments status contentItems success",
+        "collabAgentToolCall": (
+            "id tool status prompt model reasoningEffort receiverThreadIds agentsStates"
+        ),
+        "subAgentActivity": "id kind agentPath agentThreadId model reasoningEffort",
+        "webSearch": "id query action results",
         "imageView": "id path",
+        "sleep": "id durationMs",
+        "imageGeneration": "id status revisedPrompt savedPath result inputImages failure",
+        "enteredReviewMode": "id review",
+        "exitedReviewMode": "id review",
         "contextCompaction": "id",
     },
-    "TurnError": "message codexErrorInfo additionalDetails",
-    "Turn": "id status error items",
+    "TurnError": "message codexErrorInfo additionalDetails misalignment",
+    "Turn": "id rootTurnId status error items",
     "Thread": "id name preview cwd updatedAt",
     "SandboxPolicy": {
         "readOnly": "",
@@ -103,6 +127,9 @@ USED: Final[Mapping[str, Fields | Mapping[str, Fields]]] = {
     "TurnStartResponse": "turn",
     "TurnSteerParams": "threadId expectedTurnId clientUserMessageId input",
     "TurnInterruptParams": "threadId turnId",
+    "ThreadCompactStartParams": "threadId",
+    "ReviewTarget": {"uncommittedChanges": "", "custom": "instructions"},
+    "ReviewStartParams": "threadId target delivery",
     # What it says.
     "AgentMessageDeltaNotification": "threadId turnId itemId delta",
     "ReasoningSummaryTextDeltaNotification": "threadId turnId itemId delta",
@@ -110,6 +137,8 @@ USED: Final[Mapping[str, Fields | Mapping[str, Fields]]] = {
     "ReasoningSummaryPartAddedNotification": "threadId turnId itemId summaryIndex",
     "PlanDeltaNotification": "threadId turnId itemId delta",
     "CommandExecutionOutputDeltaNotification": "threadId turnId itemId delta",
+    "FileChangeOutputDeltaNotification": "threadId turnId itemId delta",
+    "TerminalInteractionNotification": "threadId turnId itemId stdin",
     "FileChangePatchUpdatedNotification": "threadId turnId itemId changes",
     "McpToolCallProgressNotification": "threadId turnId itemId message",
     "ItemStartedNotification": "threadId turnId item",
@@ -117,7 +146,7 @@ USED: Final[Mapping[str, Fields | Mapping[str, Fields]]] = {
     "TurnStartedNotification": "threadId turn",
     "TurnCompletedNotification": "threadId turn",
     "TurnPlanStep": "step status",
-    "TurnPlanUpdatedNotification": "threadId turnId plan",
+    "TurnPlanUpdatedNotification": "threadId turnId explanation plan",
     "TokenUsageBreakdown": (
         "totalTokens inputTokens cachedInputTokens cacheWriteInputTokens outputTokens"
         " reasoningOutputTokens"
@@ -125,16 +154,43 @@ USED: Final[Mapping[str, Fields | Mapping[str, Fields]]] = {
     "ThreadTokenUsage": "total last modelContextWindow",
     "ThreadTokenUsageUpdatedNotification": "threadId tokenUsage",
     "RateLimitWindow": "usedPercent windowDurationMins resetsAt",
-    "RateLimitSnapshot": "limitId primary secondary rateLimitReachedType",
+    "CreditsSnapshot": "balance hasCredits unlimited",
+    "SpendControlLimitSnapshot": "limit used remainingPercent resetsAt",
+    "RateLimitSnapshot": (
+        "limitId limitName primary secondary credits individualLimit spendControlReached planType"
+        " rateLimitReachedType"
+    ),
     "AccountRateLimitsUpdatedNotification": "rateLimits",
     "ThreadSettingsUpdatedNotification": "threadId threadSettings",
     "ThreadNameUpdatedNotification": "threadId threadName",
     "ErrorNotification": "threadId turnId error willRetry",
     "WarningNotification": "threadId message",
-    "ConfigWarningNotification": "summary details",
+    "TextPosition": "line column",
+    "TextRange": "start end",
+    "ConfigWarningNotification": "summary details path range",
     "DeprecationNoticeNotification": "summary details",
-    "ModelReroutedNotification": "threadId fromModel toModel",
-    "McpServerStatusUpdatedNotification": "name status error",
+    "GuardianWarningNotification": "threadId message",
+    "ModelReroutedNotification": "threadId fromModel toModel reason",
+    "ModelVerificationNotification": "threadId verifications",
+    "ModelSafetyBufferingUpdatedNotification": (
+        "threadId model fasterModel reasons useCases showBufferingUi"
+    ),
+    "AuthRecoveryNotification": "threadId provider message",
+    "GatewayOAuthChangedNotification": "providerId status authUrl error",
+    "AccountLoginCompletedNotification": "success error",
+    "McpServerStatusUpdatedNotification": "name status error failureReason",
+    "McpServerOauthLoginCompletedNotification": "name success error",
+    "ThreadGoal": "objective status tokenBudget tokensUsed timeUsedSeconds",
+    "ThreadGoalUpdatedNotification": "threadId goal",
+    "ThreadGoalClearedNotification": "threadId",
+    "HookOutputEntry": "kind text",
+    "HookRunSummary": "id eventName status statusMessage entries source sourcePath durationMs",
+    "HookCompletedNotification": "threadId turnId run",
+    "GuardianApprovalReview": "status riskLevel userAuthorization rationale",
+    "ItemGuardianApprovalReviewCompletedNotification": (
+        "threadId turnId targetItemId action review decisionSource"
+    ),
+    "StrictReviewRequiredNotification": "threadId turnId",
     "ServerRequestResolvedNotification": "threadId requestId",
     # What it asks.
     "NetworkApprovalContext": "host protocol",
@@ -280,11 +336,12 @@ class Writer:
 def merged(outer: Schema, inner: Schema) -> Schema:
     """A variant with the properties that all variants have, and those of its own variants."""
     properties: Schema = {}
-    required: list[str] = []
     for schema in (outer, inner, *inner.get("anyOf", ())):
         properties |= schema.get("properties", {})
-        required += schema.get("required", []) if schema is not outer else []
-    return {"properties": properties, "required": [*required, *outer.get("required", [])]}
+    alternatives = [set(each.get("required", ())) for each in inner.get("anyOf", ())]
+    always = set.intersection(*alternatives) if alternatives else set()
+    required = {*outer.get("required", ()), *inner.get("required", ()), *always}
+    return {"properties": properties, "required": sorted(required)}
 
 
 def snake(name: str) -> str:
@@ -322,6 +379,32 @@ def formatted(text: str) -> str:
     return done.stdout
 
 
+def sent(definitions: Mapping[str, Schema]) -> dict[str, Schema]:
+    """The definitions of what codex sends without being asked, without descriptions."""
+    found: dict[str, Schema] = {}
+    waiting = ["ServerNotification", "ServerRequest"]
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name in definitions:
+            found[name] = plain(definitions[name])
+            waiting += re.findall(r'"#/([^"]+)"', json.dumps(found[name]))
+    return found
+
+
+def plain(schema: Any, *, properties: bool = False) -> Any:
+    if isinstance(schema, dict):
+        return {
+            name: plain(each, properties=name == "properties" and not properties)
+            for name, each in schema.items()
+            if properties or name not in ("description", "$schema", "default", "format")
+        }
+    if isinstance(schema, list):
+        return [plain(each) for each in schema]
+    if isinstance(schema, str) and schema.startswith("#/definitions/"):
+        return f"#/{schema.rpartition('/')[2]}"
+    return schema
+
+
 def statements(text: str) -> str:
     """A program without its layout: two that mean the same are equal."""
     return ast.unparse(ast.parse(text))
@@ -357,6 +440,7 @@ def main() -> int:
         print(found := difference(asked.codex))
         return 1 if found else 0
     TARGET.write_text(formatted(messages(asked.codex)))
+    SENT.write_text(json.dumps(sent(schema_of(asked.codex)[1]), indent=1, sort_keys=True) + "\n")
     return 0
 
 

@@ -204,7 +204,10 @@ def limits(percent: int) -> dict[str, object]:
 def test_a_rate_limit_is_told_once_a_step() -> None:
     peer = opened()
     told = [
-        len(peer.tells("account/rateLimits/updated", rateLimits=limits(percent)))
+        sum(
+            isinstance(effect, Notice)
+            for effect in peer.tells("account/rateLimits/updated", rateLimits=limits(percent))
+        )
         for percent in (10, 79, 80, 90, 96, 97, 100, 3, 85)
     ]
     assert told == [0, 0, 1, 0, 1, 0, 1, 0, 1]
@@ -234,8 +237,15 @@ def test_a_line_that_is_not_as_it_should_be_costs_a_notice(line: bytes, code: st
     assert peer.says(delta("goes on")) == [TextReceived("goes on", False, "m-1")]
 
 
-def test_a_notification_that_nobody_knows_is_nothing() -> None:
-    assert opened().tells("vendor/thing", x=1) == []
+def test_a_notification_that_the_driver_does_not_know_is_reported() -> None:
+    notice = only(opened().tells("vendor/thing", x=1), Notice)
+    assert notice.code == "unknown_update"
+    assert "vendor/thing" in notice.message
+    assert notice.data["x"] == 1
+
+
+def test_a_notification_that_is_declared_to_show_nothing_is_not_reported() -> None:
+    assert opened().tells("thread/readState/changed", readState={}) == []
 
 
 def test_a_wrong_optional_field_costs_no_more_than_itself() -> None:

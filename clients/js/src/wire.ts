@@ -1350,6 +1350,8 @@ export interface ErrorInfo {
    * unknown.
    */
   cause?: "agent_bug" | "auth" | "context_too_large" | "model_unknown" | "network" | "overloaded" | "quota" | "rate_limit" | "refused" | null;
+  /** The time at which a limit ends according to the agent, in Unix seconds. null if unknown. */
+  retry_at?: number | null;
   /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
   _cut?: Record<string, Cut>;
 }
@@ -1408,6 +1410,22 @@ export interface Usage {
   steps?: number | null;
   /** `models` has the same figures per model name. */
   models?: Record<string, Usage>;
+  /** The limits of the user's account; null if the agent has reported none. */
+  limits?: LimitWindow[] | null;
+}
+
+/** A limit of the user's account, as far as the agent reports it. */
+export interface LimitWindow {
+  /** The agent's name for it, such as `primary` or `five_hour`. */
+  name: string;
+  /** The used part in percent; null if the agent does not report it. */
+  used_percent?: number | null;
+  /** The time at which it begins anew, in Unix seconds. */
+  resets_at?: number | null;
+  /** Its length in seconds. */
+  window_s?: number | null;
+  /** True if the agent reports that the limit was reached. */
+  reached?: boolean;
 }
 
 /**
@@ -1621,6 +1639,8 @@ export interface Task {
    * that one, without a turn.
    */
   item?: string | null;
+  /** Tokens and steps of this work, if the agent reports them. */
+  usage?: Usage | null;
   /** Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers. */
   _cut?: Record<string, Cut>;
 }

@@ -2,8 +2,8 @@
 No I/O, no clock.
 
 The parts are in other modules: opening a thread (`opening.py`), the running turn (`turn.py`),
-codex's output and tool calls (`speech.py`), its requests (`requests.py`), and settings
-(`settings.py`).
+codex's output and tool calls (`speech.py`), its sub-agents (`agents.py`), its requests
+(`requests.py`), slash commands (`commands.py`), and settings (`settings.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError
 
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..limits import Limits
-from ..model.content import Audio, Block, JsonObject
+from ..model.content import Audio, Block, JsonObject, Text
 from ..model.driver import (
     CallReturned,
     DecisionAnswer,
@@ -26,13 +26,14 @@ from ..model.driver import (
     NewKey,
     Opening,
     PlanSet,
+    TextEnded,
+    TextReceived,
     TitleSet,
-    ToolCalled,
     TurnBegan,
     TurnFinished,
     UsageSet,
 )
-from ..model.events import ErrorInfo, PlanEntry
+from ..model.events import ErrorInfo, PlanEntry, Usage
 from ..wire.channel import Channel
 from ..wire.json import DECODE_ERRORS, lenient
 from ..wire.jsonrpc import (
@@ -45,6 +46,9 @@ from ..wire.jsonrpc import (
 from ..wire.lines import Lines, LongLine
 from ..wire.mcp import ToolInfo
 from . import messages as wire
+from .agents import CodexAgents
+from .commands import INIT, command_of, status_text
+from .ignored import IGNORED
 from .opening import CodexHandshake, NoParams
 from .outcome import CodexNotices, CodexTurnUsage, error_of, finished, session_usage
 from .requests import CodexRequests
@@ -114,8 +118,10 @@ class CodexDriver:
         self._settings = CodexSettings()
         self._speech = CodexTranslator(self._channel)
         self._notices = CodexNotices(self._channel)
-        self._requests = CodexRequests(self._channel, new_key, self._speech, extensions)
+        self._agents = CodexAgents(self._channel)
+        self._requests = CodexRequests(self._channel, new_key, self._speech_in, extensions)
         self._spent = CodexTurnUsage()
+        self._spent_so_far: Usage | None = None
         self._opening = Opening(cwd="")
         self._thread: str | None = None
         self._handshake: CodexHandshake | None = None
@@ -149,21 +155,41 @@ class CodexDriver:
         thread = self._ready()
         if self._turns.prompt is not None:
             raise LocalProtocolError("another prompt has not been answered yet")
-        request = wire.TurnStartParams(
-            thread_id=thread,
-            input=_input(content),
-            output_schema=self._opening.options.get("json_schema"),
-        )
+        method, request = self._started_by(thread, content)
+        if request is None:
+            text = status_text(self._settings.view(), self._spent_so_far)
+            return [TextReceived(text), TextEnded(), TurnFinished(turn=turn, outcome="completed")]
         sent = self._turns.sent(turn)
         self._spent.begin()
         if self._turns.own is None:
             self._speech.turn_ended()
 
         def answered(response: JsonRpcResponse) -> None:
-            self._turn_taken(sent, response)
+            self._turn_taken(sent, method, response)
 
-        self._channel.request("turn/start", request, answered, urgent=False)
+        self._channel.request(method, request, answered, urgent=False)
         return self._channel.take()
+
+    def _started_by(self, thread: str, content: Sequence[Block]) -> tuple[str, Struct | None]:
+        """Return the request that a prompt is sent with. None: agentrt itself answers it."""
+        match command_of(content):
+            case ("compact", _):
+                return "thread/compact/start", wire.ThreadCompactStartParams(thread_id=thread)
+            case ("review", about):
+                target: wire.ReviewTarget = wire.UncommittedChangesReviewTarget()
+                if about:
+                    target = wire.CustomReviewTarget(instructions=about)
+                params = wire.ReviewStartParams(thread_id=thread, target=target, delivery="inline")
+                return "review/start", params
+            case ("status", _):
+                return "", None
+            case ("init", about):
+                content = [Text(f"{INIT}\n\n{about}".strip())]
+        return "turn/start", wire.TurnStartParams(
+            thread_id=thread,
+            input=_input(content),
+            output_schema=self._opening.options.get("json_schema"),
+        )
 
     def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
         self._ready()
@@ -248,9 +274,12 @@ class CodexDriver:
             case "logout":
                 return "account/logout", NoParams(), None
             case "stop_task":
-                raise UnsupportedCodexSetting(
-                    f"codex has no task {params.get('task')!r} that can be stopped"
-                )
+                agent = str(params.get("task"))
+                running = self._agents.running_turn(agent)
+                if running is None:
+                    raise UnsupportedCodexSetting(f"codex has no running task {agent!r} to stop")
+                stop = wire.TurnInterruptParams(thread_id=agent, turn_id=running)
+                return "turn/interrupt", stop, None
             case _:
                 return method, params, None
 
@@ -306,6 +335,7 @@ class CodexDriver:
         """
         item = ""
         thought = False
+        speech: CodexTranslator | None = None
         pieces: list[str] = []
         for frame in frames:
             method = frame.method
@@ -320,21 +350,17 @@ class CodexDriver:
                 except DECODE_ERRORS:
                     pass  # decoded leniently below
                 else:
-                    if self._is_ours(piece.thread_id, piece.turn_id):
+                    speaker = self._speech_of(piece.thread_id, piece.turn_id)
+                    if speaker is not None:
                         thinks = _PIECES[method]
-                        if piece.item_id != item or thinks is not thought:
-                            self._speak(item, thought, pieces)
-                            item, thought = piece.item_id, thinks
+                        if piece.item_id != item or thinks is not thought or speaker is not speech:
+                            _speak(speech, item, thought, pieces)
+                            speech, item, thought = speaker, piece.item_id, thinks
                         pieces.append(piece.delta)
                     continue
-            self._speak(item, thought, pieces)
+            _speak(speech, item, thought, pieces)
             self._receive_frame(frame)
-        self._speak(item, thought, pieces)
-
-    def _speak(self, item: str, thought: bool, pieces: list[str]) -> None:
-        if text := "".join(pieces):
-            self._speech.pieces(item, text, thought=thought)
-        pieces.clear()
+        _speak(speech, item, thought, pieces)
 
     def _receive_frame(self, frame: CodexFrame) -> None:
         method, params = frame.method, frame.params
@@ -367,13 +393,17 @@ class CodexDriver:
             case JsonRpcRequest():
                 turn = self._turns.prompt
                 stopping = turn is not None and turn.cancelled
-                self._requests.received(message, stopping=stopping)
+                self._requests.received(message, self._thread, stopping=stopping)
 
     def _notified(self, message: JsonRpcNotification) -> None:
         known = self._take.get(message.method)
         if known is None:
-            self._requests.notified(message)
-            return  # dozens of notifications have no meaning here
+            if not self._requests.notified(message) and message.method not in IGNORED:
+                text = f"the agent sent a {message.method}, which this version does not know"
+                self._channel.notice(
+                    "info", "unknown_update", text, message.params, about=message.method
+                )
+            return
         params = message.params if isinstance(message.params, dict) else {}
         if message.method in ("item/started", "item/completed") and self._unknown_item(
             params, over=message.method == "item/completed"
@@ -397,8 +427,9 @@ class CodexDriver:
                 "turnId": str(turn),
                 "item": {"id": str(id), "type": str(kind)},
             } if kind not in _ITEMS:
-                if kind not in _SILENT and self._is_ours(thread, turn):
-                    self._speech.unknown(id, kind, over=over)
+                speech = self._speech_of(thread, turn)
+                if speech is not None:
+                    speech.unknown(id, kind, over=over)
                 return True
             case _:
                 return False
@@ -413,8 +444,8 @@ class CodexDriver:
             raise LocalProtocolError("there is no session yet")
         return self._thread
 
-    def _turn_taken(self, sent: CodexTurn, response: JsonRpcResponse) -> None:
-        """Take the response to `turn/start`."""
+    def _turn_taken(self, sent: CodexTurn, method: str, response: JsonRpcResponse) -> None:
+        """Take the response to `turn/start`, or to the `method` of a slash command."""
         if self._turns.prompt is not sent:
             return  # it is over already, or was never written
         if response.error is not None:
@@ -430,6 +461,8 @@ class CodexDriver:
                 if self._turns.is_over(id):
                     self._turns.forget(sent)
                     self._channel.out.append(TurnFinished(turn=sent.prompt, outcome="completed"))
+            case {} if method == "thread/compact/start":
+                pass  # the turn is named when it begins
             case _:
                 self._turns.forget(sent)
                 why = ErrorInfo("protocol", "codex took the prompt without saying which turn it is")
@@ -438,8 +471,13 @@ class CodexDriver:
                 )
 
     def _turn_started(self, message: wire.TurnStartedNotification) -> None:
-        if message.thread_id == self._thread:
-            self._begin(message.turn.id)
+        turn = message.turn
+        if message.thread_id != self._thread:
+            self._agents.turn_started(message.thread_id, turn.id)
+        elif turn.root_turn_id is not None and self._turns.live(turn.root_turn_id):
+            self._begin(turn.root_turn_id)  # a review works in a turn below that of its prompt
+        else:
+            self._begin(turn.id)
 
     def _begin(self, id: str) -> bool:
         """Note that a turn runs. Returns False if the turn is already over."""
@@ -458,6 +496,7 @@ class CodexDriver:
 
     def _turn_completed(self, message: wire.TurnCompletedNotification) -> None:
         if message.thread_id != self._thread:
+            self._agents.turn_completed(message.thread_id, message.turn)
             return
         reported = self._turns.reported_own
         turn = self._turns.ended(message.turn.id)
@@ -532,46 +571,82 @@ class CodexDriver:
             return False
         return self._turns.live(turn) or self._begin(turn)
 
+    def _speech_of(self, thread: str, turn: str) -> CodexTranslator | None:
+        """Return the translator for a message of a running turn or of a sub-agent, else None."""
+        if thread != self._thread:
+            return self._agents.speech(thread)
+        return self._speech if self._is_ours(thread, turn) else None
+
+    def _speech_in(self, thread: str) -> CodexTranslator:
+        """Return the translator of a thread; that of the session for an unknown one."""
+        return self._agents.speech(thread) or self._speech
+
     # --- one method for each notification
 
     def _item_started(self, message: wire.ItemStartedNotification) -> None:
-        if self._is_ours(message.thread_id, message.turn_id):
-            self._speech.started(message.item)
+        speech = self._speech_of(message.thread_id, message.turn_id)
+        if speech is not None:
+            speech.started(message.item)
 
     def _item_completed(self, message: wire.ItemCompletedNotification) -> None:
-        if self._is_ours(message.thread_id, message.turn_id):
-            self._speech.completed(message.item)
+        speech = self._speech_of(message.thread_id, message.turn_id)
+        if speech is None:
+            return
+        speech.completed(message.item)
+        match message.item:
+            case wire.CollabAgentToolCallThreadItem() as item:
+                self._agents.called(item)
+            case wire.SubAgentActivityThreadItem() as item:
+                self._agents.active(item)
 
     def _part_added(self, message: wire.ReasoningSummaryPartAddedNotification) -> None:
-        if self._is_ours(message.thread_id, message.turn_id):
-            self._speech.part_added(message.item_id, message.summary_index)
+        speech = self._speech_of(message.thread_id, message.turn_id)
+        if speech is not None:
+            speech.part_added(message.item_id, message.summary_index)
 
     def _piece(self, message: wire.AgentMessageDeltaNotification, *, thought: bool) -> None:
-        if self._is_ours(message.thread_id, message.turn_id):
-            self._speech.pieces(message.item_id, message.delta, thought=thought)
+        speech = self._speech_of(message.thread_id, message.turn_id)
+        if speech is not None:
+            speech.pieces(message.item_id, message.delta, thought=thought)
 
-    def _output(self, message: wire.CommandExecutionOutputDeltaNotification) -> None:
-        if self._is_ours(message.thread_id, message.turn_id):
-            self._speech.output(message.item_id, message.delta)
+    def _output(
+        self,
+        message: wire.CommandExecutionOutputDeltaNotification
+        | wire.FileChangeOutputDeltaNotification,
+    ) -> None:
+        speech = self._speech_of(message.thread_id, message.turn_id)
+        if speech is not None:
+            speech.output(message.item_id, message.delta)
+
+    def _typed(self, message: wire.TerminalInteractionNotification) -> None:
+        speech = self._speech_of(message.thread_id, message.turn_id)
+        if speech is not None and message.stdin:
+            speech.output(message.item_id, f"\n(input: {message.stdin.rstrip()})\n")
 
     def _patched(self, message: wire.FileChangePatchUpdatedNotification) -> None:
-        if self._is_ours(message.thread_id, message.turn_id):
-            self._speech.patched(message.item_id, message.changes)
+        speech = self._speech_of(message.thread_id, message.turn_id)
+        if speech is not None:
+            speech.patched(message.item_id, message.changes)
 
     def _progress(self, message: wire.McpToolCallProgressNotification) -> None:
-        if self._is_ours(message.thread_id, message.turn_id):
-            called = ToolCalled(id=message.item_id, append=f"{message.message}\n")
-            self._channel.out.append(called)
+        speech = self._speech_of(message.thread_id, message.turn_id)
+        if speech is not None:
+            speech.output(message.item_id, f"{message.message}\n")
 
     def _planned(self, message: wire.TurnPlanUpdatedNotification) -> None:
         if self._is_ours(message.thread_id, message.turn_id):
+            if message.explanation:
+                self._channel.notice("info", "plan_changed", message.explanation)
             entries = [PlanEntry(s.step, PLAN.get(s.status, s.status)) for s in message.plan]
             self._channel.out.append(PlanSet(entries))
 
     def _usage(self, message: wire.ThreadTokenUsageUpdatedNotification) -> None:
-        if message.thread_id == self._thread:
-            self._spent.reported(message.token_usage)
-            self._channel.out.append(UsageSet(session_usage(message.token_usage)))
+        if message.thread_id != self._thread:
+            self._agents.used(message.thread_id, message.token_usage)
+            return
+        self._spent.reported(message.token_usage)
+        self._spent_so_far = session_usage(message.token_usage)
+        self._channel.out.append(UsageSet(self._spent_so_far))
 
     def _settings_updated(self, message: wire.ThreadSettingsUpdatedNotification) -> None:
         if message.thread_id == self._thread:
@@ -609,9 +684,6 @@ _PIECES: Final = {
 _ITEMS: Final = frozenset(
     str(kind.__struct_config__.tag) for kind in msgspec.json.Decoder(wire.ThreadItem).type.__args__
 )
-_SILENT: Final = frozenset({"hookPrompt", "functionCallOutput"})
-"""Items that show nothing."""
-
 _Taken = tuple[type[Any], msgspec.json.Decoder[Any], Callable[[Any], None]]
 
 
@@ -643,6 +715,11 @@ def _table(driver: CodexDriver) -> dict[str, _Taken]:
             wire.CommandExecutionOutputDeltaNotification,
             driver._output,
         ),
+        "item/fileChange/outputDelta": (wire.FileChangeOutputDeltaNotification, driver._output),
+        "item/commandExecution/terminalInteraction": (
+            wire.TerminalInteractionNotification,
+            driver._typed,
+        ),
         "item/fileChange/patchUpdated": (
             wire.FileChangePatchUpdatedNotification,
             driver._patched,
@@ -663,6 +740,12 @@ def _table(driver: CodexDriver) -> dict[str, _Taken]:
     return {
         method: (kind, msgspec.json.Decoder(kind), take) for method, (kind, take) in found.items()
     }
+
+
+def _speak(speech: CodexTranslator | None, item: str, thought: bool, pieces: list[str]) -> None:
+    if speech is not None and (text := "".join(pieces)):
+        speech.pieces(item, text, thought=thought)
+    pieces.clear()
 
 
 def _input(content: Sequence[Block]) -> list[wire.UserInput]:

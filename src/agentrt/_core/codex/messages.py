@@ -24,11 +24,11 @@ class TextUserInput(CodexMessage, tag_field="type", tag="text"):
 
 
 class ImageUserInput(CodexMessage, tag_field="type", tag="image"):
-    url: str
+    url: str | None = None
 
 
 class AudioUserInput(CodexMessage, tag_field="type", tag="audio"):
-    url: str
+    url: str | None = None
 
 
 class MentionUserInput(CodexMessage, tag_field="type", tag="mention"):
@@ -68,17 +68,69 @@ class InputImageDynamicToolCallOutputContentItem(CodexMessage, tag_field="type",
     image_url: str
 
 
+class InputAudioDynamicToolCallOutputContentItem(CodexMessage, tag_field="type", tag="inputAudio"):
+    audio_url: str
+
+
 DynamicToolCallOutputContentItem: TypeAlias = (
-    InputTextDynamicToolCallOutputContentItem | InputImageDynamicToolCallOutputContentItem
+    InputTextDynamicToolCallOutputContentItem
+    | InputImageDynamicToolCallOutputContentItem
+    | InputAudioDynamicToolCallOutputContentItem
 )
 
 
 class McpToolCallResult(CodexMessage):
     content: list[Any]
+    structured_content: Any = None
+    meta: Any = field(default=None, name="_meta")
 
 
 class McpToolCallError(CodexMessage):
     message: str
+
+
+class HookPromptFragment(CodexMessage):
+    text: str
+
+
+class AsyncUserInputQuestion(CodexMessage):
+    title: str
+    options: list[str] | None = None
+
+
+class SearchWebSearchAction(CodexMessage, tag_field="type", tag="search"):
+    query: str | None = None
+    queries: list[str] | None = None
+
+
+class OpenPageWebSearchAction(CodexMessage, tag_field="type", tag="openPage"):
+    url: str | None = None
+
+
+class FindInPageWebSearchAction(CodexMessage, tag_field="type", tag="findInPage"):
+    pattern: str | None = None
+    url: str | None = None
+
+
+class OtherWebSearchAction(CodexMessage, tag_field="type", tag="other"):
+    pass
+
+
+WebSearchAction: TypeAlias = (
+    SearchWebSearchAction
+    | OpenPageWebSearchAction
+    | FindInPageWebSearchAction
+    | OtherWebSearchAction
+)
+
+
+class CollabAgentState(CodexMessage):
+    status: str
+    message: str | None = None
+
+
+class ImageGenerationInputImage(CodexMessage):
+    path: str
 
 
 class UserMessageThreadItem(CodexMessage, tag_field="type", tag="userMessage"):
@@ -87,9 +139,22 @@ class UserMessageThreadItem(CodexMessage, tag_field="type", tag="userMessage"):
     client_id: str | None = None
 
 
+class HookPromptThreadItem(CodexMessage, tag_field="type", tag="hookPrompt"):
+    id: str
+    fragments: list[HookPromptFragment]
+
+
 class AgentMessageThreadItem(CodexMessage, tag_field="type", tag="agentMessage"):
     id: str
     text: str
+    questions: list[AsyncUserInputQuestion] | None = None
+
+
+class FunctionCallOutputThreadItem(CodexMessage, tag_field="type", tag="functionCallOutput"):
+    id: str
+    name: str
+    output: Any
+    namespace: str | None = None
 
 
 class PlanThreadItem(CodexMessage, tag_field="type", tag="plan"):
@@ -110,6 +175,7 @@ class CommandExecutionThreadItem(CodexMessage, tag_field="type", tag="commandExe
     status: str
     aggregated_output: str | None = None
     exit_code: int | None = None
+    duration_ms: int | None = None
 
 
 class FileChangeThreadItem(CodexMessage, tag_field="type", tag="fileChange"):
@@ -133,24 +199,66 @@ class DynamicToolCallThreadItem(CodexMessage, tag_field="type", tag="dynamicTool
     tool: str
     arguments: Any
     status: str
+    namespace: str | None = None
     content_items: list[DynamicToolCallOutputContentItem] | None = None
+    success: bool | None = None
 
 
 class CollabAgentToolCallThreadItem(CodexMessage, tag_field="type", tag="collabAgentToolCall"):
     id: str
     tool: str
     status: str
+    receiver_thread_ids: list[str]
+    agents_states: dict[str, Any]
     prompt: str | None = None
+    model: str | None = None
+    reasoning_effort: str | None = None
+
+
+class SubAgentActivityThreadItem(CodexMessage, tag_field="type", tag="subAgentActivity"):
+    id: str
+    kind: str
+    agent_path: str
+    agent_thread_id: str
+    model: str | None = None
+    reasoning_effort: str | None = None
 
 
 class WebSearchThreadItem(CodexMessage, tag_field="type", tag="webSearch"):
     id: str
     query: str
+    action: WebSearchAction | None = None
+    results: list[Any] | None = None
 
 
 class ImageViewThreadItem(CodexMessage, tag_field="type", tag="imageView"):
     id: str
     path: str
+
+
+class SleepThreadItem(CodexMessage, tag_field="type", tag="sleep"):
+    id: str
+    duration_ms: int
+
+
+class ImageGenerationThreadItem(CodexMessage, tag_field="type", tag="imageGeneration"):
+    id: str
+    status: str
+    revised_prompt: str | None = None
+    saved_path: str | None = None
+    result: str | None = None
+    input_images: list[ImageGenerationInputImage] | None = None
+    failure: Any = None
+
+
+class EnteredReviewModeThreadItem(CodexMessage, tag_field="type", tag="enteredReviewMode"):
+    id: str
+    review: str
+
+
+class ExitedReviewModeThreadItem(CodexMessage, tag_field="type", tag="exitedReviewMode"):
+    id: str
+    review: str
 
 
 class ContextCompactionThreadItem(CodexMessage, tag_field="type", tag="contextCompaction"):
@@ -159,7 +267,9 @@ class ContextCompactionThreadItem(CodexMessage, tag_field="type", tag="contextCo
 
 ThreadItem: TypeAlias = (
     UserMessageThreadItem
+    | HookPromptThreadItem
     | AgentMessageThreadItem
+    | FunctionCallOutputThreadItem
     | PlanThreadItem
     | ReasoningThreadItem
     | CommandExecutionThreadItem
@@ -167,8 +277,13 @@ ThreadItem: TypeAlias = (
     | McpToolCallThreadItem
     | DynamicToolCallThreadItem
     | CollabAgentToolCallThreadItem
+    | SubAgentActivityThreadItem
     | WebSearchThreadItem
     | ImageViewThreadItem
+    | SleepThreadItem
+    | ImageGenerationThreadItem
+    | EnteredReviewModeThreadItem
+    | ExitedReviewModeThreadItem
     | ContextCompactionThreadItem
 )
 
@@ -177,12 +292,14 @@ class TurnError(CodexMessage):
     message: str
     codex_error_info: Any = None
     additional_details: str | None = None
+    misalignment: dict[str, Any] | None = None
 
 
 class CodexTurnRecord(CodexMessage):
     id: str
     status: str
     items: list[ThreadItem]
+    root_turn_id: str | None = None
     error: TurnError | None = None
 
 
@@ -396,6 +513,27 @@ class TurnInterruptParams(CodexMessage):
     turn_id: str
 
 
+class ThreadCompactStartParams(CodexMessage):
+    thread_id: str
+
+
+class UncommittedChangesReviewTarget(CodexMessage, tag_field="type", tag="uncommittedChanges"):
+    pass
+
+
+class CustomReviewTarget(CodexMessage, tag_field="type", tag="custom"):
+    instructions: str
+
+
+ReviewTarget: TypeAlias = UncommittedChangesReviewTarget | CustomReviewTarget
+
+
+class ReviewStartParams(CodexMessage):
+    thread_id: str
+    target: ReviewTarget
+    delivery: str | None = None
+
+
 class AgentMessageDeltaNotification(CodexMessage):
     thread_id: str
     turn_id: str
@@ -436,6 +574,20 @@ class CommandExecutionOutputDeltaNotification(CodexMessage):
     turn_id: str
     item_id: str
     delta: str
+
+
+class FileChangeOutputDeltaNotification(CodexMessage):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+
+
+class TerminalInteractionNotification(CodexMessage):
+    thread_id: str
+    turn_id: str
+    item_id: str
+    stdin: str
 
 
 class FileChangePatchUpdatedNotification(CodexMessage):
@@ -483,6 +635,7 @@ class TurnPlanUpdatedNotification(CodexMessage):
     thread_id: str
     turn_id: str
     plan: list[TurnPlanStep]
+    explanation: str | None = None
 
 
 class TokenUsageBreakdown(CodexMessage):
@@ -511,10 +664,28 @@ class RateLimitWindow(CodexMessage):
     resets_at: int | None = None
 
 
+class CreditsSnapshot(CodexMessage):
+    has_credits: bool
+    unlimited: bool
+    balance: str | None = None
+
+
+class SpendControlLimitSnapshot(CodexMessage):
+    limit: str
+    used: str
+    remaining_percent: int
+    resets_at: int
+
+
 class RateLimitSnapshot(CodexMessage):
     limit_id: str | None = None
+    limit_name: str | None = None
     primary: RateLimitWindow | None = None
     secondary: RateLimitWindow | None = None
+    credits: CreditsSnapshot | None = None
+    individual_limit: SpendControlLimitSnapshot | None = None
+    spend_control_reached: bool | None = None
+    plan_type: str | None = None
     rate_limit_reached_type: str | None = None
 
 
@@ -544,9 +715,21 @@ class WarningNotification(CodexMessage):
     thread_id: str | None = None
 
 
+class TextPosition(CodexMessage):
+    line: int
+    column: int
+
+
+class TextRange(CodexMessage):
+    start: TextPosition
+    end: TextPosition
+
+
 class ConfigWarningNotification(CodexMessage):
     summary: str
     details: str | None = None
+    path: str | None = None
+    range: TextRange | None = None
 
 
 class DeprecationNoticeNotification(CodexMessage):
@@ -554,16 +737,121 @@ class DeprecationNoticeNotification(CodexMessage):
     details: str | None = None
 
 
+class GuardianWarningNotification(CodexMessage):
+    thread_id: str
+    message: str
+
+
 class ModelReroutedNotification(CodexMessage):
     thread_id: str
     from_model: str
     to_model: str
+    reason: str
+
+
+class ModelVerificationNotification(CodexMessage):
+    thread_id: str
+    verifications: list[str]
+
+
+class ModelSafetyBufferingUpdatedNotification(CodexMessage):
+    thread_id: str
+    model: str
+    reasons: list[str]
+    use_cases: list[str]
+    show_buffering_ui: bool
+    faster_model: str | None = None
+
+
+class AuthRecoveryNotification(CodexMessage):
+    thread_id: str
+    provider: str
+    message: str
+
+
+class GatewayOAuthChangedNotification(CodexMessage):
+    provider_id: str
+    status: str
+    auth_url: str | None = None
+    error: str | None = None
+
+
+class AccountLoginCompletedNotification(CodexMessage):
+    success: bool
+    error: str | None = None
 
 
 class McpServerStatusUpdatedNotification(CodexMessage):
     name: str
     status: str
     error: str | None = None
+    failure_reason: str | None = None
+
+
+class McpServerOauthLoginCompletedNotification(CodexMessage):
+    name: str
+    success: bool
+    error: str | None = None
+
+
+class ThreadGoal(CodexMessage):
+    objective: str
+    status: str
+    tokens_used: int
+    time_used_seconds: int
+    token_budget: int | None = None
+
+
+class ThreadGoalUpdatedNotification(CodexMessage):
+    thread_id: str
+    goal: ThreadGoal
+
+
+class ThreadGoalClearedNotification(CodexMessage):
+    thread_id: str
+
+
+class HookOutputEntry(CodexMessage):
+    kind: str
+    text: str
+
+
+class HookRunSummary(CodexMessage):
+    id: str
+    event_name: str
+    status: str
+    entries: list[HookOutputEntry]
+    source_path: str
+    status_message: str | None = None
+    source: str | None = None
+    duration_ms: int | None = None
+
+
+class HookCompletedNotification(CodexMessage):
+    thread_id: str
+    run: HookRunSummary
+    turn_id: str | None = None
+
+
+class GuardianApprovalReview(CodexMessage):
+    status: str
+    risk_level: str | None = None
+    user_authorization: str | None = None
+    rationale: str | None = None
+
+
+class ItemGuardianApprovalReviewCompletedNotification(CodexMessage):
+    thread_id: str
+    turn_id: str
+    action: Any
+    review: GuardianApprovalReview
+    decision_source: str
+    target_item_id: str | None = None
+
+
+class StrictReviewRequiredNotification(CodexMessage):
+    thread_id: str
+    turn_id: str
 
 
 class ServerRequestResolvedNotification(CodexMessage):

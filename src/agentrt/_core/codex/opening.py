@@ -11,13 +11,14 @@ from msgspec import Struct, ValidationError
 
 from ..errors import LocalProtocolError
 from ..model.content import JsonObject
-from ..model.driver import ModesSet, Opening, Started, StartFailed, TitleSet
+from ..model.driver import CommandsSet, ModesSet, Opening, Started, StartFailed, TitleSet
 from ..model.events import ErrorInfo, model_unknown
 from ..wire.channel import Channel
 from ..wire.json import lenient
 from ..wire.jsonrpc import JsonRpcError, JsonRpcResponse
 from ..wire.mcp import ToolInfo
 from . import messages as wire
+from .commands import COMMANDS
 from .settings import EFFORT, REVIEWER, CodexSettings, UnsupportedCodexSetting, mode_of
 from .speech import CodexTranslator
 
@@ -234,6 +235,7 @@ class CodexHandshake:
         )
         if self._thread.id:
             self._channel.out.append(ModesSet(self._settings.view()))
+            self._channel.out.append(CommandsSet(COMMANDS))
         if self._thread.name:
             self._channel.out.append(TitleSet(self._thread.name))
         self._started(self._thread.id)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
-from ..model.driver import TurnFinished
-from ..model.events import ErrorInfo, Outcome, Usage
+from ..model.driver import TaskSet, TurnFinished, UsageSet
+from ..model.events import ErrorInfo, ItemStatus, LimitWindow, Outcome, Task, Usage
 from ..wire import jsonrpc
 from ..wire.channel import Channel
 from ..wire.jsonrpc import JsonRpcError
@@ -57,7 +58,11 @@ def turn_error(error: wire.TurnError) -> ErrorInfo:
     code = _kind(error.codex_error_info)
     words = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", code)
     code = "auth_required" if words == "unauthorized" else words or "failed"
-    data = {"info": error.codex_error_info, "details": error.additional_details}
+    data = {
+        "info": error.codex_error_info,
+        "details": error.additional_details,
+        "misalignment": error.misalignment,
+    }
     return ErrorInfo(code, error.message, {k: v for k, v in data.items() if v is not None} or None)
 
 
@@ -122,59 +127,160 @@ RATE_LIMIT_STEPS_PERCENT: Final = (100, 95, 80)
 """Percentages of a rate limit that are reported, once each."""
 
 
+GOAL: Final[dict[str, ItemStatus]] = {
+    "active": "running",
+    "paused": "pending",
+    "blocked": "pending",
+    "usageLimited": "pending",
+    "budgetLimited": "failed",
+    "complete": "completed",
+}
+HOOK: Final[dict[str, ItemStatus]] = {
+    "running": "running",
+    "completed": "completed",
+    "failed": "failed",
+    "blocked": "denied",
+    "stopped": "cancelled",
+}
+REVIEWED: Final = {
+    "approved": "approved",
+    "denied": "denied",
+    "timedOut": "did not decide in time about",
+    "aborted": "did not decide about",
+}
+SECONDS_PER_MINUTE: Final = 60
+
+
 class CodexNotices:
-    """Converts messages for people to notices."""
+    """Converts messages about the session, its hooks, its goal and the account."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._reported: dict[str, int] = {}
         """The highest of `RATE_LIMIT_STEPS_PERCENT` that was reported for each rate limit."""
+        self._limits: dict[str, LimitWindow] = {}
+        self._goal: Task | None = None
         self.table: dict[str, tuple[type[Any], Callable[[Any], None]]] = {
             "error": (wire.ErrorNotification, self._error),
             "warning": (wire.WarningNotification, self._warning),
+            "guardianWarning": (wire.GuardianWarningNotification, self._warning),
             "configWarning": (wire.ConfigWarningNotification, self._config),
             "deprecationNotice": (wire.DeprecationNoticeNotification, self._deprecated),
             "model/rerouted": (wire.ModelReroutedNotification, self._rerouted),
+            "model/verification": (wire.ModelVerificationNotification, self._verified),
+            "model/safetyBuffering/updated": (
+                wire.ModelSafetyBufferingUpdatedNotification,
+                self._buffered,
+            ),
+            "modelProvider/authRecoveryStarted": (wire.AuthRecoveryNotification, self._recovering),
+            "modelProvider/authRecoveryCompleted": (
+                wire.AuthRecoveryNotification,
+                self._recovering,
+            ),
             "mcpServer/startupStatus/updated": (
                 wire.McpServerStatusUpdatedNotification,
                 self._mcp_server,
             ),
+            "mcpServer/oauthLogin/completed": (
+                wire.McpServerOauthLoginCompletedNotification,
+                self._mcp_login,
+            ),
+            "account/login/completed": (wire.AccountLoginCompletedNotification, self._login),
+            "account/gatewayOAuth/changed": (wire.GatewayOAuthChangedNotification, self._gateway),
             "account/rateLimits/updated": (
                 wire.AccountRateLimitsUpdatedNotification,
                 self._rate_limits,
+            ),
+            "thread/goal/updated": (wire.ThreadGoalUpdatedNotification, self._goal_updated),
+            "thread/goal/cleared": (wire.ThreadGoalClearedNotification, self._goal_cleared),
+            "hook/started": (wire.HookCompletedNotification, self._hook),
+            "hook/completed": (wire.HookCompletedNotification, self._hook),
+            "item/autoApprovalReview/completed": (
+                wire.ItemGuardianApprovalReviewCompletedNotification,
+                self._reviewed,
+            ),
+            "autoApprovalReview/strictReviewRequired": (
+                wire.StrictReviewRequiredNotification,
+                self._strict,
             ),
         }
 
     def _error(self, message: wire.ErrorNotification) -> None:
         if message.will_retry:  # otherwise the end of the turn reports it
             error = turn_error(message.error)
-            data = {"code": error.code, "details": message.error.additional_details}
+            data = {"code": error.code, **(error.data or {})}
             self._report_notice("warning", "api_retry", error.message, data)
 
-    def _warning(self, message: wire.WarningNotification) -> None:
+    def _warning(
+        self, message: wire.WarningNotification | wire.GuardianWarningNotification
+    ) -> None:
         self._report_notice("warning", "agent_warning", message.message)
 
     def _config(self, message: wire.ConfigWarningNotification) -> None:
-        self._report_notice("info", "config_warning", message.summary, message.details)
+        data = {"details": message.details, "path": message.path, "range": message.range}
+        found = to_builtins({name: each for name, each in data.items() if each is not None})
+        self._report_notice("info", "config_warning", message.summary, found or None)
 
     def _deprecated(self, message: wire.DeprecationNoticeNotification) -> None:
         self._report_notice("info", "deprecated", message.summary, message.details)
 
     def _rerouted(self, message: wire.ModelReroutedNotification) -> None:
-        text = f"{message.to_model} answers in the place of {message.from_model}"
+        text = f"{message.to_model} answers in the place of {message.from_model}: {message.reason}"
         self._report_notice("warning", "model_fallback", text)
+
+    def _verified(self, message: wire.ModelVerificationNotification) -> None:
+        text = f"the model requires a verification: {', '.join(message.verifications)}"
+        self._report_notice("warning", "model_verification", text)
+
+    def _buffered(self, message: wire.ModelSafetyBufferingUpdatedNotification) -> None:
+        if message.show_buffering_ui:
+            why = ", ".join([*message.reasons, *message.use_cases]) or "no reason given"
+            text = f"{message.model} holds its answer back for a safety check: {why}"
+            if message.faster_model:
+                text += f"; {message.faster_model} would answer sooner"
+            self._report_notice("info", "safety_check", text)
+
+    def _recovering(self, message: wire.AuthRecoveryNotification) -> None:
+        self._report_notice("info", "auth", f"{message.provider}: {message.message}")
 
     def _mcp_server(self, message: wire.McpServerStatusUpdatedNotification) -> None:
         if message.status == "failed":
             text = f"the MCP server {message.name!r} did not start: {message.error or 'no reason'}"
+            if message.failure_reason is not None:
+                text += f" ({message.failure_reason})"
             self._report_notice("warning", "mcp_failed", text)
+
+    def _mcp_login(self, message: wire.McpServerOauthLoginCompletedNotification) -> None:
+        if message.success:
+            self._report_notice("info", "auth", f"logged in to the MCP server {message.name!r}")
+        else:
+            why = message.error or "no reason"
+            text = f"the login to the MCP server {message.name!r} failed: {why}"
+            self._report_notice("warning", "mcp_failed", text)
+
+    def _login(self, message: wire.AccountLoginCompletedNotification) -> None:
+        if message.success:
+            self._report_notice("info", "auth", "logged in")
+        else:
+            self._report_notice(
+                "error", "auth", f"the login failed: {message.error or 'no reason'}"
+            )
+
+    def _gateway(self, message: wire.GatewayOAuthChangedNotification) -> None:
+        level = "error" if message.error else "info"
+        text = f"login at {message.provider_id}: {message.status}"
+        if message.error:
+            text += f", {message.error}"
+        self._report_notice(level, "auth", text, message.auth_url)
 
     def _rate_limits(self, message: wire.AccountRateLimitsUpdatedNotification) -> None:
         limits = message.rate_limits
+        known = dict(self._limits)
         for name, window in (("primary", limits.primary), ("secondary", limits.secondary)):
             if window is None:
                 continue
             key = f"{limits.limit_id} {name}"
+            self._limits[key] = _limit(name, window, limits)
             step = next(
                 (step for step in RATE_LIMIT_STEPS_PERCENT if window.used_percent >= step), 0
             )
@@ -183,6 +289,108 @@ class CodexNotices:
                 level = "error" if step == RATE_LIMIT_STEPS_PERCENT[0] else "warning"
                 self._report_notice(level, "rate_limit", text, to_builtins(limits))
             self._reported[key] = step
+        spent = limits.individual_limit
+        if spent is not None:
+            self._limits["spending"] = LimitWindow(
+                name=f"spending: {spent.used} of {spent.limit}",
+                used_percent=100 - spent.remaining_percent,
+                resets_at=spent.resets_at,
+                reached=limits.spend_control_reached is True,
+            )
+        credits = limits.credits
+        if credits is not None and credits.balance is not None and not credits.unlimited:
+            self._limits["credits"] = LimitWindow(
+                name=f"credits: {credits.balance} left", reached=not credits.has_credits
+            )
+        if self._limits != known:
+            self._channel.out.append(UsageSet(Usage(limits=list(self._limits.values()))))
+
+    def _goal_updated(self, message: wire.ThreadGoalUpdatedNotification) -> None:
+        goal = message.goal
+        budget = "" if goal.token_budget is None else f" of {goal.token_budget}"
+        spent = f"{goal.tokens_used}{budget} tokens, {goal.time_used_seconds} s"
+        status = GOAL.get(goal.status, "running")
+        self._goal = Task(
+            id=f"goal {message.thread_id}",
+            title=goal.objective,
+            kind="goal",
+            status=status,
+            detail=f"{goal.status}: {spent}",
+        )
+        self._channel.out.append(TaskSet(self._goal))
+
+    def _goal_cleared(self, message: wire.ThreadGoalClearedNotification) -> None:
+        if self._goal is not None and self._goal.status != "completed":
+            self._channel.out.append(TaskSet(replace(self._goal, status="cancelled")))
+        self._goal = None
+
+    def _hook(self, message: wire.HookCompletedNotification) -> None:
+        """Report a hook: as a task while it runs, and as a notice if it stopped something."""
+        run = message.run
+        said = "\n".join(entry.text for entry in run.entries)
+        detail = "\n".join(filter(None, (run.status_message, said))) or None
+        task = Task(
+            id=run.id,
+            title=f"{run.event_name} hook of {run.source_path}",
+            kind="hook",
+            status=HOOK.get(run.status, "running"),
+            detail=detail,
+        )
+        self._channel.out.append(TaskSet(task))
+        if run.status in ("failed", "blocked", "stopped"):
+            text = f"the {run.event_name} hook {run.status}: {detail or 'no reason'}"
+            self._report_notice("warning", "hook_failed", text, to_builtins(run))
+
+    def _reviewed(self, message: wire.ItemGuardianApprovalReviewCompletedNotification) -> None:
+        """Report a decision of the model that codex asks in the place of a person."""
+        review = message.review
+        verb = REVIEWED.get(review.status, review.status)
+        text = f"codex's own reviewer {verb} {_action(message.action)}"
+        if review.rationale:
+            text += f": {review.rationale}"
+        data = {
+            "action": message.action,
+            "review": to_builtins(review),
+            "item": message.target_item_id,
+            "source": message.decision_source,
+        }
+        level = "info" if review.status == "approved" else "warning"
+        self._report_notice(level, "auto_review", text, data)
+
+    def _strict(self, message: wire.StrictReviewRequiredNotification) -> None:
+        text = "codex's own reviewer looks at each further call of this turn"
+        self._report_notice("info", "auto_review", text)
 
     def _report_notice(self, level: Any, code: str, text: str, data: Any = None) -> None:
         self._channel.notice(level, code, text, data, about=text)
+
+
+def _limit(name: str, window: wire.RateLimitWindow, limits: wire.RateLimitSnapshot) -> LimitWindow:
+    minutes = window.window_duration_mins
+    label = limits.limit_name
+    return LimitWindow(
+        name=name if label is None else f"{label} {name}",
+        used_percent=window.used_percent,
+        resets_at=window.resets_at,
+        window_s=None if minutes is None else minutes * SECONDS_PER_MINUTE,
+        reached=window.used_percent >= RATE_LIMIT_STEPS_PERCENT[0],
+    )
+
+
+def _action(action: Any) -> str:
+    """Return what a review was about, in a few words."""
+    match action:
+        case {"type": "command", "command": str(command)}:
+            return f"`{command}`"
+        case {"type": "execve", "program": str(program), "argv": list(argv)}:
+            return f"`{' '.join(map(str, argv)) or program}`"
+        case {"type": "applyPatch", "files": list(files)}:
+            return f"the change of {', '.join(map(str, files))}"
+        case {"type": "networkAccess", "target": str(target)}:
+            return f"the connection to {target}"
+        case {"type": "mcpToolCall", "server": str(server), "toolName": str(tool)}:
+            return f"the call of {server}: {tool}"
+        case {"type": str(kind)}:
+            return kind
+        case _:
+            return "a call"

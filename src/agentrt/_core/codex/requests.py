@@ -74,12 +74,13 @@ class CodexRequests:
         self,
         channel: Channel,
         new_key: NewKey,
-        speech: CodexTranslator,
+        speech: Callable[[str], CodexTranslator],
         extensions: Collection[str] = (),
     ) -> None:
         """Create an empty set of requests.
 
-        `extensions`: further methods, which the host serves. Raises `LocalProtocolError` for one
+        `speech` returns the translator of a thread. `extensions`: further methods, which the host
+        serves. Raises `LocalProtocolError` for one
         that the driver serves itself.
         """
         self._extensions = frozenset(extensions)
@@ -107,12 +108,14 @@ class CodexRequests:
         for method in {*self._take, ELICITATION} & self._extensions:
             raise LocalProtocolError(f"{method} is served by agentrt itself")
 
-    def received(self, request: JsonRpcRequest, *, stopping: bool) -> None:
+    def received(self, request: JsonRpcRequest, thread: str | None, *, stopping: bool) -> None:
         """Take a request. An unknown one is refused immediately.
 
-        `stopping`: the turn is being cancelled, and no question is asked any more.
+        `thread` is the session's; requests of other threads come from sub-agents, which work in the
+        background. `stopping`: the turn is being cancelled, and no question is asked any more.
         """
         method = request.method
+        background = _thread_of(request) not in (None, thread)
         if method in self._extensions:
             key = self._add(_OpenCodexRequest(request.id, method))
             self._channel.out.append(extension_request(key, method, request.params))
@@ -147,17 +150,24 @@ class CodexRequests:
             return
         before = len(self._channel.out)
         take(request, params)
-        if stopping:
-            self._dismiss(self._channel.out[before:])
+        new = self._channel.out[before:]
+        if background:
+            for effect in new:
+                if isinstance(effect, DecisionRequested | ServiceRequested):
+                    effect.background = True
+        elif stopping:
+            self._dismiss(new)
 
-    def notified(self, notification: JsonRpcNotification) -> None:
-        """Pass a notification on if it is an extension of the host's."""
+    def notified(self, notification: JsonRpcNotification) -> bool:
+        """Pass a notification on if it is an extension of the host's. Returns True if it is."""
         method = notification.method
-        if method in self._extensions:
-            requested = extension_request(
-                self._new_key(), method, notification.params, notification=True
-            )
-            self._channel.out.append(requested)
+        if method not in self._extensions:
+            return False
+        requested = extension_request(
+            self._new_key(), method, notification.params, notification=True
+        )
+        self._channel.out.append(requested)
+        return True
 
     def _dismiss(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -217,7 +227,7 @@ class CodexRequests:
         )
 
     def _edit(self, request: JsonRpcRequest, params: wire.FileChangeRequestApprovalParams) -> None:
-        changes = self._speech.changes.get(params.item_id, [])
+        changes = self._speech(params.thread_id).changes.get(params.item_id, [])
         files = changed_files(changes)
         given: JsonObject = {"changes": to_builtins(changes)}
         if params.grant_root is not None:
@@ -460,6 +470,14 @@ _NOT_FOR_PEOPLE: Final = frozenset(
     | {"availableDecisions"}
 )
 _TOLD: Final = frozenset({"codex_approval_kind", "persist", "tool_name", "tool_params"})
+
+
+def _thread_of(request: JsonRpcRequest) -> str | None:
+    match request.params:
+        case {"threadId": str(thread)}:
+            return thread
+        case _:
+            return None
 
 
 def _detail(request: JsonRpcRequest, *shown: str) -> JsonObject | None:

@@ -8,9 +8,10 @@ import re
 import shlex
 from typing import Any, Final, TypeAlias
 
-from msgspec import UNSET, UnsetType, to_builtins
+from msgspec import UNSET, UnsetType, ValidationError, convert, json, to_builtins
 
 from ..model.content import (
+    Audio,
     Block,
     Diff,
     Image,
@@ -38,19 +39,27 @@ Item: TypeAlias = wire.ThreadItem
 
 
 class CodexTranslator:
-    """The items of one thread."""
+    """The items of one thread.
 
-    def __init__(self, channel: Channel) -> None:
+    `parent`: the tool call that a sub-agent's thread belongs to; None for the session's thread.
+    """
+
+    def __init__(self, channel: Channel, parent: str | None = None) -> None:
         self.changes: dict[str, list[wire.FileUpdateChange]] = {}
         """Changes of the edits that are not over, by item: an approval request does not name the
         files."""
         self.commands: set[str] = set()
         """Items of the running turn's commands that are not over."""
+        self.last_message = ""
+        """The text of the latest complete message."""
+        self.parent: Final = parent
         self._channel = channel
         self._spoken: set[str] = set()
         """Messages of which pieces came: their text is not repeated at their end."""
         self._shown: set[str] = set()
         """Calls with output that came in pieces."""
+        self._review: str | None = None
+        """The item that began the running review."""
 
     def turn_ended(self) -> None:
         """Forget the state of the turn."""
@@ -60,23 +69,23 @@ class CodexTranslator:
     def pieces(self, item: str, text: str, *, thought: bool) -> None:
         """Report text of one message, perhaps from many deltas."""
         self._spoken.add(item)
-        self._channel.out.append(TextReceived(text, thought, item))
+        self._channel.out.append(TextReceived(text, thought, item, self.parent))
 
     def part_added(self, item: str, index: int) -> None:
         """Note that the next part of a thought begins."""
         if index and item in self._spoken:
-            self._channel.out.append(TextReceived("\n\n", True, item))
+            self._channel.out.append(TextReceived("\n\n", True, item, self.parent))
 
     def output(self, item: str, text: str) -> None:
-        """Report output of a running command."""
+        """Report output of a running call."""
         self._shown.add(item)
         if text:
-            self._channel.out.append(ToolCalled(id=item, append=text))
+            self._channel.out.append(ToolCalled(id=item, append=text, parent=self.parent))
 
     def patched(self, item: str, changes: list[wire.FileUpdateChange]) -> None:
         """Take the new changes of an edit."""
         self.changes[item] = changes
-        self._channel.out.append(ToolCalled(id=item, **_edit(changes)))
+        self._channel.out.append(ToolCalled(id=item, parent=self.parent, **_edit(changes)))
 
     def started(self, item: Item) -> None:
         """Take the start of an item."""
@@ -85,8 +94,8 @@ class CodexTranslator:
                 self.commands.add(item.id)
             case wire.FileChangeThreadItem():
                 self.changes[item.id] = item.changes
-            case wire.UserMessageThreadItem():
-                return  # the prompt, which is shown already
+            case wire.UserMessageThreadItem() | wire.HookPromptThreadItem():
+                return  # a prompt is shown already, and a hook's text at its end
         self._show(item, over=False)
 
     def completed(self, item: Item) -> None:
@@ -103,7 +112,9 @@ class CodexTranslator:
     def unknown(self, id: str, kind: str, *, over: bool) -> None:
         """Report an item of a kind that is newer than this file."""
         status: ItemStatus = "completed" if over else "running"
-        called = ToolCalled(id=id, opens=not over, name=kind, title=kind, status=status)
+        called = ToolCalled(
+            id=id, opens=not over, name=kind, title=kind, status=status, parent=self.parent
+        )
         self._channel.out.append(called)
 
     def replay(self, items: list[Item]) -> None:
@@ -115,11 +126,17 @@ class CodexTranslator:
                     content = [block for each in item.content if (block := _block(each))]
                     out.append(UserContentReceived(content=content, message=item.id, replay=True))
                 case wire.AgentMessageThreadItem() | wire.PlanThreadItem():
-                    out.append(TextReceived(item.text, False, item.id, replay=True))
+                    out.append(TextReceived(_message(item), False, item.id, replay=True))
                 case wire.ReasoningThreadItem():
                     if text := _thought(item):
                         out.append(TextReceived(text, True, item.id, replay=True))
-                case wire.ContextCompactionThreadItem():
+                case (
+                    wire.ContextCompactionThreadItem()
+                    | wire.EnteredReviewModeThreadItem()
+                    | wire.ExitedReviewModeThreadItem()
+                    | wire.HookPromptThreadItem()
+                    | wire.SubAgentActivityThreadItem()
+                ):
                     pass
                 case _:
                     called = self._called(item, over=True)
@@ -131,34 +148,54 @@ class CodexTranslator:
     def _show(self, item: Item, *, over: bool) -> None:
         out = self._channel.out
         match item:
-            case wire.AgentMessageThreadItem(text=text) | wire.PlanThreadItem(text=text):
-                self._show_text(item.id, text, over, thought=False)
+            case wire.AgentMessageThreadItem() | wire.PlanThreadItem():
+                self._show_text(item.id, _message(item), over, thought=False)
             case wire.ReasoningThreadItem():
                 self._show_text(item.id, _thought(item), over, thought=True)
             case wire.ContextCompactionThreadItem():
                 status = "completed" if over else "running"
                 title = "Compacting the conversation"
                 out.append(TaskSet(Task(id=item.id, title=title, status=status, kind="compaction")))
+            case wire.EnteredReviewModeThreadItem():
+                if self._review != item.id:
+                    self._review = item.id
+                    out.append(TaskSet(Task(id=item.id, title=item.review, kind="review")))
+            case wire.ExitedReviewModeThreadItem():
+                if over:
+                    self._reviewed(item)
+            case wire.HookPromptThreadItem():
+                text = "\n".join(each.text for each in item.fragments)
+                self._channel.notice("info", "hook_prompt", f"a hook told the agent: {text}")
+            case wire.SubAgentActivityThreadItem():
+                pass  # the agent's own thread reports it
             case _:
                 out.append(self._called(item, over))
+
+    def _reviewed(self, item: wire.ExitedReviewModeThreadItem) -> None:
+        """End the review that was entered. Its text follows as a message of its own."""
+        id, self._review = self._review or item.id, None
+        task = Task(id=id, title="Review", status="completed", kind="review", detail=item.review)
+        self._channel.out.append(TaskSet(task))
 
     def _show_text(self, item: str, text: str, over: bool, *, thought: bool) -> None:
         if not over:
             return
+        if not thought:
+            self.last_message = text
         if item not in self._spoken and text:
             self.pieces(item, text, thought=thought)
         if item in self._spoken:
             self._spoken.discard(item)
-            self._channel.out.append(TextEnded())
+            self._channel.out.append(TextEnded(parent=self.parent))
 
     def _called(self, item: Item, over: bool) -> ToolCalled:
         """Convert an item that is a tool call."""
-        called = ToolCalled(id=item.id, opens=not over, name=_type(item))
+        called = ToolCalled(id=item.id, opens=not over, name=_type(item), parent=self.parent)
         status = _describe(item, called)
         if over and isinstance(item, wire.CommandExecutionThreadItem):
             if item.aggregated_output and item.id not in self._shown:
                 called.content = [ToolText(Text(item.aggregated_output))]
-            called.output = {"exitCode": item.exit_code}
+            called.output = _without_none(exitCode=item.exit_code, durationMs=item.duration_ms)
         called.status = STATUS.get(status or "", "completed" if over else "running")
         if called.status == "running" and over:
             called.status = "completed"
@@ -182,46 +219,170 @@ def _describe(item: Item, called: ToolCalled) -> str | None:
             called.name = f"mcp__{item.server}__{item.tool}"
             called.title, called.input = f"{item.server}: {item.tool}", item.arguments
             called.content = _mcp_content(item)
+            if item.result is not None and item.result.structured_content is not None:
+                called.output = item.result.structured_content
             return item.status
         case wire.DynamicToolCallThreadItem():
             called.name = called.title = item.tool
             called.owner, called.input = "host", item.arguments
             called.content = _dynamic_content(item)
-            return item.status
+            return "failed" if item.success is False else item.status
+        case _:
+            return _describe_other(item, called)
+
+
+def _describe_other(item: Item, called: ToolCalled) -> str | None:
+    """As `_describe`, for items other than commands, edits and the tools of servers."""
+    match item:
+        case wire.FunctionCallOutputThreadItem():
+            called.name = called.title = ".".join(filter(None, (item.namespace, item.name)))
+            called.content = _function_content(item.output)
         case wire.CollabAgentToolCallThreadItem():
-            called.title, called.input = item.tool, {"prompt": item.prompt}
+            called.title, called.kind = _words(item.tool), "think"
+            called.input = _without_none(
+                prompt=item.prompt,
+                model=item.model or None,
+                reasoningEffort=item.reasoning_effort,
+                agents=item.receiver_thread_ids or None,
+            )
+            called.output = item.agents_states or UNSET
             return item.status
         case wire.WebSearchThreadItem():
-            called.title, called.kind = item.query or "Search the web", "search"
-            called.input = {"query": item.query}
+            called.title, called.kind, called.input = _search(item)
+            if item.results is not None:
+                called.output = item.results
         case wire.ImageViewThreadItem():
             called.title, called.kind = item.path, "read"
             called.locations = [{"path": item.path}]
+        case wire.SleepThreadItem():
+            called.title = f"Sleep {item.duration_ms / 1000:g} s"
+            called.input = {"durationMs": item.duration_ms}
+        case wire.ImageGenerationThreadItem():
+            called.title = "Generate an image"
+            called.input = _without_none(
+                prompt=item.revised_prompt,
+                images=[each.path for each in item.input_images or ()] or None,
+            )
+            called.content = _generated(item)
+            return "failed" if item.failure is not None else item.status
         case _:
             called.title = _type(item)
     return None
 
 
+def _words(name: str) -> str:
+    """Return a name in camel case as words: `spawnAgent` as `Spawn agent`."""
+    words = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f" {found[1].lower()}", name)
+    return words[:1].upper() + words[1:]
+
+
+def _without_none(**fields: Any) -> JsonObject:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _search(item: wire.WebSearchThreadItem) -> tuple[str, str, JsonObject]:
+    """Return the title, the kind and the input of a web search."""
+    match item.action:
+        case wire.OpenPageWebSearchAction(url=str(url)):
+            return f"Open {url}", "fetch", {"url": url}
+        case wire.FindInPageWebSearchAction() as action:
+            given = _without_none(pattern=action.pattern, url=action.url)
+            return f"Find {action.pattern or 'a text'} in {action.url or 'a page'}", "fetch", given
+        case wire.SearchWebSearchAction() as action:
+            queries = [each for each in (action.query, *(action.queries or ())) if each]
+            queries = list(dict.fromkeys(queries or [item.query]))
+            return (
+                ", ".join(filter(None, queries)) or "Search the web",
+                "search",
+                {"query": queries[0] if len(queries) == 1 else queries},
+            )
+        case _:
+            return item.query or "Search the web", "search", {"query": item.query}
+
+
+def _generated(item: wire.ImageGenerationThreadItem) -> list[ToolContent] | UnsetType:
+    found: list[ToolContent] = []
+    if item.failure is not None:
+        found.append(ToolText(Text(f"no image was made: {_json(item.failure)}")))
+    if item.result:
+        found.append(ToolText(Image(data=item.result, mime_type="image/png")))
+    if item.saved_path is not None:
+        name = item.saved_path.rpartition("/")[2]
+        found.append(ToolText(ResourceLink(uri=f"file://{item.saved_path}", name=name)))
+    return found or UNSET
+
+
+def _json(value: Any) -> str:
+    return json.encode(value).decode()
+
+
 def _mcp_content(item: wire.McpToolCallThreadItem) -> list[ToolContent] | UnsetType:
-    if item.error is not None:
-        return [ToolText(Text(item.error.message))]
-    if item.result is None:
+    if item.error is None and item.result is None:
         return UNSET
-    return [
-        ToolText(Text(each["text"]))
-        for each in item.result.content
-        if isinstance(each, dict) and isinstance(each.get("text"), str)
-    ]
+    error = [] if item.error is None else [ToolText(Text(item.error.message))]
+    content = [] if item.result is None else item.result.content
+    return [*error, *(ToolText(mcp_block(each)) for each in content)]
+
+
+def mcp_block(given: Any) -> Block:
+    """Return a block of an MCP result; one of an unknown shape as its JSON."""
+    try:
+        block: Block = convert(given, Block)
+    except ValidationError:
+        return Text(_json(given))
+    return block
 
 
 def _dynamic_content(item: wire.DynamicToolCallThreadItem) -> list[ToolContent] | UnsetType:
     if item.content_items is None:
         return UNSET
-    return [
-        ToolText(Text(each.text))
-        for each in item.content_items
-        if isinstance(each, wire.InputTextDynamicToolCallOutputContentItem)
-    ]
+    return [ToolText(_dynamic_block(each)) for each in item.content_items]
+
+
+def _dynamic_block(given: wire.DynamicToolCallOutputContentItem) -> Block:
+    match given:
+        case wire.InputImageDynamicToolCallOutputContentItem(image_url=url):
+            return _media(url, Image)
+        case wire.InputAudioDynamicToolCallOutputContentItem(audio_url=url):
+            return _media(url, Audio)
+        case wire.InputTextDynamicToolCallOutputContentItem(text=text):
+            return Text(text)
+
+
+def _function_content(output: Any) -> list[ToolContent]:
+    if isinstance(output, str):
+        return [ToolText(Text(output))]
+    found: list[ToolContent] = []
+    for each in output if isinstance(output, list) else ():
+        match each:
+            case {"type": "input_text", "text": str(text)}:
+                found.append(ToolText(Text(text)))
+            case {"type": "input_image", "image_url": str(url)}:
+                found.append(ToolText(_media(url, Image)))
+            case {"type": "input_audio", "audio_url": str(url)}:
+                found.append(ToolText(_media(url, Audio)))
+            case {"type": "encrypted_content"}:
+                pass
+            case _:
+                found.append(ToolText(Text(_json(each))))
+    return found
+
+
+def _media(url: str, kind: type[Image | Audio]) -> Block:
+    """Return a `data:` URL as a block, and any other URL as a link."""
+    head, separator, data = url.partition(";base64,")
+    if separator and head.startswith("data:"):
+        return kind(data=data, mime_type=head.removeprefix("data:"))
+    return ResourceLink(uri=url)
+
+
+def _message(item: wire.AgentMessageThreadItem | wire.PlanThreadItem) -> str:
+    """Return the text of a message, with the questions that come with it."""
+    questions = item.questions if isinstance(item, wire.AgentMessageThreadItem) else None
+    if not questions:
+        return item.text
+    asked = ["\n".join([q.title, *(f"- {each}" for each in q.options or ())]) for q in questions]
+    return "\n\n".join(filter(None, [item.text, *asked]))
 
 
 def _type(item: Item) -> str:
@@ -340,11 +501,10 @@ def _block(given: wire.UserInput) -> Block | None:
     match given:
         case wire.TextUserInput(text=text):
             return Text(text)
-        case wire.ImageUserInput(url=url) if url.startswith("data:") and ";base64," in url:
-            head, _, data = url.partition(";base64,")
-            return Image(data=data, mime_type=head.removeprefix("data:"))
-        case wire.ImageUserInput(url=url) | wire.AudioUserInput(url=url):
-            return ResourceLink(uri=url)
+        case wire.ImageUserInput(url=str(url)):
+            return _media(url, Image)
+        case wire.AudioUserInput(url=str(url)):
+            return _media(url, Audio)
         case wire.MentionUserInput():
             return ResourceLink(uri=f"file://{given.path}", name=given.name)
     return None

@@ -66,12 +66,29 @@ class ErrorInfo(Struct, omit_defaults=True, gc=False):
     data: Any = None
     """Further data, from the agent or from agentrt."""
     cause: Cause | None = None
+    retry_at: float | None = None
+    """The time at which a limit ends according to the agent, in Unix seconds. None if unknown."""
     cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
     """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 
     def __post_init__(self) -> None:
         if self.cause is None:
             self.cause = cause_of(self.code, self.message, self.data)
+
+
+class LimitWindow(Struct, omit_defaults=True, kw_only=True, gc=False):
+    """A limit of the user's account, as far as the agent reports it."""
+
+    name: str
+    """The agent's name for it, such as `primary` or `five_hour`."""
+    used_percent: float | None = None
+    """The used part in percent; None if the agent does not report it."""
+    resets_at: float | None = None
+    """The time at which it begins anew, in Unix seconds."""
+    window_s: float | None = None
+    """Its length in seconds."""
+    reached: bool = False
+    """True if the agent reports that the limit was reached."""
 
 
 class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):
@@ -103,6 +120,8 @@ class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):
     """The currency of `cost`."""
     steps: int | None = None
     models: dict[str, Usage] = {}
+    limits: list[LimitWindow] | None = None
+    """The limits of the user's account; None if the agent has reported none."""
 
 
 class ToolCall(Struct, omit_defaults=True, kw_only=True, gc=False):
@@ -267,6 +286,8 @@ class Task(Struct, omit_defaults=True, kw_only=True, gc=False):
     """The agent's kind of work, such as a shell command or a sub-agent."""
     detail: str | None = None
     item: str | None = None
+    usage: Usage | None = None
+    """Tokens and steps of this work, if the agent reports them."""
     cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
     """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
 

@@ -82,21 +82,23 @@ class RateLimitWait:
 
     def noticed(self, notice: Notice) -> None:
         """Take the provider's time from an agent's notice about a limit that was reached."""
-        if self._wait is not None and notice.code == "rate_limit" and notice.level == "error":
+        if notice.code == "rate_limit" and notice.level == "error":
             self._reported = reset_time(to_builtins(notice.data), self._wall())
 
     def wait_s(self, turn: TurnMachine, error: ErrorInfo | None) -> float | None:
         """Return the seconds for which a turn waits that has failed; None to let it end.
 
-        Appends the notice about the wait, or about a turn that has to be continued by hand.
+        Sets `retry_at` of the error. Appends the notice about the wait, or about a turn that has to
+        be continued by hand.
         """
+        if error is None or error.cause not in _CAUSES:
+            return None
         wait, now = self._wait, self._wall()
-        if wait is None or error is None or turn.origin != "user" or turn.verdict is not None:
+        reported = error.retry_at = self._reset_time(error, now)
+        if wait is None or turn.origin != "user" or turn.verdict is not None:
             return None
-        reported = reset_time(error.data, now) or self._reported
-        if error.cause not in _CAUSES or (error.cause != "rate_limit" and reported is None):
+        if error.cause != "rate_limit" and reported is None:
             return None
-        self._reported = None
         until = max(wait.until, 0.0 if reported is None else reported + _SLACK_S)
         if until <= now:
             seconds = min(_FIRST_WAIT_S * 2**turn.retries, _LONGEST_WAIT_S)
@@ -117,6 +119,14 @@ class RateLimitWait:
         )
         self._core.add_notice(Notice("warning", "rate_limit_wait", message, {"until": until}))
         return until - now
+
+    def _reset_time(self, error: ErrorInfo, now: float) -> float | None:
+        """Return the time at which a limit ends: from the error, or from a notice before it."""
+        noticed, self._reported = self._reported, None
+        found = reset_time(error.data, now)
+        if found is None and noticed is not None and noticed > now:
+            return noticed
+        return found
 
     def _has_begun(self, turn: TurnMachine) -> bool:
         """Return True if the turn has shown or started anything besides its own prompt."""
