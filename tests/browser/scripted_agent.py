@@ -81,6 +81,10 @@ def do(word: str, rest: str) -> None:
             text = str(TEXTS.get(rest, rest))
             for at in range(0, len(text), 3):
                 say(text[at : at + 3])
+        case "pieces":
+            text = str(TEXTS.get(rest, rest))
+            for at in range(0, len(text), 3_000):
+                say(text[at : at + 3_000])
         case "flood":
             for number in range(int(rest)):
                 say(f"word{number} " + ("\n\n" if number % 40 == 39 else ""))

@@ -19,7 +19,7 @@ import agentrt
 from faults.quick import mostly_slow
 
 from .bad_agent import Agent, Message
-from .kit import LADDER, SHORT, bad_session, notices, until, works
+from .kit import LADDER, SHORT, bad_session, notices, told, until, works
 
 # --- what is said
 
@@ -339,6 +339,59 @@ async def test_cancels_every_prompt_after_a_cancel() -> None:
         assert (lost.outcome, lost.by) == ("cancelled", "agent")
         await works(session)  # on another process
         assert (await notices(session)).count("cancel_stuck") == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "earlier answer",  # the one that it gave last, word for word
+        "begun answer",  # that of the cancelled prompt, from its beginning
+        "earlier prompt",  # one that it names
+        "nothing",
+    ],
+)
+async def test_answers_an_earlier_prompt_after_a_cancel(reply: str) -> None:
+    """The first prompt after the cancel is lost; it is reported, and the next one works."""
+
+    def take(agent: Agent, message: Message) -> None:
+        if message.get("method") != "session/prompt" or not getattr(agent, "stuck", False):
+            type(agent).take(agent, message)
+            return
+        if agent.arg == "earlier answer":
+            agent.say("how are you?")
+        elif agent.arg == "begun answer":
+            agent.say("I have been working on this")
+            agent.say(" for a while, and it is done.")
+        elif agent.arg == "earlier prompt":
+            agent.update("user_message_chunk", content={"type": "text", "text": "misbehave"})
+            agent.say("It is done.")
+        agent.end(message)
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("I have been working on this")
+        while agent.receive().get("method") != "session/cancel":
+            pass
+        agent.stuck = True
+        agent.end(prompt, "cancelled")
+
+    async with bad_session(misbehave=misbehave, take=take, arg=reply) as session:
+        await session.run("how are you?")
+        async with session.prompt("misbehave", check=False) as turn:
+            async for event in turn:
+                if isinstance(event, agentrt.TextDelta):
+                    turn.cancel()
+        await session.run("are you there?")
+        await works(session)  # on another process
+        stuck = [
+            each for each in await told(session) if getattr(each, "code", "") == "cancel_stuck"
+        ]
+        assert [each.data for each in stuck if isinstance(each, agentrt.Notice)] == [
+            {
+                "end": {"nothing": "no_output", "earlier prompt": "earlier_prompt"}.get(
+                    reply, "earlier_answer"
+                )
+            }
+        ]
 
 
 async def test_never_answers_initialize(mock_clock: MockClock) -> None:

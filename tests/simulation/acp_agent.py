@@ -35,6 +35,10 @@ class AcpAgent(Agent):
         """Tool calls that are not over, and the prompt they are for."""
         self.old_tools: list[str] = []
         self.ended_ids: list[Any] = []
+        self.text = ""
+        """The text of the last prompt."""
+        self.cancelled_text = ""
+        """The same, if that one was cancelled."""
 
     @property
     def at_work(self) -> bool:
@@ -87,6 +91,12 @@ class AcpAgent(Agent):
         text = "".join(block.get("text", "") for block in params["prompt"])
         self.take_prompt(text, id)
         self.tools.clear()
+        cancelled, self.cancelled_text, self.text = self.cancelled_text, "", text
+        if cancelled not in ("", text) and self.process.can_write and self.prompt is not None:
+            self.broken = self.prompt
+            if self.temper.after_cancel == "earlier":
+                self.chunk("user_message_chunk", cancelled)
+            self.end("cancelled" if self.temper.after_cancel == "cancelled" else "end_turn")
 
     def cancel(self, host_had_read: int) -> None:
         self.cancelled(host_had_read)
@@ -342,6 +352,8 @@ class AcpAgent(Agent):
         self.last_end = self.process.written
 
     def ended(self, prompt: Prompt, *outcomes: str) -> Any:
+        if prompt.cancels and self.temper.after_cancel != "well":
+            self.cancelled_text = self.text
         when_read = self.end_prompt(*outcomes)
         self.ended_ids.append(prompt.id)
         self.old_tools += [c for c in self.tools if c not in self.old_tools]

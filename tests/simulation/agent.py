@@ -76,6 +76,9 @@ class Temper:
     states: bool = True
     """Claude: it tells `session_state_changed`."""
     lists_uuids: bool = True
+    after_cancel: str = "well"
+    """ACP: how it answers the prompt after one that was cancelled: `well`, `cancelled`, which that
+    one was not, or `earlier`: it answers the cancelled one."""
 
     @classmethod
     def drawn(cls, rng: Random) -> Temper:
@@ -91,6 +94,7 @@ class Temper:
             fates=rng.random() < 0.8,
             states=rng.random() < 0.9,
             lists_uuids=rng.random() < 0.9,
+            after_cancel=rng.choices(("well", "cancelled", "earlier"), (8, 1, 1))[0],
         )
 
 
@@ -116,6 +120,8 @@ class Agent:
         self.own_began = -math.inf
         """When it last began something of its own."""
         self.told_to_leave = False
+        self.broken: Prompt | None = None
+        """The prompt that it has ended in a way that shows that a cancel has broken it."""
 
     # --- to be filled in
 
@@ -198,6 +204,8 @@ class Agent:
         if token in self.book.prompts:
             self.world.fail("T7", f"the prompt {token} was sent twice")
         self.world.sent_prompt(token)
+        if self.broken is not None and self.world.checker.was_ended_by_agent(self.broken):
+            self.world.fail("T10", f"{token} was sent to a process that a cancel has broken")
         if token in self.book.steered:
             return self.book.prompts.setdefault(token, Prompt(token, self.process.number, id))
         if self.prompt is not None:

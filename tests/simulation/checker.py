@@ -17,6 +17,7 @@ from agentrt._core.model import events as e
 from agentrt._core.model.log import Cursor
 
 from .agent import AGENTRT, TAG, TOKEN
+from .book import Prompt
 from .fold import Fold
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Turn:
     """How long persons were asked before."""
     ended: float | None = None
     outcome: str | None = None
+    by: str | None = None
     wishes: set[str] = field(default_factory=set)
     """Who wanted it to stop while it ran: `user`, `caller`."""
 
@@ -222,9 +224,20 @@ class Checker:
         if turn.cancelling is None and event.outcome in ("cancelled", "timed_out"):
             turn.cancelling = trio.current_time()  # its prompt was not stored: it is over at once
             turn.quiet_for = turn.cancelling - self.silent_since
-        turn.ended, turn.outcome = trio.current_time(), event.outcome
+        turn.ended, turn.outcome, turn.by = trio.current_time(), event.outcome, event.by
         self.turn = None
         self._judge(turn, event)
+
+    def was_ended_by_agent(self, prompt: Prompt) -> bool:
+        """Whether the log has the agent's word for the end of a prompt; of one that it cancelled,
+        without an answer before."""
+        turn = self.by_token.get(prompt.token)
+        if turn is None or turn.by not in (None, "agent"):
+            return False
+        if "cancelled" not in prompt.ended:
+            return turn.outcome in prompt.ended
+        said = any(item.turn == turn.id and item.type == "text" for item in self.items.values())
+        return turn.outcome == "cancelled" and not said
 
     def _judge(self, turn: Turn, event: e.TurnEnded) -> None:
         """Whether the outcome is true."""

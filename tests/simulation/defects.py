@@ -23,6 +23,7 @@ from agentrt._core.codex.driver import CodexDriver
 from agentrt._core.codex.requests import CodexRequests
 from agentrt._core.codex.turn import CodexTurn, CodexTurnInput, CodexTurns
 from agentrt._core.model import conversation as conversation_module
+from agentrt._core.model.after_cancel import AfterCancel
 from agentrt._core.model.conversation import Conversation
 from agentrt._core.model.deadlines import Deadline
 from agentrt._core.model.events import ItemClosed
@@ -499,6 +500,16 @@ DEFECTS = (
         ACP,
     ),
     _one("a cancel is not sent", SessionCore, "_send_cancel", _nothing),
+    _one(
+        "an agent that a cancel has broken is prompted again",
+        *(AfterCancel, "ended", lambda ended, self, end: ended(self, end) is None),
+        ACP,
+    ),
+    _one(
+        "an agent that answers an earlier prompt is not noticed",
+        *(AfterCancel, "echoed", _nothing),
+        ACP,
+    ),
     _one(
         "the idle clock is not stopped while a question is open",
         *(core_module, "next_deadline", _idle_while_asked),

@@ -91,12 +91,12 @@ def prompts_to_remember(state: SessionState) -> list[str]:
     for item in reversed(state.items.values()):
         if item.type != "user" or item.parent is not None:
             continue
-        text = max(map(_plain, _texts(item.content)), key=len, default="")
+        text = max(map(collapse_spaces, _texts(item.content)), key=len, default="")
         turn = state.turns.get(item.turn or "")
         answered = item.replay if turn is None else turn.outcome in ("completed", "limit")
         if answered and text and not text.startswith("/"):
             found.append(text)
-        if (answered and _plain(OPENING) in text) or len(found) == COMPARED_PROMPTS:
+        if (answered and collapse_spaces(OPENING) in text) or len(found) == COMPARED_PROMPTS:
             break
     return found[::-1]
 
@@ -106,12 +106,14 @@ def count_remembered(prompts: Sequence[str], repeated: Collection[str]) -> int:
 
     An agent may repeat a prompt in several pieces, or with other text around it.
     """
-    wanted = Counter(map(_plain, prompts))
-    same = wanted & Counter(map(_plain, repeated))
+    wanted = Counter(map(collapse_spaces, prompts))
+    same = wanted & Counter(map(collapse_spaces, repeated))
     missing = wanted - same
     if not missing:
         return same.total()
-    rest = _plain("".join(piece for piece in repeated if _plain(piece) not in same))
+    rest = collapse_spaces(
+        "".join(piece for piece in repeated if collapse_spaces(piece) not in same)
+    )
     return same.total() + sum(min(n, rest.count(text)) for text, n in missing.items())
 
 
@@ -120,6 +122,6 @@ def _texts(content: Sequence[Block]) -> list[str]:
     return [block.text for block in content if isinstance(block, Text)]
 
 
-def _plain(text: str) -> str:
-    """Return the text with white space normalized."""
+def collapse_spaces(text: str) -> str:
+    """Return the text with each run of white space replaced by one space."""
     return " ".join(text.split())

@@ -18,6 +18,7 @@ from msgspec import structs
 from ..errors import AgentrtError, Busy, LimitExceeded, LocalProtocolError, SessionClosed
 from ..limits import Limits
 from ..logging import LogScope, get_logger
+from ..model.after_cancel import REASONS, AfterCancel, PromptEnd, prompt_end
 from ..model.content import Block, JsonObject, Text
 from ..model.conversation import Conversation
 from ..model.deadlines import NEVER, Deadline, DueDeadline, next_deadline
@@ -128,12 +129,14 @@ def _shorter(n: int, prompts: int) -> Notice:
     )
 
 
-_STUCK: Final = Notice(
-    "warning",
-    "cancel_stuck",
-    "the agent ended a prompt as cancelled that was not cancelled, after one that was: "
-    "its process is being replaced; send the prompt again",
-)
+def _stuck(end: PromptEnd) -> Notice:
+    return Notice(
+        "warning",
+        "cancel_stuck",
+        f"the agent {REASONS[end]}, after one that was cancelled: its process is being replaced;"
+        " send the prompt again",
+        {"end": end.value},
+    )
 
 
 class PromptRemoved(AgentrtError):
@@ -216,8 +219,7 @@ class SessionCore:
         """True once this process was sent a prompt, or was found to repeat one without
         being asked.
         """
-        self._cancelled = False
-        """True if the turn of the last prompt was cancelled."""
+        self._after_cancel = AfterCancel()
         self._unsent = UnsentUntilStored(self.log)
         self.standing = standing
         """The refusals that apply even if the agent does not ask."""
@@ -274,13 +276,15 @@ class SessionCore:
 
         `size` is the byte count of the lines they were made from.
         """
-        depth, take = self._depth, self._effect_handlers
+        depth, take, sender = self._depth, self._effect_handlers, self.driver
         if not depth:
             self.log.arrived = size
         self._depth = depth + 1
         try:
             for effect in effects:
                 take[type(effect)](effect)
+                if self.driver is not sender:  # an effect has ended its process
+                    break
         finally:
             self._depth = depth
         if depth:
@@ -467,7 +471,7 @@ class SessionCore:
 
     def _forget_driver(self) -> None:
         self.driver = self._ends_by_silence = None
-        self._cancelled = False
+        self._after_cancel = AfterCancel()
         self._steered.clear()
         self._unsent.clear()
 
@@ -1011,6 +1015,8 @@ class SessionCore:
         elif not self._prompted and self.opening.resume is None:
             self._prompted = True
             self._noticed(_UNEXPECTED)
+        else:
+            self._after_cancel.echoed(effect.content)
         self.conversation.effect_handlers[UserContentReceived](effect)
 
     def _signal(self, effect: Signal) -> None:
@@ -1042,7 +1048,7 @@ class SessionCore:
             if wait_s is not None:
                 self._wait_for_limit(turn, wait_s, effect.usage)
                 return
-            stuck = self._cancelled and self._stuck(turn, effect)
+            end = self._prompt_end(turn, effect.outcome)
             self.end_turn(
                 effect.outcome,
                 stop_reason=effect.stop_reason,
@@ -1050,10 +1056,8 @@ class SessionCore:
                 error=effect.error,
                 structured_output=effect.structured_output,
             )
-            if turn.origin == "user":
-                self._cancelled = turn.verdict is not None
-            if stuck:
-                self._noticed(_STUCK)
+            if turn.origin == "user" and self._after_cancel.ended(end):
+                self._noticed(_stuck(end))
                 self.replace()
         elif effect.turn in self._steered:
             self._steered.discard(effect.turn)  # the agent dropped it
@@ -1086,19 +1090,13 @@ class SessionCore:
             return
         self.receive(prompt)
 
-    def _stuck(self, turn: TurnMachine, effect: TurnFinished) -> bool:
-        """Return True if the agent is stuck in cancelling.
-
-        That is: it ended a prompt as cancelled, without an answer, that was not cancelled, right
-        after one that was.
-        """
-        return (
-            turn.origin == "user"
-            and turn.verdict is None
-            and effect.outcome == "cancelled"
-            and not turn.denied
-            and not self.conversation.items.answer()()
-        )
+    def _prompt_end(self, turn: TurnMachine, outcome: Outcome) -> PromptEnd:
+        """Classify the end of a turn that is still running."""
+        if turn.verdict is not None:
+            return PromptEnd.STOPPED
+        if not self._after_cancel.watches or (turn.denied and outcome == "cancelled"):
+            return PromptEnd.ANSWERED
+        return prompt_end(self.log.state, turn.id, outcome, self._after_cancel.echoes)
 
     def _opened(self, effect: Started) -> None:
         conversation = self.conversation

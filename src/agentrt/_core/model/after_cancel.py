@@ -1,0 +1,182 @@
+"""Detection of agents that a cancel has broken: one state machine per process, without I/O.
+
+Some agents end a cancelled turn correctly and then answer no prompt any more: they end each one at
+once, as cancelled or with no output at all, or they deliver the answer to an earlier prompt.
+`AfterCancel` judges the turns after a cancel; a process that it finds broken must be replaced.
+
+A wrong answer is recognized only by its text: it repeats, word for word, an answer that the session
+has already shown, or it comes with the text of an earlier prompt. An answer that was never shown
+cannot be told from a right one.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from .content import Block, plain_text
+from .events import Outcome
+from .remembered import collapse_spaces
+from .state import SessionState
+
+COMPARED_TURNS: Final = 8
+"""The number of prompts' turns that a turn is compared with, newest first."""
+CONTINUED_CHARS: Final = 20
+"""The shortest text of a cancelled turn for which an answer that begins with it is its repetition.
+A shorter one may be a common beginning.
+"""
+ECHO_CHARS: Final = 1_000_000
+"""The maximum text of user messages that is kept from one turn."""
+
+
+class Readiness(enum.Enum):
+    """What is known of a process."""
+
+    SOUND = "sound"
+    """It has not been sent a cancel."""
+    CANCELLED = "cancelled"
+    """Its last turn was cancelled."""
+    WATCHED = "watched"
+    """An earlier turn was cancelled, and it has answered since."""
+    BROKEN = "broken"
+    """It must be replaced."""
+
+
+class PromptEnd(enum.Enum):
+    """The end of a turn that a prompt began."""
+
+    STOPPED = "stopped"
+    """agentrt ended the turn: by a cancel or because of a limit."""
+    ANSWERED = "answered"
+    CANCELLED_UNASKED = "cancelled"
+    """The agent cancelled it by itself, without an answer."""
+    NO_OUTPUT = "no_output"
+    """The agent completed it without any output."""
+    EARLIER_ANSWER = "earlier_answer"
+    """The answer repeats that of an earlier turn, which had a different prompt."""
+    EARLIER_PROMPT = "earlier_prompt"
+    """The agent names an earlier prompt as the one that it answers."""
+
+
+TABLE: Final[dict[Readiness, dict[PromptEnd, Readiness]]] = {
+    Readiness.SOUND: {
+        **dict.fromkeys(PromptEnd, Readiness.SOUND),
+        PromptEnd.STOPPED: Readiness.CANCELLED,
+    },
+    Readiness.CANCELLED: {
+        **dict.fromkeys(PromptEnd, Readiness.BROKEN),
+        PromptEnd.STOPPED: Readiness.CANCELLED,
+        PromptEnd.ANSWERED: Readiness.WATCHED,
+    },
+    Readiness.WATCHED: {
+        **dict.fromkeys(PromptEnd, Readiness.WATCHED),
+        PromptEnd.STOPPED: Readiness.CANCELLED,
+        PromptEnd.EARLIER_PROMPT: Readiness.BROKEN,
+    },
+}
+"""The next state by current state and end. A broken process has no next state."""
+
+REASONS: Final = {
+    PromptEnd.CANCELLED_UNASKED: "ended a prompt as cancelled that was not cancelled",
+    PromptEnd.NO_OUTPUT: "completed a prompt without any output",
+    PromptEnd.EARLIER_ANSWER: "repeated the answer to an earlier prompt",
+    PromptEnd.EARLIER_PROMPT: "answered an earlier prompt",
+}
+"""The finding about a broken process, as part of a sentence."""
+
+
+class AfterCancel:
+    """Judges the turns of one process, in order."""
+
+    def __init__(self) -> None:
+        self.readiness = Readiness.SOUND
+        self.echoes: list[str] = []
+        """User messages that the agent has sent in the running turn, or pieces of them."""
+        self._echoed_chars = 0
+
+    @property
+    def watches(self) -> bool:
+        """True if the end of the running turn can show that the process is broken."""
+        return self.readiness is not Readiness.SOUND
+
+    def echoed(self, content: Sequence[Block]) -> None:
+        """Take a user message of the agent, or a piece of one."""
+        if self.watches and self._echoed_chars < ECHO_CHARS:
+            self.echoes.append(plain_text(content))
+            self._echoed_chars += len(self.echoes[-1])
+
+    def ended(self, end: PromptEnd) -> bool:
+        """Take the end of a turn that a prompt began. Returns True if the process is broken."""
+        self.readiness = TABLE[self.readiness][end]
+        self.echoes, self._echoed_chars = [], 0
+        return self.readiness is Readiness.BROKEN
+
+
+class _TurnText(Struct):
+    """The text of a turn, with white space normalized."""
+
+    prompt: str = ""
+    answer: str = ""
+    complete: bool = True
+    """False if the turn was cancelled or failed."""
+    calls: bool = False
+    """True if the agent called a tool."""
+    silent: bool = True
+    """True if nothing came from the agent."""
+
+
+def prompt_end(
+    state: SessionState, turn: str, outcome: Outcome, echoes: Sequence[str]
+) -> PromptEnd:
+    """Classify the end of a turn that agentrt did not stop; the turn is the last one in `state`.
+
+    `outcome` is the agent's, `echoes` are the user messages that it has sent.
+    """
+    this, *earlier = _last_turns(state, turn)
+    if outcome == "cancelled" and not this.answer:
+        return PromptEnd.CANCELLED_UNASKED
+    if outcome == "completed" and this.silent and not this.prompt.startswith("/"):
+        return PromptEnd.NO_OUTPUT
+    others = [each for each in earlier if each.prompt != this.prompt]
+    named = {collapse_spaces(echo) for echo in (*echoes, "".join(echoes))}
+    if this.prompt not in named and any(each.prompt in named for each in others if each.prompt):
+        return PromptEnd.EARLIER_PROMPT
+    if not this.calls and any(_repeats(this.answer, each) for each in others):
+        return PromptEnd.EARLIER_ANSWER
+    return PromptEnd.ANSWERED
+
+
+def _repeats(answer: str, earlier: _TurnText) -> bool:
+    """Return True if `answer` is that of the earlier turn, or the whole of what that began."""
+    if not earlier.answer or not answer.startswith(earlier.answer):
+        return False
+    begun = not earlier.complete and len(earlier.answer) >= CONTINUED_CHARS
+    return begun or answer == earlier.answer
+
+
+def _last_turns(state: SessionState, turn: str) -> list[_TurnText]:
+    """Return `turn` and the turns before it, newest first."""
+    found = {turn: _TurnText()}
+    for item in reversed(state.items.values()):
+        id = item.turn
+        if id is None or item.parent is not None:
+            continue
+        if id not in found:
+            record = state.turns.get(id)
+            if record is None or record.origin == "agent":
+                continue
+            if len(found) > COMPARED_TURNS:
+                break
+            found[id] = _TurnText(complete=record.outcome == "completed")
+        text = found[id]
+        if item.type == "user":
+            text.prompt = collapse_spaces(f"{plain_text(item.content)} {text.prompt}")
+            continue
+        text.silent = False
+        text.calls |= item.type == "tool"
+        if item.type == "text":
+            text.answer = collapse_spaces(f"{state.text(item.id)} {text.answer}")
+    return list(found.values())
