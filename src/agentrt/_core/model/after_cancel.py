@@ -33,7 +33,7 @@ ECHO_CHARS: Final = 1_000_000
 
 
 class Readiness(enum.Enum):
-    """What is known of a process."""
+    """The state of a process, as far as its turns have shown it."""
 
     SOUND = "sound"
     """It has not been sent a cancel."""
