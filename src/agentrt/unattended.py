@@ -1,5 +1,8 @@
-"""Running agents without a person at hand: checkpoints of files, budgets, rate limits."""
+"""Running agents unattended: trust in projects, checkpoints of files, budgets, rate limits."""
 
+from ._core.agents.project_scan import ProjectScan, ScannedFile, changed_files, scan_project
+from ._core.agents.projects import TrustMode
+from ._core.agents.trust_records import TrustRecord, TrustRecords
 from ._core.files.shadow import (
     ChangeKind,
     Checkpoint,
@@ -14,6 +17,14 @@ from ._core.session.checkpoints import SessionCheckpoints, checkpoint_before
 from ._core.session.rate_limits import WaitForLimits, wait_from
 
 __all__ = [
+    # trust in the files of projects
+    "TrustMode",
+    "TrustRecord",
+    "TrustRecords",
+    "ProjectScan",
+    "ScannedFile",
+    "scan_project",
+    "changed_files",
     # checkpoints
     "SessionCheckpoints",
     "FolderCheckpoints",

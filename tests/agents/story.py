@@ -138,7 +138,7 @@ async def session_with(
         env=lab.env,
         permissions=permissions,
         tools=tools,
-        **{"trusted": True, "sandbox": lab.sandbox, **more},
+        **{"trust": "yes", "sandbox": lab.sandbox, **more},
     )
     async with opening as session:
         told = session.subscribe(after=0)

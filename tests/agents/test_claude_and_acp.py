@@ -48,7 +48,7 @@ async def program(agent: agentrt.Agent, folder: Path, env: dict[str, str]) -> li
         env=env,
         tools=[record_result],
         limits=limits,
-        trusted=True,  # Gemini offers no tools of the program elsewhere
+        trust="yes",  # Gemini offers no tools of the program elsewhere
     )
     async with opening as session:
         told = session.subscribe(after=0)

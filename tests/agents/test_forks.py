@@ -72,7 +72,7 @@ async def test_a_session_is_forked_at_a_turn_while_a_later_one_runs(lab: Lab) ->
                     agent_of(lab),
                     cwd=lab.work,
                     env=lab.env,
-                    trusted=True,
+                    trust="yes",
                     resume=first,
                     fork=True,
                     fork_at=point,

@@ -189,13 +189,13 @@ async def test_an_agent_that_has_lost_the_conversation_is_told_what_was_said(
         async with open_store(tmp_path / "kept.db") as store:
             agent = agent_of(lab)
             async with open_session(
-                agent, cwd=lab.work, env=lab.env, trusted=True, store=store
+                agent, cwd=lab.work, env=lab.env, trust="yes", store=store
             ) as session:
                 await session.run("Please [[text]]")
             (tmp_path / "elsewhere").mkdir()
             other = prepare(lab.agent, lab.model, agents_root(), tmp_path / "elsewhere")
             async with reopen_session(
-                session.id, store, agent=agent, env=other.env, trusted=True
+                session.id, store, agent=agent, env=other.env, trust="yes"
             ) as session:
                 if not EXPECTATIONS[lab.agent].says_what_it_lost:
                     with pytest.raises(AgentStartError):  # it may still be there

@@ -50,7 +50,7 @@ async def served(lab: Lab) -> AsyncIterator[Site]:
     with trio.fail_after(2 * PATIENCE):
         async with (
             open_runtime(
-                config=config, permissions=agentrt.ask, env=lab.env, trusted=True
+                config=config, permissions=agentrt.ask, env=lab.env, trust="yes"
             ) as runtime,
             trio.open_nursery() as nursery,
         ):

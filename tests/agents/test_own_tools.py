@@ -60,7 +60,7 @@ def no_notes() -> None:
 @pytest.mark.parametrize("agent", AGENTS + MORE)
 async def test_a_program_s_own_tool_runs_on_a_real_agent_as_its_policy_says(lab: Lab) -> None:
     # Gemini offers MCP servers in trusted folders only.
-    more = {"trusted": True} if lab.agent == "gemini" else {}
+    more = {"trust": "yes"} if lab.agent == "gemini" else {}
     prompt = prompt_for([[Call("save_note", {"text": "milk"})], [Text("Done.")]])
     found: dict[str, list[str]] = {}
     with trio.fail_after(300):

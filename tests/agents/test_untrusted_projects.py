@@ -46,7 +46,7 @@ def ran(lab: Lab) -> list[str]:
 
 async def open_and_try(lab: Lab, prompt: str = TRY, **options: object) -> list[agentrt.Notice]:
     with trio.fail_after(PATIENCE):
-        given = {"trusted": False, "permissions": DENY, **options}
+        given = {"trust": "no", "permissions": DENY, **options}
         async with session_with(lab, **given) as (session, story):
             await session.run(prompt, check=False)
             await session.run(prompt, check=False)
@@ -81,7 +81,7 @@ async def test_what_an_agent_cannot_ignore_keeps_it_from_being_started(lab: Lab)
 @pytest.mark.parametrize("agent", NEVER_IGNORED)
 async def test_and_that_would_run_if_the_folder_were_trusted(lab: Lab) -> None:
     put(lab, NEVER_IGNORED[lab.agent])
-    await open_and_try(lab, trusted=True)
+    await open_and_try(lab, trust="yes")
     assert ran(lab) != []
 
 
@@ -129,7 +129,7 @@ async def test_the_agent_s_own_trust_does_not_count(lab: Lab) -> None:
 async def test_but_where_the_user_trusts_the_folder_here_too(lab: Lab) -> None:
     put(lab, HOSTILE[lab.agent])
     put(lab, own_trust(lab), lab.home)
-    await open_and_try(lab, trusted=True)
+    await open_and_try(lab, trust="yes")
     assert ran(lab) != []
 
 
@@ -168,7 +168,7 @@ async def test_it_would_if_the_folder_were_trusted(lab: Lab) -> None:
     async with stranger() as (url, got):
         put(lab, BASE_URLS[lab.agent], url=url)
         with trio.fail_after(PATIENCE):
-            async with session_with(replace(lab, env=env), trusted=True, permissions=DENY) as (
+            async with session_with(replace(lab, env=env), trust="yes", permissions=DENY) as (
                 s,
                 _,
             ):
@@ -202,9 +202,9 @@ async def test_a_mode_that_would_do_so_is_refused(lab: Lab) -> None:
     before = config.read_text()
     with trio.fail_after(PATIENCE):
         with pytest.raises(agentrt.AgentStartError, match="the folder is not trusted"):
-            async with session_with(lab, mode="auto", trusted=False):
+            async with session_with(lab, mode="auto", trust="no"):
                 pass
-        async with session_with(lab, trusted=False) as (session, _):
+        async with session_with(lab, trust="no") as (session, _):
             for mode in ("auto", "full-access"):
                 with pytest.raises(agentrt.AgentrtError, match="the folder is not trusted"):
                     await session.set_mode(mode)
@@ -252,16 +252,16 @@ async def calls_note(lab: Lab, *, trusted: bool) -> tuple[int, list[agentrt.Noti
 
 @pytest.mark.parametrize("agent", TOOLS)
 async def test_the_program_s_tools_work_in_a_folder_that_is_not_trusted(lab: Lab) -> None:
-    assert await calls_note(lab, trusted=False) == (1, [])
+    assert await calls_note(lab, trust="no") == (1, [])
 
 
 @pytest.mark.parametrize("agent", ["gemini", "qwen"])
 async def test_or_it_is_said_that_they_do_not(lab: Lab) -> None:
-    called, [told] = await calls_note(lab, trusted=False)
+    called, [told] = await calls_note(lab, trust="no")
     assert called == 0
     assert f"{lab.agent} does not get" in told.message
 
 
 @pytest.mark.parametrize("agent", ["gemini", "qwen"])
 async def test_and_in_a_trusted_one_they_do(lab: Lab) -> None:
-    assert await calls_note(lab, trusted=True) == (1, [])
+    assert await calls_note(lab, trust="yes") == (1, [])

@@ -44,7 +44,7 @@ async def served(
     with trio.fail_after(3 * PATIENCE):
         async with (
             open_runtime(
-                config=Config(agents=agents), permissions=permissions, env=env, trusted=True
+                config=Config(agents=agents), permissions=permissions, env=env, trust="yes"
             ) as runtime,
             trio.open_nursery() as nursery,
         ):

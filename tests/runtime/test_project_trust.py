@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,73 +11,13 @@ from typing import Any
 import psutil
 import pytest
 import trio
-from msgspec import structs
+from project_places import QUICK, Place
 
 import agentrt
-from agentrt._core.agents import BUILT_IN, Agent
 from agentrt._core.agents.projects import PROJECT_RULES
+from agentrt.agents import BUILT_IN, Agent
 
-PROGRAM = Path(__file__).with_name("listed_agent.py")
-QUICK = agentrt.Limits(
-    startup_timeout_s=10.0, stdin_close_grace_s=0.5, terminate_grace_s=0.5, kill_wait_s=2.0
-)
-HOSTILE = {"HOSTILE": "1", "GEMINI_CLI_TRUST_WORKSPACE": "true", "COPILOT_ALLOW_ALL": "true"}
 BOUND_BY_ACP = ["claude-agent-acp", "gemini", "qwen", "opencode", "copilot", "kimi", "vibe"]
-
-
-class Place:
-    """A project, a home folder, and a catalogue's agent whose program only writes down how it was
-    started."""
-
-    def __init__(self, folder: Path) -> None:
-        self.project = folder / "project"
-        self.home = folder / "home"
-        self.log = folder / "log"
-        self.project.mkdir()
-        self.home.mkdir()
-
-    def agent(self, name: str, **changes: Any) -> Agent:
-        command = (sys.executable, "-I", "-S", str(PROGRAM), str(self.log))
-        return structs.replace(
-            BUILT_IN[name], command=command, quirks=agentrt.agents.Quirks(), **changes
-        )
-
-    def put(self, name: str, text: str = "{}", *, below: Path | None = None) -> Path:
-        path = (below or self.project) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
-
-    async def start(self, agent: str | Agent, **options: Any) -> list[agentrt.Notice]:
-        """Open a session, and return what it tells. Claude Code does not get ready."""
-        found = self.agent(agent) if isinstance(agent, str) else agent
-        given = {"cwd": self.project, "env": {**HOSTILE, "HOME": str(self.home)}, "limits": QUICK}
-        try:
-            async with agentrt.open_session(found, **{**given, **options}) as session:
-                events = session.subscribe(after=0)
-                await session.aclose()
-        except agentrt.AgentStartError:
-            if found.protocol == "acp":
-                raise
-            return []
-        return [e async for e in events if isinstance(e, agentrt.Notice)]
-
-    def rows(self) -> list[dict[str, Any]]:
-        if not self.log.exists():
-            return []
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
-
-    @property
-    def argv(self) -> list[str]:
-        return list(self.rows()[0]["argv"])
-
-    @property
-    def env(self) -> dict[str, str]:
-        return dict(self.rows()[0]["env"])
-
-    def params(self, method: str) -> dict[str, Any]:
-        [row] = [row for row in self.rows() if row.get("method") == method]
-        return dict(row["params"])
 
 
 @pytest.fixture
@@ -96,7 +35,7 @@ async def test_claude_code_reads_the_user_s_settings_only(place: Place) -> None:
 
 
 async def test_in_a_trusted_folder_claude_code_reads_its_own(place: Place) -> None:
-    await place.start("claude", trusted=True)
+    await place.start("claude", trust="yes")
     assert not [word for word in place.argv if "setting-sources" in word or "strict" in word]
 
 
@@ -145,16 +84,16 @@ async def test_other_extras_of_the_program_s_stay(place: Place) -> None:
         ("thread/fork", {"resume": "t", "fork": True}),
     ],
 )
-@pytest.mark.parametrize(("trusted", "level"), [(False, "untrusted"), (True, "trusted")])
+@pytest.mark.parametrize(("trust", "level"), [("no", "untrusted"), ("yes", "trusted")])
 async def test_codex_is_told_the_trust_level_of_each_folder(
-    place: Place, method: str, options: dict[str, Any], trusted: bool, level: str
+    place: Place, method: str, options: dict[str, Any], trust: str, level: str
 ) -> None:
     """Also of a trusted one: a folder without a level becomes trusted for ever by the first turn
     that may write."""
     root = place.home / "more"
     root.mkdir()
     (place.home / "link").symlink_to(place.project)
-    more = {"cwd": place.home / "link", "roots": [root], "trusted": trusted}
+    more = {"cwd": place.home / "link", "roots": [root], "trust": trust}
     await place.start("codex", **more, **options)
     projects = place.params(method)["config"]["projects"]
     names = [place.home / "link", place.project, root]
@@ -182,7 +121,7 @@ async def test_gemini_is_told_whether_the_folder_is_trusted(place: Place) -> Non
     await place.start("gemini")
     assert place.env["GEMINI_CLI_TRUST_WORKSPACE"] == "false"
     place.log.unlink()
-    await place.start("gemini", trusted=True)
+    await place.start("gemini", trust="yes")
     assert place.env["GEMINI_CLI_TRUST_WORKSPACE"] == "true"
 
 
@@ -363,7 +302,7 @@ async def test_tools_that_an_agent_does_not_get_are_told_of(place: Place, agent:
     [notice] = await place.start(agent, tools=[note])
     assert notice.code == "tools_not_trusted"
     assert "does not get this program's tools" in notice.message
-    assert await place.start(agent, tools=[note], trusted=True) == []
+    assert await place.start(agent, tools=[note], trust="yes") == []
 
 
 # --- which folders are trusted
@@ -405,7 +344,7 @@ async def test_a_session_is_trusted_if_all_its_folders_are(place: Place) -> None
     assert not await is_trusted(place, place.project, place.project, roots=[place.home])
 
 
-@pytest.mark.parametrize("wrong", ["/a", 1, [1], None])
+@pytest.mark.parametrize("wrong", ["/a", 1, [1], None, True])
 async def test_what_cannot_be_meant_is_refused(place: Place, wrong: Any) -> None:
     with pytest.raises(TypeError, match="trusted"):
         await place.start("gemini", trusted=wrong)

@@ -41,8 +41,8 @@ def closed_in(session: agentrt.Session) -> list[PermissionClosed]:
             "deny Network(*:443)",
         ),
         (rules(deny=["Fetch(*)"], allow=["Network"]), True, "policy", "allow Network"),
-        (agentrt.allow_all, False, "policy", "sandbox"),
-        (rules(allow=["*"]), False, "policy", "sandbox"),
+        (agentrt.allow_all, False, "policy", "boundary"),
+        (rules(allow=["*"]), False, "policy", "boundary"),
         (None, False, "unattended", ""),
     ],
 )

@@ -113,7 +113,7 @@ def test_the_command_line_may_trust_the_folder(
     put(project, ".github/hooks/x.json", "sub/x")
     (project / ".git").mkdir()
     where = ["--cwd", "sub"] if below else []
-    assert main(["-p", "hi", "--agent", "copilot", "--store", "off", "--trusted", *where]) == 1
+    assert main(["-p", "hi", "--agent", "copilot", "--store", "off", "--trust=yes", *where]) == 1
     assert "started" in capfd.readouterr().err.splitlines()[-1]  # by its own program
 
 
@@ -127,5 +127,5 @@ def test_a_project_cannot_trust_itself(project: Path, capfd: pytest.CaptureFixtu
 def test_who_attaches_to_a_server_cannot_trust_for_it(
     project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["acp", "--attach", "--trusted"]) == 2
-    assert "--trusted is set on the server" in capfd.readouterr().err
+    assert main(["acp", "--attach", "--trust=yes"]) == 2
+    assert "--trust is set on the server" in capfd.readouterr().err

@@ -252,6 +252,8 @@ export interface SessionNewCommand {
   mode?: string | null;
   /** Further folders for the agent. */
   roots?: string[];
+  /** `no`: the agent ignores the project's files without a question. Default: as the server. */
+  trust?: "no" | null;
   op: "new";
   /**
    * Chosen by the client. The answer has the same id; a command that is sent again under its id is
@@ -982,6 +984,11 @@ export interface PermissionOpened {
   orphaned?: boolean;
   /** The complete tool call of `item`, for viewers that were sent only a preview of it. */
   tool?: ToolCall | null;
+  /**
+   * The subject of a request that agentrt itself makes: `Network` (a connection from the sandbox) or
+   * `Trust` (the files of a project). Empty for a request of the agent.
+   */
+  subject?: string;
 }
 
 /** A permission request was answered, withdrawn or expired. */

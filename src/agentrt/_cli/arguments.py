@@ -146,6 +146,7 @@ def make_parser() -> argparse.ArgumentParser:
     _fill_sandbox(command("sandbox", manual.SANDBOX, manual.SANDBOX_MORE))
     _fill_sessions(command("sessions", manual.SESSIONS, manual.SESSIONS_MORE))
     _fill_nodes(command("nodes", manual.NODES, manual.NODES_MORE))
+    _fill_trust(command("trust", manual.TRUST, manual.TRUST_MORE))
     _fill_rules(command("rules", manual.RULES, manual.RULES_MORE))
     _fill_trace(command("trace", manual.TRACE, manual.TRACE_MORE))
     _fill_checkpoints(command("checkpoints", manual.CHECKPOINTS, manual.CHECKPOINTS_MORE))
@@ -292,11 +293,11 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
     )
     add("--deny", metavar="RULE", action="append", help="deny requests that match the rule")
     add(
-        "--trusted",
-        action="store_true",
-        default=None,
-        help="let the agent act on the folder's own files (its hooks, MCP servers and settings),"
-        " as if your configuration listed the folder under `trusted`",
+        "--trust",
+        choices=("ask", "yes", "no"),
+        help="let the agent act on the folder's own files (its hooks, MCP servers and settings):"
+        " yes, no, or ask, which shows them first (default: ask in an interactive session, in"
+        " `serve` and in `acp`, else no)",
     )
     add(
         "--on-violation",
@@ -420,6 +421,45 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
         help="log to stderr at this level and above (default: off; `serve`: error)",
     )
     add("--log-format", choices=("text", "json"), help="log lines as text (default) or JSON")
+
+
+def _fill_trust(trust: argparse.ArgumentParser) -> None:
+    verbs = trust.add_subparsers(dest="verb", metavar="VERB", title="subcommands")
+
+    def verb(name: str, description: str) -> argparse.ArgumentParser:
+        parser = verbs.add_parser(
+            name,
+            help=description,
+            description=f"{description[0].upper()}{description[1:]}.",
+            argument_default=argparse.SUPPRESS,
+        )
+        parser.add_argument(
+            "folder", metavar="DIR", nargs="?", default=".", help="the folder (default: this one)"
+        )
+        parser.add_argument(
+            "--agent",
+            "-a",
+            metavar="NAME",
+            action="append",
+            default=[],
+            dest="agents",
+            help="only this agent; repeatable (default: all installed agents)",
+        )
+        return parser
+
+    listing = verbs.add_parser(
+        "list",
+        help="list the stored decisions (default)",
+        description="Lists the stored decisions.",
+        argument_default=argparse.SUPPRESS,
+    )
+    show = verb("show", "print the files that agents act on, and what has changed")
+    add = verb("add", "show the files that agents act on, and trust them after a confirmation")
+    add.add_argument("--yes", action="store_true", default=False, help="trust without a question")
+    verb("remove", "forget the decisions about a folder")
+    for parser in (trust, listing, show):
+        _add_json(parser)
+    trust.set_defaults(verb="list", json=False)
 
 
 def _fill_rules(rules: argparse.ArgumentParser) -> None:

@@ -10,9 +10,9 @@ agentrt [options]              interactive session
        agentrt serve [options]        web server
        agentrt attach [URL]           interactive session on a server
        agentrt acp [options]          agent for editors
-       agentrt COMMAND [options]      agents, doctor, sandbox, sessions, checkpoints, nodes,
-                                      rules, trace, record, replay, conformance, new, config,
-                                      completion"""
+       agentrt COMMAND [options]      agents, doctor, sandbox, sessions, checkpoints, trust,
+                                      nodes, rules, trace, record, replay, conformance, new,
+                                      config, completion"""
 
 MAIN: Final = """\
 Run a coding agent: interactively, or with one prompt whose answer is written to standard output.
@@ -34,6 +34,7 @@ commands:
   agentrt sessions    list, search, show, export and delete earlier sessions
   agentrt nodes       list the servers that share a store; drain one
   agentrt checkpoints list, compare and restore saved files
+  agentrt trust       show and trust the files of a project that agents act on
   agentrt rules       explain the effect of a permission rule
   agentrt trace       show the protocol messages that --trace recorded
   agentrt record      run a command as the agent and record a trace
@@ -250,6 +251,25 @@ examples:
 exit status: 0, 1 if it failed, 2 wrong usage
 """
 
+TRUST: Final = """\
+Decide about the files of a project that agents act on without asking: hooks, MCP servers, lists of
+allowed commands, addresses. A decision applies to one folder, one agent and exactly these contents.
+It is stored by agentrt, never in the configuration of an agent.
+"""
+
+TRUST_MORE: Final = """\
+Sessions ask about a folder without a decision (--trust=ask). Files that have changed since they
+were trusted are asked about again.
+
+examples:
+  agentrt trust
+  agentrt trust show ~/Downloads/something
+  agentrt trust add --agent claude
+  agentrt trust remove
+
+exit status: 0, 1 if it failed or was not confirmed, 2 wrong usage, 4 no such agent
+"""
+
 CONFORMANCE: Final = """\
 Test an agent against its protocol: odd versions, unknown and malformed messages, cancels at every
 moment, every answer to a permission request, the end of its input. Each check runs in its own
@@ -298,6 +318,7 @@ environment (the command line wins over it):
 settings:
   agent = "gemini"                # the default agent
   trusted = ["~/src/mine"]        # the user's file only
+  trust = "ask"                   # the user's file only: other folders
   [agents.mine]                   # an agent of your own, or changes to a known one
   command = "mine --acp"
   env = { MINE_KEY = "…" }

@@ -35,7 +35,7 @@ _SERVER_OPTIONS: Final = {
     "permissions": "--permissions",
     "allow": "--allow",
     "deny": "--deny",
-    "trusted": "--trusted",
+    "trust": "--trust",
     "on_violation": "--on-violation",
     "sandbox": "--sandbox",
     "no_sandbox": "--no-sandbox",
@@ -153,11 +153,13 @@ def flags(options: argparse.Namespace) -> dict[str, Any]:
     if options.subcommand == "serve":
         for name in ("store", "otel", "url", "metrics_token", "node", "role", "home"):
             serve[name] = getattr(options, name, None)
+    trust = getattr(options, "trust", None)
     terminal = {"color": options.color, "plain": options.plain or None}
     if options.subcommand in (None, "acp"):
         terminal["store"] = options.store
     return {
-        "trusted": _trusted_folders(options) if getattr(options, "trusted", None) else [],
+        "trusted": _trusted_folders(options) if trust == "yes" else [],
+        **_given({"trust": trust}),
         "terminal": _given(terminal),
         "serve": _given(serve),
         "trace": _given({"file": options.trace}),
@@ -209,7 +211,7 @@ def _given(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _trusted_folders(options: argparse.Namespace) -> list[str]:
-    """Return the folders for `--trusted`: the working folder and its repository."""
+    """Return the folders for `--trust=yes`: the working folder and its repository."""
     folder = os.path.realpath(options.cwd)
     return [each for each in (folder, repository(folder)) if each is not None]
 

@@ -139,10 +139,12 @@ class Setup(Struct, frozen=True, kw_only=True):
     def attended(self) -> Setup:
         """This setup for a person, who ends a turn that takes too long.
 
-        It has no hard limit unless one was set.
+        It has no hard limit unless one was set, and the person is asked about project files.
         """
         limits = {"turn_timeout_s": None, **self.config.limits}
-        return structs.replace(self, config=structs.replace(self.config, limits=limits))
+        trust = self.config.trust or "ask"
+        config = structs.replace(self.config, limits=limits, trust=trust)
+        return structs.replace(self, config=config)
 
     def open(
         self,
@@ -184,6 +186,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             options=self.options if replay else {**self.options, "replay": False},
             limits=limits,
             env=agents_environment(self.config),
+            trust=self.config.trust or "no",
             trusted=self.config.trusted,
             sandbox=self.config.sandbox,
             checkpoints=self.config.unattended.checkpoints,
@@ -213,6 +216,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             permissions=policy,
             limits=limits,
             env=agents_environment(self.config),
+            trust=self.config.trust or "no",
             trusted=self.config.trusted,
             sandbox=self.config.sandbox,
             checkpoints=self.config.unattended.checkpoints,
@@ -312,13 +316,13 @@ def _deny_questions(request: PermissionRequest) -> Decision:
 
 
 def _ask_forms(request: PermissionRequest) -> Decision:
-    """Allow everything except forms, which only a person can fill in.
+    """Allow everything except forms, and questions of agentrt, which only a person can answer.
 
     Forms of Claude have no options; forms of ACP have a schema or a URL.
     """
     fields = request.raw if isinstance(request.raw, dict) else {}
     form = not request.options or "requestedSchema" in fields or "url" in fields
-    return Ask() if form else Allow()
+    return Ask() if form or request.subject else Allow()
 
 
 def choose_agent(

@@ -7,6 +7,7 @@ Environment: `AGENTRT_AGENT`, `AGENTRT_PERMISSIONS` (the mode), and `AGENTRT_LIM
 
     agent = "gemini"              # the default agent
     trusted = ["~/src/mine"]      # user file only: folders whose own files are acted on
+    trust = "ask"                 # user file only: other folders; "ask", "yes" or "no"
 
     [agents.mine]
     command = "mine --acp"
@@ -59,6 +60,7 @@ from msgspec import Meta, Struct, structs
 
 from .._base.home import home_folder
 from .agents import BUILT_IN, Agent, ProtocolName, Quirks
+from .agents.projects import TrustMode
 from .claude.options import ClaudeOptions
 from .errors import AgentrtError
 from .limits import Limits, Tenant, parse_budget, parse_duration
@@ -244,10 +246,14 @@ class Config(Struct, frozen=True, kw_only=True):
     sandbox: Sandbox | None = None
     """The sandbox for all sessions; None: none."""
     trusted: tuple[str, ...] = ()
-    """Folders whose own files agentrt and the agents act on.
+    """Folders whose own files agentrt and the agents act on, whatever they contain.
 
     They come from the user file and the command line, as absolute paths with symbolic links
     resolved.
+    """
+    trust: TrustMode | None = None
+    """The decision about the files of all other folders, from the user file, the environment or the
+    command line. None: the command decides.
     """
     files: tuple[str, ...] = ()
     """The files that were read."""
@@ -296,6 +302,7 @@ class _File(Struct, kw_only=True, forbid_unknown_fields=True):
     log: JsonObject = {}
     sandbox: JsonObject = {}
     trusted: tuple[str, ...] = ()
+    trust: TrustMode | None = None
 
 
 def load_config(
@@ -319,6 +326,9 @@ def load_config(
     if project_path := _project_path(Path(cwd)):
         project = _read(project_path)
         narrowing, project.sandbox = project.sandbox, {}
+        if project.trust is not None:
+            project.trust = None
+            warnings.append(f"{project_path}: trust ignored: a project cannot decide about itself")
         if narrowing.get("mode") == "off":
             warnings.append(f"{project_path}: sandbox ignored: a project cannot switch it off")
             narrowing = {}
@@ -343,6 +353,7 @@ def load_config(
         log=msgspec.convert(merged.log, LogSettings),
         sandbox=_sandbox(merged.sandbox, narrowing, str(project_path)),
         trusted=tuple(sorted(map(str, trusted))),
+        trust=merged.trust,
         files=tuple(str(path) for path in (user_path, project_path) if path and _is_file(path)),
         origins=_origins([*places, _VARIABLES, _FLAGS], layers),
         warnings=tuple(warnings),
@@ -471,6 +482,8 @@ def _from_environment(env: Mapping[str, str]) -> _File:
         file.agent = agent
     if mode := env.get(PREFIX + "PERMISSIONS"):
         file.permissions = {"mode": mode}
+    if trust := env.get(PREFIX + "TRUST"):
+        file.trust = _convert({"trust": trust}, _File, _VARIABLES).trust
     file.limits = _variables(env, Limits, "limits")
     file.serve = _variables(env, ServeSettings, "serve")
     file.terminal = _variables(env, TerminalSettings, "terminal")
@@ -484,7 +497,7 @@ def _from_environment(env: Mapping[str, str]) -> _File:
 
 def _unknown_variables(env: Mapping[str, str]) -> list[str]:
     """Return warnings about variables that look like settings but are unknown."""
-    known = [f"{PREFIX}{name}" for name in ("AGENT", "CONFIG", "PERMISSIONS", "TRACE")]
+    known = [f"{PREFIX}{name}" for name in ("AGENT", "CONFIG", "PERMISSIONS", "TRACE", "TRUST")]
     for table, struct in _SETTINGS.items():
         known += [
             f"{PREFIX}{table.upper()}_{field.name.upper()}" for field in structs.fields(struct)
@@ -642,6 +655,7 @@ def _merge(layers: Sequence[_File]) -> _File:
     merged = _File()
     for layer in layers:
         merged.agent = layer.agent or merged.agent
+        merged.trust = layer.trust or merged.trust
         merged.agents |= layer.agents
         merged.limits |= layer.limits
         merged.serve |= layer.serve
@@ -665,7 +679,7 @@ def _origins(places: Sequence[str], layers: Sequence[_File]) -> dict[str, str]:
     for place, layer in zip(places, layers, strict=True):
         for table, settings in structs.asdict(layer).items():
             names = [f"{table}.{name}" for name in settings] if isinstance(settings, dict) else []
-            if table == "agent" and settings is not None:
+            if table in ("agent", "trust") and settings is not None:
                 names = [table]
             for name in names:
                 adds = name in origins and name in ("permissions.allow", "permissions.deny")

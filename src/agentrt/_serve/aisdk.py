@@ -336,6 +336,8 @@ class AiViewer(DialectViewer):
             title=body.title,
             model=body.model,
             mode=body.mode,
+            # Its questions belong to turns, and this one would be asked before the first turn.
+            trust="no" if self._hub.runtime.trust == "ask" else None,
         )
 
     def _prompt(self, request: Send, feed: Feed, content: list[Block]) -> None:

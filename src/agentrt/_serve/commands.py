@@ -241,6 +241,8 @@ class NewSession(ViewerCommand, tag="session"):
     """The mode. Default: the agent's."""
     roots: list[str] | UnsetType = UNSET
     """Further folders for the agent."""
+    trust: Literal["no"] | None = None
+    """`no`: the agent ignores the project's files without a question. Default: as the server."""
     op: Literal["new"] = "new"
 
 

@@ -654,6 +654,7 @@ def new_session(
     roots = _resolved(hub, command.roots)
 
     async def job() -> CommandFields:
+        trust = hub.runtime.trust if command.trust is None else command.trust
         session = await hub.runtime.create(
             command.agent,
             cwd=cwd,
@@ -663,6 +664,7 @@ def new_session(
             mcp_servers=mcp_servers,
             model=command.model,
             mode=command.mode,
+            trust=trust,
         )
         return {"session": session.id}
 

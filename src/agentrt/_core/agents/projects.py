@@ -18,13 +18,20 @@ import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from ..model.content import JsonObject
 from ..project_files import AGENT_FILES, ProjectFile, files_of
 from .agent import Agent
+
+TrustMode: TypeAlias = Literal["ask", "yes", "no"]
+"""The treatment of a folder that is not listed as trusted.
+
+`"no"`: its files are ignored. `"yes"`: they count, as long as they do not change. `"ask"`: a
+permission request of the session shows them.
+"""
 
 MAX_SEARCHED_BYTES: Final = 1024 * 1024
 """Maximum size of a file that is searched. A larger one counts as containing everything."""

@@ -473,9 +473,12 @@ class Conversation:
     def ask_again(self, requests: Iterable[PermissionOpened]) -> None:
         """Show the questions of an ended process again, if the agent can still get their answers.
 
-        These are the ones with options or a form.
+        These are the ones with options or a form. Questions of agentrt itself are asked anew if
+        they still matter.
         """
         for request in requests:
+            if request.subject:
+                continue
             if request.options or request.form is not None:
                 self.items.ask_again(request)
 

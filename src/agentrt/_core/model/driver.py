@@ -282,6 +282,8 @@ class DecisionRequested(Struct, kw_only=True):
     """The request as the protocol transmitted it."""
     background: bool = False
     """True if background work asks: the question belongs to no turn, even if one is running."""
+    subject: str = ""
+    """As in `PermissionOpened`: the subject of a question that agentrt itself asks."""
 
 
 class ToolCheckRequested(Struct, kw_only=True):

@@ -476,6 +476,10 @@ class PermissionOpened(
     """
     tool: ToolCall | None = None
     """The complete tool call of `item`, for viewers that were sent only a preview of it."""
+    subject: str = ""
+    """The subject of a request that agentrt itself makes: `Network` (a connection from the sandbox)
+    or `Trust` (the files of a project). Empty for a request of the agent.
+    """
 
 
 class PermissionClosed(

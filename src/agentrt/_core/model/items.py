@@ -566,6 +566,7 @@ class Items:
             form=effect.form,
             url=effect.url,
             background=effect.background,
+            subject=effect.subject,
         )
         self._asks[effect.key] = _OpenQuestion(request, call, decided)
         self._asked.add(effect.key)

@@ -200,6 +200,8 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     """The request as the protocol transmitted it."""
     id: str = ""
     """The id of the request, as in `PermissionOpened.request`."""
+    subject: str = ""
+    """As in `PermissionOpened.subject`: not empty if agentrt asks, about the agent's limits."""
 
     @property
     def command(self) -> str | None:
@@ -235,6 +237,7 @@ def request_of(asked: DecisionRequested, *, cwd: str) -> PermissionRequest:
         created=tuple(asked.created),
         locations=tuple(asked.locations),
         raw=asked.raw,
+        subject=asked.subject,
     )
 
 

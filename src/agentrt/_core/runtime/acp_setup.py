@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -162,7 +162,10 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
                 servers += (await endpoint.http_server(), endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=tuple(servers))
 
-    connect = connection(agent, offer, lambda opening: (agent.command, variables))
+    def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+        return agent.command, environment(agent, offer.env, project=offer.project)
+
+    connect = connection(agent, offer, program)
     return ProtocolSetup(opening, make_driver, connect, around_session, offer)
 
 

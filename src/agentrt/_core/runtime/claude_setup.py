@@ -59,8 +59,6 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
         hooks=hooks.matchers,
         sdk_servers=tuple(servers),
     )
-    if offer.project is not None:
-        options = offer.project.claude_options(options)
     # Reports invalid options before anything is started.
     wanted = effective(options, opening)
     if offer.standing.refuses and not wanted.legacy:
@@ -85,7 +83,8 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
     taken: set[str | None] = {None}
 
     def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
-        given = effective(options, opening)
+        usual = options if offer.project is None else offer.project.claude_options(options)
+        given = effective(usual, opening)
         if given.legacy:  # such a program does not accept the id of an earlier process
             if given.session_id in taken:
                 given = structs.replace(given, session_id=offer.new_uuid())

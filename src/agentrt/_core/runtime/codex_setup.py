@@ -63,7 +63,6 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     check_fork(opening)
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
-    variables = environment(agent, offer.env, project=offer.project)
     new_key = keys(offer.first_key)
     extensions = ExtensionTable(offer.extensions)
     # A thread keeps the tools that it was started with. A resumed one, started by another process,
@@ -84,6 +83,7 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
         make_driver()  # reports errors in the extensions before anything is started
 
     def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+        variables = environment(agent, offer.env, project=offer.project)
         return agent.command, {**variables, **offer.variables()}
 
     @asynccontextmanager

@@ -25,6 +25,7 @@ from ..process.pipes import Transport
 from ..process.process import open_process
 from ..process.streams import OpenStreams, open_streams
 from ..session.host import SessionHost
+from ..session.interfaces import StartGate
 from ..session.link import Connect
 from ..session.session import set_tools_with
 from ..session.turn import Turn
@@ -138,6 +139,8 @@ class ProtocolSetup(Struct, frozen=True):
     the opening.
     """
     offer: Offer
+    gate: StartGate[SessionHost] | None = None
+    """Decides before each start if the agent may act on the project's files."""
 
     @property
     def tap(self) -> Tap:
@@ -199,14 +202,16 @@ def connection(
     @asynccontextmanager
     async def connect(opening: Opening) -> AsyncIterator[Transport]:
         command, env = program(opening)
+        hidden: Sequence[str] = ()
         async with AsyncExitStack() as stack:
             if offer.project is not None:
                 command = (*command, *offer.project.arguments)
-                env = await stack.enter_async_context(offer.project.entered(env))
+                entered = offer.project.entered(env, hides=offer.wall is not None)
+                env, hidden = await stack.enter_async_context(entered)
             offer.tap.env = env
             start = None
             if offer.wall is not None:
-                start = await stack.enter_async_context(offer.wall.start(command, env))
+                start = await stack.enter_async_context(offer.wall.start(command, env, hidden))
             transport = await stack.enter_async_context(
                 open_process(
                     command if start is None else start.argv,

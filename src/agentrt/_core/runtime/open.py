@@ -60,6 +60,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..agents import Agent
+    from ..agents.projects import TrustMode
     from ..files.shadow import FolderCheckpoints
     from ..sandbox.policy import Sandbox, SandboxLike
     from ..sandbox.wall import Wall
@@ -83,9 +84,9 @@ async def open_session(
 
     - `agent`: a name from the catalogue (`"claude"`, `"gemini"`, …) or an `Agent`.
     - `options`: see `SessionOptions`, which documents each one and its default. **The agent:**
-      `cwd`, `roots`, `env`, `trusted`, `sandbox`, `model`, `mode`, `options`. **Its resources:**
-      `tools`, `hooks`, `extensions`, `mcp_servers`, `files`, `terminals`. **An earlier
-      conversation:** `resume`, `fork`, `fork_at`. **Control:** `permissions`, `limits`,
+      `cwd`, `roots`, `env`, `trust`, `trusted`, `sandbox`, `model`, `mode`, `options`. **Its
+      resources:** `tools`, `hooks`, `extensions`, `mcp_servers`, `files`, `terminals`. **An
+      earlier conversation:** `resume`, `fork`, `fork_at`. **Control:** `permissions`, `limits`,
       `checkpoints`, `budget`, `wait`. **Observation:** `on_stderr`, `telemetry`, `trace`.
       **Storage:** `store`, `tenant`.
 
@@ -212,6 +213,7 @@ class _Given(Struct, frozen=True, kw_only=True):
     extensions: tuple[Extension, ...]
     mcp_servers: tuple[JsonObject, ...]
     env: Mapping[str, str] | None
+    trust: TrustMode
     trusted: Trusted
     sandbox: Sandbox | None
     files: bool | Files
@@ -227,7 +229,7 @@ class _Given(Struct, frozen=True, kw_only=True):
 def _checked(agent: Agent, options: ReopenOptions) -> _Given:
     """Validate the options. Raises `TypeError`, `ValueError` or `LocalProtocolError`."""
     from .offer import checked_service
-    from .project_start import checked_trusted
+    from .project_start import checked_trust, checked_trusted
     from .protocol_setup import limits_for
 
     permissions, limits = options.get("permissions"), options.get("limits")
@@ -246,7 +248,8 @@ def _checked(agent: Agent, options: ReopenOptions) -> _Given:
         extensions=checked_extensions(options.get("extensions", ())),
         mcp_servers=checked_servers(options.get("mcp_servers", ())),
         env=env,
-        trusted=checked_trusted(options.get("trusted", False)),
+        trust=checked_trust(options.get("trust", "no")),
+        trusted=checked_trusted(options.get("trusted", ())),
         sandbox=_sandbox(options.get("sandbox")),
         files=checked_service("files", options.get("files", True)),
         terminals=checked_service("terminals", options.get("terminals", True)),
@@ -309,7 +312,7 @@ async def _assembled(
         standing=Standing(given.permissions, agent),
         money_left=money_left(given.budget),
         first_key="r" if again is None else f"r{again.place.owner}.",
-        project=project_start(agent, opening, given.trusted),
+        project=project_start(agent, opening, given.trusted, given.trust),
         wall=wall,
     )
     setup = set_up_protocol(agent, opening, offer)
@@ -432,6 +435,7 @@ async def serve_session(
             budgets=budgets,
             wait=wait,
             fork_factory=fork_factory,
+            gate=setup.gate,
         )
         if describe is not None:
             describe.core = host.core
@@ -446,7 +450,8 @@ async def serve_session(
             async with setup.around_session(host, session) as opening:
                 with host.scope.entered():
                     if again is None:
-                        await host.start(services, opening)
+                        if await host.prepare(services, opening):
+                            await host.start(services, opening)
                     else:
                         about = again.stored.about
                         host.restore(services, opening, about.agent_session, about.capabilities)

@@ -17,6 +17,7 @@ from ..tools.tools import Tools
 
 if TYPE_CHECKING:
     from ..agents import Agent
+    from ..agents.projects import TrustMode
     from ..sandbox.policy import SandboxLike
     from ..store.service import StoreService
     from ..store.store import Store
@@ -63,13 +64,17 @@ class ReopenOptions(TypedDict, total=False):
     Default: the environment of this process without variables that look like secrets, except model
     keys. Pass `os.environ` for all of it.
     """
-    trusted: Trusted
-    """Allows the agent to act on the files of the project in `cwd` and `roots`. Default: False.
+    trust: TrustMode
+    """The decision about the files of the project in `cwd` and `roots`. Default: `"no"`.
 
-    True, False, or a list of the folders that the user trusts. From an untrusted folder, the agent
-    gets only instructions: no hooks, MCP servers, permissions or addresses. An agent that cannot be
-    kept from them is not started.
+    `"no"`: the agent gets only instructions from the folder: no hooks, MCP servers, permissions or
+    addresses. An agent that cannot be kept from them is not started. `"yes"`: it acts on the files
+    as they are when the session is opened. `"ask"`: files that the user has not decided about
+    become a permission request named `Trust`, which shows them; the session is open before it is
+    answered, and its agent starts afterwards.
     """
+    trusted: Trusted
+    """Folders whose files the agent may act on, whatever `trust` is. Default: none."""
     sandbox: SandboxLike
     """A `Sandbox` around the agent and everything that it starts, or the name of a preset:
     `"workspace"`, `"offline"` or `"open-network"`. Default: none, or the stored one.

@@ -8,18 +8,20 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, get_args
 
 import trio
 from msgspec import Struct, structs
 
 from ..agents import Agent
+from ..agents.project_scan import ProjectScan, read_project_files
 from ..agents.projects import (
     ProjectRules,
     ProjectVerdict,
+    TrustMode,
     codex_argument,
     codex_projects,
     is_trusted,
@@ -35,8 +37,10 @@ from ..model.events import Notice
 if TYPE_CHECKING:
     from ..claude.options import ClaudeOptions
 
-Trusted: TypeAlias = bool | Iterable[str | os.PathLike[str]]
-"""The folders that the user trusts; True: all folders of the session."""
+Trusted: TypeAlias = Iterable[str | os.PathLike[str]]
+"""Folders whose files agents may act on, whatever they contain."""
+
+T = TypeVar("T")
 
 QWEN_SETTINGS: Final = "QWEN_CODE_SYSTEM_SETTINGS_PATH"
 QWEN_FOLDERS: Final = "QWEN_CODE_TRUSTED_FOLDERS_PATH"
@@ -46,21 +50,21 @@ MAX_SHOWN_FILES: Final = 6
 """Number of files that a notice names."""
 
 HOW_TO_TRUST: Final = (
-    "to trust it, list it under `trusted` in your configuration file, use --trusted, or open the"
-    " session with trusted=True"
+    "to trust it, list it under `trusted` in your configuration file, use `agentrt trust add` or"
+    ' --trust=yes, or open the session with trust="yes"'
 )
 
 
-def checked_trusted(given: Trusted) -> Trusted:
-    """Return the checked value. Raises `TypeError`."""
+def checked_trusted(given: Trusted) -> tuple[str | os.PathLike[str], ...]:
+    """Return the folders. Raises `TypeError`."""
     if isinstance(given, bool):
-        return given
-    if isinstance(given, str | bytes | os.PathLike):
-        raise TypeError(f"trusted must be True, False or a list of folders: give [{given!r}]")
-    if not isinstance(given, Iterable):
         raise TypeError(
-            f"trusted must be True, False or a list of folders, not {type(given).__name__}"
+            'trusted must be a list of folders, not a bool: use trust="yes" or trust="no"'
         )
+    if isinstance(given, str | bytes | os.PathLike):
+        raise TypeError(f"trusted must be a list of folders: give [{given!r}]")
+    if not isinstance(given, Iterable):
+        raise TypeError(f"trusted must be a list of folders, not {type(given).__name__}")
     folders = tuple(given)
     for each in folders:
         if not isinstance(each, str | os.PathLike):
@@ -68,7 +72,16 @@ def checked_trusted(given: Trusted) -> Trusted:
     return folders
 
 
-class ProjectStart(Struct, frozen=True, kw_only=True):
+def checked_trust(given: TrustMode) -> TrustMode:
+    """Return the mode. Raises `TypeError` or `ValueError`."""
+    if not isinstance(given, str):
+        raise TypeError(f"trust must be 'ask', 'yes' or 'no', not {type(given).__name__}")
+    if given not in get_args(TrustMode):
+        raise ValueError(f"trust must be 'ask', 'yes' or 'no', not {given!r}")
+    return given
+
+
+class ProjectStart(Struct, kw_only=True):
     """The start of a session's agent, depending on the trust in its folders."""
 
     agent: Agent
@@ -76,6 +89,12 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...]
     """The working folder first, followed by the roots."""
     trusted: bool
+    """True if the next process may act on the files. The session's `TrustGate` decides it before
+    each start.
+    """
+    listed: bool = False
+    """True if the user lists all folders as trusted, whatever they contain."""
+    mode: TrustMode = "no"
     opens: bool = True
     """False if the agent is only asked about its sessions and opens none."""
 
@@ -135,36 +154,58 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
 
     # --- at the start
 
+    async def scan(self, env: Mapping[str, str]) -> tuple[ProjectScan, ...]:
+        """Read the files of the folders that the agent acts on."""
+        if not self.rules.files:
+            return ()
+        home = env.get("HOME", "")
+        return await _in_thread(
+            lambda: tuple(read_project_files(each, self.rules.files, home) for each in self.folders)
+        )
+
     @asynccontextmanager
-    async def entered(self, env: Mapping[str, str]) -> AsyncIterator[Mapping[str, str]]:
+    async def entered(
+        self, env: Mapping[str, str], *, hides: bool = False
+    ) -> AsyncIterator[tuple[Mapping[str, str], tuple[str, ...]]]:
         """Examine the folders and write the files that the agent needs, while its process lives.
 
-        Yields the environment for the start. Raises `FolderNotTrusted`.
+        Yields the environment for the start, and the files that must be hidden from the agent.
+        `hides`: a sandbox can hide files. Raises `FolderNotTrusted` if files would have to be
+        hidden and cannot be.
         """
         if self.trusted:
-            yield env
+            yield env, ()
             return
         verdict = await self._look(env)
-        if verdict.refusal:
+        hidden: tuple[str, ...] = ()
+        if hides and (verdict.refusal or not self.rules.known):
+            hidden = tuple(each.path for each in verdict.found)
+        elif refusal := self._refusal(verdict):
             raise FolderNotTrusted(
                 f"{self.agent.name} is not started in {self.folders[0]!r}, because the folder is"
-                f" not trusted and {verdict.refusal}. Otherwise, {HOW_TO_TRUST}",
+                f" not trusted and {refusal}. Otherwise, {HOW_TO_TRUST}",
                 folder=self.folders[0],
             )
         if not self.rules.qwen_settings or QWEN_SETTINGS in self.agent.env:
-            yield env
+            yield env, hidden
             return
         with tempfile.TemporaryDirectory(prefix="agentrt-") as place:
             files = await trio.to_thread.run_sync(self._write_qwen_files, Path(place), env)
-            yield {**env, **files}
+            yield {**env, **files}, hidden
+
+    def _refusal(self, verdict: ProjectVerdict) -> str:
+        """Return the reason why the agent must not be started without a sandbox."""
+        if not self.rules.known and self.mode == "ask" and verdict.found:
+            # A person was asked, and has not said yes.
+            return verdict.refusal or f"it may act on {verdict.found[0].path}"
+        return verdict.refusal
+
+    async def ignores_files(self, env: Mapping[str, str], *, hides: bool) -> bool:
+        """Return True if the agent can be started without acting on the files."""
+        return hides or not self._refusal(await self._look(env))
 
     async def _look(self, env: Mapping[str, str]) -> ProjectVerdict:
-        try:
-            return await trio.to_thread.run_sync(
-                lambda: judge(self.rules, self.folders, env, opens=self.opens)
-            )
-        except RuntimeError as error:  # no thread can be started
-            raise AgentStartError(f"the project cannot be examined: {error}") from error
+        return await _in_thread(lambda: judge(self.rules, self.folders, env, opens=self.opens))
 
     def _write_qwen_files(self, place: Path, env: Mapping[str, str]) -> dict[str, str]:
         machine = Path(env.get(QWEN_SETTINGS) or QWEN_MACHINE)
@@ -185,17 +226,19 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
 
     # --- notices for the user
 
-    async def notices(self, env: Mapping[str, str], *, tools: bool) -> list[Notice]:
+    async def notices(
+        self, env: Mapping[str, str], *, tools: bool, hides: bool = False
+    ) -> list[Notice]:
         """Return notices about files that are ignored in an untrusted folder.
 
-        `tools`: the program provides tools to the agent.
+        `tools`: the program provides tools to the agent. `hides`: a sandbox can hide files.
         """
         if self.trusted:
             return []
-        return self._told(await self._look(env), tools=tools)
+        return self._told(await self._look(env), tools=tools, hides=hides)
 
-    def _told(self, verdict: ProjectVerdict, *, tools: bool) -> list[Notice]:
-        if verdict.refusal:
+    def _told(self, verdict: ProjectVerdict, *, tools: bool, hides: bool) -> list[Notice]:
+        if self._refusal(verdict) and not hides:
             return []  # the start reports it
         told: list[Notice] = []
         folder = self.folders[0]
@@ -205,12 +248,14 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
             more = (
                 f" and {len(files) - MAX_SHOWN_FILES} more" if len(files) > MAX_SHOWN_FILES else ""
             )
-            if self.rules.known:
+            if hides and (verdict.refusal or not self.rules.known):
+                message = f"the sandbox hides {shown}{more} from {self.agent.name}"
+            elif self.rules.known:
                 message = f"{self.agent.name} ignores {shown}{more}"
             else:
                 message = f"{self.agent.name} may run what {shown}{more} says"
             message += f": the folder is not trusted ({HOW_TO_TRUST})"
-            data = {"folder": folder, "files": files, "ignored": self.rules.known}
+            data = {"folder": folder, "files": files, "ignored": hides or self.rules.known}
             told.append(Notice("warning", "folder_not_trusted", message, data))
         if tools and self.rules.tools_lost:
             message = (
@@ -221,19 +266,30 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
         return told
 
 
-def project_start(agent: Agent, opening: Opening, trusted: Trusted) -> ProjectStart:
-    """Return the start of an agent in its folders. `trusted`: the folders that the user trusts.
+async def _in_thread(work: Callable[[], T]) -> T:
+    try:
+        return await trio.to_thread.run_sync(work)
+    except RuntimeError as error:  # no thread can be started
+        raise AgentStartError(f"the project cannot be examined: {error}") from error
 
-    A session's folders are trusted only together: the agent reads the files of all of them.
+
+def project_start(
+    agent: Agent, opening: Opening, trusted: Trusted, mode: TrustMode = "no"
+) -> ProjectStart:
+    """Return the start of an agent in its folders.
+
+    `trusted`: the folders that the user trusts. `mode`: the treatment of all others. A session's
+    folders are trusted only together: the agent reads the files of all of them.
     """
     folders = (opening.cwd, *opening.roots)
-    if not isinstance(trusted, bool):
-        known = tuple(trusted)
-        trusted = all(is_trusted(folder, known) for folder in folders)
+    known = tuple(trusted)
+    listed = all(is_trusted(folder, known) for folder in folders)
     return ProjectStart(
         agent=agent,
         rules=project_rules(agent),
         folders=folders,
-        trusted=trusted,
+        trusted=listed or mode == "yes",
+        listed=listed,
+        mode=mode,
         opens=opening.options.get("session") is not False,
     )

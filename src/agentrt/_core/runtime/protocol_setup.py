@@ -6,9 +6,8 @@ the host provides.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from msgspec import structs
 
@@ -16,11 +15,7 @@ from ..agents import Agent
 from ..agents.agent import Replaceable
 from ..limits import Limits
 from ..model.driver import Opening
-from ..session.host import SessionHost
 from .offer import Offer, ProtocolSetup, environment
-
-if TYPE_CHECKING:
-    from ..session.session import Session
 
 
 def set_up_protocol(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
@@ -33,7 +28,19 @@ def set_up_protocol(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSet
 
 def set_up_program(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     """Return the setup of a session that starts the agent's program or uses its connection."""
-    return _with_notices(agent, set_up_driver(agent, opening, offer), offer)
+    setup = set_up_driver(agent, opening, offer)
+    if offer.project is None or agent.connect is not None:
+        return setup
+    from .trust_gate import TrustGate
+
+    gate = TrustGate(
+        offer.project,
+        environment(agent, offer.env, project=offer.project),
+        tools=bool(offer.tools or offer.servers or setup.opening.mcp_servers),
+        hides=offer.wall is not None,
+        tenant=opening.tenant,
+    )
+    return structs.replace(setup, gate=gate)
 
 
 SETUP: Final[Replaceable[Callable[[Agent, Opening, Offer], ProtocolSetup]]] = Replaceable(
@@ -42,26 +49,8 @@ SETUP: Final[Replaceable[Callable[[Agent, Opening, Offer], ProtocolSetup]]] = Re
 """Makes the setup of each session."""
 
 
-def _with_notices(agent: Agent, setup: ProtocolSetup, offer: Offer) -> ProtocolSetup:
-    """Add notices about the folder's own files to the start of the log."""
-    project = offer.project
-    if project is None or project.trusted or agent.connect is not None:
-        return setup
-
-    @asynccontextmanager
-    async def around(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
-        env = environment(agent, offer.env, project=offer.project)
-        tools = bool(offer.tools or offer.servers or setup.opening.mcp_servers)
-        for notice in await project.notices(env, tools=tools):
-            host.core.add_notice(notice)
-        async with setup.around_session(host, session) as opening:
-            yield opening
-
-    return structs.replace(setup, around_session=around)
-
-
 def set_up_driver(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
-    """Return the setup of a session for the agent's protocol, without notices about its folder."""
+    """Return the setup of a session for the agent's protocol, without a `TrustGate`."""
     if agent.protocol == "claude":  # a session needs the modules of one protocol only
         from .claude_setup import set_up_claude
 

@@ -49,6 +49,7 @@ from .stored import SECRET
 
 if TYPE_CHECKING:
     from ..agents import Agent
+    from ..agents.projects import TrustMode
     from ..config import Config
     from ..sandbox.policy import Sandbox, SandboxLike
     from ..store.service import StoreService
@@ -109,6 +110,8 @@ class Source(Struct, frozen=True):
     """Set if there is a store."""
     tenant_budgets: dict[str, Budget] = field(default_factory=dict)
     """The budgets of tenants, by name; `open` and `reopen` use them."""
+    trust: TrustMode = "no"
+    """The decision about the files of projects, if a session is opened without one."""
 
 
 class Runtime:
@@ -169,6 +172,11 @@ class Runtime:
             self.store.tenant_quotas[tenant.name] = tenant.sessions
 
     # --- lookup
+
+    @property
+    def trust(self) -> TrustMode:
+        """The decision about the files of projects, if a session is opened without one."""
+        return self._source.trust
 
     def _host(self, id: str) -> HostedSession:
         host = self._hosts.get(id)
@@ -571,7 +579,10 @@ class Runtime:
         check("options", options.get("options"), Mapping | None, 'a dict such as {"max_turns": 5}')
         cwd = options.get("cwd", ".")
         check("cwd", cwd, str | os.PathLike, "a string or a path")
-        kept = all(name in STORED or value == () for name, value in options.items())
+        # A session that is opened again gets the runtime's `trust`.
+        kept = all(
+            name in STORED or value == () for name, value in options.items() if name != "trust"
+        )
         secret = not set(SECRET).isdisjoint(options.get("options") or ())
         whole = isinstance(agent, str) and _are_clients(tools) and kept and not secret
         about = (self._register, name_of(agent), cwd)
@@ -717,6 +728,19 @@ def _usual_sandbox(given: SandboxLike, config: Config | None) -> Sandbox | None:
     return config.sandbox if found is None and config is not None else found
 
 
+def _usual_trust(
+    trust: TrustMode | None, trusted: Trusted, config: Config | None
+) -> tuple[TrustMode, Trusted]:
+    """Return the trust of sessions that are opened without one."""
+    from .project_start import checked_trust, checked_trusted
+
+    folders = checked_trusted(trusted)
+    if config is not None:
+        trust = trust or config.trust
+        folders = (*folders, *config.trusted)
+    return checked_trust("no" if trust is None else trust), folders
+
+
 @asynccontextmanager
 async def open_runtime(
     *,
@@ -725,7 +749,8 @@ async def open_runtime(
     limits: Limits | None = None,
     tools: Tools = (),
     env: Mapping[str, str] | None = None,
-    trusted: Trusted = False,
+    trust: TrustMode | None = None,
+    trusted: Trusted = (),
     sandbox: SandboxLike = None,
     checkpoints: bool = False,
     budget: Budget | Sequence[Budget] | None = None,
@@ -742,8 +767,8 @@ async def open_runtime(
     - `limits`: limits of the runtime and of each session; default: those of each agent.
     - `tools`: tools for every agent, as in `open_session`.
     - `env`: the complete environment of the agents; default as in `open_session`.
-    - `trusted`: as in `open_session`, for every session; folders listed in `config` are also
-      trusted.
+    - `trust`, `trusted`: as in `open_session`, for every session; default: as in `config`, else
+      `"no"`. Folders listed in `config` are also trusted.
     - `sandbox`: as in `open_session`, for every session; the program may give a session another
       one, clients may not.
     - `checkpoints`: as in `open_session`, for every session; also if `config` says so.
@@ -761,7 +786,6 @@ async def open_runtime(
     # The catalogue and the drivers take as long to import as the rest.
     from ..agents import find_agents, resolve_agent, resolve_stored_agent
     from ..process.guard import guard
-    from .project_start import checked_trusted
     from .protocol_setup import limits_for
 
     if permissions is not None:
@@ -770,14 +794,12 @@ async def open_runtime(
     check_limits(limits)
     check_env(env)
     check_trace(trace)
-    trusted = checked_trusted(trusted)
+    trust, trusted = _usual_trust(trust, trusted, config)
     usual_sandbox = _usual_sandbox(sandbox, config)
     wait = checked_wait(wait)
     check("checkpoints", checkpoints, bool, "True or False")
     if config is not None:
         checkpoints = checkpoints or config.unattended.checkpoints
-    if config is not None and trusted is not True:
-        trusted = (*(trusted or ()), *config.trusted)
     kept: StoreService | None = None
     if not isinstance(store, str | os.PathLike):
         right = "a file, a URL, or a Store from agentrt.store.open_store"
@@ -803,6 +825,7 @@ async def open_runtime(
             "permissions": permissions,
             "limits": limits_of(found),
             "env": env,
+            "trust": trust,
             "trusted": trusted,
             "sandbox": usual_sandbox,
             "checkpoints": checkpoints,
@@ -831,6 +854,7 @@ async def open_runtime(
             "permissions": permissions,
             "limits": limits_of(found),
             "env": env,
+            "trust": trust,
             "trusted": trusted,
             "sandbox": usual_sandbox,
             "checkpoints": checkpoints,
@@ -860,7 +884,7 @@ async def open_runtime(
     bounds = limits or Limits()
     if limits is None and config is not None:
         bounds = config.bound(bounds)
-    source = Source(open, agents, reopen, tenant_budgets)
+    source = Source(open, agents, reopen, tenant_budgets, trust)
     async with AsyncExitStack() as stack:
         if isinstance(store, str | os.PathLike):
             from ..store.opening import open_store

@@ -99,6 +99,7 @@ async def _ask(host: SessionHost, wall: Wall, request: GatewayRequest) -> None:
         detail={"tool": NETWORK, "input": given},
         raw=BoundaryRequest(request.host, request.port),
         background=turn is None or turn.cancelling,
+        subject=NETWORK,
     )
     core.questions.ask_own(question, partial(_answered, host, wall, request))
     await request.answered.wait()

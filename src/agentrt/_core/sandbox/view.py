@@ -74,6 +74,8 @@ class ViewRequest(Struct, frozen=True, kw_only=True):
     """The host's private folder with its sockets, which is shown read-only."""
     programs: Iterable[str] = ()
     """Programs that are covered, in addition to those of the policy."""
+    hidden: Sequence[str] = ()
+    """Absolute paths of files and folders that are empty inside."""
 
 
 def build_view(wanted: ViewRequest) -> SandboxView:
@@ -125,6 +127,8 @@ class _ViewBuilder:
         for path in folders:
             self.protect_project(path)
             self.hide_in(path)
+        for path in wanted.hidden:
+            self.hide(path)
         self.cover_sockets((*folders, *extra, *state))
         self.cover_programs()
         self.args += ["--ro-bind", wanted.folder, wanted.folder]
@@ -189,6 +193,16 @@ class _ViewBuilder:
         """Put a file with this content in a place."""
         self.args += ["--perms", "0600", option, content(len(self.contents)), path]
         self.contents.append(data)
+
+    def hide(self, path: str) -> None:
+        """Cover a file or folder that exists. Raises `SandboxUnavailable` for a link."""
+        if os.path.realpath(path) != path:
+            raise SandboxUnavailable(
+                f"{path!r} is a link, so it cannot be hidden: hide the file that it leads"
+                " to, or remove the link"
+            )
+        self.cover(path, empty_json=path.endswith((".json", ".jsonc")))
+        self.hidden.append(path)
 
     # --- parts of the view
 
@@ -303,13 +317,7 @@ class _ViewBuilder:
         """Cover what the policy hides in a session's folder."""
         for name in self.policy.hide:
             for path in map(str, _matches(folder, name)):
-                if os.path.islink(path):
-                    raise SandboxUnavailable(
-                        f"{path!r} is a link, so it cannot be hidden: hide the file that it leads"
-                        " to, or remove the link"
-                    )
-                self.cover(path, empty_json=path.endswith((".json", ".jsonc")))
-                self.hidden.append(path)
+                self.hide(path)
 
     def cover_sockets(self, shown: Sequence[str]) -> None:
         """Cover the sockets of services, which a read-only view would not protect."""

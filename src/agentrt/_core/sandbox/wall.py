@@ -120,11 +120,12 @@ class Wall:
 
     @asynccontextmanager
     async def start(
-        self, command: Sequence[str], env: Mapping[str, str]
+        self, command: Sequence[str], env: Mapping[str, str], hidden: Sequence[str] = ()
     ) -> AsyncIterator[SandboxStart]:
         """Prepare a start of the agent; call `entered` when it runs.
 
-        Leaving the block kills everything inside. Raises `SandboxUnavailable`.
+        `hidden`: further files and folders that are empty inside. Leaving the block kills
+        everything inside. Raises `SandboxUnavailable`.
         """
         program = require_bwrap()
         hosts, ports = model_hosts(self._places, env)
@@ -138,6 +139,7 @@ class Wall:
             agent=self._places,
             folder=self.folder,
             programs=self._programs,
+            hidden=hidden,
         )
         try:
             view = await trio.to_thread.run_sync(build_view, wanted)

@@ -461,6 +461,8 @@ class SessionCore:
         """Record the reason why no process could be started."""
         with self.step():
             self.conversation.error = ErrorInfo("agent_failed", str(error))
+            if self.conversation.life is ProcessLife.STARTING:
+                self.conversation.apply_life_input(ProcessLifeInput.END)
 
     def replace(self) -> None:
         """Have an unusable process ended. The next prompt starts another one."""

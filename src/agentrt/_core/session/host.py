@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import math
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -33,7 +34,7 @@ from ..trace.record import Tap
 from .budget import Budget
 from .core import SessionCore
 from .handlers import Handlers, TurnTasks
-from .interfaces import CANCELLED_CODE, ClientServices, Lifetime, SessionObserver
+from .interfaces import CANCELLED_CODE, ClientServices, Lifetime, SessionObserver, StartGate
 from .link import Connect, Link, describe_exit
 from .rate_limits import WaitForLimits
 from .waiters import CHECK_INTERVAL_S, TenantRateLimit, Waiters
@@ -74,9 +75,11 @@ class SessionHost:
         budgets: tuple[Budget, ...] = (),
         wait: WaitForLimits | None = None,
         fork_factory: partial[Any] | None = None,
+        gate: StartGate[SessionHost] | None = None,
     ) -> None:
-        """`sandbox`: the sandbox around the agent, if there is one. `persist` starts storing the
-        conversation's log, if given; see `Store.keeping`. `tap` also gets the reports of the
+        """`gate` decides before each start about the project's files. `sandbox`: the sandbox
+        around the agent, if there is one. `persist` starts storing the conversation's log, if
+        given; see `Store.keeping`. `tap` also gets the reports of the
         process's start. `shadow` receives checkpoints of the files around each turn. `budgets`
         count every turn. `wait` allows turns to wait for the end of rate limits.
         """
@@ -155,6 +158,10 @@ class SessionHost:
         )  # tasks waiting for an idle agent, which may come without an event
         self.unloaded = False
         """True if this object ends but the stored session does not: its end is not logged."""
+        self._gate = gate
+        self._files_due = False  # a turn has ended, so the project's files may have changed
+        self._first: Opening | None = None  # of a session whose agent was not started yet
+        self._start_due = False
         self._make_driver = make_driver
         self._connect = connect
         self._spare_tasks: TurnTasks | None = None  # for the next turn that needs one
@@ -271,6 +278,9 @@ class SessionHost:
                 check()
         if self.checkpoints is not None:
             self.checkpoints.turn_ended(turn.id)
+            self._wake.set()
+        if self._gate is not None and self._gate.watches:
+            self._files_due = True
             self._wake.set()
 
     @property
@@ -462,6 +472,8 @@ class SessionHost:
         self.nursery = nursery
         if self.keeper is not None and self.keeper.moved is not None:
             raise self.keeper.moved  # moved since it was opened
+        if self._gate is not None:
+            await self._gate.admit(self)
         core = self.core
         wait = None if self.keeper is None else self.keeper.wait_for_room
         link = self.link = Link(
@@ -489,6 +501,18 @@ class SessionHost:
                 await link.close()  # noqa: ASYNC102 - shields itself, with a deadline
         if self._spare_tasks is None:
             await self._open_tasks()
+
+    async def prepare(self, nursery: ServiceNursery, opening: Opening) -> bool:
+        """Look at the project's files before the first start.
+
+        Returns True if the agent can be started now. Otherwise a person is asked first: the agent
+        starts after the answer, and prompts wait until then.
+        """
+        self.nursery = nursery
+        if self._gate is None or await self._gate.prepare(self):
+            return True
+        self._first, self._start_due = opening, True
+        return False
 
     def restore(
         self,
@@ -596,6 +620,14 @@ class SessionHost:
         core = self.core
         if self.link is not None:
             await self.link.close()  # its leftovers
+        if self._first is not None:
+            try:
+                await self.start(self.nursery, self._first)
+            except AgentrtError as error:
+                core.cannot_start(error)
+                raise
+            self._first = None
+            return
         core.conversation.keep_replay = False
         resume = core.agent_session if core.resumes else None
         try:
@@ -645,6 +677,13 @@ class SessionHost:
                     await self._open_tasks()
                 elif core.conversation.life is ProcessLife.REPLACING:
                     await self._replace()
+                elif self._start_due:
+                    self._start_due = False
+                    with suppress(AgentrtError):  # the state has it, and the next prompt gets it
+                        await self.restart()
+                elif self._files_due and self._gate is not None:
+                    self._files_due = False
+                    await self._gate.after_turn(self)
                 elif self.checkpoints is not None and self.checkpoints.is_due:
                     await self.checkpoints.after_turn()
                     self.turns_may_start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Awaitable
 from contextlib import AbstractContextManager
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from ..logging import LogScope
 from ..model.content import JsonObject
@@ -24,6 +24,30 @@ Lifetime: TypeAlias = Literal["turn", "cancel", "session", "itself"]
 the session's end, because no turn caused it. `itself`: only the session's forced end, because it
 has outlived its turn and should finish.
 """
+
+
+HostT = TypeVar("HostT", contravariant=True)
+
+
+class StartGate(Protocol[HostT]):
+    """Decides before each start of the agent about the project's files."""
+
+    @property
+    def watches(self) -> bool:
+        """True if the files are checked after each turn."""
+        ...
+
+    async def prepare(self, host: HostT) -> bool:
+        """Look at the files, and ask about them if necessary. Returns True if it is decided."""
+        ...
+
+    async def admit(self, host: HostT) -> None:
+        """Decide about the next process. Waits for an answer if a person is asked."""
+        ...
+
+    async def after_turn(self, host: HostT) -> None:
+        """Report files that have changed since the agent was started."""
+        ...
 
 
 class CoreHost(Protocol):

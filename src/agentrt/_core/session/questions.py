@@ -65,7 +65,10 @@ REJECT: Final = PermissionOption("reject", "Reject", "reject_once")
 """The answer to a call that was denied before the agent asked."""
 
 
-BOUNDARY: Final = "`allow_all` does not widen the sandbox: use a rule, or have a person asked"
+BOUNDARY: Final = (
+    "`allow_all` does not answer questions about the sandbox and the project's files: use a rule,"
+    " or have a person asked"
+)
 
 
 def is_sweeping(decision: object) -> bool:
@@ -152,7 +155,7 @@ class OpenQuestions:
         """Show a question of this process, not of the agent; `answered` gets the answer.
 
         It is answered as all others, except that `allow_all` does not answer it: that policy is
-        about requests inside the sandbox, and the question is about its limits.
+        about requests of the agent, and the question is about the agent's limits.
         """
         self._own[question.key] = answered
         self.asked(question)
@@ -220,9 +223,9 @@ class OpenQuestions:
                 return Ask() if turn is not None and turn.attended else Deny()
             with self._core.scope.of(None if turn is None else turn.id).entered():
                 decision = given(self._policy, self._policy(request))
-            if effect.key in self._own and is_sweeping(decision):
+            if effect.subject and is_sweeping(decision):
                 return (
-                    Ask() if turn is not None and turn.attended else Deny(BOUNDARY, rule="sandbox")
+                    Ask() if turn is not None and turn.attended else Deny(BOUNDARY, rule="boundary")
                 )
             return decision
         except Exception as error:
