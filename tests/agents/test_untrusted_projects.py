@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -83,6 +84,50 @@ async def test_and_that_would_run_if_the_folder_were_trusted(lab: Lab) -> None:
     put(lab, NEVER_IGNORED[lab.agent])
     await open_and_try(lab, trust="yes")
     assert ran(lab) != []
+
+
+# --- asking
+
+
+ASKED = ["claude", "codex", "gemini", "qwen", "opencode", "claude-agent-acp"]
+
+
+async def asked_and_tried(lab: Lab, answer: str) -> list[agentrt.PermissionOpened]:
+    """Open a session that asks, answer its question, prompt twice, and return the questions."""
+    with trio.fail_after(PATIENCE):
+        policy = agentrt.rules(deny=["Bash(touch:*)"], otherwise=agentrt.ask)
+        async with session_with(lab, trust="ask", permissions=policy) as (session, story):
+            for request in session.log.state.permissions:
+                session.answer(request, answer)
+            await session.run(TRY, check=False)
+            await session.run(TRY, check=False)
+    opened = [each for each in story.events if isinstance(each, agentrt.PermissionOpened)]
+    return [each for each in opened if each.subject == "Trust"]
+
+
+@pytest.mark.parametrize("agent", ASKED)
+async def test_nothing_runs_before_a_yes_and_a_change_is_asked_about_again(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(lab.home / "state"))
+    put(lab, HOSTILE[lab.agent])
+    if lab.agent == "opencode":  # it is not started otherwise
+        for name in (".opencode/plugin", ".opencode/plugins", ".opencode/tool", ".opencode/tools"):
+            shutil.rmtree(lab.work / name, ignore_errors=True)
+    (lab.work / ".git").mkdir()
+    [first] = await asked_and_tried(lab, "reject")
+    assert ran(lab) == []
+    [second] = await asked_and_tried(lab, "trust")
+    assert second.detail == first.detail
+    assert ran(lab) != []
+    path = lab.work / second.detail[1]["path"]
+    path.write_text(path.read_text() + "\n")
+    for each in lab.work.glob("ran*"):
+        each.unlink()
+    [third] = await asked_and_tried(lab, "reject")
+    assert ran(lab) == []
+    changed = [part for part in third.detail[1:] if part["oldText"] != part["newText"]]
+    assert [part["path"] for part in changed] == [second.detail[1]["path"]]
 
 
 def own_trust(lab: Lab) -> Files:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from agentrt import Notice, PermissionOpened, Session
 from agentrt.errors import FolderNotTrusted
 from agentrt.events import PermissionClosed
 from agentrt.permissions import PermissionRequest
+from agentrt.store import open_store
 from agentrt.unattended import TrustRecords
 
 SETTINGS = ".gemini/settings.json"
@@ -122,9 +123,15 @@ async def test_the_same_files_are_asked_about_again_unless_the_decision_was_last
     assert len(TrustRecords().entries()) == (0 if asks else 1)
 
 
-async def test_a_lasting_decision_names_the_party_that_made_it(place: Place) -> None:
+@pytest.mark.parametrize("stored", [False, True])
+async def test_a_lasting_decision_names_the_party_that_made_it(place: Place, stored: bool) -> None:
     place.put(SETTINGS, "1")
-    async with opened(place) as session:
+    async with AsyncExitStack() as stack:
+        options: dict[str, Any] = {}
+        if stored:
+            file = place.home.parent / "journal.db"
+            options["store"] = await stack.enter_async_context(open_store(file))
+        session = await stack.enter_async_context(opened(place, **options))
         session.answer(await question(session), "trust")
         await started(session)
         [record] = TrustRecords().entries()

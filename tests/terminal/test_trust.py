@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
+from program import INERT, Program, odd
 
 from agentrt._cli.main import main
 
@@ -100,3 +102,33 @@ def test_a_damaged_file_of_decisions_is_reported(project: Path, capsys: Output) 
 def test_an_unknown_folder_or_agent_is_an_error(project: Path, capsys: Output) -> None:
     assert main(["trust", "show", "nowhere"]) == 2
     assert main(["trust", "show", "--agent", "nobody"]) == 4
+
+
+# --- in a conversation
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("answer", "starts"), [("a", True), ("n", False)])
+def test_an_interactive_session_asks_before_it_starts_the_agent(
+    program: Program, answer: str, starts: bool
+) -> None:
+    put(program.folder, ".cursor/mcp.json", '{"mcpServers": {"x": {"command": "touch"}}}')
+    with program.terminal(*odd("echo")) as terminal:
+        shown = terminal.expect(r"The agent asks:.*a/y/n/x\? ", regex=True)[0]
+        assert "act on files of" in shown
+        assert '+{"mcpServers": {"x": {"command": "touch"}}}' in shown
+        time.sleep(INERT)
+        terminal.line(answer)
+        if starts:
+            terminal.line("hello")
+            terminal.expect("(no answer)")
+        else:
+            terminal.expect("is not started in")
+    assert (program.home / ".local/state/agentrt/trust.json").exists() is starts
+
+
+@pytest.mark.slow
+def test_one_prompt_does_not_ask(program: Program) -> None:
+    put(program.folder, ".cursor/mcp.json")
+    with program.terminal(*odd("echo"), "-p", "go") as terminal:
+        terminal.expect("may run what .cursor/mcp.json says")

@@ -296,8 +296,7 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         "--trust",
         choices=("ask", "yes", "no"),
         help="let the agent act on the folder's own files (its hooks, MCP servers and settings):"
-        " yes, no, or ask, which shows them first (default: ask in an interactive session, in"
-        " `serve` and in `acp`, else no)",
+        " yes, no, or ask, which shows them first and counts as no with -p (default: ask)",
     )
     add(
         "--on-violation",

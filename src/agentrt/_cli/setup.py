@@ -146,6 +146,13 @@ class Setup(Struct, frozen=True, kw_only=True):
         config = structs.replace(self.config, limits=limits, trust=trust)
         return structs.replace(self, config=config)
 
+    @property
+    def unasked(self) -> Setup:
+        """This setup for a command that asks nothing before its prompt is sent."""
+        if self.config.trust != "ask":
+            return self
+        return structs.replace(self, config=structs.replace(self.config, trust="no"))
+
     def open(
         self,
         policy: Policy,

@@ -371,7 +371,7 @@ class _OneShot(OnePrompt):
             )
             async with open_own_store(setup.config.terminal.store) as own:
                 with self.bound.over("the start of the agent") as start:
-                    opening = setup.open(policy, limits=limits, replay=False, own=own)
+                    opening = setup.unasked.open(policy, limits=limits, replay=False, own=own)
                     async with opening as session:
                         start.deadline = math.inf
                         work = ending.work = _Session(session, ending.scope)

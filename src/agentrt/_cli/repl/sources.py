@@ -96,8 +96,10 @@ class LocalSource(SessionSource):
         report: Callable[[str], None],
         refresh: Callable[[], None],
     ) -> AsyncIterator[Opened]:
-        limits = setup.attended.limits
-        opening = setup.open(policy, limits=limits, replay=True, on_stderr=on_stderr, own=self.own)
+        person = setup.attended
+        opening = person.open(
+            policy, limits=person.limits, replay=True, on_stderr=on_stderr, own=self.own
+        )
         with self.own.reporting(report) if self.own is not None else nullcontext():
             async with opening as session:
                 inside = host_of(session)

@@ -15,7 +15,7 @@ from ..agents import Agent
 from ..errors import LocalProtocolError
 from ..model.content import JsonObject
 from ..model.driver import DecisionAnswer, DecisionRequested, Opening
-from ..model.events import Notice, PermissionOption
+from ..model.events import AnswerOrigin, Notice, PermissionOption
 from ..permissions.network import NETWORK, BoundaryRequest
 from ..permissions.policies import Policy
 from ..permissions.rules import PermissionRule
@@ -117,7 +117,12 @@ def _described(wall: Wall) -> JsonObject:
 
 
 def _answered(
-    host: SessionHost, wall: Wall, request: GatewayRequest, answer: DecisionAnswer
+    host: SessionHost,
+    wall: Wall,
+    request: GatewayRequest,
+    answer: DecisionAnswer,
+    by: str,
+    origin: AnswerOrigin,
 ) -> None:
     if answer.option == SESSION:
         wall.gateway.allow(request.host, request.port)

@@ -19,7 +19,7 @@ from ..agents.trust_records import TrustRecord, TrustRecords
 from ..errors import FilesError
 from ..model.content import JsonObject
 from ..model.driver import DecisionAnswer, DecisionRequested
-from ..model.events import Notice, PermissionClosed, PermissionOption
+from ..model.events import NO_ORIGIN, AnswerOrigin, Notice, PermissionOption
 from .project_start import HOW_TO_TRUST, MAX_SHOWN_FILES
 
 if TYPE_CHECKING:
@@ -60,14 +60,19 @@ class TrustRequest(Struct, frozen=True):
 class _Question:
     """An open question about files."""
 
-    def __init__(self, key: str, digest: str, scans: Sequence[ProjectScan], seq: int) -> None:
+    def __init__(self, key: str, digest: str, scans: Sequence[ProjectScan]) -> None:
         self.key = key
         self.digest = digest
         self.scans = scans
-        self.seq = seq
-        """The number of the last event before the question."""
         self.option: str | None = None
+        self.by = ""
+        self.origin = NO_ORIGIN
         self.answered = trio.Event()
+
+    def answer(self, answer: DecisionAnswer, by: str, origin: AnswerOrigin) -> None:
+        self.option = answer.option
+        self.by, self.origin = by, origin
+        self.answered.set()
 
 
 class TrustGate:
@@ -247,7 +252,7 @@ class TrustGate:
         """Ask about the files. `ignores`: the agent can be started without acting on them."""
         core, turn = host.core, host.core.turn
         key = core.conversation.new_id("n")
-        self._question = question = _Question(key, digest, scans, host.log.seq)
+        self._question = question = _Question(key, digest, scans)
         old, new = self._trusted_texts or {}, _texts(scans)
         changed = changed_files(old, new)
         folder = self._project.folders[0]
@@ -274,7 +279,7 @@ class TrustGate:
                 background=turn is None or turn.cancelling,
                 subject=TRUST,
             ),
-            lambda answer: _answered(question, answer),
+            question.answer,
         )
 
     async def _take(self, host: SessionHost, question: _Question) -> None:
@@ -283,11 +288,6 @@ class TrustGate:
         self._answers[question.digest] = trusted
         if question.option not in (ALWAYS, NEVER):
             return
-        closed = next(
-            each
-            for each in host.log.since(question.seq)
-            if isinstance(each, PermissionClosed) and each.request == question.key
-        )
         records = [
             TrustRecord(
                 folder=scan.folder,
@@ -297,9 +297,9 @@ class TrustGate:
                 time=time.time(),
                 tenant=self._tenant,
                 session=host.log.session,
-                by=closed.by,
-                who=closed.who,
-                via=closed.via,
+                by=question.by,
+                who=question.origin.who,
+                via=question.origin.via,
                 files=scan.texts,
             )
             for scan in question.scans
@@ -309,11 +309,6 @@ class TrustGate:
             await trio.to_thread.run_sync(lambda: self._records.put(*records))
         except FilesError as error:
             host.core.add_notice(Notice("warning", "trust_not_stored", str(error)))
-
-
-def _answered(question: _Question, answer: DecisionAnswer) -> None:
-    question.option = answer.option
-    question.answered.set()
 
 
 def _named(folder: str, path: str, scans: Sequence[ProjectScan]) -> str:

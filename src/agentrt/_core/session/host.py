@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextvars
 import math
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -679,8 +678,10 @@ class SessionHost:
                     await self._replace()
                 elif self._start_due:
                     self._start_due = False
-                    with suppress(AgentrtError):  # the state has it, and the next prompt gets it
+                    try:
                         await self.restart()
+                    except AgentrtError as error:  # the next prompt tries again
+                        core.add_notice(Notice("error", "agent_not_started", str(error)))
                 elif self._files_due and self._gate is not None:
                     self._files_due = False
                     await self._gate.after_turn(self)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import structs
 
@@ -71,6 +71,12 @@ BOUNDARY: Final = (
 )
 
 
+OwnAnswer: TypeAlias = Callable[[DecisionAnswer, str, AnswerOrigin], None]
+"""Receives an answer to a question of this process, with the party that gave it (as in
+`PermissionClosed.by`) and its origin.
+"""
+
+
 def is_sweeping(decision: object) -> bool:
     """Return True if a decision allows because its policy allows everything."""
     return isinstance(decision, Allow) and decision.rule in ("allow_all", "allow *")
@@ -120,8 +126,10 @@ class OpenQuestions:
         self._own_tools = own_tools
         self._standing = standing
         self._tripwire = tripwire
-        self._own: dict[str, Callable[[DecisionAnswer], None]] = {}
+        self._own: dict[str, OwnAnswer] = {}
         """The receivers of answers to questions of this process, by key."""
+        self._answered_by: dict[str, tuple[str, AnswerOrigin]] = {}
+        """By question of this process: the party that has answered, and its origin."""
         self._asks: dict[str, str] = {}
         """By open question: the rule that requires asking."""
         self._cwd = cwd
@@ -149,9 +157,7 @@ class OpenQuestions:
             self._host.expire(key, limit, until)
         self._core.reset_idle_timer()
 
-    def ask_own(
-        self, question: DecisionRequested, answered: Callable[[DecisionAnswer], None]
-    ) -> None:
+    def ask_own(self, question: DecisionRequested, answered: OwnAnswer) -> None:
         """Show a question of this process, not of the agent; `answered` gets the answer.
 
         It is answered as all others, except that `allow_all` does not answer it: that policy is
@@ -365,6 +371,9 @@ class OpenQuestions:
         effects: list[Effect] = []
         stores = self._conversation.log.persister is not None
         waits = stores and not denied and not request.orphaned
+        origin = current_origin() if by == "user" else NO_ORIGIN
+        if key in self._own:
+            self._answered_by[key] = (by, origin)
         if not waits:
             # Encode first: an answer that cannot be sent must not be shown.
             sent, effects = self._encoded_or_rejected(request, answer)
@@ -378,7 +387,7 @@ class OpenQuestions:
             option=answer.option,
             denied=denied,
             reason=reason,
-            origin=current_origin() if by == "user" else NO_ORIGIN,
+            origin=origin,
             rule=rule,
         )
         self._host.stop(key)
@@ -434,7 +443,7 @@ class OpenQuestions:
 
     def _encoded(self, key: str, answer: DecisionAnswer) -> list[Effect]:
         if (answered := self._own.pop(key, None)) is not None:
-            answered(answer)
+            answered(answer, *self._answered_by.pop(key, ("", NO_ORIGIN)))
             return []
         driver = self._core.driver
         return driver.answer(key, answer) if driver is not None else []
