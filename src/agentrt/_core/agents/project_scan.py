@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..home import home_folder
+from ..._base.home import home_folder
 from ..project_files import ProjectFile
 from .agent import Agent
 from .projects import FoundFile, find_files, project_rules

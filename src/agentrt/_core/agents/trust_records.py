@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ..._base.home import state_folder
 from ..errors import FilesError
-from ..home import state_folder
 
 
 class TrustRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
