@@ -21,17 +21,27 @@ from agentrt._core.model.events import Notice
 
 E = TypeVar("E")
 
-SCHEMA = Path(__file__).parent / "schema" / "schema.json"
+SCHEMAS = {
+    1: Path(__file__).parent / "schema" / "schema.json",
+    2: Path(__file__).parent / "schema" / "schema2.json",
+}
 SERVICES = ("read_files", "write_files", "terminals", "elicitation")
 DRAFTS = {"session/fork", "session/set_model"}
 """Methods that the stable schema does not know, and that the driver sends where advertised."""
 
 
 @cache
-def definitions() -> dict[tuple[str, str, str], str]:
+def schema(version: int) -> dict[str, Any]:
+    """The definitions of a version of the protocol."""
+    defs: dict[str, Any] = json.loads(SCHEMAS[version].read_text())["$defs"]
+    return defs
+
+
+@cache
+def definitions(version: int = 1) -> dict[tuple[str, str, str], str]:
     """(side, method, "Request" | "Response" | "Notification") to the name of its definition."""
     found = {}
-    for name, definition in json.loads(SCHEMA.read_text())["$defs"].items():
+    for name, definition in schema(version).items():
         for suffix in ("Request", "Response", "Notification"):
             if "x-method" in definition and name.endswith(suffix):
                 found[definition["x-side"], definition["x-method"], suffix] = name
@@ -39,15 +49,14 @@ def definitions() -> dict[tuple[str, str, str], str]:
 
 
 @cache
-def validator(definition: str) -> Draft202012Validator:
-    defs = json.loads(SCHEMA.read_text())["$defs"]
-    return Draft202012Validator({"$ref": f"#/$defs/{definition}", "$defs": defs})
+def validator(definition: str, version: int = 1) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": f"#/$defs/{definition}", "$defs": schema(version)})
 
 
-def conforms(value: Any, side: str, method: str, kind: str) -> None:
+def conforms(value: Any, side: str, method: str, kind: str, version: int = 1) -> None:
     """Fail unless `value` is what the schema says of this method."""
     side = "protocol" if method.startswith("$/") else side
-    validator(definitions()[side, method, kind]).validate(value)
+    validator(definitions(version)[side, method, kind], version).validate(value)
 
 
 class Peer:
@@ -68,6 +77,8 @@ class Peer:
         self.sent: list[dict[str, Any]] = []
         """The lines written, since the last look."""
         self._asked: dict[Any, str] = {}
+        self.version = 1
+        """The version of the protocol whose schema holds for the lines sent."""
 
     def _new_key(self) -> str:
         self._keys += 1
@@ -158,13 +169,13 @@ class Peer:
             return
         if method is not None:
             kind = "Request" if "id" in line else "Notification"
-            conforms(line["params"], "agent", method, kind)
+            conforms(line["params"], "agent", method, kind, self.version)
         elif "result" in line:
             asked = self._asked[repr(line["id"])]
             if asked != "session/update":
-                conforms(line["result"], "client", asked, "Response")
+                conforms(line["result"], "client", asked, "Response", self.version)
         else:
-            validator("Error").validate(line["error"])
+            validator("Error", self.version).validate(line["error"])
             assert repr(line["id"]) in self._asked
 
 
@@ -193,7 +204,18 @@ EVERYTHING = {
     },
     "auth": {"logout": {}},
 }
-"""The capabilities of an agent that can all there is."""
+"""The capabilities of an agent that can do everything."""
+
+EVERYTHING_2 = {
+    "session": {
+        "prompt": {"image": {}, "audio": {}, "embeddedContext": {}},
+        "mcp": {"stdio": {}, "http": {}},
+        "delete": {},
+        "fork": {},
+        "additionalDirectories": {},
+    },
+}
+"""The same in version 2."""
 
 
 def opened(
@@ -213,3 +235,29 @@ def opened(
     peer.effects.clear()
     peer.sent.clear()
     return peer
+
+
+def opened2(
+    opening: Opening | None = None,
+    *,
+    capabilities: dict[str, Any] | None = None,
+    session: dict[str, Any] | None = None,
+    meta: dict[str, Any] | None = None,
+    **options: Any,
+) -> Peer:
+    """A peer that speaks version 2, with an open session `s1`."""
+    peer = Peer(version=2, **options)
+    peer.start(opening)
+    info = {"name": "agent", "version": "1"}
+    greeting = {"protocolVersion": 2, "info": info, "capabilities": capabilities or EVERYTHING_2}
+    peer.version = 2
+    peer.answer(1, {**greeting, **({"_meta": meta} if meta is not None else {})})
+    peer.answer(2, {"sessionId": "s1", **(session or {})})
+    peer.effects.clear()
+    peer.sent.clear()
+    return peer
+
+
+def state(name: str, session: str = "s1", /, **fields: Any) -> dict[str, Any]:
+    """A `state_update`."""
+    return update("state_update", session, state=name, **fields)

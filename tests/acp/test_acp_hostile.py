@@ -277,7 +277,7 @@ def test_an_update_for_another_session_is_dropped_and_reported() -> None:
     ("bad", "code"),
     [
         ({"sessionUpdate": "telepathy", "x": 1}, "unknown_update"),
-        ({"sessionUpdate": "plan_removed", "planId": "p"}, "unknown_update"),
+        ({"sessionUpdate": "plan_update", "plan": {"type": "file"}}, "unknown_update"),
         ({"sessionUpdate": "agent_message_chunk"}, "unusable_update"),
         ({"sessionUpdate": "agent_message_chunk", "content": {"type": "smell"}}, "unusable_update"),
         ({"sessionUpdate": "tool_call_update"}, "unusable_update"),

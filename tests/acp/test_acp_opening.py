@@ -67,6 +67,7 @@ def test_a_new_session_is_opened_and_reported_with_what_the_agent_can() -> None:
     assert (started.session, started.resumed) == ("s1", False)
     assert started.agent_version == "1.2.3"
     assert started.capabilities == {
+        "protocol_version": 1,
         "resume": True,
         "fork": True,
         "fork_at": False,
@@ -93,8 +94,12 @@ def test_any_other_version_than_one_is_refused(version: Any) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"requested": 1, "supported": [2]}, "the agent speaks version 2 of the protocol, not 1"),
-        ({"supported": [2, 3]}, "the agent speaks versions 2 and 3 of the protocol, not 1"),
+        (
+            {"requested": 1, "supported": [2]},
+            "the agent speaks version 2 of the protocol, not 1; allow version 2 with"
+            " `acp_version = 2` (a draft)",
+        ),
+        ({"supported": [3, 4]}, "the agent speaks versions 3 and 4 of the protocol, not 1"),
         ({"supported": ["2"]}, "the agent does not speak version 1 of the protocol"),
         (None, "the agent does not speak version 1 of the protocol"),
     ],

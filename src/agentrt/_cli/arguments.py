@@ -181,6 +181,15 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_acp_version(add: Callable[..., object]) -> None:
+    add(
+        "--acp-version",
+        type=int,
+        choices=(1, 2),
+        help="the highest version of ACP to ask the agent for (default: 1; 2 is a draft)",
+    )
+
+
 def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     add = parser.add_argument_group("the agent").add_argument
     if several:
@@ -202,6 +211,7 @@ def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
         choices=("acp", "claude", "codex"),
         help="protocol of --command (default: acp)",
     )
+    _add_acp_version(add)
     add("--trace", metavar="FILE", help="record protocol messages to FILE (see agentrt trace)")
 
 
@@ -622,6 +632,7 @@ def _fill_conformance(conformance: argparse.ArgumentParser) -> None:
         choices=("acp", "claude", "codex"),
         help="protocol of a command (default: acp)",
     )
+    _add_acp_version(add)
     add(
         "--timeout",
         type=_number_of_seconds,

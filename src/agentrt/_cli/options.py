@@ -20,7 +20,7 @@ from ..events import JsonObject
 from ..unattended import budget_from, wait_from
 from .exit_status import UsageError
 from .printing import print_warning
-from .setup import Setup, choose_agent, read_schema
+from .setup import Setup, choose_agent, read_schema, with_acp_version
 from .stores import parse_store
 from .subcommands import SESSION_OPTIONS, Subcommand
 
@@ -225,10 +225,16 @@ def chosen_agents(options: argparse.Namespace, config: Config) -> list[Agent]:
     """Return the agents named by the options, if any. Raises `UsageError` or `AgentNotFound`."""
     names = getattr(options, "agents", [options.agent] if options.agent else [])
     if options.command is None:
-        return [resolve_agent(name, config) for name in dict.fromkeys(names)]
+        if options.acp_version is not None and not names:
+            raise UsageError("--acp-version needs the agent here; give --agent or --command, too")
+        found = [resolve_agent(name, config) for name in dict.fromkeys(names)]
+        return [with_acp_version(agent, options.acp_version) for agent in found]
     if names:
         raise UsageError("--agent and --command exclude each other")
-    return [choose_agent(config, None, options.command, options.protocol)[0]]
+    agent, _ = choose_agent(
+        config, None, options.command, options.protocol, acp_version=options.acp_version
+    )
+    return [agent]
 
 
 def make_setup(options: argparse.Namespace, config: Config, *, demo: bool = False) -> Setup:
@@ -240,7 +246,14 @@ def make_setup(options: argparse.Namespace, config: Config, *, demo: bool = Fals
     if options.resume == "":
         raise UsageError("--resume requires a session id here (`agentrt sessions` lists them)")
     _check_allow_all(config)
-    agent, note = choose_agent(config, options.agent, options.command, options.protocol, demo=demo)
+    agent, note = choose_agent(
+        config,
+        options.agent,
+        options.command,
+        options.protocol,
+        acp_version=options.acp_version,
+        demo=demo,
+    )
     return checked(
         Setup(
             agent=agent,

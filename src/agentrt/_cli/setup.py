@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -338,14 +338,31 @@ def choose_agent(
     command: str | None = None,
     protocol: str | None = None,
     *,
+    acp_version: Literal[1, 2] | None = None,
     demo: bool = False,
 ) -> tuple[Agent, str]:
     """Return the requested agent, or else the first installed one, and a note about the choice.
 
     With `demo`, the built-in demo agent stands in if no other agent is installed. Only a command
     with a person in front of it may ask for that: a script would take its answer for a model's.
-    Raises `AgentNotFound` or `UsageError`.
+    `acp_version` replaces the agent's own. Raises `AgentNotFound` or `UsageError`.
     """
+    agent, note = _choose_agent(config, name, command, protocol, demo=demo)
+    return with_acp_version(agent, acp_version), note
+
+
+def with_acp_version(agent: Agent, version: Literal[1, 2] | None) -> Agent:
+    """Return an agent with the version of ACP to ask for, if one is given. Raises `UsageError`."""
+    if version is None:
+        return agent
+    if agent.protocol != "acp":
+        raise UsageError(f"--acp-version does not apply to {agent.name}, which does not speak ACP")
+    return structs.replace(agent, acp_version=version)
+
+
+def _choose_agent(
+    config: Config, name: str | None, command: str | None, protocol: str | None, *, demo: bool
+) -> tuple[Agent, str]:
     if command is not None:
         return resolve_agent(_of_command(command, protocol)), ""
     wanted = name or config.agent

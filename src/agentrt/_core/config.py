@@ -286,6 +286,7 @@ class _AgentEntry(Struct, kw_only=True, forbid_unknown_fields=True):
     version_args: tuple[str, ...] | None = None
     quirks: Quirks | None = None
     claude: ClaudeOptions | None = None
+    acp_version: Literal[1, 2] | None = None
 
 
 class _File(Struct, kw_only=True, forbid_unknown_fields=True):

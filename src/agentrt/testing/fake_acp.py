@@ -28,6 +28,10 @@ class FakePrompt:
         self.params = params
         self.cancelled: trio.Event = trio.Event()
         """Set when the host sends `session/cancel`."""
+        self.message: str = f"user_{id}"
+        """The id of the user's message (version 2)."""
+        self.taken: bool = False
+        """True once the prompt has been answered as part of the conversation (version 2)."""
         self._agent = agent
 
     @property
@@ -35,13 +39,38 @@ class FakePrompt:
         """The text blocks of the prompt, joined."""
         return "".join(block.get("text", "") for block in self.params["prompt"])
 
+    def take(self) -> None:
+        """Make the prompt part of the conversation and begin its turn, as version 2 requires.
+
+        In version 1 it does nothing. The other methods of the prompt and of the agent do it
+        themselves if the script has not.
+        """
+        agent = self._agent
+        if agent.version == 1 or self.taken:
+            return
+        self.taken = True
+        agent.update("user_message", messageId=self.message, content=self.params["prompt"])
+        agent.result(self.id, {"messageId": self.message})
+        agent.state("running")
+
     def end(self, stop_reason: str = "end_turn", **more: Any) -> None:
-        """Answer the prompt, which ends the turn; `more` are further fields of the answer."""
-        self._agent.result(self.id, {"stopReason": stop_reason, **more})
+        """End the turn: by the answer to the prompt, in version 2 by the state `idle`.
+
+        `more` are further fields of either.
+        """
+        if self._agent.version == 1:
+            self._agent.result(self.id, {"stopReason": stop_reason, **more})
+        else:
+            self.take()
+            self._agent.state("idle", stopReason=stop_reason, **more)
 
     def fail(self, code: int = -32603, message: str = "Internal error", data: Any = None) -> None:
-        """Answer the prompt with an error."""
-        self._agent.error(self.id, code, message, data)
+        """End the turn with an error. In version 2 an untaken prompt is refused."""
+        if self._agent.version == 1 or not self.taken:
+            self._agent.error(self.id, code, message, data)
+        else:
+            error = {"code": code, "message": message, "data": data}
+            self._agent.state("idle", stopReason="error", error=error)
 
 
 class FakeAcpAgent(AgentSide[FakePrompt]):
@@ -75,6 +104,7 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         new_session: JsonObject | None = None,
         meta: JsonObject | None = None,
         answers: Collection[str] = (),
+        version: int = 1,
     ) -> None:
         """Create the agent's side.
 
@@ -82,8 +112,14 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         - `session`: the session's id.
         - `new_session`: further fields of the answer to `session/new`.
         - `answers`: methods of further requests that the script answers.
+        - `version`: the highest version of ACP that the agent speaks, 1 or 2; `capabilities` and
+          `new_session` have the shape of that version.
         """
         super().__init__(process)
+        self.version: int = 1
+        """The version of ACP that the host and the agent have agreed on."""
+        self._highest = version
+        self._message = 0
         self.session: str = session
         self._capabilities = capabilities or {}
         self._new_session = new_session or {}
@@ -101,7 +137,16 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
     def _take(self, message: JsonObject) -> None:
         match message.get("method"):
             case "initialize":
-                answer = {"protocolVersion": 1, "agentCapabilities": self._capabilities}
+                params = message["params"]
+                if self._highest > 1 and params["protocolVersion"] > 1:
+                    self.version = 2
+                    answer: JsonObject = {
+                        "protocolVersion": 2,
+                        "info": {"name": "fake", "version": "1"},
+                        "capabilities": self._capabilities,
+                    }
+                else:
+                    answer = {"protocolVersion": 1, "agentCapabilities": self._capabilities}
                 if self._meta is not None:
                     answer["_meta"] = self._meta
                 self.result(message["id"], answer)
@@ -114,6 +159,7 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
                 self.session = f"{message['params']['sessionId']}-fork"
                 self.result(message["id"], {"sessionId": self.session, **self._new_session})
             case "session/prompt":
+                self._message += 1
                 self._prompted(FakePrompt(self, message["id"], message["params"]))
             case "session/cancel":
                 if self.prompt is not None:
@@ -130,6 +176,8 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         if method in _SETTINGS:
             return _SETTINGS[method] in self._new_session
         offered = self._capabilities.get("sessionCapabilities") or {}
+        if self.version > 1:
+            offered = {"list": {}, "close": {}, **(self._capabilities.get("session") or {})}
         return method in self._own or method.removeprefix("session/") in offered
 
     # --- writing
@@ -158,18 +206,37 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
             }
         )
 
+    def state(self, state: str, **fields: Any) -> None:
+        """Send the state of the session (version 2): `running`, `requires_action` or `idle`."""
+        self.update("state_update", state=state, **fields)
+
     def say(self, text: str) -> None:
         """Send text of the agent's message."""
-        self.update("agent_message_chunk", content={"type": "text", "text": text})
+        self._speak("agent_message_chunk", text)
 
     def think(self, text: str) -> None:
         """Send text of the agent's thoughts."""
-        self.update("agent_thought_chunk", content={"type": "text", "text": text})
+        self._speak("agent_thought_chunk", text)
+
+    def _speak(self, kind: str, text: str) -> None:
+        message: JsonObject = {}
+        if self.version > 1:
+            self._begin()
+            message = {"messageId": f"{kind.removesuffix('_chunk')}_{self._message}"}
+        self.update(kind, content={"type": "text", "text": text}, **message)
+
+    def _begin(self) -> None:
+        """Take the prompt, if there is one: its output comes after it."""
+        if self.prompt is not None:
+            self.prompt.take()
 
     def use(self, call: str, title: str, *, kind: str = "other", **fields: Any) -> None:
         """Begin a tool call; `fields` are further fields of the update."""
         more = {"toolCallId": call, "title": title, "kind": kind, "status": "in_progress"}
-        self.update("tool_call", **more, **fields)
+        if self.version > 1:
+            self._begin()
+            self._message += 1  # text after it is another message
+        self.update("tool_call" if self.version == 1 else "tool_call_update", **more, **fields)
 
     def used(self, call: str, text: str = "", *, failed: bool = False) -> None:
         """End a tool call, with `text` as its content."""
@@ -186,10 +253,15 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
 
     async def ask(self, tool_call: str = "call_1", title: str = "Run ls") -> str | None:
         """Request a permission. Returns the chosen option's id, or None if it was cancelled."""
+        call = {"toolCallId": tool_call, "title": title}
+        about: JsonObject = {"toolCall": call}
+        if self.version > 1:
+            self._begin()
+            about = {"title": title, "subject": {"type": "tool_call", "toolCall": call}}
         answer = await self.request(
             "session/request_permission",
             {
-                "toolCall": {"toolCallId": tool_call, "title": title},
+                **about,
                 "options": [
                     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
                     {"optionId": "always", "name": "Always", "kind": "allow_always"},

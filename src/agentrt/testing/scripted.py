@@ -216,7 +216,8 @@ def _program(
     behave = cast("Callable[[FakeAgent], Awaitable[None]]", script)
 
     async def program(process: MemoryAgent) -> None:
-        async with _KINDS[agent.protocol].serving(process) as fake:
+        options = {"version": agent.acp_version} if agent.protocol == "acp" else {}
+        async with _KINDS[agent.protocol].serving(process, **options) as fake:
             seen.agents.append(fake)
             await behave(fake)
 

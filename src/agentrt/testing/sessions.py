@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Unpack
 
 from msgspec import structs
 
@@ -47,6 +47,7 @@ async def open_fake_session(
     *,
     name: str = "fake",
     protocol: ProtocolName = "acp",
+    acp_version: Literal[1, 2] = 1,
     id: str = "id",
     now: Callable[[], float] = time.time,
     services: Mapping[str, Service] | None = None,
@@ -55,7 +56,7 @@ async def open_fake_session(
     """Open a session with an agent in memory.
 
     - `start`: called for each start and restart of the agent; returns its process.
-    - `name`, `protocol`: the agent's name and protocol.
+    - `name`, `protocol`, `acp_version`: those of the `Agent`.
     - `id`: prefix of the ids in the log, which are the same in every run.
     - `now`: clock for the times in the log.
     - `services`: replace agentrt's own handlers for requests of the agent, by the first word of the
@@ -71,7 +72,7 @@ async def open_fake_session(
     permissions, telemetry = options.get("permissions"), options.get("telemetry")
     limits = options.get("limits")
     limits = limits or Limits()
-    agent = Agent(name=name, protocol=protocol, command=(name,))
+    agent = Agent(name=name, protocol=protocol, command=(name,), acp_version=acp_version)
     ids = count(1)
     uuids = count(1)
     functions, servers = split(checked_tools_and_servers(options.get("tools", ())))

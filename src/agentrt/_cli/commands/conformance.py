@@ -70,7 +70,9 @@ def prepare(options: argparse.Namespace, config: Config) -> Work:
     if options.protocol is not None and not is_command:
         raise UsageError(f"--protocol is the protocol of a command; that of {text} is known")
     name, command = (None, text) if is_command else (text, None)
-    agent, _ = choose_agent(config, name, command, options.protocol)
+    agent, _ = choose_agent(
+        config, name, command, options.protocol, acp_version=options.acp_version
+    )
     return partial(check_agent, agent, make_request(options, agent, config))
 
 

@@ -13,7 +13,7 @@ from ...config import Config
 from ...errors import SessionNotFound
 from ..exit_status import UsageError
 from ..options import Work, checked, claude_options, make_setup
-from ..setup import Setup, choose_agent
+from ..setup import Setup, choose_agent, with_acp_version
 from ..stores import find, latest, store_files
 from ..subcommands import SESSION_OPTIONS
 
@@ -51,7 +51,13 @@ def _stored_setup(options: argparse.Namespace, config: Config) -> Setup | None:
         raise UsageError("--resume and --continue exclude each other")
     agent = None
     if options.agent is not None or options.command is not None:
-        agent, _ = choose_agent(config, options.agent, options.command, options.protocol)
+        agent, _ = choose_agent(
+            config,
+            options.agent,
+            options.command,
+            options.protocol,
+            acp_version=options.acp_version,
+        )
     files = store_files(options.store, config)
     name = agent.name if agent is not None else None
     if prefix is None:
@@ -61,7 +67,9 @@ def _stored_setup(options: argparse.Namespace, config: Config) -> Setup | None:
             ref = find(files, prefix, name)
         except SessionNotFound:
             return None  # the agent may know it
-    agent = agent or resolve_stored_agent(ref.entry.agent, config)
+    agent = agent or with_acp_version(
+        resolve_stored_agent(ref.entry.agent, config), options.acp_version
+    )
     if given := claude_options(options, agent):
         flags = ", ".join(f"--{name.removesuffix('_prompt').replace('_', '-')}" for name in given)
         raise UsageError(f"a resumed session keeps its options; leave out {flags}")

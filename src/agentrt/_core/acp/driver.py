@@ -4,6 +4,9 @@ Three identities decide where a message belongs: a response belongs to the reque
 update to the session that it names, and a turn to the one `session/prompt` in flight. A message
 that matches none of them is dropped, counted and reported. The agent's report about its turn is
 passed on unchanged; the caller of the driver knows that the turn was cancelled.
+
+The driver speaks both versions of the protocol. `wire` has the shapes that differ, `turn` the table
+of turns, and `stream` and `stream2` convert the updates.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..limits import Limits
@@ -23,7 +26,8 @@ from ..model.driver import (
     Effect,
     NewKey,
     Opening,
-    TextReceived,
+    Retracted,
+    TurnBegan,
     TurnFinished,
 )
 from ..model.events import ErrorInfo, Usage
@@ -58,31 +62,27 @@ from .messages import (
     RequestPermissionRequest,
     SessionRequest,
     SteerRequest,
-    UnknownUpdate,
-    UpdateFrame,
     read_update,
     sub_agent_of,
+)
+from .messages2 import (
+    CancelTerminalRequest,
+    CancelToolCallRequest,
+    PermissionRequest2,
+    StateUpdate,
 )
 from .opening import AcpHandshake
 from .requests import AcpRequests
 from .settings import AcpSettings, UnsupportedAcpSetting, resolve
 from .stream import AcpStream
+from .stream2 import AcpStream2
 from .translate import OUTCOMES, error_of, quota, turn_usage
+from .turn import AcpPrompt, AcpTurnInput, AcpTurns, AcpTurnState, AcpTurnStep
+from .wire import WIRE_1, AcpWire
 
-_updates: msgspec.json.Decoder[UpdateFrame] = msgspec.json.Decoder(UpdateFrame)
 _UPDATE = b'"session/update"'
 _answers: msgspec.json.Decoder[PromptAnswer] = msgspec.json.Decoder(PromptAnswer)
 _ANSWER = b'"stopReason"'
-
-
-class _SentPrompt(Struct):
-    """The prompt in flight."""
-
-    turn: str
-    id: int
-    cancels: int = 0
-    steered: list[str] = msgspec.field(default_factory=list)
-    """Ids of the steered prompts that the agent has taken into it."""
 
 
 class AcpStatistics(Struct, frozen=True):
@@ -93,7 +93,7 @@ class AcpStatistics(Struct, frozen=True):
 
 
 class AcpDriver:
-    """Implements `_core.model.driver.Driver` for agents with ACP version 1."""
+    """Implements `_core.model.driver.Driver` for agents with ACP, version 1 or 2."""
 
     def __init__(
         self,
@@ -108,6 +108,7 @@ class AcpDriver:
         meta: JsonObject | None = None,
         refused_modes: Mapping[str, str] | None = None,
         line_limit: int = Limits().message_bytes,
+        version: int = 1,
     ) -> None:
         """Create a driver; call `start` to open its session.
 
@@ -126,7 +127,12 @@ class AcpDriver:
         win.
 
         `refused_modes`: modes that must not be chosen, with the reason for each.
+
+        `version`: the highest version of the protocol to ask for, 1 or 2. The agent's answer
+        decides.
         """
+        self._version = version
+        self._wire: AcpWire = WIRE_1
         self._capabilities = capabilities
         self._client = client
         self._auth_method = auth_method
@@ -139,10 +145,10 @@ class AcpDriver:
         self._requests = AcpRequests(
             self._channel, new_key, capabilities, held=line_limit, extensions=extensions
         )
+        self._turns = AcpTurns()
         self._stream = AcpStream(self._channel, self._settings)
         self._handshake: AcpHandshake | None = None
         self._ready = False
-        self._prompt: _SentPrompt | None = None
         self._calls: dict[str, int] = {}
         """Request ids of pending runtime calls, by call."""
         self._messages = 0
@@ -167,6 +173,8 @@ class AcpDriver:
             late_history=self._late_history,
             fork_at=self._fork_at,
             meta=self._meta,
+            version=self._version,
+            negotiated=self._negotiated,
             started=self._started,
         )
         self._handshake.begin()
@@ -176,17 +184,17 @@ class AcpDriver:
         self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
     ) -> list[Effect]:
         session = self._session()
-        if self._prompt is not None:
+        if self._turns.prompt is not None:
             raise LocalProtocolError("another prompt has not been answered yet")
         self._check_content(content)
         request = PromptRequest(session, list(content), meta=meta)
         id = self._channel.request("session/prompt", request, self._prompt_answered, urgent=False)
-        self._prompt = _SentPrompt(turn, id)
+        self._turns.sent(turn, id)
         self._stream.begin_turn()
         return self._channel.take()
 
     def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
-        session, prompt = self._session(), self._prompt
+        session, prompt = self._session(), self._turns.prompt
         assert self._handshake is not None
         if not self._handshake.steers:
             raise LocalProtocolError("this agent takes no prompt into a running turn")
@@ -202,20 +210,23 @@ class AcpDriver:
         return self._channel.take()
 
     def discard_prompt(self, turn: str) -> None:
-        prompt = self._prompt
+        prompt = self._turns.prompt
         if prompt is not None and prompt.turn == turn:
-            self._prompt = None
             self._channel.withdraw(prompt.id)
-            self._stream.end_turn()
+            self._turns.apply(AcpTurnInput.DISCARD)
+            self._forget_prompt()
+            self._report_own()
 
     def cancel(self) -> list[Effect]:
         # Not urgent: if it overtook its own prompt, the agent would get it while idle.
-        prompt = self._prompt
-        if prompt is not None or self._stream.works_by_itself:
+        prompt = self._turns.prompt
+        if prompt is not None or self._turns.busy or self._stream.works_by_itself:
             self._channel.notify("session/cancel", SessionRequest(self._session()), urgent=False)
         if prompt is not None:
             prompt.cancels += 1
-            if prompt.cancels > 1:  # perhaps the agent understands this one
+            if (
+                prompt.cancels > 1 and self._turns.unanswered
+            ):  # perhaps the agent understands this one
                 self._channel.notify(
                     "$/cancel_request", CancelRequestNotification(prompt.id), urgent=False
                 )
@@ -278,7 +289,22 @@ class AcpDriver:
 
     @property
     def idle(self) -> bool:
-        return self._prompt is None
+        return self._turns.prompt is None
+
+    @property
+    def awaits_silence(self) -> bool:
+        """True if an `idle` that came before the answer to the prompt may have been its end."""
+        prompt = self._turns.prompt
+        inserted = self._turns.state is AcpTurnState.INSERTED
+        return inserted and prompt is not None and prompt.end is not None
+
+    def end_by_silence(self) -> list[Effect]:
+        """End the turn with that `idle`: nothing has come since the answer."""
+        prompt = self._turns.prompt
+        if self.awaits_silence and prompt is not None and prompt.end is not None:
+            self._turns.state = AcpTurnState.IDLE
+            self._finish_prompt(prompt.end)
+        return self._channel.take()
 
     def statistics(self) -> AcpStatistics:
         return AcpStatistics(self._messages, dict(self._channel.counts))
@@ -326,7 +352,7 @@ class AcpDriver:
             self._singly -= 1
         else:
             try:
-                frames = _updates.decode_lines(lines)
+                frames = self._wire.updates.decode_lines(lines)
             except DECODE_ERRORS:
                 pass
             else:
@@ -341,7 +367,7 @@ class AcpDriver:
                 noise, sample = noise + 1, line  # no object, no message: not worth an exception
                 continue
             try:
-                frame = _updates.decode(line)
+                frame = self._wire.updates.decode(line)
             except DECODE_ERRORS:
                 odd = not self._receive_message(line) or odd
             else:
@@ -354,14 +380,13 @@ class AcpDriver:
             self._singly = self._penalty
             self._penalty = min(2 * self._penalty, 64)
 
-    def _receive_updates(self, frames: list[UpdateFrame]) -> None:
+    def _receive_updates(self, frames: list[Any]) -> None:
         """Take decoded updates and merge adjacent pieces of one message into one effect.
 
         This is the hot path: a piece costs a few comparisons and an append.
         """
         self._messages += len(frames)
-        out = self._channel.out
-        live = self._stream.live
+        stream = self._stream
         pieces: list[str] = []
         kind: type[KnownUpdate] | None = None
         message: str | None = None
@@ -370,37 +395,35 @@ class AcpDriver:
             update = params.update
             if (
                 (type(update) is AgentMessageChunk or type(update) is AgentThoughtChunk)
-                and params.session_id == live
+                and params.session_id == stream.live
                 and type(content := update.content) is Text
                 and content.text  # an empty one may carry something else
                 and (update.meta is None or sub_agent_of(update.meta) is None)
             ):
                 if type(update) is not kind or update.message_id != message:
                     if pieces:
-                        out.append(
-                            TextReceived("".join(pieces), kind is AgentThoughtChunk, message)
-                        )
+                        stream.text("".join(pieces), kind is AgentThoughtChunk, message)
                         pieces = []
                     kind, message = type(update), update.message_id
                 pieces.append(content.text)
                 continue
             if pieces:
-                out.append(TextReceived("".join(pieces), kind is AgentThoughtChunk, message))
+                stream.text("".join(pieces), kind is AgentThoughtChunk, message)
                 pieces = []
             try:
-                self._stream.update(params.session_id, update)
+                stream.update(params.session_id, update)
             except RecursionError:  # decoding it was just possible, processing it is not
                 self._channel.malformed("an update nested too deeply")
         if pieces:
-            out.append(TextReceived("".join(pieces), kind is AgentThoughtChunk, message))
+            stream.text("".join(pieces), kind is AgentThoughtChunk, message)
 
     def _ends_turn(self, line: bytes) -> bool:
         """Take the response to the prompt if the line is a valid one. Returns False otherwise.
 
         Most turns end this way, so the line is decoded directly into its type.
         """
-        prompt = self._prompt
-        if prompt is None or _ANSWER not in line:
+        prompt = self._turns.prompt
+        if prompt is None or self._wire is not WIRE_1 or _ANSWER not in line:
             return False
         try:
             answer = _answers.decode(line)
@@ -410,6 +433,7 @@ class AcpDriver:
             return False
         self._messages += 1
         self._channel.withdraw(prompt.id)
+        self._turns.apply(AcpTurnInput.ANSWERED)
         self._forget_prompt()
         self._end_turn(prompt, answer.result)
         return True
@@ -469,7 +493,7 @@ class AcpDriver:
         params = params if isinstance(params, dict) else {}
         raw, session = params.get("update"), params.get("sessionId")
         dropped: list[str] = []
-        update: KnownUpdate | UnknownUpdate = read_update(raw, dropped)
+        update = read_update(raw, dropped, self._wire.variants)
         if dropped:
             self._channel.notice_dropped(dropped, raw, f"a {raw['sessionUpdate']}")
         self._stream.update(session if isinstance(session, str) else "", update)
@@ -479,17 +503,19 @@ class AcpDriver:
             self._requests.extend(request)
             return
         params = self._requests.accept(request)
-        prompt = self._prompt
+        prompt = self._turns.prompt
+        cancelled = prompt is not None and prompt.cancels > 0
         match params:
             case None:
                 pass
-            case RequestPermissionRequest() | ElicitationRequest() if prompt and prompt.cancels:
-                if isinstance(params, RequestPermissionRequest):
-                    self._stream.about_permission(params)  # updates of the call may come later
+            case RequestPermissionRequest() | PermissionRequest2():
+                asked = self._stream.about_permission(params)  # updates of the call may come later
+                if cancelled:
+                    self._requests.say_cancelled(request.id, request.method)
+                else:
+                    self._requests.ask_permission(request, params, asked)
+            case ElicitationRequest() if cancelled:
                 self._requests.say_cancelled(request.id, request.method)
-            case RequestPermissionRequest():
-                asked = self._stream.about_permission(params)
-                self._requests.ask_permission(request, params, asked)
             case ElicitationRequest():
                 self._requests.elicit(request, params)
             case _:
@@ -498,8 +524,12 @@ class AcpDriver:
     # --- the turn
 
     def _prompt_answered(self, response: JsonRpcResponse) -> None:
-        prompt = self._prompt
+        prompt = self._turns.prompt
         assert prompt is not None
+        if response.error is None and self._wire is not WIRE_1:
+            self._inserted(response)
+            return
+        self._turns.apply(AcpTurnInput.ANSWERED)
         self._forget_prompt()
         if response.error is not None:
             error = error_of(response.error)
@@ -514,22 +544,114 @@ class AcpDriver:
                     folded=tuple(prompt.steered),
                 )
             )
+            self._report_own()
             return
         raw = response.result if isinstance(response.result, dict) else {}
         result = self._channel.read(raw, PromptResponse, "the answer to a prompt")
         reason = result.stop_reason
         if reason not in OUTCOMES:
-            self._channel.notice(
-                "info",
-                "stop_reason",
-                f"the agent ended its turn with the unknown reason {reason!r}"
-                if reason is not None
-                else "the agent ended its turn without a reason",
-                response.result,
-            )
+            self._report_reason(reason, response.result)
         self._end_turn(prompt, result)
 
-    def _end_turn(self, prompt: _SentPrompt, result: PromptResponse) -> None:
+    # --- the turn in version 2
+
+    def _inserted(self, response: JsonRpcResponse) -> None:
+        """Take the report that the prompt is part of the conversation."""
+        raw = response.result if isinstance(response.result, dict) else {}
+        message = raw.get("messageId")
+        if not isinstance(message, str):
+            self._channel.notice(
+                "warning",
+                "wrong_fields",
+                "the answer to a prompt names no message",
+                {"message": response.result},
+            )
+            message = ""
+        end = self._turns.inserted(message)
+        if end is not None:
+            self._finish_prompt(end)
+
+    def _stated(self, update: StateUpdate) -> None:
+        """Take the state of the session."""
+        idle = update.state == "idle"
+        step = self._turns.apply(AcpTurnInput.IDLE if idle else AcpTurnInput.BUSY)
+        match step:
+            case AcpTurnStep.PROMPT_ENDS:
+                self._finish_prompt(update)
+            case AcpTurnStep.OWN_BEGINS:
+                self._report_own()
+            case AcpTurnStep.OWN_ENDS:
+                self._finish_own(update)
+            case AcpTurnStep.REMEMBER:
+                self._turns.remember(update)
+                self._finish_own(update)
+
+    def _report_own(self) -> None:
+        """Report the beginning of the agent's own work, if it works and that was not reported."""
+        if self._turns.state is AcpTurnState.OWN and not self._turns.own_reported:
+            self._turns.own_reported = True
+            self._stream.begin_turn()
+            self._channel.out.append(TurnBegan())
+
+    def _finish_own(self, idle: StateUpdate) -> None:
+        """Report the end of the agent's own work, if its beginning was reported."""
+        if self._turns.own_reported:
+            self._turns.own_reported = False
+            if self._turns.prompt is None:
+                self._stream.end_turn()
+                self._turns.ended()
+            self._channel.out.append(self._finished(None, idle))
+
+    def _finish_prompt(self, idle: StateUpdate) -> None:
+        prompt = self._turns.prompt
+        assert prompt is not None
+        self._forget_prompt()
+        if prompt.end is not None and prompt.end is not idle and prompt.foreign:
+            # The agent had worked by itself: that text is not part of the answer.
+            self._channel.out.append(Retracted(frozenset(prompt.foreign)))
+        self._channel.out.append(self._finished(prompt, idle))
+
+    def _finished(self, prompt: AcpPrompt | None, idle: StateUpdate) -> TurnFinished:
+        """Return the end of a turn, as the agent reports it in a state."""
+        reason, error = idle.stop_reason, None
+        if reason == "error":
+            error = self._error_of(idle)
+        elif reason not in OUTCOMES:
+            self._report_reason(reason, to_builtins(idle))
+        outcome = "failed" if error is not None else OUTCOMES.get(reason or "", "completed")
+        usage = turn_usage(idle.usage) if idle.usage is not None else quota(idle.meta)
+        return TurnFinished(
+            turn=prompt.turn if prompt is not None else None,
+            outcome=outcome,
+            stop_reason=reason if error is None else None,
+            usage=usage,
+            error=error,
+            folded=tuple(prompt.steered) if prompt is not None else (),
+        )
+
+    def _error_of(self, idle: StateUpdate) -> ErrorInfo:
+        raw = idle.error or {}
+        code, message = raw.get("code"), raw.get("message")
+        if not isinstance(message, str) or type(code) is not int:
+            return ErrorInfo("agent_error", "the agent ended its turn with an error", raw or None)
+        error = error_of(JsonRpcError(code, message, raw.get("data")))
+        if self._handshake is not None:
+            self._handshake.add_methods(error, said=True)
+        return error
+
+    def _report_reason(self, reason: str | None, raw: Any) -> None:
+        self._channel.notice(
+            "info",
+            "stop_reason",
+            f"the agent ended its turn with the unknown reason {reason!r}"
+            if reason is not None
+            else "the agent ended its turn without a reason",
+            raw,
+        )
+
+    # --- the turn in both versions
+
+    def _end_turn(self, prompt: AcpPrompt, result: PromptResponse) -> None:
         reason = result.stop_reason
         self._channel.out.append(
             TurnFinished(
@@ -541,11 +663,11 @@ class AcpDriver:
             )
         )
 
-    def _steer_answered(self, steered: str, prompt: _SentPrompt, response: JsonRpcResponse) -> None:
+    def _steer_answered(self, steered: str, prompt: AcpPrompt, response: JsonRpcResponse) -> None:
         """Take the response to a steering request. The turn may be over already."""
         raw = response.result if isinstance(response.result, dict) else {}
         if response.error is None and raw.get("outcome") == "injected":
-            if self._prompt is prompt:
+            if self._turns.prompt is prompt:
                 prompt.steered.append(steered)
             return
         why = "no turn ran any more"
@@ -555,7 +677,7 @@ class AcpDriver:
         self._channel.out.append(TurnFinished(turn=steered, outcome="cancelled"))
 
     def _forget_prompt(self) -> None:
-        self._prompt = None
+        self._turns.ended()
         self._stream.end_turn()
 
     def _usage_of(self, result: PromptResponse) -> Usage | None:
@@ -565,6 +687,14 @@ class AcpDriver:
         return quota(result.meta) or self._stream.spent
 
     # --- helpers
+
+    def _negotiated(self, wire: AcpWire) -> AcpStream:
+        """Take the version of the protocol, and return the stream of updates for it."""
+        self._wire = self._settings.wire = wire
+        self._requests.methods = wire.client_methods
+        if wire is not WIRE_1:
+            self._stream = AcpStream2(self._channel, self._settings, self._turns, self._stated)
+        return self._stream
 
     def _started(self) -> None:
         self._ready = True
@@ -591,10 +721,33 @@ class AcpDriver:
                 )
 
     def _stop_task(self, call: str, task: Any) -> list[Effect]:
-        if self._stream.can_stop(task):
+        stream = self._stream
+        method = stream.cancel_of(task) if isinstance(stream, AcpStream2) else None
+        if stream.can_stop(task):
             self._channel.notify("session/cancel", SessionRequest(task))
             self._channel.out.append(CallReturned(call))
+        elif method is not None:
+            assert isinstance(stream, AcpStream2)
+            self._cancel_work(call, task, method, stream)
         else:
             error = ErrorInfo("unsupported", f"the agent has no task {task!r} that can be stopped")
             self._channel.out.append(CallReturned(call, error=error))
         return self._channel.take()
+
+    def _cancel_work(self, call: str, task: str, method: str, stream: AcpStream2) -> None:
+        """Cancel a terminal or a tool call. Until the agent has refused it, not a second time."""
+
+        def answered(response: JsonRpcResponse) -> None:
+            del self._calls[call]
+            error = error_of(response.error) if response.error is not None else None
+            if error is not None:
+                stream.set_can_cancel(task, True)
+            self._channel.out.append(CallReturned(call, error=error))
+
+        stream.set_can_cancel(task, False)
+        request: Struct = (
+            CancelTerminalRequest(self._session(), task)
+            if method == "terminal"
+            else CancelToolCallRequest(self._session(), task)
+        )
+        self._calls[call] = self._channel.request(f"{method}/cancel", request, answered)

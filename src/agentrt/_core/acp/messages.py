@@ -8,6 +8,7 @@ Enumerations are plain strings, because an agent may be newer than this file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, ValidationError, field
@@ -226,6 +227,14 @@ class SubagentUpdate(Update, tag="subagent_update"):
     additional_directories: list[str] | None = None
 
 
+class PlanItems(AcpMessage):
+    """A plan that is a list of steps: `type` is `items`."""
+
+    type: str
+    plan_id: str
+    entries: list[AcpPlanEntry]
+
+
 class PlanUpdate(Update, tag="plan_update"):
     """A draft: a change of one plan."""
 
@@ -241,7 +250,7 @@ class PlanRemoved(Update, tag="plan_removed"):
 class SessionMessage(Update, tag="session_message"):
     """A draft: a message between a session and one of its child sessions."""
 
-    content: list[Block]
+    content: list[Block] | None = None
     sender_session_id: str | None = None
     recipient_session_id: str | None = None
     message_id: Any = None
@@ -296,17 +305,19 @@ VARIANTS: dict[str, type[KnownUpdate]] = {
 }
 
 
-def read_update(raw: Any, dropped: list[str]) -> KnownUpdate | UnknownUpdate:
-    """Read an update that strict decoding refused.
+def read_update(
+    raw: Any, dropped: list[str], variants: Mapping[str, type[Struct]] = VARIANTS
+) -> Struct | UnknownUpdate:
+    """Read an update that strict decoding refused, as one of `variants`.
 
     The paths of invalid fields, which are omitted, are added to `dropped`.
     """
     if not isinstance(raw, dict) or not isinstance(tag := raw.get("sessionUpdate"), str):
         return UnknownUpdate(raw, "an update without its kind")
-    if tag not in VARIANTS:
+    if tag not in variants:
         return UnknownUpdate(raw)
     try:
-        return lenient(raw, VARIANTS[tag], dropped)
+        return lenient(raw, variants[tag], dropped)
     except ValidationError as error:
         return UnknownUpdate(raw, f"{tag} without a usable {error}")
 

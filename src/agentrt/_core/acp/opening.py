@@ -23,11 +23,10 @@ from ..model.driver import ModesSet, Opening, Started, StartFailed
 from ..model.events import ErrorInfo
 from ..model.fork_point import ForkPoint
 from ..wire.channel import Channel
-from ..wire.jsonrpc import JsonRpcResponse
+from ..wire.jsonrpc import INVALID_PARAMS, JsonRpcResponse
 from .messages import (
     AUTH_REQUIRED_CODE,
     NOT_FOUND_CODE,
-    PROTOCOL_VERSION,
     UNSUPPORTED_VERSION_CODE,
     AcpMcpServer,
     AgentCapabilities,
@@ -35,20 +34,14 @@ from .messages import (
     AuthenticateRequest,
     AuthMethod,
     ClientCapabilities,
-    ForkSessionRequest,
     Implementation,
-    InitializeRequest,
-    InitializeResponse,
-    LoadSessionRequest,
-    LoadSessionResponse,
     McpCapabilities,
-    NewSessionRequest,
     PromptCapabilities,
-    ResumeSessionRequest,
 )
 from .settings import AcpSettingChange, AcpSettings, UnsupportedAcpSetting
 from .stream import AcpStream
 from .translate import error_of
+from .wire import WIRE_1, AcpWire, initialize_request, negotiate
 
 
 def with_point(meta: JsonObject | None, point: ForkPoint) -> JsonObject:
@@ -95,8 +88,15 @@ class AcpHandshake:
         late_history: bool,
         fork_at: bool,
         meta: JsonObject,
+        version: int,
+        negotiated: Callable[[AcpWire], AcpStream],
         started: Callable[[], None],
     ) -> None:
+        """Create a handshake.
+
+        `version`: the highest version of the protocol to ask for. `negotiated`: takes the agreed
+        version and returns the stream for it.
+        """
         self.agent = AgentCapabilities()
         self._channel = channel
         self._opening = opening
@@ -111,8 +111,13 @@ class AcpHandshake:
         self.steers = False
         """True if the agent accepts prompts into a running turn."""
         self._servers = [_server(entry) for entry in opening.mcp_servers]
+        self._version = version
+        self._negotiated = negotiated
         self._started = started
+        self._wire = WIRE_1
+        self._stdio = True
         self._method = ""
+        self._replays = False
         self._auth_methods: list[AuthMethod] = []
         self._authenticated = False
         self._info: Implementation | None = None
@@ -120,28 +125,50 @@ class AcpHandshake:
 
     def begin(self) -> None:
         """Send the first request."""
-        request = InitializeRequest(PROTOCOL_VERSION, self._offered, self._client)
+        request = initialize_request(self._version, self._offered, self._client)
         self._channel.request("initialize", request, self._initialized)
 
     def _initialized(self, response: JsonRpcResponse) -> None:
         error = response.error
+        if (
+            error is not None
+            and self._version > 1
+            and (
+                error.code == INVALID_PARAMS  # it does not accept fields that it does not know
+                or (error.code == UNSUPPORTED_VERSION_CODE and 1 in _versions(error.data))
+            )
+        ):
+            self._version = 1
+            self.begin()
+            return
         if error is not None and error.code == UNSUPPORTED_VERSION_CODE:
-            self._fail("version", _supported(error.data))
+            self._fail("version", _supported(error.data, self._version))
             return
         if error is not None:
             self._fail("rejected", response)
             return
         raw = response.result if isinstance(response.result, dict) else {}
-        version = raw.get("protocolVersion")
-        if type(version) is not int or version != PROTOCOL_VERSION:
-            self._fail("version", f"the agent speaks version {version!r} of the protocol, not 1")
+        agreed = negotiate(self._version, raw)
+        if agreed.wire is None:
+            version = raw.get("protocolVersion")
+            ours = "1" if self._version == 1 else "1 or 2"
+            self._fail(
+                "version", f"the agent speaks version {version!r} of the protocol, not {ours}"
+            )
             return
-        agent = self._channel.read(raw, InitializeResponse, "the answer to initialize")
-        self.agent = agent.agent_capabilities or self.agent
-        self._info = agent.agent_info
-        self._auth_methods = agent.auth_methods or []
-        if isinstance(raw.get("agentCapabilities"), dict):
-            self._raw_capabilities = raw["agentCapabilities"]
+        if agreed.repeated:
+            self._channel.notice(
+                "info",
+                "version_repeated",
+                "the agent repeats the requested version of the protocol, but speaks version 1",
+                {"version": raw.get("protocolVersion")},
+            )
+        wire = self._wire = agreed.wire
+        self._stream = self._negotiated(wire)
+        agent = wire.read_agent(raw, self._channel)
+        self.agent, self._info, self._stdio = agent.capabilities, agent.info, agent.stdio
+        self._auth_methods = agent.auth_methods
+        self._raw_capabilities = agent.raw_capabilities
         self.steers = _says(raw, "steering", "supported")
         self._fork_at = self._fork_at or _says(raw, "agentrt", "forkAt")
         if self._opening.options.get("session") is False:
@@ -159,11 +186,7 @@ class AcpHandshake:
         servers = self._reachable_servers()
         roots = self._roots()
         meta = _merged(self._meta, opening.options.get("meta") or {}) or None
-        request: NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
-        if opening.resume is None:
-            self._method = "session/new"
-            request = NewSessionRequest(opening.cwd, servers, roots, meta=meta)
-        elif opening.fork:
+        if opening.resume is not None and opening.fork:
             if sessions.fork is None:
                 self._fail("rejected", "the agent cannot fork a session")
                 return
@@ -172,30 +195,23 @@ class AcpHandshake:
                     self._fail("rejected", "the agent forks a session at its end only")
                     return
                 meta = with_point(meta, opening.fork_at)
-            self._method = "session/fork"
-            request = ForkSessionRequest(opening.resume, opening.cwd, servers, roots, meta=meta)
-        elif agent.load_session and (sessions.resume is None or self._wants_history):
-            self._method = "session/load"
-            request = LoadSessionRequest(opening.resume, opening.cwd, servers, roots, meta=meta)
-        elif sessions.resume is not None:
-            self._method = "session/resume"
-            request = ResumeSessionRequest(opening.resume, opening.cwd, servers, roots, meta=meta)
-        else:
+        # A replay is wanted unless the host says otherwise: loading repeats the conversation.
+        wants_history = opening.options.get("replay", True) is not False
+        opens = self._wire.opening(
+            opening, agent, servers, roots, meta, wants_history=wants_history
+        )
+        if opens is None:
             self._fail("rejected", "the agent cannot take up an earlier session")
             return
+        self._method, self._replays = opens.method, opens.replays
         if self._resumes:
             assert opening.resume is not None
             self._stream.expect(opening.resume, replay=True)
-        self._channel.request(self._method, request, self._answered)
+        self._channel.request(self._method, opens.request, self._answered)
 
     @property
     def _resumes(self) -> bool:
         return self._method in ("session/load", "session/resume")
-
-    @property
-    def _wants_history(self) -> bool:
-        """True if the host wants the earlier conversation. Loading repeats it, resuming not."""
-        return self._opening.options.get("replay", True) is not False
 
     def _answered(self, response: JsonRpcResponse) -> None:
         """Take the response to the request for the session."""
@@ -228,7 +244,7 @@ class AcpHandshake:
             else:
                 self._open()
 
-        self._channel.request("authenticate", AuthenticateRequest(method), done)
+        self._channel.request(self._wire.login, AuthenticateRequest(method), done)
 
     def _take_session(self, result: Any) -> None:
         raw = result if isinstance(result, dict) else {}
@@ -239,7 +255,9 @@ class AcpHandshake:
             self._fail("protocol", f"the agent's answer to {self._method} names no session")
             return
         what = f"the answer to {self._method}"
-        self._settings.open(self._channel.read(raw, LoadSessionResponse, what))
+        opened = self._wire.read_opened(raw, self._channel, what)
+        self._settings.open(opened.settings)
+        self._stream.show_commands(opened.commands)
         if self._late_history and self._method == "session/load":
             self._await_history(session)
         else:
@@ -309,7 +327,7 @@ class AcpHandshake:
             session=session,
             agent_version=self._info.version if self._info is not None else None,
             resumed=self._resumes,
-            repeated=self._method == "session/load",
+            repeated=self._replays,
             capabilities=self._capabilities(),
         )
         self._channel.out += [started, ModesSet(self._settings.view())]
@@ -321,6 +339,7 @@ class AcpHandshake:
         sessions = agent.session_capabilities or AgentSessionCapabilities()
         prompts = agent.prompt_capabilities or PromptCapabilities()
         return {
+            "protocol_version": self._wire.version,
             "resume": bool(agent.load_session) or sessions.resume is not None,
             "fork": sessions.fork is not None,
             "fork_at": sessions.fork is not None and self._fork_at,
@@ -341,7 +360,7 @@ class AcpHandshake:
         supports is used.
         """
         can = self.agent.mcp_capabilities or McpCapabilities()
-        reachable = {None: True, "http": can.http, "sse": can.sse}
+        reachable = {None: self._stdio, "http": can.http, "sse": can.sse}
         taken: dict[str, AcpMcpServer] = {}
         for server in self._servers:
             if reachable.get(server.type) and server.name not in taken:
@@ -350,7 +369,7 @@ class AcpHandshake:
             self._channel.notice(
                 "warning", "mcp_unsupported", f"the agent cannot reach the MCP server {name!r}"
             )
-        return list(taken.values())
+        return self._wire.servers(list(taken.values()))
 
     def _roots(self) -> list[str] | None:
         if not self._opening.roots:
@@ -392,15 +411,21 @@ class AcpHandshake:
             error.message += f". Log in, then send the prompt again; ways to log in: {ways}"
 
 
-def _supported(data: Any) -> str:
+def _supported(data: Any, asked: int) -> str:
     """Describe the versions that an agent supports, if it names them."""
-    versions = data.get("supported") if isinstance(data, dict) else None
-    known = [each for each in versions if type(each) is int] if isinstance(versions, list) else []
+    known = _versions(data)
     if not known:
-        return f"the agent does not speak version {PROTOCOL_VERSION} of the protocol"
+        return f"the agent does not speak version {asked} of the protocol"
     plural = "s" if len(known) > 1 else ""
     named = " and ".join(map(str, known[:10]))
-    return f"the agent speaks version{plural} {named} of the protocol, not {PROTOCOL_VERSION}"
+    hint = "; allow version 2 with `acp_version = 2` (a draft)" if asked == 1 and 2 in known else ""
+    return f"the agent speaks version{plural} {named} of the protocol, not {asked}{hint}"
+
+
+def _versions(data: Any) -> list[int]:
+    """Return the versions in the data of an error about the version."""
+    versions = data.get("supported") if isinstance(data, dict) else None
+    return [each for each in versions if type(each) is int] if isinstance(versions, list) else []
 
 
 def _merged(below: JsonObject, above: JsonObject) -> JsonObject:

@@ -6,15 +6,15 @@ foreign answer can never reach another request. Every request is answered exactl
 File requests are passed on a few at a time, because an agent may send thousands together. The
 others wait here, where they cost little, up to a limit on the size of all.
 
-The tables list every method of ACP version 1, in both directions, with its parameters and its
-result. A method without a result is a notification. Drafts that are not listed (`providers/*`,
+The tables list every method of both versions of ACP, in both directions, with its parameters and
+its result. A method without a result is a notification. Drafts that are not listed (`providers/*`,
 `mcp/message`, …) are passed on as raw JSON.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, ValidationError, to_builtins
@@ -84,6 +84,20 @@ from .messages import (
     TerminalRequest,
     WriteTextFileRequest,
 )
+from .messages2 import (
+    CancelTerminalRequest,
+    CancelToolCallRequest,
+    InitializeRequest2,
+    InitializeResponse2,
+    NewSessionRequest2,
+    NewSessionResponse2,
+    OfferedSettings2,
+    PermissionRequest2,
+    PromptResponse2,
+    ResumeSessionRequest2,
+    SessionNotification2,
+    SetConfigOptionResponse2,
+)
 
 
 class AcpMethod(NamedTuple):
@@ -127,6 +141,39 @@ CLIENT_METHODS: dict[str, AcpMethod] = {
     "elicitation/create": AcpMethod(ElicitationRequest, ElicitationResponse),
     "elicitation/complete": AcpMethod(ElicitationComplete),
     "$/cancel_request": AcpMethod(CancelRequestNotification),
+}
+
+# Methods that a client may call in version 2.
+AGENT_METHODS_2: dict[str, AcpMethod] = {
+    **{
+        method: AGENT_METHODS[method]
+        for method in (
+            "session/list",
+            "session/delete",
+            "session/close",
+            "session/cancel",
+            "$/cancel_request",
+        )
+    },
+    "initialize": AcpMethod(InitializeRequest2, InitializeResponse2),
+    "auth/login": AcpMethod(AuthenticateRequest, Empty),
+    "auth/logout": AcpMethod(LogoutRequest, Empty),
+    "session/new": AcpMethod(NewSessionRequest2, NewSessionResponse2),
+    "session/resume": AcpMethod(ResumeSessionRequest2, OfferedSettings2),
+    "session/fork": AcpMethod(ResumeSessionRequest2, NewSessionResponse2),
+    "session/set_config_option": AcpMethod(SetConfigOptionRequest, SetConfigOptionResponse2),
+    "session/prompt": AcpMethod(PromptRequest, PromptResponse2),
+    "tool_call/cancel": AcpMethod(CancelToolCallRequest, Empty),
+    "terminal/cancel": AcpMethod(CancelTerminalRequest, Empty),
+}
+
+# Methods that an agent may call in version 2. It has its own files and terminals.
+CLIENT_METHODS_2: dict[str, AcpMethod] = {
+    "session/update": AcpMethod(SessionNotification2),
+    "session/request_permission": AcpMethod(PermissionRequest2, RequestPermissionResponse),
+    "elicitation/create": CLIENT_METHODS["elicitation/create"],
+    "elicitation/complete": CLIENT_METHODS["elicitation/complete"],
+    "$/cancel_request": CLIENT_METHODS["$/cancel_request"],
 }
 
 ELICITATION_OPTIONS = [
@@ -175,6 +222,8 @@ class AcpRequests:
         self._channel = channel
         self._new_key = new_key
         self._offered = offered
+        self.methods: Mapping[str, AcpMethod] = CLIENT_METHODS
+        """The methods that the agent may call, in the protocol's version."""
         self._extensions = frozenset(extensions)
         self._most_held = held
         self._held = 0
@@ -203,7 +252,7 @@ class AcpRequests:
             self._refuse(request, METHOD_NOT_FOUND, f"{method} is not supported")
             return None
         try:
-            return self._channel.read(request.params, CLIENT_METHODS[method].params, method)
+            return self._channel.read(request.params, self.methods[method].params, method)
         except ValidationError as error:
             why = f"{method} without a usable {error}"
             self._channel.notice("warning", "invalid_request", why, request.params)
@@ -254,7 +303,10 @@ class AcpRequests:
         self._channel.out.append(requested)
 
     def ask_permission(
-        self, request: JsonRpcRequest, params: RequestPermissionRequest, asked: DecisionRequested
+        self,
+        request: JsonRpcRequest,
+        params: RequestPermissionRequest | PermissionRequest2,
+        asked: DecisionRequested,
     ) -> None:
         """Ask about a permission request. `asked` describes its subject."""
         options = [
@@ -370,6 +422,8 @@ class AcpRequests:
 
     def _offers(self, method: str) -> bool:
         files, offered = self._offered.fs, self._offered
+        if method not in self.methods:
+            return False
         match method:
             case "session/request_permission":
                 return True
@@ -380,11 +434,7 @@ class AcpRequests:
             case "elicitation/create":
                 return offered.elicitation is not None
             case _:
-                return (
-                    method.startswith("terminal/")
-                    and method in CLIENT_METHODS
-                    and bool(offered.terminal)
-                )
+                return method.startswith("terminal/") and bool(offered.terminal)
 
 
 def _length(value: object) -> int:

@@ -16,7 +16,6 @@ from msgspec import Struct, ValidationError
 from ..errors import LocalProtocolError
 from ..model.content import JsonObject
 from ..model.events import Choice, Modes, Option
-from ..wire.json import lenient
 from .messages import (
     AgentAuthCapabilities,
     AgentCapabilities,
@@ -29,10 +28,10 @@ from .messages import (
     SessionModeState,
     SessionRequest,
     SetConfigOptionRequest,
-    SetConfigOptionResponse,
     SetModelRequest,
     SetModeRequest,
 )
+from .wire import WIRE_1, AcpWire
 
 
 class UnsupportedAcpSetting(Exception):
@@ -60,6 +59,8 @@ class AcpSettings:
         self.modes: SessionModeState | None = None
         self.models: SessionModelState | None = None
         self.options: list[ConfigOption] = []
+        self.wire: AcpWire = WIRE_1
+        """The version of the protocol, which the agent's first answer settles."""
 
     def open(self, offered: OfferedSettings) -> None:
         """Take the settings from the response that opened the session."""
@@ -166,17 +167,13 @@ class AcpSettings:
     def _set(self, session: str, option: ConfigOption, value: str | bool) -> AcpSettingChange:
         def apply(result: Any) -> None:
             try:
-                self.options = lenient(result, SetConfigOptionResponse, []).config_options
+                self.options = self.wire.read_options(result)
             except ValidationError:  # the complete list is required, but some agents do not send it
                 option.current_value = value
 
-        return AcpSettingChange(
-            "session/set_config_option",
-            SetConfigOptionRequest(
-                session, option.id, value, type="boolean" if isinstance(value, bool) else None
-            ),
-            apply,
-        )
+        kind = "boolean" if isinstance(value, bool) else "id" if self.wire.typed_options else None
+        request = SetConfigOptionRequest(session, option.id, value, type=kind)
+        return AcpSettingChange("session/set_config_option", request, apply)
 
     def _option(self, category: str) -> ConfigOption | None:
         """Return the select option that is the mode or the model, or None."""
@@ -213,6 +210,7 @@ def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
 _OWN = {
     "initialize": "start",
     "authenticate": "start",
+    "auth/login": "start",
     "session/new": "start",
     "session/load": "start",
     "session/resume": "start",
@@ -220,6 +218,8 @@ _OWN = {
     "session/cancel": "cancel",
     "session/close": "goodbye",
     "$/cancel_request": "uncall",
+    "terminal/cancel": "stop_task",
+    "tool_call/cancel": "stop_task",
     "session/set_mode": "set_mode",
     "session/set_model": "set_model",
     "session/set_config_option": "set_option",
@@ -263,7 +263,7 @@ def resolve(
         case "delete_session":
             return AcpSettingChange("session/delete", SessionRequest(_text(params, "session")))
         case "logout":
-            return AcpSettingChange("logout", LogoutRequest())
+            return AcpSettingChange(settings.wire.logout, LogoutRequest())
         case _ if method in _OWN:
             raise LocalProtocolError(f"{method} is not to be called: it is done by {_OWN[method]}")
         case _:

@@ -8,9 +8,9 @@ unrelated sessions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, structs, to_builtins
+from msgspec import UNSET, Struct, ValidationError, structs, to_builtins
 
 from ..model.content import Block, Diff, Text, plain_text
 from ..model.driver import (
@@ -25,11 +25,15 @@ from ..model.driver import (
 )
 from ..model.events import ItemStatus, Task, Usage
 from ..wire.channel import Channel
+from ..wire.json import lenient
 from .messages import (
+    AcpMessage,
     AcpPlan,
+    AcpPlanEntry,
     AcpToolCall,
     AgentMessageChunk,
     AgentThoughtChunk,
+    AvailableCommand,
     AvailableCommandsUpdate,
     CompactionSummaryChunk,
     CompactionUpdate,
@@ -37,7 +41,9 @@ from .messages import (
     CurrentModeUpdate,
     KnownUpdate,
     NoticeUpdate,
-    RequestPermissionRequest,
+    PlanItems,
+    PlanRemoved,
+    PlanUpdate,
     SessionInfoUpdate,
     SessionMessage,
     SubagentUpdate,
@@ -83,7 +89,7 @@ class _ChildSession(Struct):
     """The last message to its parent."""
 
 
-class _OpenAcpTool(Struct, gc=False):
+class OpenAcpTool(Struct, gc=False):
     """The last reported state of a tool call: permission requests often contain only its id."""
 
     title: str | None = None
@@ -97,6 +103,9 @@ class _OpenAcpTool(Struct, gc=False):
 
 class AcpStream:
     """The updates of one session."""
+
+    content_types: ClassVar[Any] = Content
+    """The updates that make up the conversation."""
 
     def __init__(self, channel: Channel, settings: AcpSettings) -> None:
         self.session: str | None = None
@@ -114,10 +123,11 @@ class AcpStream:
         self._phase: Literal["opening", "replay", "open"] = "opening"
         self._early: list[tuple[str, KnownUpdate | UnknownUpdate]] = []
         self._children: dict[str, _ChildSession] = {}
-        self._tools: dict[str, _OpenAcpTool] = {}
+        self._tools: dict[str, OpenAcpTool] = {}
         self._calls: set[str] = set()
         """Every tool call that has a card."""
         self._summaries: dict[str, list[str]] = {}
+        self._plans: dict[str, list[AcpPlanEntry]] = {}
 
     # --- events of the driver
 
@@ -151,13 +161,22 @@ class AcpStream:
         child = self._children.get(task) if isinstance(task, str) else None
         return child is not None and child.can_stop
 
+    def show_commands(self, commands: list[AvailableCommand] | None) -> None:
+        """Report the slash commands, if the result that opened the session has them."""
+        if commands is not None:
+            self._channel.out.append(commands_set(commands))
+
     def show_settings(self) -> None:
         """Report the session's settings."""
         self._channel.out.append(ModesSet(self._settings.view()))
 
     # --- routing
 
-    def update(self, session: str, update: KnownUpdate | UnknownUpdate) -> None:
+    def text(self, text: str, thought: bool, message: str | None) -> None:
+        """Take text of the running turn, perhaps from many pieces."""
+        self._channel.out.append(TextReceived(text, thought, message))
+
+    def update(self, session: str, update: Any) -> None:
         """Take an update: route it by its session, then convert it."""
         parent = None
         if session != self.session:
@@ -169,7 +188,7 @@ class AcpStream:
             else:
                 self._drop("foreign_session", f"an update of another session, {session!r}", update)
                 return
-        if isinstance(update, Content):
+        if isinstance(update, self.content_types):
             if self._phase == "opening":
                 self._keep(session, update)
             else:
@@ -205,12 +224,12 @@ class AcpStream:
                 thought = isinstance(update, AgentThoughtChunk)
                 if update.meta is not None and not replay:
                     self.spent = with_usage(self.spent, update.meta.get("usage"))
-                out.append(_speech(update.content, thought, update.message_id, parent, replay))
+                out.append(speech_of(update.content, thought, update.message_id, parent, replay))
             case AcpToolCall() | ToolCallUpdate():
                 self._remember(update)
                 out.append(tool_called(update, parent, replay))
 
-    def _sub_agent(self, update: Content | ToolFields, replay: bool) -> str | None:
+    def _sub_agent(self, update: AcpMessage, replay: bool) -> str | None:
         """Return the tool call of the sub-agent that sent an update, or None if the agent does not
         name it.
 
@@ -233,11 +252,14 @@ class AcpStream:
             )
         return parent
 
-    def _remember(self, update: ToolFields) -> _OpenAcpTool:
-        tool = self._tools.setdefault(update.tool_call_id, _OpenAcpTool())
-        self._calls.add(update.tool_call_id)
+    def _open_tool(self, id: str) -> OpenAcpTool:
+        self._calls.add(id)
+        return self._tools.setdefault(id, OpenAcpTool())
+
+    def _remember(self, update: ToolFields) -> OpenAcpTool:
+        tool = self._open_tool(update.tool_call_id)
         tool.title = update.title or tool.title
-        tool.name = tool_name(update) or tool.name
+        tool.name = tool_name(update.name, update.meta) or tool.name
         tool.kind = update.kind or tool.kind
         tool.input = update.raw_input if update.raw_input is not None else tool.input
         if update.content is not None:
@@ -248,7 +270,7 @@ class AcpStream:
             tool.locations = tuple(each.path for each in update.locations)
         return tool
 
-    def about_permission(self, request: RequestPermissionRequest) -> DecisionRequested:
+    def about_permission(self, request: Any) -> DecisionRequested:
         """Convert a permission request to a question; the caller adds the key and the options.
 
         The request's fields about its tool call are reported first, because no update may follow
@@ -284,9 +306,11 @@ class AcpStream:
         out = self._channel.out
         match update:
             case AcpPlan():
-                out.append(plan_set(update))
+                out.append(plan_set(update.entries))
+            case PlanUpdate() | PlanRemoved():
+                self._plan_updated(update)
             case AvailableCommandsUpdate():
-                out.append(commands_set(update))
+                out.append(commands_set(update.available_commands))
             case UsageUpdate():
                 out.append(usage_set(update))
             case SessionInfoUpdate(title=title):
@@ -304,6 +328,23 @@ class AcpStream:
                 self._compaction(update)
             case _:
                 self._report(update)
+
+    def _plan_updated(self, update: PlanUpdate | PlanRemoved) -> None:
+        """Show all lists of steps as one plan. A plan of another kind is only reported."""
+        if isinstance(update, PlanRemoved):
+            self._plans.pop(str(update.plan_id), None)
+        else:
+            try:
+                plan = lenient(update.plan, PlanItems, [])
+            except ValidationError:
+                self._report(update)
+                return
+            if plan.type != "items":
+                self._report(update)
+                return
+            self._plans[plan.plan_id] = plan.entries
+        entries = [entry for entries in self._plans.values() for entry in entries]
+        self._channel.out.append(plan_set(entries))
 
     def _report(self, update: KnownUpdate | UnknownUpdate) -> None:
         """Report an update that changes nothing, as a notice."""
@@ -368,7 +409,7 @@ class AcpStream:
 
     def _session_message(self, update: SessionMessage) -> None:
         """Show what a child session was asked in its card, and its answer as its task's report."""
-        said = plain_text(update.content)
+        said = plain_text(update.content or [])
         if child := self._children.get(update.recipient_session_id or ""):
             if child.task.id in self._calls and self.live is not None:
                 asked = ToolCalled(id=child.task.id, input={"prompt": said})
@@ -396,9 +437,10 @@ class AcpStream:
         self._channel.out.append(card)
 
 
-def _speech(
+def speech_of(
     block: Block, thought: bool, message: str | None, parent: str | None, replay: bool
 ) -> TextReceived | BlockReceived:
+    """Convert a block of a message."""
     if isinstance(block, Text):
         return TextReceived(block.text, thought, message, parent, replay)
     return BlockReceived(

@@ -15,9 +15,9 @@ from .messages import (
     AUTH_REQUIRED_CODE,
     NOT_FOUND_CODE,
     REQUEST_CANCELLED_CODE,
-    AcpPlan,
+    AcpPlanEntry,
     AcpToolCall,
-    AvailableCommandsUpdate,
+    AvailableCommand,
     ToolFields,
     TurnUsage,
     UsageUpdate,
@@ -57,7 +57,7 @@ def tool_called(tool: ToolFields, parent: str | None, replay: bool) -> ToolCalle
     return ToolCalled(
         id=tool.tool_call_id,
         opens=opens,
-        name=tool_name(tool) or UNSET,
+        name=tool_name(tool.name, tool.meta) or UNSET,
         title=tool.title if tool.title is not None else UNSET,
         kind=tool.kind if tool.kind is not None else UNSET,
         status=status,
@@ -70,11 +70,10 @@ def tool_called(tool: ToolFields, parent: str | None, replay: bool) -> ToolCalle
     )
 
 
-def tool_name(tool: ToolFields) -> str | None:
+def tool_name(name: str | None, meta: JsonObject | None) -> str | None:
     """Return the program's name of a tool. The field is recent; older agents use `_meta`."""
-    if tool.name:
-        return tool.name
-    meta = tool.meta
+    if name:
+        return name
     if not meta:
         return None
     claude = meta.get("claudeCode")
@@ -83,27 +82,27 @@ def tool_name(tool: ToolFields) -> str | None:
         (meta, "toolName"),
         (meta, "tool_name"),
     ):
-        if isinstance(name := holder.get(key), str):
-            return name
+        if isinstance(named := holder.get(key), str):
+            return named
     return None
 
 
-def plan_set(plan: AcpPlan) -> PlanSet:
+def plan_set(entries: list[AcpPlanEntry]) -> PlanSet:
     """Convert a plan."""
     return PlanSet(
         [
             PlanEntry(entry.content, entry.status or "pending", entry.priority or "medium")
-            for entry in plan.entries
+            for entry in entries
         ]
     )
 
 
-def commands_set(update: AvailableCommandsUpdate) -> CommandsSet:
+def commands_set(commands: list[AvailableCommand]) -> CommandsSet:
     """Convert the slash commands."""
     return CommandsSet(
         [
             Command(each.name, each.description or "", each.input.hint if each.input else None)
-            for each in update.available_commands
+            for each in commands
         ]
     )
 

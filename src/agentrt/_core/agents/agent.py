@@ -120,6 +120,12 @@ class Agent(Struct, frozen=True, kw_only=True):
     """
     claude: ClaudeOptions | None = None
     """Options for Claude Code; only for the protocol `claude`."""
+    acp_version: Literal[1, 2] = 1
+    """The highest version of ACP to ask for; only for the protocol `acp`.
+
+    Version 2 is a draft. An agent that does not speak it is used with version 1. In version 2 the
+    agent uses its own files and terminals, not those that agentrt provides.
+    """
 
 
 class AgentInfo(Struct, frozen=True, kw_only=True):
@@ -143,15 +149,19 @@ def acp(
     unset_env: Sequence[str] = (),
     terminal_env: Sequence[str] = (),
     quirks: Quirks | None = None,
+    version: Literal[1, 2] = 1,
 ) -> Agent:
     """Return an agent that speaks ACP.
 
     - `command`: a list of words, or one string in shell syntax.
     - `name`: name of the agent; default: the name of its program.
+    - `version`: the highest version of ACP to ask for, see `Agent.acp_version`.
     - The others are as in `Agent`.
 
-    Raises `ValueError` for an empty command, or one that cannot be parsed.
+    Raises `ValueError` for an empty command, one that cannot be parsed, or another version.
     """
+    if version not in (1, 2):
+        raise ValueError(f"version must be 1 or 2, got {version!r}")
     words = _words(command)
     return Agent(
         name=name or os.path.basename(words[0]),
@@ -161,6 +171,7 @@ def acp(
         unset_env=tuple(unset_env),
         terminal_env=tuple(terminal_env),
         quirks=quirks or Quirks(),
+        acp_version=version,
     )
 
 

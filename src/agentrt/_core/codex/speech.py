@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 import shlex
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +22,7 @@ from ..model.content import (
 )
 from ..model.driver import TaskSet, TextEnded, TextReceived, ToolCalled, UserContentReceived
 from ..model.events import ItemStatus, Task
+from ..model.patches import hunks
 from ..wire.channel import Channel
 from . import messages as wire
 
@@ -33,7 +33,6 @@ STATUS: Final[dict[str, ItemStatus]] = {
     "declined": "denied",
 }
 SHELL_FLAGS: Final = ("-c", "-lc")
-_HUNK = re.compile(r"^@@ .*\n?", re.MULTILINE)
 
 Item: TypeAlias = wire.ThreadItem
 
@@ -452,13 +451,7 @@ def diffs(change: wire.FileUpdateChange) -> list[Diff]:
         case wire.DeletePatchChangeKind():
             return [Diff(path=change.path, new_text="", old_text=change.diff)]
     path = change.kind.move_path or change.path
-    found = []
-    for hunk in filter(None, _HUNK.split(change.diff)):
-        lines = [line for line in hunk.splitlines(keepends=True) if not line.startswith("\\")]
-        old = "".join(line[1:] for line in lines if line[:1] in (" ", "-"))
-        new = "".join(line[1:] for line in lines if line[:1] in (" ", "+"))
-        found.append(Diff(path=path, new_text=new, old_text=old))
-    return found
+    return [Diff(path=path, new_text=new, old_text=old) for old, new in hunks(change.diff)]
 
 
 # --- prompts

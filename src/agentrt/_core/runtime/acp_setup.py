@@ -60,6 +60,12 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
         )
     check_dicts(agent, opening, "capabilities", "config", "meta")
     check_fork(opening)
+    own = not (isinstance(offer.files, bool) and isinstance(offer.terminals, bool))
+    if own and agent.acp_version > 1:
+        raise ValueError(
+            "an agent with version 2 of ACP uses its own files and terminals; leave out files= and"
+            " terminals=, or use version 1"
+        )
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
     if agent.quirks.claude_rules:
@@ -87,6 +93,7 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             meta=offer.project.meta if offer.project is not None else None,
             refused_modes=offer.project.refused_modes if offer.project is not None else None,
             line_limit=offer.limits.message_bytes,
+            version=agent.acp_version,
         )
 
     if offer.extensions:
