@@ -56,6 +56,33 @@ def test_what_is_no_rule_is_refused_with_the_right_form(program: Program) -> Non
     assert f"{config}: permissions.allow: no permission rule: 'read'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("rule", "right"),
+    [
+        ("rm", "Bash(rm:*)"),
+        ("git(push)", "Bash(git push:*)"),
+        ("npm test", "Bash(npm test:*)"),
+        ("/bin/rm", "Bash(rm:*)"),
+    ],
+)
+def test_a_program_in_place_of_a_tool_is_refused_wherever_rules_are_read(
+    program: Program, rule: str, right: str
+) -> None:
+    done = program.run("rules", "check", rule, "rm x", status=2)
+    assert right in done.stderr
+    done = program.run("-p", "hello", "--agent", "demo", "--deny", rule, status=2)
+    assert right in done.stderr
+    configured(program, f'[permissions]\ndeny = ["{rule}"]\n')
+    assert right in program.run("config", status=2).stderr
+
+
+def test_a_name_that_may_be_a_program_is_warned_of(program: Program) -> None:
+    done = program.run("rules", "check", "frobnicate", "frobnicate x", status=1)
+    assert "write Bash(frobnicate:*)" in done.stdout
+    told = json.loads(program.run("rules", "check", "Bash(ls:*)", "ls", "--json").stdout)
+    assert told["doubt"] == ""
+
+
 def with_gemini(program: Program) -> None:
     configured(program, '[agents.gemini]\ncommand = "true"\n')
 

@@ -49,9 +49,10 @@ def check_rule(
     """
     request = _request(call, os.path.abspath(cwd))
     seen = RequestFacts(request)
-    allows, why_not = False, ""
+    why_not = ""
     try:
-        allows = PermissionRule(rule).covers(seen)
+        parsed = PermissionRule(rule)
+        allows, doubt = parsed.covers(seen), parsed.doubt
     except ValueError as error:
         raise UsageError(str(error)) from None
     try:
@@ -78,6 +79,7 @@ def check_rule(
                 "deny": found.verdict.name.lower() if found is not None else None,
                 "why": found.why if found is not None else why_not,
                 "never": never,
+                "doubt": doubt,
             }
             print(msgspec.json.format(msgspec.json.encode(shown)).decode())
         else:
@@ -87,6 +89,8 @@ def check_rule(
             else:
                 why = f" ({found.why})" if found.why else ""
                 print(f"--deny  {rule!r} {_WORDS[found.verdict]}{why}")
+            if doubt:
+                print(f"warning: {doubt}")
             for name, reasons in never.items():
                 for side, reason in reasons.items():
                     print(f"never applies to {name} as --{side}: {reason}")

@@ -21,7 +21,7 @@ from .request_facts import JudgedRequest, RequestFacts, is_shell, literal_script
 from .script import HOLE, ShellCommand, ShellScript
 from .shell import read_script
 from .table import READ_ONLY, SIMPLE, Data, kind_of
-from .words import CLASSES, meaning, right_word
+from .words import CLASSES, PROGRAMS, is_doubtful, meaning, right_word
 
 SYNTAX: Final = """\
 write NAME or NAME(WHAT): Bash(git status:*), Bash(npm test), Edit(src/**), Write(*.md), \
@@ -55,6 +55,12 @@ class PermissionRule:
             raise _wrong(text, *_guess(self.name, what))
         if self.name not in CLASSES and (right := right_word(self.name)):
             raise _wrong(text, f"{self.name} is called {right} here, whatever the agent calls it")
+        if self.name in PROGRAMS:
+            raise _wrong(
+                text,
+                f"{self.name} is a program, not a tool: write {_command_rule(self.name, what)}, or"
+                f" mcp__agentrt__{self.name} for a tool of yours with this name",
+            )
         self._all = what == "*"
         self._what = what
         self._target: Target | None = None
@@ -86,6 +92,16 @@ class PermissionRule:
 
     def __str__(self) -> str:
         return self._text
+
+    @property
+    def doubt(self) -> str:
+        """A warning that a program may be meant and not a tool of this name; empty otherwise."""
+        if not is_doubtful(self.name):
+            return ""
+        return (
+            f"no agent is known to have a tool {self.name!r}; for a program of that name, write"
+            f" {_command_rule(self.name, self._what)}"
+        )
 
     @property
     def is_about_all(self) -> bool:
@@ -453,9 +469,19 @@ def _wrong(text: object, why: str = "", *more: str) -> ValueError:
     )
 
 
+def _command_rule(program: str, what: str) -> str:
+    """Return the rule for a program, with the arguments that were written as its own input."""
+    words = re.sub(r"[*: ]*$", "", what).strip()
+    return f"Bash({program} {words}:*)" if words else f"Bash({program}:*)"
+
+
 def _guess(name: str, what: str) -> list[str]:
     before, colon, behind = name.partition(":")
     if colon and (right := right_word(before.strip()) or (before in CLASSES and before)):
         words = behind.strip().removesuffix("*").strip() or "COMMAND"
         return [f"{right}({words}:*) may be meant"]
+    program = re.split(r"[ :]", name, maxsplit=1)[0].rpartition("/")[2]
+    if program in PROGRAMS:
+        words = name.partition(program)[2].strip(" :")
+        return [f"{_command_rule(program, words)} may be meant"]
     return []

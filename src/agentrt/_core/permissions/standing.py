@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -42,6 +42,7 @@ from .policies import (
     policy_rules,
     with_catalogue_data,
 )
+from .words import PLANNING_TOOLS
 
 
 class OwnTools:
@@ -127,14 +128,6 @@ HARMLESS_COMMANDS: Final = frozenset(
     readlink nl cksum sha256sum true""".split()  # noqa: SIM905
 )
 """Programs that only look, with any arguments."""
-HARMLESS_TOOLS: Final = frozenset(
-    """task agent todowrite todoread taskcreate taskupdate tasklist taskget taskoutput taskstop
-    bashoutput killshell killbash askuserquestion enterplanmode exitplanmode toolsearch skill
-    slashcommand structuredoutput listmcpresourcestool sendusermessage todo_write update_plan
-    exit_plan_mode ask_user_question tool_search update_topic request_permissions""".split()  # noqa: SIM905
-)
-"""Tools of agents that plan, ask and delegate, in lower case: each further call of theirs is judged
-separately."""
 UNASKED_NAME: Final = re.compile(
     r"bypass|yolo|full.?auto|auto.?(?:edit|approve|accept|run)|accept.?edit|full.?access|dangerous"
     r"|skip.?permission|never.?ask|always.?(?:allow|approve)|^auto$",
@@ -188,6 +181,18 @@ class Standing:
             isinstance(part, RulesPolicy) and part.on_violation == "cancel"
             for part in _parts(self._policy)
         )
+
+    def doubts(self, own_tools: Collection[str]) -> dict[str, str]:
+        """Return warnings about rules that may not mean a tool, by rule. `own_tools`: the names of
+        the program's tools."""
+        known = {*own_tools, *(self._agent.tools if self._agent is not None else ())}
+        return {
+            str(rule): rule.doubt
+            for part in _parts(self._policy)
+            if isinstance(part, RulesPolicy)
+            for rule in (*part.deny, *part.ask, *part.allow)
+            if rule.doubt and rule.name not in known
+        }
 
     @property
     def deny_rules(self) -> list[str]:
@@ -415,7 +420,7 @@ def is_harmless(request: PermissionRequest) -> bool:
         rules = [PermissionRule(f"Bash({program}:*)") for program in HARMLESS_COMMANDS]
         return covered(rules, seen)
     if request.tool:
-        if request.tool.casefold() in HARMLESS_TOOLS:
+        if request.tool.casefold() in PLANNING_TOOLS:
             return True
         known = meant_by(request.tool, request.tools) - {request.tool}
         known |= perhaps_meant_by(request.tool, "")

@@ -60,6 +60,25 @@ _ANY_AGENTS: Final = {
 """Names that some agent uses for such a tool. An unknown agent's tool of that name may be meant: a
 rule that denies assumes so, a rule that allows does not."""
 
+PROGRAMS: Final = frozenset(
+    """apt apt-get aws az brew bundle cargo chgrp chmod chown cmake composer conda cp crontab
+    csh curl dash dd deno df dnf docker docker-compose dotnet dpkg egrep fgrep fish gcc gcloud gem
+    gh git gradle gunzip gzip helm iptables java javac jq kubectl ln lsof mkdir mkfs mv mvn
+    mysql nc ncat nginx nohup npm npx nvm openssl perl php pip pip3 pipx pkill pnpm podman poetry
+    psql python python3 rg rm rmdir rsync ruby rustc scp sed sftp shred sqlite3 ssh sudo systemctl
+    tar terraform tmux unzip uv uvx vim wget xargs yarn yum""".split()  # noqa: SIM905
+)
+"""Programs that nobody takes for a tool of an agent."""
+
+PLANNING_TOOLS: Final = frozenset(
+    """task agent todowrite todoread taskcreate taskupdate tasklist taskget taskoutput taskstop
+    bashoutput killshell killbash askuserquestion enterplanmode exitplanmode toolsearch skill
+    slashcommand structuredoutput listmcpresourcestool sendusermessage todo_write update_plan
+    exit_plan_mode ask_user_question tool_search update_topic request_permissions""".split()  # noqa: SIM905
+)
+"""Tools of agents that plan, ask and delegate, in lower case: each further call of theirs is judged
+separately."""
+
 KINDS: Final = {
     "execute": ("Bash",),
     "edit": ("Edit", "Write"),
@@ -91,6 +110,13 @@ def perhaps_meant_by(tool: str, kind: str) -> set[str]:
 def meaning(name: str) -> str | None:
     """Return the name in rules for a tool name that some agent uses."""
     return _ANY_AGENTS.get(name.casefold())
+
+
+def is_doubtful(name: str) -> bool:
+    """True for a name that looks like a program's, and that no agent is known to give to a tool."""
+    plain = name.islower() and not {"_", "*", "."}.intersection(name)
+    others = {*PLANNING_TOOLS, "websearch", "codesearch", "lsp", "think", "memory", "plan"}
+    return plain and meaning(name) is None and name not in others
 
 
 def right_word(name: str) -> str | None:

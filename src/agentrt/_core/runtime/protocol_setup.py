@@ -6,8 +6,9 @@ the host provides.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
@@ -15,7 +16,12 @@ from ..agents import Agent
 from ..agents.agent import Replaceable
 from ..limits import Limits
 from ..model.driver import Opening
+from ..model.events import Notice
+from ..session.host import SessionHost
 from .offer import Offer, ProtocolSetup, environment
+
+if TYPE_CHECKING:
+    from ..session.session import Session
 
 
 def set_up_protocol(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
@@ -23,7 +29,7 @@ def set_up_protocol(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSet
 
     Raises `LocalProtocolError` or `ValueError` for options that the agent does not support.
     """
-    return SETUP.current(agent, opening, offer)
+    return _with_doubts(SETUP.current(agent, opening, offer), offer)
 
 
 def set_up_program(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
@@ -47,6 +53,23 @@ SETUP: Final[Replaceable[Callable[[Agent, Opening, Offer], ProtocolSetup]]] = Re
     set_up_program
 )
 """Makes the setup of each session."""
+
+
+def _with_doubts(setup: ProtocolSetup, offer: Offer) -> ProtocolSetup:
+    """Add notices about rules that may never apply to the start of the log."""
+    doubts = offer.standing.doubts([tool.name for tool in offer.tools])
+    if not doubts:
+        return setup
+
+    @asynccontextmanager
+    async def around(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        for rule, doubt in doubts.items():
+            message = f"the permission rule {rule!r} may never apply: {doubt}"
+            host.core.add_notice(Notice("warning", "rule_doubtful", message, {"rule": rule}))
+        async with setup.around_session(host, session) as opening:
+            yield opening
+
+    return structs.replace(setup, around_session=around)
 
 
 def set_up_driver(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
