@@ -46,6 +46,14 @@ def tests(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "--slow", *session.posargs)
 
 
+@nox.session
+def portable(session: nox.Session) -> None:
+    """The test suite with the process layer of macOS; arguments go to pytest."""
+    install(session, "-e", ".[test]")
+    session.env["AGENTRT_PROCESS_LAYER"] = "portable"
+    session.run("python", "-m", "pytest", "--slow", *session.posargs)
+
+
 @nox.session(python="3.11")
 def coverage(session: nox.Session) -> None:
     """The test suite under coverage, and what it missed."""
@@ -183,9 +191,10 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """mypy --strict and pyright on the package."""
+    """mypy --strict, also for macOS, and pyright on the package."""
     install(session, "-e", ".[test]", *group("types"))
-    session.run("mypy", "--strict", "src/agentrt")
+    for platform in ("linux", "darwin"):
+        session.run("mypy", "--strict", "--platform", platform, "src/agentrt")
     session.run("pyright", "--pythonpath", f"{session.bin}/python", "src/agentrt")
 
 

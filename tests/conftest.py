@@ -22,6 +22,8 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+from agentrt._core.process.chosen import LAYER
+
 if TYPE_CHECKING:
     from postgres.server import Server
 
@@ -85,6 +87,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes long, unless it is asked for: by `--slow`, by `-m`, or by the name of
     its file or of the test itself. (The name of a folder asks for what is quick in it.)"""
+    if LAYER.name == "portable":
+        for item in items:
+            for mark in item.iter_markers("linux_only"):
+                reason = f"the portable process layer does not promise: {mark.args[0]}"
+                item.add_marker(pytest.mark.skip(reason=reason))
     if config.option.slow:
         return
     paths = [Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args]

@@ -20,7 +20,7 @@ import trio._subprocess
 import trio._subprocess_platform
 
 from agentrt._core.process import descendants as _descendants
-from agentrt._core.process import guard, pipes, process
+from agentrt._core.process import guard, layer, linux, pipes, portable, process
 from agentrt._core.process import tree as _tree
 from agentrt._core.tools import bridge as tool_bridge
 
@@ -83,10 +83,16 @@ class Faults:
         return True
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        for module in (process, pipes, guard, _tree, trio._subprocess_platform):
+        for module in (process, pipes, guard, layer, _tree, trio._subprocess_platform):
             patch.setattr(module, "os", self._os(*OS_ERRORS))
+        patch.setattr(_descendants, "os", self._os("kill"))
         # One walk over `/proc` is thousands of reads, and those of strangers' processes.
-        patch.setattr(_descendants, "os", self._os("listdir", "kill"))
+        patch.setattr(linux, "os", self._os("listdir", "pidfd_open"))
+        patch.setattr(
+            portable.psutil,
+            "pids",
+            self.failing("listdir", portable.psutil.pids, *OS_ERRORS["listdir"]),
+        )
         popen = self.failing("Popen", subprocess.Popen, errno.EAGAIN, errno.ENOMEM)
         patch.setattr(subprocess, "Popen", popen)
         patch.setattr(pipes, "ioctl", self.failing("ioctl", pipes.ioctl, errno.EIO))

@@ -61,7 +61,17 @@ async def test_a_session_ends_where_no_thread_can_be_started_any_more() -> None:
         assert session.state.phase == "closed"
 
 
-@pytest.mark.parametrize("name", ["pidfd_open", "Popen", "pipe", "thread"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            "pidfd_open", marks=pytest.mark.linux_only("the exit of a process is noticed")
+        ),
+        "Popen",
+        "pipe",
+        "thread",
+    ],
+)
 async def test_an_agent_that_cannot_be_started_for_want_of_resources_says_so(name: str) -> None:
     with trio.fail_after(BOUND), failing(name, times=1e9):
         if name == "pidfd_open":  # there are other ways to wait for it

@@ -28,8 +28,10 @@ from child_programs import (
 
 from agentrt._core.errors import AgentStartError
 from agentrt._core.process import guard as guard_module
-from agentrt._core.process.descendants import MARKER
 from agentrt._core.process.guard import guard
+from agentrt._core.process.layer import MARKER
+
+pytestmark = pytest.mark.linux_only("agents end with a killed host")
 
 
 def programs(of: psutil.Process | None = None) -> list[psutil.Process]:

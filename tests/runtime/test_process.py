@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
@@ -18,8 +19,8 @@ from child_programs import PATIENT, QUICK, Lines, python, running, sh, started, 
 
 from agentrt._core.errors import AgentNotFound, AgentStartError
 from agentrt._core.limits import Limits
-from agentrt._core.process import descendants
-from agentrt._core.process.descendants import MARKER
+from agentrt._core.process.chosen import LAYER
+from agentrt._core.process.layer import MARKER
 from agentrt._core.process.pipes import LineWriter, read_loop
 from agentrt._core.process.process import AgentProcess, close
 
@@ -192,7 +193,23 @@ def until_it_has_exited(pid: int) -> None:
 async def test_a_process_without_a_pidfd_is_waited_for_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delattr(os, "pidfd_open")
+    def refused(pid: int) -> int:
+        raise OSError(errno.ENOSYS, "an older kernel")
+
+    monkeypatch.setattr(os, "pidfd_open", refused)
+    with trio.fail_after(5):
+        async with started(sh("setsid sleep 60 & echo $!; read line; exit 7")) as agent:
+            orphan = int(await Lines(agent).next())
+            agent.close_stdin()
+            assert await agent.wait() == 7
+        assert not running(orphan)
+
+
+async def test_a_system_that_gives_no_status_without_reaping_gives_it_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python on macOS has no `waitid` before 3.13."""
+    monkeypatch.setattr(type(LAYER), "exit_status", lambda self, pid: None)
     with trio.fail_after(5):
         async with started(sh("setsid sleep 60 & echo $!; read line; exit 7")) as agent:
             orphan = int(await Lines(agent).next())
@@ -441,9 +458,11 @@ async def test_nothing_is_signalled_once_the_agent_was_reaped(
     await agent.kill_tree()
 
 
-async def test_without_proc_the_group_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(descendants, "_listed", list)
-    monkeypatch.setattr(descendants, "_read", lambda path: b"")
+async def test_where_no_process_is_shown_the_group_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(type(LAYER), "list_ids", lambda self: [])
+    monkeypatch.setattr(type(LAYER), "read_stat", lambda self, pid: None)
     with trio.fail_after(5):
         async with started(sh("sleep 60 & echo $!; wait")) as agent:
             child = int(await Lines(agent).next())

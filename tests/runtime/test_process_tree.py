@@ -47,7 +47,15 @@ STARTED = {
 }
 """How a grandchild may be tied to an agent: each line starts a `sleep` and says its number."""
 
-every_tie = pytest.mark.parametrize("script", STARTED.values(), ids=STARTED)
+UNTIED = pytest.mark.linux_only("processes without any tie are found")
+
+every_tie = pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(script, id=how, marks=[UNTIED] if how == "without any tie" else [])
+        for how, script in STARTED.items()
+    ],
+)
 
 
 async def grandchild_of(agent: AgentProcess) -> int:
@@ -96,7 +104,10 @@ async def test_a_grandchild_that_cut_every_tie_was_noted_before_the_agent_left()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("environment", ["", "env -i"], ids=["with the marker", "without"])
+@pytest.mark.parametrize(
+    "environment",
+    [pytest.param("", id="with the marker"), pytest.param("env -i", id="without", marks=UNTIED)],
+)
 async def test_what_starts_others_when_it_is_terminated_is_ended_with_them(
     tmp_path: Path, environment: str
 ) -> None:
@@ -270,6 +281,7 @@ print("reaped")
 
 
 @pytest.mark.slow
+@pytest.mark.linux_only("orphans are reaped by PID 1")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be PID 1 of a namespace")
 def test_a_host_that_is_pid_1_reaps_orphans_while_the_agent_runs() -> None:
     program = HOST_AS_PID_1.replace("ONCE_MARKED", repr(ONCE_MARKED))

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._core.process import descendants, tree
-from agentrt._core.process.descendants import ProcessId, ProcessTable, _Stat
+from agentrt._core.process.descendants import ProcessId, ProcessTable
+from agentrt._core.process.layer import ProcessStat
 from agentrt._core.process.tree import _ProcScans
 
 
@@ -171,7 +172,7 @@ async def test_ending_many_programs_at_once_takes_a_few_looks(
 
 
 def related(
-    processes: dict[int, _Stat], carriers: set[int], leader: ProcessId, known: set[ProcessId]
+    processes: dict[int, ProcessStat], carriers: set[int], leader: ProcessId, known: set[ProcessId]
 ) -> set[int]:
     """What belongs to the leader, as one would say it: once more for each until nothing is new."""
     young = {pid: stat for pid, stat in processes.items() if stat.start >= leader.start}
@@ -190,8 +191,8 @@ def related(
 
 MARKER = "0123456789abcdef:fedcba9876543210"
 pids = st.integers(1, 12)
-stats: Callable[[], st.SearchStrategy[_Stat]] = partial(
-    st.builds, _Stat, st.booleans(), pids, pids, pids, st.integers(0, 6)
+stats: Callable[[], st.SearchStrategy[ProcessStat]] = partial(
+    st.builds, ProcessStat, st.booleans(), pids, pids, pids, st.integers(0, 6)
 )
 
 
@@ -202,7 +203,7 @@ stats: Callable[[], st.SearchStrategy[_Stat]] = partial(
     st.sets(st.builds(ProcessId, pids, st.integers(0, 6)), max_size=3),
 )
 def test_a_table_finds_exactly_what_is_related(
-    processes: dict[int, _Stat], carriers: set[int], leader: ProcessId, known: set[ProcessId]
+    processes: dict[int, ProcessStat], carriers: set[int], leader: ProcessId, known: set[ProcessId]
 ) -> None:
     carriers &= set(processes)
     table = ProcessTable(processes, {MARKER: sorted(carriers), "other": list(processes)})

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import trio
 
+from .._core.process.chosen import LAYER
+
 CHILD_EXIT_TIMEOUT_S = 1.0
 """Seconds for a child to exit by itself after its standard input is closed."""
 REAP_TIMEOUT_S = 2.0
@@ -63,11 +65,7 @@ async def child(
 
 async def wait_exit(process: trio.Process) -> None:
     """Wait until the process has exited, and leave it in the process table."""
-    pidfd = os.pidfd_open(process.pid)
-    try:
-        await trio.lowlevel.wait_readable(pidfd)
-    finally:
-        os.close(pidfd)
+    await LAYER.wait_exit(process.pid)
 
 
 def end(process: trio.Process) -> None:

@@ -18,9 +18,11 @@ import msgspec
 import trio
 
 from .._base.nesting import bare_errors
-from .._core.process.pipes import READ_BYTES
 from ..agents import Transport
 from ..events import JsonObject
+
+_READ_BYTES = 64 * 1024
+"""Maximum number of bytes of a read, as from a pipe."""
 
 _pids = count(100_000)
 
@@ -143,9 +145,9 @@ class MemoryAgent:
         if not self._stdout:
             return None if self._stdout_open else b""
         data = self._stdout.popleft()
-        if len(data) > READ_BYTES:
-            self._stdout.appendleft(data[READ_BYTES:])
-            data = data[:READ_BYTES]
+        if len(data) > _READ_BYTES:
+            self._stdout.appendleft(data[_READ_BYTES:])
+            data = data[:_READ_BYTES]
         return data
 
     async def wait_readable(self) -> None:

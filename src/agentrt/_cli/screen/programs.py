@@ -14,6 +14,7 @@ from typing import Final
 import trio
 
 from ..._base.nesting import bare_errors
+from ..._core.process.chosen import LAYER
 
 EDITORS: Final = ("/usr/bin/editor", "/usr/bin/nano", "/usr/bin/vi")
 """Tried in order if neither `$VISUAL` nor `$EDITOR` is set."""
@@ -94,7 +95,7 @@ class Shell:
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
                 nursery.start_soon(self._read, process)
-                await _exited(process)
+                await LAYER.wait_exit(process.pid)  # not reaped: the group can still be signalled
                 nursery.cancel_scope.deadline = trio.current_time() + SHELL_DRAIN_S
         finally:
             self._signal(signal.SIGKILL)  # kills remaining processes; the shell is not reaped yet
@@ -125,14 +126,3 @@ class Shell:
                 os.killpg(self._process.pid, number)
             except ProcessLookupError:
                 pass
-
-
-async def _exited(process: trio.Process) -> None:
-    """Wait until the process has ended, without reaping it, so that its group can still be
-    signalled.
-    """
-    pidfd = os.pidfd_open(process.pid)
-    try:
-        await trio.lowlevel.wait_readable(pidfd)
-    finally:
-        os.close(pidfd)

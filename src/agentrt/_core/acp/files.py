@@ -14,6 +14,7 @@ import errno
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -27,6 +28,7 @@ import trio
 from ..errors import RequestError
 from ..limits import Limits
 from ..model.content import JsonObject
+from ..process.chosen import LAYER
 from ..project_files import protected_file
 from ..wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from .messages import NOT_FOUND_CODE, ReadTextFileRequest, WriteTextFileRequest
@@ -37,7 +39,7 @@ MAX_LINKS: Final = 40
 MAX_PATH_PARTS: Final = 200
 """Limit on the parts of a path: as many descriptors are open for a moment."""
 
-_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = LAYER.folder_flag | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
@@ -442,8 +444,9 @@ def _replace(
             if old is not None:
                 os.fchown(fd, old.st_uid, old.st_gid)
                 os.fchmod(fd, stat.S_IMODE(old.st_mode))
-                for name, value in attributes.items():
-                    os.setxattr(fd, name, value)
+                if sys.platform == "linux":
+                    for name, value in attributes.items():
+                        os.setxattr(fd, name, value)
         os.replace(new.name, place.name, src_dir_fd=new.folder, dst_dir_fd=place.folder)
     except BaseException:
         os.unlink(new.name, dir_fd=new.folder)
@@ -452,7 +455,7 @@ def _replace(
 
 def _attributes(fd: int) -> dict[str, bytes]:
     """Return the extended attributes of an open file, such as its access control list."""
-    if not hasattr(os, "listxattr"):
+    if sys.platform != "linux":
         return {}
     try:
         return {name: os.getxattr(fd, name) for name in os.listxattr(fd)}

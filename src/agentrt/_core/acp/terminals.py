@@ -31,7 +31,8 @@ from ..errors import RequestError
 from ..limits import Limits
 from ..logging import get_logger
 from ..model.content import JsonObject
-from ..process.descendants import MARKER
+from ..process.chosen import LAYER
+from ..process.layer import MARKER
 from ..process.tree import SCAN_TIMEOUT_S, ProcessTree
 from ..wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from .files import Roots, parse, reported
@@ -310,12 +311,14 @@ class TerminalService:
             if self._join is not None:
                 joined = self._join(argv, cwd)
                 argv, pass_fds = list(joined.argv), joined.pass_fds
+            start = LAYER.start_in(folder, cwd)
             return await trio.lowlevel.open_process(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                cwd=_way_to(folder, cwd),
+                cwd=start.cwd,
+                preexec_fn=start.preexec_fn,
                 env=env,
                 start_new_session=True,
                 pass_fds=pass_fds,
@@ -454,17 +457,13 @@ class _RunningTerminal:
     async def _wait_dead(self) -> int:
         """Wait for the exit status, negative for a signal, without reaping if the system supports
         that."""
-        try:
-            handle = os.pidfd_open(self._process.pid)
-        except (AttributeError, OSError):
+        await LAYER.wait_exit(self._process.pid)
+        status = LAYER.exit_status(self._process.pid)
+        if status is None:
+            with trio.move_on_after(SCAN_TIMEOUT_S):
+                await self._tree.note()
             return await self._reap()
-        try:
-            await trio.lowlevel.wait_readable(handle)
-        finally:
-            trio.lowlevel.notify_closing(handle)
-            os.close(handle)
-        status = _read_status(self._process.pid)
-        return await self._reap() if status is None else status
+        return status
 
     async def _reap(self) -> int:
         status = await self._process.wait()
@@ -507,24 +506,6 @@ class _OutputTail:
 
     def text(self) -> str:
         return self._kept.decode()
-
-
-def _way_to(folder: int, path: str) -> str:
-    """Return a path to the folder that the descriptor refers to, which `path` may no longer lead
-    to."""
-    way = f"/proc/self/fd/{folder}"
-    return way if os.path.isdir(way) else path
-
-
-def _read_status(pid: int) -> int | None:
-    """Return the exit status of a dead child without reaping it, or None if it is not a child
-    any more."""
-    try:
-        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    except ChildProcessError:
-        return None
-    assert info is not None
-    return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
 
 
 def _exit_status(status: int) -> JsonObject:

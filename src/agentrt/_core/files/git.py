@@ -7,6 +7,7 @@ text conversion. Functions here block; call them in a thread.
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -129,7 +130,7 @@ def read_regular(path: str, most_bytes: int) -> bytes | None:
         return None
     with open(descriptor, "rb") as file:
         try:
-            if not os.path.isfile(f"/proc/self/fd/{descriptor}"):
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return None
             data = file.read(most_bytes + 1)
         except OSError:

@@ -22,6 +22,7 @@ import json
 import os
 import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -412,10 +413,11 @@ class FolderCheckpoints:
         kept |= self._write(others, index, now.saved)
         touched = {os.fsdecode(name) for name in others}
         differing = {n for n in {*modes, *now.modes} if modes.get(n) != now.modes.get(n)}
+        usual = _new_file_modes()
         for text in differing | (touched & set(modes)):
             name = os.fsencode(text)
             if name not in kept and name in now.saved.union(others).difference(added):
-                self._set_mode(name, modes.get(text))
+                self._set_mode(name, modes.get(text), usual)
         os.replace(index, self._index)
         return Restored(
             undo=undo,
@@ -482,16 +484,15 @@ class FolderCheckpoints:
                 raise
             parent = parent.rpartition(b"/")[0]
 
-    def _set_mode(self, name: bytes, mode: int | None) -> None:
-        """Set the permissions of a file; None means those of a new file."""
+    def _set_mode(self, name: bytes, mode: int | None, usual: tuple[int, int]) -> None:
+        """Set the permissions of a file; None means those of a new file, which are `usual`."""
         if not self._is_folder(name.rpartition(b"/")[0], {b"": True}):
             return
         path = os.path.join(os.fsencode(self._root), name)
         with suppress(FileNotFoundError):
             found = os.lstat(path).st_mode
             if stat.S_ISREG(found):
-                usual = _new_file_modes()[bool(found & stat.S_IXUSR)]
-                os.chmod(path, usual if mode is None else mode)
+                os.chmod(path, usual[bool(found & stat.S_IXUSR)] if mode is None else mode)
 
     # --- git
 
@@ -613,17 +614,9 @@ def _ascii(message: _Message) -> bytes:
 
 def _new_file_modes() -> tuple[int, int]:
     """Return the permissions of new files and of new programs."""
-    mask = _umask()
-    return 0o666 & ~mask, 0o777 & ~mask
-
-
-def _umask() -> int:
-    """Return this process's umask, without changing it as `os.umask` would."""
-    try:
-        with open("/proc/self/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"Umask:"):
-                    return int(line.split()[1], 8)
-    except OSError:
-        pass
-    return 0o022
+    # `os.umask` would change it for a moment, for all threads.
+    with tempfile.TemporaryDirectory(prefix="agentrt-") as folder:
+        path = os.path.join(folder, "program")
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o777))
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+    return mode & 0o666, mode

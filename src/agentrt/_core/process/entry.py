@@ -17,6 +17,7 @@ import os
 import signal
 import socket
 import struct
+import sys
 from collections.abc import Callable
 
 import trio
@@ -25,6 +26,8 @@ from ..errors import AgentrtError, AgentStartError, SandboxUnavailable
 
 MAX_SOCKETS = 64
 """Maximum number of sockets that the program hands over."""
+
+NEEDS_LINUX = "sandboxes need Linux: leave out `sandbox`, or run agentrt in a container"
 
 _CREDENTIALS = struct.Struct("3i")
 
@@ -49,7 +52,8 @@ class NamespaceEntry:
         """The listening sockets inside; their receiver closes them."""
         self.name = name
         self._near, self._far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        if sys.platform == "linux":
+            self._near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._near.setblocking(False)
         self._agent = -1
         self._first = -1
@@ -74,6 +78,8 @@ class NamespaceEntry:
         Raises `EntryFailed` if it never will, or `AgentStartError` if the agent's program cannot be
         run inside. Cancelling this leaves the entry unusable.
         """
+        if sys.platform != "linux":
+            raise SandboxUnavailable(NEEDS_LINUX)
         near = trio.socket.from_stdlib_socket(self._near)
         room = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4 * (MAX_SOCKETS + 1))
         data, ancillary, _, _ = await near.recvmsg(64, room)
@@ -101,6 +107,8 @@ class NamespaceEntry:
     def _open_handles(self, pid: int) -> None:
         """Open handles of the agent, which waits for the reply, and of its namespace's first
         process."""
+        if sys.platform != "linux":
+            raise SandboxUnavailable(NEEDS_LINUX)
         self._agent = os.pidfd_open(pid)
         parent = _parent_in_namespace(pid)
         if parent is not None:
@@ -170,7 +178,7 @@ def _parent_in_namespace(pid: int) -> int | None:
 
 
 def _send(handle: int, signum: signal.Signals) -> None:
-    if handle >= 0:
+    if sys.platform == "linux" and handle >= 0:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             signal.pidfd_send_signal(handle, signum)
 

@@ -1,13 +1,13 @@
 """The host's side of the guard program (`supervisor.py`), which outlives a host that is killed.
 
 There is one per Trio run, started before the first agent and shared by all. It costs nothing while
-the host lives. Agents carry the run's token in their environment (see `descendants.MARKER`); if the
+the host lives. Agents carry the run's token in their environment (see `layer.MARKER`); if the
 host dies without closing them, the guard ends all processes that carry it, and removes the folders
 that `private_folder` has made for the run.
 
-It needs `/proc` and a Python interpreter. On other systems, and in a frozen program, nothing
-guards agents, and an agent that ignores the end of its standard input outlives a host that is
-killed.
+It needs Linux's `/proc` and a Python interpreter. On other systems, and in a frozen program,
+nothing guards agents, and an agent that ignores the end of its standard input outlives a host that
+is killed.
 
 `PR_SET_PDEATHSIG` does not replace this: Trio spawns from a worker thread, and the kernel treats
 the end of that thread, after ten idle seconds, as the parent's death.
@@ -38,7 +38,9 @@ from trio.lowlevel import FdStream
 
 from ..errors import AgentStartError
 from . import supervisor
-from .descendants import MARKER, reap_adopted
+from .chosen import LAYER
+from .descendants import reap_adopted
+from .layer import MARKER
 from .tree import leaders, reap
 
 
@@ -256,4 +258,4 @@ def private_folder(run: str) -> Path:
 
 def _available() -> bool:
     # In a frozen program `sys.executable` is the program itself, which would be started again.
-    return bool(sys.executable) and not hasattr(sys, "frozen") and os.path.exists("/proc/self")
+    return bool(sys.executable) and not hasattr(sys, "frozen") and LAYER.guards()

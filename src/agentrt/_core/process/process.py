@@ -1,9 +1,9 @@
 """An agent's process: start, streams, exit and shutdown.
 
 The process has its own session and process group. Its exit is detected by waiting for it, never by
-the end of a stream, which a grandchild may hold open. Where the system supports it (pidfd), it is
-not reaped before everything that it started is gone: until then its process id, which is also the
-id of its group and its session, cannot be reused, and signalling them is safe.
+the end of a stream, which a grandchild may hold open. Where the system can report its status
+without that, it is not reaped before everything that it started is gone: until then its process id,
+which is also the id of its group and its session, cannot be reused, and signalling them is safe.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ import trio
 from ..._base.nesting import open_service_nursery
 from ..errors import AgentNotFound, AgentrtError, AgentStartError
 from ..limits import Limits
-from .descendants import MARKER
+from .chosen import LAYER
 from .entry import EntryFailed, NamespaceEntry, signalled_status, start_problem
 from .guard import forget_in_forks, guard, keep_guard, reap_orphans
+from .layer import MARKER
 from .pipes import Happening, LineWriter, ReadEnd, Transport, Watcher, read_loop
 from .tree import SCAN_TIMEOUT_S, ProcessTree, reap
 
@@ -206,7 +207,7 @@ class AgentProcess:
     def returncode(self) -> int | None:
         # Known here before it is reported: nothing is sent to a process that has exited.
         if self._returncode is None and not self._reaped:
-            status = _exit_status(self.pid, os.WNOHANG)
+            status = LAYER.exit_status(self.pid)
             if status is not None:
                 self._has_exited(status)
         return self._returncode
@@ -303,20 +304,15 @@ class AgentProcess:
             self._keep(data)
 
     async def _wait_exit(self) -> int:
-        try:
-            handle = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):
-            return await self._reap()  # an older system, kernel or Python
-        try:
-            await trio.lowlevel.wait_readable(handle)
-        except OSError:
-            return await self._reap()
-        finally:
-            trio.lowlevel.notify_closing(handle)
-            os.close(handle)
-        status = _exit_status(self.pid)
-        # None: another part of the program reaped it, or the host ignores SIGCHLD.
-        return await self._reap() if status is None else status
+        await LAYER.wait_exit(self.pid)
+        status = LAYER.exit_status(self.pid)
+        if status is not None:
+            return status
+        # Another part of the program reaped it, the host ignores SIGCHLD, or the system reports no
+        # status without reaping. Its group cannot be signalled any more then.
+        with trio.move_on_after(SCAN_TIMEOUT_S):
+            await self._tree.note()
+        return await self._reap()
 
     async def _reap(self) -> int:
         status = await reap(self._process)
@@ -372,18 +368,6 @@ async def _spawn(
         )
     except (OSError, ValueError, RuntimeError) as error:
         raise _explained(error, argv, os.fspath(cwd), env) from error
-
-
-def _exit_status(pid: int, options: int = 0) -> int | None:
-    """Return the exit status of a dead child without reaping it; None if it is not a child any
-    more or, with `WNOHANG`, if it is alive."""
-    try:
-        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | options)
-    except ChildProcessError:
-        return None
-    if info is None:
-        return None
-    return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
 
 
 def _explained(

@@ -98,9 +98,10 @@ def wait_for_the_end_of(host: int, token: bytes) -> None:
     until: float | None = None
     said = b""
     try:
-        poll.register(os.pidfd_open(host), select.POLLIN)
-    except (AttributeError, OSError):
-        pass  # an older Python or kernel, or the process does not exist any more
+        if sys.platform == "linux":
+            poll.register(os.pidfd_open(host), select.POLLIN)
+    except OSError:
+        pass  # an older kernel, or the process does not exist any more
     # If its parent is a different process, the host is dead, and its process id may be reused.
     while os.getppid() == host:
         # `poll` does not see the time pass while a machine sleeps.

@@ -21,8 +21,8 @@ POLL_INTERVAL_S: Final = 0.02
 """Seconds between two checks whether signalled processes are gone."""
 
 SCAN_TIMEOUT_S: Final = 1.0
-"""Seconds that one walk over `/proc` may take before the shutdown continues without it: reading the
-environment of a process that hangs in the kernel may hang as well."""
+"""Seconds that one look at all processes may take before the shutdown continues without it: reading
+the environment of a process that hangs in the kernel may hang as well."""
 
 leaders: set[int] = set()
 """The programs' own processes, from their start until they are reaped; their owners wait for
@@ -116,7 +116,7 @@ class ProcessTree:
         self._pid = pid
         self._marker = marker
         self._leader: ProcessId | None = None
-        """None without `/proc`: then no process below the leader is ever found."""
+        """None if the system does not show processes: then none below the leader is ever found."""
         self._below: frozenset[ProcessId] = frozenset()
         """The leader's descendants that still ran at the last look."""
         self._terminated: frozenset[ProcessId] | None = None

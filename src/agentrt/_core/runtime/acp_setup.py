@@ -21,8 +21,8 @@ from ..model.content import JsonObject
 from ..model.driver import Driver, Opening, ServiceRequested
 from ..model.events import Notice
 from ..permissions.standing import as_claude_rules
-from ..process.descendants import MARKER
 from ..process.guard import guard
+from ..process.layer import MARKER
 from ..session.host import SessionHost
 from ..tools.extensions import ExtensionTable
 from .client_services import Editors, OwnServices

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from ..._base.nesting import bare_errors
 from ..errors import RequestError, SandboxUnavailable
-from ..process.entry import NamespaceEntry
+from ..process.entry import NEEDS_LINUX, NamespaceEntry
 from ..process.guard import guard, private_folder, python_program
 from ..wire.jsonrpc import INTERNAL_ERROR
 from . import enter, join
@@ -308,6 +308,8 @@ def _is_in(path: str, places: Collection[str]) -> bool:
 
 def _content_fd(data: bytes) -> int:
     """Return a descriptor of a file in memory, positioned at its beginning."""
+    if sys.platform != "linux":
+        raise SandboxUnavailable(NEEDS_LINUX)
     fd = os.memfd_create("agentrt", os.MFD_CLOEXEC)
     with open(fd, "wb", closefd=False) as file:
         file.write(data)

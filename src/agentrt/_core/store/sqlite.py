@@ -22,6 +22,7 @@ from ..errors import RemoteProtocolError, StoreError, StoreInUse
 from ..logging import get_logger
 from ..model.checkpoint import Head, Record
 from ..model.events import TurnStarted
+from ..process.chosen import LAYER
 from . import schema
 from .base import (
     PROMPTED,
@@ -307,7 +308,7 @@ class SqliteBackend(ImportingBackend):
         """
         x = self.database.execute
         meta = dict(x("SELECT key, value FROM meta"))
-        boot = _boot()
+        boot = LAYER.boot_id()
         sure = bool(meta.get("closed")) or (boot and boot == meta.get("boot"))
         mark = meta.get("mark")
         if mark is not None:  # files of older versions have none
@@ -743,11 +744,3 @@ def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _boot() -> str:
-    """Return an id that changes when the machine starts; empty if the system has none."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

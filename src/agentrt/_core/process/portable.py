@@ -1,0 +1,93 @@
+"""Processes on macOS and other POSIX systems: psutil, polling and `os.fchdir`.
+
+There is no mark but the environment variable here, and no guard program. The documentation page
+"Platforms" lists the effects.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+import psutil
+
+from .layer import MARKER, ProcessLayer, ProcessStat, StartFolder, poll_exit, raise_if_blind
+
+
+class PortableLayer(ProcessLayer):
+    """Start times are in milliseconds since the epoch."""
+
+    name = "portable"
+    folder_flag = os.O_RDONLY
+
+    def __init__(self) -> None:
+        self._seen: dict[int, psutil.Process] = {}
+        """The processes of the last look. Each keeps its start time, which psutil would compute
+        differently after the system's clock was set."""
+
+    def guards(self) -> bool:
+        return False
+
+    def list_ids(self) -> list[int]:
+        try:
+            pids: list[int] = psutil.pids()
+        except OSError as error:
+            raise_if_blind(error)
+            return []
+        self._seen = {pid: seen for pid in pids if (seen := self._seen.get(pid)) is not None}
+        return pids
+
+    def read_stat(self, pid: int) -> ProcessStat | None:
+        try:
+            process = psutil.Process(pid)
+            if (seen := self._seen.get(pid)) is not None and seen == process:
+                process = seen
+            else:
+                self._seen[pid] = process
+            return ProcessStat(
+                running=process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD),
+                parent=process.ppid(),
+                group=_read_tie(os.getpgid, pid),
+                session=_read_tie(os.getsid, pid),
+                start=int(process.create_time() * 1000),
+            )
+        except psutil.Error:
+            return None
+        except OSError as error:
+            raise_if_blind(error)
+            return None
+
+    def read_markers(self, pid: int) -> str | None:
+        try:
+            environment: dict[str, str] = psutil.Process(pid).environ()
+        except psutil.Error:
+            return None
+        except OSError as error:
+            raise_if_blind(error)
+            return None
+        return environment.get(MARKER, "") if environment else None
+
+    def read_number(self, pid: int) -> int | None:
+        return None
+
+    def mark(self, pid: int, number: int) -> None:
+        pass
+
+    async def wait_exit(self, pid: int) -> None:
+        await poll_exit(self, pid)
+
+    def start_in(self, folder: int, path: str) -> StartFolder:
+        # The one call between fork and exec. It takes no lock and allocates no memory.
+        return StartFolder(None, partial(os.fchdir, folder))
+
+    def boot_id(self) -> str:
+        return ""
+
+
+def _read_tie(read: Callable[[int], int], pid: int) -> int:
+    """Return the group or session of a process; 0 if it is a zombie of a system that forgets it."""
+    try:
+        return read(pid)
+    except OSError:
+        return 0
