@@ -120,6 +120,15 @@ async def test_a_turn_that_has_done_something_is_not_repeated(
         assert len(notices(session, "rate_limit_offer")) == 1
 
 
+async def test_a_failure_tells_when_its_limit_ends(autojump_clock: MockClock) -> None:
+    """Also in a session that waits for no limit."""
+    data = {"rate_limits": {"used_percent": 100, "resets_at": NOW + 3600}}
+    async with session_with(limited(1, data), now=wall) as (session, _):
+        error = (await session.run("work", check=False)).error
+    assert error is not None
+    assert (error.cause, error.retry_at) == ("rate_limit", NOW + 3600)
+
+
 @pytest.mark.parametrize("message", ["Internal error", "prompt is too long", "401 unauthorized"])
 async def test_other_failures_are_not_waited_for(autojump_clock: MockClock, message: str) -> None:
     async with waiting(limited(1, message=message)) as (session, agents):

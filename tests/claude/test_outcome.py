@@ -140,3 +140,15 @@ def test_an_interrupt_of_an_older_cli_is_known_because_we_sent_it() -> None:
     rig.do(rig.driver.cancel())
     old = result(subtype="error_during_execution", is_error=True, terminal_reason=None)
     assert only(rig.feed(old), TurnFinished).outcome == "cancelled"
+
+
+def test_the_time_of_the_api_and_of_the_first_token_are_part_of_the_usage() -> None:
+    rig = Rig()
+    rig.start()
+    rig.prompt()
+    ended = only(
+        rig.feed(INIT, result("u1", duration_api_ms=1500, ttft_ms=250, usage={"input_tokens": 1})),
+        TurnFinished,
+    )
+    assert ended.usage is not None
+    assert (ended.usage.api_s, ended.usage.first_token_s) == (1.5, 0.25)

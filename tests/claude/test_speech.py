@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from msgspec import UNSET
 
 from agentrt._core.claude.toolkit import kind_of, locations_of, title_of
-from agentrt._core.model.content import Diff, Image, Text, ToolText
+from agentrt._core.model.content import Diff, Image, ResourceLink, Text, ToolText
 from agentrt._core.model.driver import (
     BlockReceived,
     CommandsSet,
@@ -20,7 +22,7 @@ from agentrt._core.model.driver import (
     UsageSet,
     UserContentReceived,
 )
-from agentrt._core.model.events import Notice, PlanEntry
+from agentrt._core.model.events import LimitWindow, Notice, PlanEntry
 
 from .rig import (
     INIT,
@@ -481,8 +483,6 @@ def test_remarks_are_notices(rig: Rig, line: Json | bytes, code: str | None) -> 
         {"type": "keep_alive"},
         {"type": "transcript_mirror", "filePath": "x", "entries": []},
         {"type": "tool_use_summary", "summary": "s"},
-        {"type": "brand_new", "payload": {"a": [1]}},
-        system("brand_new", payload=1),
         system("thinking_tokens", estimated_tokens=4),
         system("status", status="requesting"),
         system("hook_started", hook_id="h"),
@@ -491,3 +491,91 @@ def test_remarks_are_notices(rig: Rig, line: Json | bytes, code: str | None) -> 
 )
 def test_what_says_nothing_to_a_person_gives_nothing(rig: Rig, line: Json) -> None:
     assert rig.feed(line) == []
+
+
+@pytest.mark.parametrize(
+    "line", [{"type": "brand_new", "payload": {"a": [1]}}, system("brand_new", payload=1)]
+)
+def test_a_message_that_the_driver_does_not_know_is_reported(rig: Rig, line: Json) -> None:
+    notice = only(rig.feed(line), Notice)
+    assert notice.code == "unknown_update"
+    assert "brand_new" in notice.message
+    assert notice.data["payload"] == line["payload"]
+
+
+def test_the_windows_of_the_account_are_shown_with_their_use(rig: Rig) -> None:
+    five_hour = {
+        "status": "allowed",
+        "rateLimitType": "five_hour",
+        "utilization": 0.625,
+        "resetsAt": 1795680000,
+    }
+    weekly = {"status": "rejected", "rateLimitType": "seven_day", "resetsAt": 1795690000}
+    line = {"type": "rate_limit_event", "rate_limit_info": five_hour}
+    window = LimitWindow(name="five_hour", used_percent=62.5, resets_at=1795680000)
+    assert only(rig.feed(line), UsageSet).usage.limits == [window]
+    assert rig.feed(line) == []
+    told = rig.feed({"type": "rate_limit_event", "rate_limit_info": weekly})
+    assert only(told, UsageSet).usage.limits == [
+        window,
+        LimitWindow(name="seven_day", resets_at=1795690000, reached=True),
+    ]
+
+
+def test_what_the_providers_web_search_found_is_the_result_of_its_call(rig: Rig) -> None:
+    found = {
+        "type": "web_search_result",
+        "url": "https://example.com/a",
+        "title": "A page",
+        "page_age": "2 days",
+        "encrypted_content": "c2VjcmV0",
+    }
+    search = {
+        "type": "server_tool_use",
+        "id": "s1",
+        "name": "web_search",
+        "input": {"query": "pages"},
+    }
+    answer = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [found]}
+    told = rig.feed(assistant(search), assistant(answer, uuid="w2"))
+    last = [each for each in told if isinstance(each, ToolCalled)][-1]
+    assert (last.id, last.status) == ("s1", "completed")
+    link = ResourceLink("https://example.com/a", "A page", description="2 days")
+    assert last.content == [ToolText(link)]
+
+
+def test_an_error_of_the_providers_tool_is_its_result(rig: Rig) -> None:
+    error = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
+    answer = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": error}
+    [content] = only(rig.feed(assistant(answer)), ToolCalled).content
+    assert "max_uses_exceeded" in content.content.text
+
+
+def test_the_sources_of_a_text_follow_it_once_each(rig: Rig) -> None:
+    cited = {
+        "type": "web_search_result_location",
+        "url": "https://example.com/a",
+        "title": "A page",
+        "cited_text": "So it is.",
+    }
+    block = {**text("It is so."), "citations": [cited, cited]}
+    told = rig.feed(assistant(block))
+    link = ResourceLink("https://example.com/a", "A page", description="So it is.")
+    assert [each.block for each in told if isinstance(each, BlockReceived)] == [link]
+
+
+def test_the_arguments_of_a_call_are_shown_while_they_are_written(rig: Rig) -> None:
+    """At lengths that double, so that a long text costs no more than twice its length."""
+    rig.feed(event("message_start", message={"id": "m1", "content": [], "role": "assistant"}))
+    rig.feed(event("content_block_start", index=0, content_block=tool_use("c1", "Write")))
+    written = json.dumps({"file_path": "/a", "content": "x" * 20_000})
+    shown = []
+    for at in range(0, len(written), 50):
+        piece = {"type": "input_json_delta", "partial_json": written[at : at + 50]}
+        told = rig.feed(event("content_block_delta", index=0, delta=piece))
+        shown += [each.input_text for each in told if isinstance(each, ToolCalled)]
+    assert shown
+    assert all(written.startswith(each) for each in shown)
+    assert sum(map(len, shown)) <= 2 * len(written)
+    whole = only(rig.feed(assistant(tool_use("c1", "Write", file_path="/a"))), ToolCalled)
+    assert (whole.input, whole.input_text) == ({"file_path": "/a"}, "")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentrt._core.model.driver import Effect, TaskSet, TextReceived
-from agentrt._core.model.events import Task
+from agentrt._core.model.events import Task, Usage
 
 from .rig import Json, Rig, assistant, only, streamed, system, tool_use
 
@@ -38,6 +38,13 @@ def test_a_task_begins_gets_on_and_ends(rig: Rig) -> None:
     assert only(told, TaskSet).task.detail == "half way"
     told = rig.feed(system("task_notification", task_id="b1", status="completed", summary="done"))
     assert only(told, TaskSet).task.status == "completed"
+
+
+def test_a_tasks_tokens_and_steps_are_shown(rig: Rig) -> None:
+    rig.feed(begins())
+    counts = {"total_tokens": 120, "tool_uses": 3, "duration_ms": 9}
+    told = rig.feed(system("task_progress", task_id="b1", summary="half way", usage=counts))
+    assert only(told, TaskSet).task.usage == Usage(total_tokens=120, steps=3)
 
 
 def test_either_end_of_a_task_is_enough_and_the_second_says_nothing_new(rig: Rig) -> None:

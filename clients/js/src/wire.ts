@@ -1415,6 +1415,10 @@ export interface Usage {
   currency?: string | null;
   /** `steps` is the agent's own count of its rounds with the model. */
   steps?: number | null;
+  /** Seconds of the turn that its requests to the model took. */
+  api_s?: number | null;
+  /** Seconds from the first request to the first token. */
+  first_token_s?: number | null;
   /** `models` has the same figures per model name. */
   models?: Record<string, Usage>;
   /** The limits of the user's account; null if the agent has reported none. */
@@ -1484,6 +1488,11 @@ export interface ToolCall {
   owner?: "agent" | "client" | "host";
   /** The parsed arguments, usually an object; null until the agent has sent them. */
   input?: unknown;
+  /**
+   * The arguments as far as the agent has written them, as JSON text. Empty once `input` is known.
+   * It grows in steps, not with every character.
+   */
+  input_text?: string;
   /** The raw result, if the agent reports one. `content` has its form for people. */
   output?: unknown;
   /** The files that the call works on: objects with `path` and, if known, `line`. */

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, unquote, urlparse
+
+from msgspec import UNSET, json
 
 from ..errors import LocalProtocolError
 from ..model.content import (
@@ -96,10 +98,14 @@ def _base64(kind: str, mime: str, data: str) -> JsonObject:
 
 
 def from_claude(content: Any) -> list[Block]:
-    """Convert the content of a tool result or a user message. Blocks without a counterpart are
-    omitted."""
+    """Convert the content of a tool result or a user message.
+
+    A block of an unknown kind becomes its JSON, without what is encrypted.
+    """
     if isinstance(content, str):
         return [Text(content)] if content else []
+    if isinstance(content, dict):  # the result of a tool that the model's provider runs
+        content = [content]
     if not isinstance(content, list):
         return []
     return [block for part in content for block in _from_claude(part)]
@@ -118,6 +124,59 @@ def _from_claude(part: Any) -> Iterable[Block]:
             yield Image(part["data"], str(part.get("mimeType") or "image/png"))
     elif part.get("type") == "resource_link" and isinstance(part.get("uri"), str):
         yield ResourceLink(part["uri"], str(part.get("name") or ""))
+    elif part.get("type") == "web_search_result" and isinstance(part.get("url"), str):
+        age = part.get("page_age")
+        yield ResourceLink(
+            part["url"],
+            str(part.get("title") or ""),
+            description=age if isinstance(age, str) else UNSET,
+        )
+    elif part.get("type") == "document" and isinstance(source, dict):
+        yield from _document(source, part.get("title"))
+    elif part.get("type") == "web_fetch_result" and isinstance(part.get("url"), str):
+        yield ResourceLink(part["url"], part["url"])
+        yield from from_claude(part.get("content"))
+    elif part.get("type") not in HIDDEN:
+        yield Text(json.encode(_open(part)).decode())
+
+
+HIDDEN: Final = frozenset({"redacted_thinking", "tool_reference", "container_upload"})
+"""Kinds of blocks that only the model reads."""
+_SEALED: Final = frozenset(
+    {"encrypted_content", "encrypted_stdout", "encrypted_index", "signature"}
+)
+
+
+def _open(part: JsonObject) -> JsonObject:
+    """Return a block without its encrypted members."""
+    return {name: value for name, value in part.items() if name not in _SEALED}
+
+
+def _document(source: JsonObject, title: Any) -> Iterable[Block]:
+    data, mime = source.get("data"), str(source.get("media_type") or "text/plain")
+    if isinstance(data, str) and source.get("type") == "text":
+        yield Text(data)
+    elif isinstance(data, str):
+        name = title if isinstance(title, str) else "document"
+        yield Resource({"uri": name, "mimeType": mime, "blob": data})
+    elif isinstance(source.get("url"), str):
+        yield ResourceLink(source["url"], str(title or ""))
+
+
+def citation_of(given: Any) -> ResourceLink | None:
+    """Return the source that a citation names, with the cited text, or None."""
+    if not isinstance(given, dict):
+        return None
+    uri = given.get("url") or given.get("source") or given.get("file_id")
+    title = given.get("title") or given.get("document_title")
+    cited = given.get("cited_text")
+    if not isinstance(uri, str) and not isinstance(title, str):
+        return None
+    return ResourceLink(
+        uri if isinstance(uri, str) else str(title),
+        title if isinstance(title, str) else "",
+        description=cited if isinstance(cited, str) else UNSET,
+    )
 
 
 def tool_content(content: Any) -> list[ToolContent]:

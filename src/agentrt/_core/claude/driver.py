@@ -26,7 +26,7 @@ from ..model.driver import (
     UsageSet,
     Write,
 )
-from ..model.events import ErrorInfo, Notice
+from ..model.events import ErrorInfo, LimitWindow, Notice, Usage
 from ..model.repeats import NoticeLimiter
 from ..wire.json import encode_line
 from ..wire.lines import Lines, LongLine
@@ -96,6 +96,7 @@ class ClaudeDriver:
         )
         self._opening = Opening(cwd="")
         self._handshake = ClaudeHandshake(files=files)
+        self._limits: dict[str, LimitWindow] = {}
         self._cost: float | None = 0.0
         """The session's cost at its last result. None: the session was resumed and has not reported
         it yet.
@@ -111,7 +112,7 @@ class ClaudeDriver:
             wire.ControlResponse: self._response,
             wire.ControlCancel: lambda m, out: self._requests.cancelled(m.request_id, out),
             wire.ConversationReset: self._reset,
-            wire.RateLimit: self._mention,
+            wire.RateLimit: self._limited,
             wire.AuthStatus: self._mention,
             wire.PromptSuggestion: self._mention,
             wire.BadClaudeLine: self._bad,
@@ -382,12 +383,21 @@ class ClaudeDriver:
         if notice is not None:
             out.append(notice)
 
+    def _limited(self, m: wire.RateLimit, out: Out) -> None:
+        self._mention(m, out)
+        limit = notices.limit_of(m)
+        if limit is not None and self._limits.get(limit.name) != limit:
+            self._limits[limit.name] = limit
+            out.append(UsageSet(Usage(limits=list(self._limits.values()))))
+
     def _bad(self, m: wire.BadClaudeLine, out: Out) -> None:
         self.dropped["bad"] += 1
         out += self._repeats.worth_reporting(notices.bad_line(m))
 
     def _unknown(self, m: wire.UnknownClaudeLine, out: Out) -> None:
         self.dropped["unknown"] += 1
+        notice = notices.unknown(f"message {m.type}", m.fields)
+        out += self._repeats.worth_reporting(notice, about=m.type)
 
     def _system(self, m: wire.System, out: Out) -> None:
         fields = m.fields
@@ -428,7 +438,9 @@ class ClaudeDriver:
             case "model_refusal_fallback":
                 self._speech.retracted(texts(fields.get("retracted_message_uuids")), out)
         notice = notices.of_system(fields)
-        if notice is not None:
+        if notice is not None and notice.code == "unknown_update":
+            out += self._repeats.worth_reporting(notice, about=m.subtype)
+        elif notice is not None:
             out.append(notice)
 
     # --- the handshake, and responses to requests of the driver

@@ -65,6 +65,7 @@ class ClaudeBlock(Struct, gc=False, omit_defaults=True):
     content: Any = None
     is_error: bool | None = None
     source: Any = None
+    citations: Any = None
 
 
 class ApiMessage(Struct, gc=False):
@@ -113,6 +114,8 @@ class Delta(Struct, gc=False):
     text: str | None = None
     thinking: str | None = None
     stop_reason: str | None = None
+    partial_json: Any = None
+    citation: Any = None
 
 
 class Event(Struct, gc=False):
@@ -144,6 +147,8 @@ class Result(Struct, tag_field="type", tag="result", gc=False):
     errors: Any = None
     num_turns: Any = None
     total_cost_usd: Any = None
+    duration_api_ms: Any = None
+    ttft_ms: Any = None
     usage: Any = None
     modelUsage: Any = None
     model_usage_since_last_result: Any = None

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..model.content import JsonObject
-from ..model.events import Notice
+from ..model.events import LimitWindow, Notice
 from . import messages as wire
 
 
 def of_system(m: JsonObject) -> Notice | None:
-    """Return the notice of a `system` message, or None."""
-    make = _SYSTEM.get(str(m.get("subtype")))
-    return make(m) if make is not None else None
+    """Return the notice of a `system` message, or None if there is nothing to say."""
+    subtype = str(m.get("subtype"))
+    make = _SYSTEM.get(subtype)
+    return unknown(f"system message {subtype}", m) if make is None else make(m)
 
 
 def of_message(m: wire.Message) -> Notice | None:
@@ -37,6 +38,31 @@ def of_message(m: wire.Message) -> Notice | None:
             return Notice("info", "conversation_reset", "the conversation was cleared", trigger)
         case _:
             return None
+
+
+def limit_of(m: wire.RateLimit) -> LimitWindow | None:
+    """Return the limit that a message is about, or None if it has no figures."""
+    match m.rate_limit_info:
+        case {"status": str(status), **info}:
+            used, resets_at = (
+                wire.number(info.get("utilization")),
+                wire.number(info.get("resetsAt")),
+            )
+            if used is None and resets_at is None:
+                return None
+            return LimitWindow(
+                name=str(info.get("rateLimitType") or "rate"),
+                used_percent=None if used is None else round(used * 100, 1),
+                resets_at=resets_at,
+                reached=status == "rejected",
+            )
+        case _:
+            return None
+
+
+def unknown(kind: str, raw: object) -> Notice:
+    """Return the notice of a message of an unknown type."""
+    return Notice("info", "unknown_update", f"the agent sent a {kind}", raw)
 
 
 def bad_line(m: wire.BadClaudeLine) -> Notice:

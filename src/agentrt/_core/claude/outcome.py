@@ -96,7 +96,14 @@ def turn_usage(result: Result, total_cost: float | None, cost_before: float | No
     usage = _turn_tokens(result, total_cost, cost_before)
     if usage is not None:
         usage.steps = whole_number(result.num_turns)
+        usage.api_s = _seconds(result.duration_api_ms)
+        usage.first_token_s = _seconds(result.ttft_ms)
     return usage
+
+
+def _seconds(milliseconds: Any) -> float | None:
+    found = number(milliseconds)
+    return None if found is None else found / 1000
 
 
 def _turn_tokens(result: Result, total: float | None, cost_before: float | None) -> Usage | None:

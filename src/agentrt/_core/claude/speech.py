@@ -21,7 +21,7 @@ which get their ids with their results.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, Struct, field, to_builtins
 
@@ -38,7 +38,7 @@ from ..model.driver import (
 )
 from ..model.events import ItemStatus, Notice, PlanEntry
 from . import messages as wire
-from .blocks import from_claude, tool_content
+from .blocks import citation_of, from_claude, tool_content
 from .toolkit import content_of, is_edit, kind_of, locations_of, title_of
 
 
@@ -116,6 +116,8 @@ CONTEXT_USAGE_FIELDS = (
 )
 REMEMBERED_MESSAGES = 1024
 """Number of whole messages that are recognised when they come again or are retracted."""
+FIRST_INPUT_CHARS: Final = 256
+"""Characters of a call's arguments that are shown before the call is complete."""
 SYNTHETIC = "<synthetic>"
 """The model's name in messages that the CLI wrote itself."""
 
@@ -131,11 +133,22 @@ class _OpenSpeech(Struct):
     ended: bool = False
 
 
+class _OpenInput(Struct):
+    """The arguments of a call that arrive in pieces."""
+
+    call: str
+    pieces: list[str] = field(default_factory=list)
+    chars: int = 0
+    next_chars: int = FIRST_INPUT_CHARS
+    """The length at which they are shown next. It doubles, so that showing them stays linear."""
+
+
 class _StreamedMessage(Struct):
     """The message that one agent (the main one or a sub-agent) is writing."""
 
     message: str | None = None
     blocks: dict[int, _OpenSpeech] = field(default_factory=dict)
+    inputs: dict[int, _OpenInput] = field(default_factory=dict)
     unconfirmed: list[_OpenSpeech] = field(default_factory=list)
     """Blocks without their `assistant` message."""
     unstreamed: list[_OpenSpeech] = field(default_factory=list)
@@ -170,12 +183,15 @@ class ClaudeTranslator:
         """The last whole messages: their uuids, with the API's ids of their messages."""
         self._names: dict[str, str] = {}
         """Tool names of the calls that have no result yet."""
+        self._typed: set[str] = set()
+        """Calls of which a part of the arguments was shown."""
         self._plan = ClaudePlan()
 
     def turn_ended(self) -> None:
         """Forget the state of the turn, except for calls of background agents."""
         self.interrupted = False
         self.api_error = None
+        self._typed.clear()
         self.denied &= self.background
         if self._names:
             self._names = {id: name for id, name in self._names.items() if id in self.background}
@@ -213,6 +229,8 @@ class ClaudeTranslator:
                     self._count(message.usage if message is not None else None)
             case "content_block_start" if event.content_block is not None:
                 self._block_start(event.index, event.content_block, parent, out)
+            case "content_block_delta" if event.delta is not None:
+                self._delta(event.index, event.delta, parent, out)
             case "content_block_stop":
                 self._block_stop(event.index, parent, out)
             case "message_delta" if parent is None:
@@ -239,6 +257,7 @@ class ClaudeTranslator:
             out.append(TextEnded(parent=parent, broken=True))
         stream.unconfirmed.clear()
         stream.blocks.clear()
+        stream.inputs.clear()
 
     def _begin(self, stream: _StreamedMessage, index: int, thought: bool) -> _OpenSpeech:
         shown = next((s for s in stream.unstreamed if s.thought is thought), None)
@@ -261,6 +280,23 @@ class ClaudeTranslator:
                 self.pieces(parent, index, block.type != "text", text, out)
         elif block.type in CALLS and block.id:
             self.announced(block.id, block.name or "", parent, out)
+            stream = self._streams.setdefault(parent, _StreamedMessage())
+            stream.inputs[index] = _OpenInput(block.id)
+
+    def _delta(self, index: int, delta: wire.Delta, parent: str | None, out: list[Effect]) -> None:
+        """Take a piece of a call's arguments."""
+        stream, piece = self._streams.get(parent), delta.partial_json
+        given = None if stream is None else stream.inputs.get(index)
+        if given is None or not isinstance(piece, str) or given.call not in self._names:
+            return
+        given.pieces.append(piece)
+        given.chars += len(piece)
+        if given.chars >= given.next_chars:
+            given.next_chars = 2 * given.chars
+            text = "".join(given.pieces)
+            given.pieces = [text]
+            self._typed.add(given.call)
+            out.append(ToolCalled(id=given.call, input_text=text, parent=parent))
 
     def announced(self, call: str, name: str, parent: str | None, out: list[Effect]) -> None:
         """Report a tool call before its input is known."""
@@ -281,6 +317,8 @@ class ClaudeTranslator:
 
     def _block_stop(self, index: int, parent: str | None, out: list[Effect]) -> None:
         stream = self._streams.get(parent)
+        if stream is not None:
+            stream.inputs.pop(index, None)
         speech = stream.blocks.pop(index, None) if stream is not None else None
         if speech is not None:
             speech.ended = True
@@ -311,6 +349,7 @@ class ClaudeTranslator:
         for block in blocks:
             if block.type in ("text", "thinking"):
                 self._confirm(block, message.id, parent, out)
+                self._cite(block.citations, message.id, parent, out)
             elif block.type in CALLS and block.id:
                 self._call(block, block.id, parent, out)
             elif block.type.endswith("_tool_result") and block.tool_use_id:
@@ -319,6 +358,14 @@ class ClaudeTranslator:
                 out += [
                     BlockReceived(block=b, message=message.id, parent=parent) for b in _shown(block)
                 ]
+
+    def _cite(
+        self, citations: Any, message: str | None, parent: str | None, out: list[Effect]
+    ) -> None:
+        """Show the sources of a text, each once."""
+        found = map(citation_of, citations if isinstance(citations, list) else ())
+        sources = {(each.uri, each.description): each for each in found if each is not None}
+        out += [BlockReceived(block=b, message=message, parent=parent) for b in sources.values()]
 
     def _confirm(
         self, block: wire.ClaudeBlock, message: str | None, parent: str | None, out: list[Effect]
@@ -368,11 +415,13 @@ class ClaudeTranslator:
                 kind=kind_of(name),
                 status="running",
                 input=block.input,
+                input_text="" if id in self._typed else UNSET,
                 content=content_of(name, block.input) or UNSET,
                 locations=locations_of(block.input) or UNSET,
                 parent=parent,
             )
         )
+        self._typed.discard(id)
         if parent is None and (plan := self._plan.called(id, name, block.input)) is not None:
             out.append(PlanSet(plan))
 

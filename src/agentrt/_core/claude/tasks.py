@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from ..model.content import JsonObject
 from ..model.driver import Effect, TaskSet
-from ..model.events import Task
-from .messages import text
+from ..model.events import Task, Usage
+from .messages import text, whole_number
 
 STATUS = {
     "pending": "pending",
@@ -103,12 +103,14 @@ class ClaudeTasks:
             case "task_progress":
                 detail = m.get("summary") or m.get("description") or m.get("last_tool_name")
                 self._change(id, detail=detail)
+                self._used(id, m.get("usage"))
             case "task_updated":
                 patch = m.get("patch")
                 if isinstance(patch, dict):
                     self._patch(id, patch)
             case "task_notification":
                 self._notified(id, STATUS.get(str(m.get("status"))), text(m.get("summary")))
+                self._used(id, m.get("usage"))
             case _:
                 return False
         known = self._tasks.get(id)
@@ -158,6 +160,17 @@ class ClaudeTasks:
         if known is not None and known.task.status not in OVER:
             new = {name: value for name, value in fields.items() if isinstance(value, str)}
             known.task = replace(known.task, **new)
+
+    def _used(self, id: str, usage: Any) -> None:
+        known = self._tasks.get(id)
+        if known is None or not isinstance(usage, dict):
+            return
+        tokens, steps = (
+            whole_number(usage.get("total_tokens")),
+            whole_number(usage.get("tool_uses")),
+        )
+        if tokens is not None or steps is not None:
+            known.task = replace(known.task, usage=Usage(total_tokens=tokens, steps=steps))
 
     def _notified(self, id: str, status: str | None, report: str | None) -> None:
         """Take the last message about a task. Its end may have been reported before."""

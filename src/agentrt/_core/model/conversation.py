@@ -337,6 +337,7 @@ class Conversation:
             for name, now, before in counts:
                 if now is None and before is not None:
                     setattr(usage, name, before)
+            usage.models = usage.models or known.models
         self._append(UsageChanged(usage))
 
     # --- settings

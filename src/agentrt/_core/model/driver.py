@@ -180,8 +180,8 @@ class ToolCalled(Struct, kw_only=True):
     closes the item. `opens`: according to the wire this is a new call. After the end of the turn,
     an update is late, but a new call with the same id is not.
 
-    `name`, `title`, `kind`, `owner`, `input`, `output`, `content` and `locations` are those of
-    `ToolCall`; UNSET keeps the earlier value.
+    `name`, `title`, `kind`, `owner`, `input`, `input_text`, `output`, `content` and `locations` are
+    those of `ToolCall`; UNSET keeps the earlier value.
     """
 
     id: str
@@ -192,6 +192,7 @@ class ToolCalled(Struct, kw_only=True):
     owner: Literal["agent", "host", "client"] | UnsetType = UNSET
     status: ItemStatus | UnsetType = UNSET
     input: Any = UNSET
+    input_text: str | UnsetType = UNSET
     output: Any = UNSET
     content: list[ToolContent] | UnsetType = UNSET
     locations: list[JsonObject] | UnsetType = UNSET

@@ -119,6 +119,10 @@ class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):
     currency: str | None = None
     """The currency of `cost`."""
     steps: int | None = None
+    api_s: float | None = None
+    """Seconds of the turn that its requests to the model took."""
+    first_token_s: float | None = None
+    """Seconds from the first request to the first token."""
     models: dict[str, Usage] = {}
     limits: list[LimitWindow] | None = None
     """The limits of the user's account; None if the agent has reported none."""
@@ -141,6 +145,10 @@ class ToolCall(Struct, omit_defaults=True, kw_only=True, gc=False):
     """The party that runs the tool: the agent, the program (`host`), or a viewer (`client`)."""
     input: Any = None
     """The parsed arguments, usually an object; None until the agent has sent them."""
+    input_text: str = ""
+    """The arguments as far as the agent has written them, as JSON text. Empty once `input` is
+    known. It grows in steps, not with every character.
+    """
     output: Any = None
     """The raw result, if the agent reports one. `content` has its form for people."""
     locations: list[JsonObject] = []

@@ -681,10 +681,23 @@ def _answer(parts: list[_AnswerPart], log: Log) -> str:
     return "\n\n".join(filter(None, texts))
 
 
+_TOOL_FIELDS: Final = (
+    "name",
+    "title",
+    "kind",
+    "owner",
+    "input",
+    "input_text",
+    "output",
+    "content",
+    "locations",
+)
+
+
 def _tool_fields(effect: ToolCalled) -> JsonObject:
     """Return the fields of `ToolCall` that an effect carries."""
     fields: JsonObject = {}
-    for name in ("name", "title", "kind", "owner", "input", "output", "content", "locations"):
+    for name in _TOOL_FIELDS:
         value = getattr(effect, name)
         if value is not UNSET:
             fields[name] = value

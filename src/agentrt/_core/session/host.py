@@ -575,8 +575,7 @@ class SessionHost:
             self.core.exited(link.pid)  # it was given up on, and its child processes may still run
             return
         how = link.unreachable or f"the agent's process ended ({describe_exit(link.returncode)})"
-        data = {"returncode": link.returncode, "stderr": link.stderr[-4096:]}
-        self._process_ended(how, data, wanted=link.ended_on_purpose)
+        self._process_ended(how, _exit_data(link), wanted=link.ended_on_purpose)
 
     def _process_ended(self, how: str, data: Any = None, *, wanted: bool) -> None:
         self.handlers.cancel_all()
@@ -590,9 +589,11 @@ class SessionHost:
         link, self.link = self.link, None
         self._replaced = over = trio.Event()
         try:
+            data = None
             if link is not None:
                 await link.close()
-            self._process_ended("the agent's process was ended", wanted=True)
+                data = _exit_data(link)
+            self._process_ended("the agent's process was ended", data, wanted=True)
         finally:
             self._replaced = None
             over.set()
@@ -871,3 +872,8 @@ def _nothing(*args: object) -> None:
 async def _run_after(before: trio.Event, run: Callable[[], Awaitable[Any]]) -> Any:
     await before.wait()
     return await run()
+
+
+def _exit_data(link: Link) -> JsonObject:
+    """Return how a process has ended, for the error of the turn that it ends."""
+    return {"returncode": link.returncode, "stderr": link.stderr[-4096:]}

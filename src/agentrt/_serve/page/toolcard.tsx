@@ -86,6 +86,7 @@ export const ToolCard = memo(({ item, times, now, open, cwd, stale, children }: 
         {silent && <p class="hint">No output for {duration(now - (times?.heard ?? now))}.</p>}
         {shown && Parts(item, content, cwd)}
         {shown && tool.input != null && Fold("input", "Input", tool.input)}
+        {shown && tool.input == null && tool.input_text && Fold("input", "Input so far", tool.input_text)}
         {shown && More(item)}
         {shown && tool.output != null && content.length === 0 && !item.text && Fold("output", "Output", tool.output)}
         {children}
