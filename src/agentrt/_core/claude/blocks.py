@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlparse
 
@@ -114,32 +114,62 @@ def from_claude(content: Any) -> list[Block]:
 def _from_claude(part: Any) -> Iterable[Block]:
     if not isinstance(part, dict):
         return
-    text, source = part.get("text"), part.get("source")
+    kind, text = part.get("type"), part.get("text")
     if isinstance(text, str):
         yield Text(text)
-    elif part.get("type") == "image":
-        if isinstance(source, dict) and isinstance(source.get("data"), str):
-            yield Image(source["data"], str(source.get("media_type") or "image/png"))
-        elif isinstance(part.get("data"), str):  # MCP's form
-            yield Image(part["data"], str(part.get("mimeType") or "image/png"))
-    elif part.get("type") == "resource_link" and isinstance(part.get("uri"), str):
+    elif kind not in HIDDEN:
+        made = list(MAKERS[kind](part)) if kind in MAKERS else []
+        yield from made or (Text(json.encode(_open(part)).decode()),)
+
+
+def _image(part: JsonObject) -> Iterable[Block]:
+    source = part.get("source")
+    if isinstance(source, dict) and isinstance(source.get("data"), str):
+        yield Image(source["data"], str(source.get("media_type") or "image/png"))
+    elif isinstance(part.get("data"), str):  # MCP's form
+        yield Image(part["data"], str(part.get("mimeType") or "image/png"))
+
+
+def _link(part: JsonObject) -> Iterable[Block]:
+    if isinstance(part.get("uri"), str):
         yield ResourceLink(part["uri"], str(part.get("name") or ""))
-    elif part.get("type") == "web_search_result" and isinstance(part.get("url"), str):
-        age = part.get("page_age")
-        yield ResourceLink(
-            part["url"],
-            str(part.get("title") or ""),
-            description=age if isinstance(age, str) else UNSET,
-        )
-    elif part.get("type") == "document" and isinstance(source, dict):
-        yield from _document(source, part.get("title"))
-    elif part.get("type") == "web_fetch_result" and isinstance(part.get("url"), str):
+
+
+def _found(part: JsonObject) -> Iterable[Block]:
+    url, age = part.get("url"), part.get("page_age")
+    if isinstance(url, str):
+        description = age if isinstance(age, str) else UNSET
+        yield ResourceLink(url, str(part.get("title") or ""), description=description)
+
+
+def _fetched(part: JsonObject) -> Iterable[Block]:
+    if isinstance(part.get("url"), str):
         yield ResourceLink(part["url"], part["url"])
         yield from from_claude(part.get("content"))
-    elif part.get("type") not in HIDDEN:
-        yield Text(json.encode(_open(part)).decode())
 
 
+def _document(part: JsonObject) -> Iterable[Block]:
+    source, title = part.get("source"), part.get("title")
+    if not isinstance(source, dict):
+        return
+    data, mime = source.get("data"), str(source.get("media_type") or "text/plain")
+    if isinstance(data, str) and source.get("type") == "text":
+        yield Text(data)
+    elif isinstance(data, str):
+        name = title if isinstance(title, str) else "document"
+        yield Resource({"uri": name, "mimeType": mime, "blob": data})
+    elif isinstance(source.get("url"), str):
+        yield ResourceLink(source["url"], str(title or ""))
+
+
+MAKERS: Final[Mapping[Any, Callable[[JsonObject], Iterable[Block]]]] = {
+    "image": _image,
+    "resource_link": _link,
+    "web_search_result": _found,
+    "web_fetch_result": _fetched,
+    "document": _document,
+}
+"""Makers of blocks, by Claude's kind of block."""
 HIDDEN: Final = frozenset({"redacted_thinking", "tool_reference", "container_upload"})
 """Kinds of blocks that only the model reads."""
 _SEALED: Final = frozenset(
@@ -150,17 +180,6 @@ _SEALED: Final = frozenset(
 def _open(part: JsonObject) -> JsonObject:
     """Return a block without its encrypted members."""
     return {name: value for name, value in part.items() if name not in _SEALED}
-
-
-def _document(source: JsonObject, title: Any) -> Iterable[Block]:
-    data, mime = source.get("data"), str(source.get("media_type") or "text/plain")
-    if isinstance(data, str) and source.get("type") == "text":
-        yield Text(data)
-    elif isinstance(data, str):
-        name = title if isinstance(title, str) else "document"
-        yield Resource({"uri": name, "mimeType": mime, "blob": data})
-    elif isinstance(source.get("url"), str):
-        yield ResourceLink(source["url"], str(title or ""))
 
 
 def citation_of(given: Any) -> ResourceLink | None:

@@ -247,6 +247,14 @@ def _describe_other(item: Item, called: ToolCalled) -> str | None:
             )
             called.output = item.agents_states or UNSET
             return item.status
+        case _:
+            return _describe_media(item, called)
+    return None
+
+
+def _describe_media(item: Item, called: ToolCalled) -> str | None:
+    """As `_describe`, for searches, images and pauses, and for unknown items."""
+    match item:
         case wire.WebSearchThreadItem():
             called.title, called.kind, called.input = _search(item)
             if item.results is not None:
