@@ -5,8 +5,10 @@ The commands of agentrt use them; a program can load them, too, and pass them to
 
 from ._core.config import (
     ColorChoice,
+    ColorRole,
     Config,
     ConfigError,
+    KeyAction,
     LogFormat,
     LogLevel,
     LogSettings,
@@ -38,6 +40,8 @@ __all__ = [
     "PermissionMode",
     "ServerRole",
     "ColorChoice",
+    "ColorRole",
+    "KeyAction",
     "LogLevel",
     "LogFormat",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
+from program import FAST_DEMO, Program
 
-from agentrt._cli.session_view import prompt_of, text_of
-from agentrt._core.model.content import ResourceLink, Text
+from agentrt._cli.session_view import IMAGE_BYTES, prompt_of, text_of
+from agentrt.events import Image, ResourceLink, Text
 
 
 @pytest.fixture
@@ -45,3 +47,38 @@ def test_a_file_that_is_there_is_linked(folder: Path, text: str, names: list[str
 
 def test_what_was_typed_can_be_had_back(folder: Path) -> None:
     assert text_of(prompt_of("read @notes.txt", str(folder))) == "read @notes.txt"
+
+
+def test_an_image_is_sent_itself_to_an_agent_that_takes_images(folder: Path) -> None:
+    data = b"\x89PNG\r\n\x1a\n and so on"
+    (folder / "a b.png").write_bytes(data)
+    (folder / "fake.png").write_text("no image")
+    text = 'look at @"a b.png" and @fake.png and @notes.txt'
+    _, image, *links = prompt_of(text, str(folder), images=True)
+    assert isinstance(image, Image)
+    assert (b64decode(image.data), image.mime_type) == (data, "image/png")
+    assert [link.name for link in links if isinstance(link, ResourceLink)] == [
+        "fake.png",
+        "notes.txt",
+    ]
+    assert text_of([Text(text), image, *links]) == text
+    _, *links = prompt_of(text, str(folder))
+    assert all(isinstance(link, ResourceLink) for link in links)
+
+
+def test_an_image_that_is_too_large_is_a_link(folder: Path) -> None:
+    with (folder / "large.png").open("wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n")
+        file.truncate(IMAGE_BYTES + 1)
+    _, link = prompt_of("@large.png", str(folder), images=True)
+    assert isinstance(link, ResourceLink)
+
+
+def test_files_are_attached_on_the_command_line(program: Program) -> None:
+    done = program.run(*FAST_DEMO, "-p", "/echo", "--attach", "missing.png", status=2)
+    assert "--attach: there is no file 'missing.png'" in done.stderr
+    (program.folder / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n and so on")
+    attached = ("--attach", "notes.txt", "--attach", "x.png", "--output-format", "stream-json")
+    told = program.run(*FAST_DEMO, "-p", "hello", *attached).stdout
+    assert (program.folder / "notes.txt").as_uri() in told
+    assert '"mimeType":"image/png"' in told.replace(" ", "")

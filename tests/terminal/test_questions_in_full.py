@@ -17,6 +17,7 @@ from agentrt._core.model.content import Diff, JsonObject
 from agentrt._core.model.events import (
     Item,
     ItemOpened,
+    PermissionClosed,
     PermissionOpened,
     PermissionOption,
     ToolCall,
@@ -287,3 +288,19 @@ async def test_nothing_typed_before_it_could_be_read_counts(autojump_clock: Mock
         assert "please answer now" in asked.type(line)[0]
     assert not asked.asker.answer("another prompt")
     assert asked.given == []
+
+
+async def test_the_questions_after_the_current_one_are_known(autojump_clock: MockClock) -> None:
+    asked = await Asked(COMMAND).readable()
+    for name in ("second", "third"):
+        request = PermissionOpened(request=name, title=f"The {name}", options=OPTIONS)
+        asked.session.pending_permissions[name] = request
+        asked.asker.take(request)
+    assert asked.asker.upcoming == ["The second", "The third"]
+    asked.asker.take(PermissionClosed(request="second", outcome="selected", option="no", by="user"))
+    assert asked.asker.upcoming == ["The third"]
+    while asked.paper.prompt == "Enter/d? ":
+        asked.type("")
+    asked.type("n")
+    assert asked.asker.upcoming == []
+    assert asked.asker.asking

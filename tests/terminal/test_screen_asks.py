@@ -8,7 +8,7 @@ import signal
 
 import pytest
 from program import FAST_DEMO, Program, fake_claude, odd
-from screen import READY, Screen, talking
+from screen import BACKSPACE, READY, Screen, paste, talking
 
 ASKS = r"^y/a/n/x\?"
 
@@ -238,3 +238,47 @@ def test_rules_can_be_made_in_the_conversation(program: Program, rule: str) -> N
         it.until("ended with status 0", READY)
         leave(it)
     assert "Allow this?" not in it.everything
+
+
+@pytest.mark.slow
+def test_one_key_answers_if_no_other_key_is_near_it(program: Program) -> None:
+    with talking(program) as it:
+        it.enter("create new.txt with text")
+        it.until(ASKS)
+        for letter in "yesterday":  # somebody is typing something else
+            it.type(letter)
+        it.until(ASKS + " yesterday$")
+        assert not (program.folder / "new.txt").exists()
+        for _ in "esterday":
+            it.type(BACKSPACE)
+        it.until(ASKS + " y$")  # what is left is not the press of a key
+        it.type(BACKSPACE)
+        it.type("y")
+        it.until("^  → allow once$", "^❯$", READY)
+        leave(it)
+    assert (program.folder / "new.txt").read_text() == "text\n"
+
+
+@pytest.mark.slow
+def test_a_pasted_letter_is_no_press_of_a_key(program: Program) -> None:
+    with talking(program) as it:
+        it.enter("create new.txt with text")
+        it.until(ASKS)
+        it.type(paste("y"))
+        it.until(ASKS + " y$")
+        it.enter("")
+        it.until("^  → allow once$", READY)
+        leave(it)
+
+
+@pytest.mark.slow
+def test_keys_can_be_made_to_need_enter(program: Program) -> None:
+    program.env["AGENTRT_TERMINAL_ANSWER_WITH_KEY"] = "false"
+    with talking(program) as it:
+        it.enter("create new.txt with text")
+        it.until(ASKS)
+        it.type("n")
+        it.until(ASKS + " n$")
+        it.type("\r")
+        it.until("denied", READY)
+        leave(it)

@@ -158,7 +158,7 @@ def test_commands_are_completed_ours_and_the_agent_s(program: Program) -> None:
         it.type("ed\t")
         it.until("^❯ /media$")
         it.type(ENTER)
-        it.until(r"^\[image\]$", READY)
+        it.until(r"^  \[image: image/png, \d+ kB\]$", READY)
         leave(it)
 
 
@@ -198,8 +198,10 @@ def test_a_mode_is_chosen_from_a_menu_or_by_shift_tab(program: Program) -> None:
 @pytest.mark.slow
 def test_a_shell_command_is_run_shown_and_ended(program: Program) -> None:
     with talking(program) as it:
-        it.enter("!echo one; echo two >&2; printf '\\033[2Jthree'; exit 3")
-        it.until("^! echo one", "^one$", "^two$", "^three$", "^exit status 3$")
+        it.enter("!printf '\\033[2J\\033[31m'; echo one; echo two >&2; printf 'x\\rthree'; exit 3")
+        # The command has cleared its own output, and not the terminal.
+        it.until("^agentrt", "^! printf", "^one$", "^two$", "^three$", "^exit status 3$")
+        assert b"\x1b[31mtwo\x1b[0m" in it.raw
         it.enter("!sleep 600")
         it.until("ctrl-c ends it")
         it.ctrl("c")

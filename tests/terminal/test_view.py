@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from agentrt._cli.repl.view import KEPT_LINES, KEPT_PIECES, CallView, View
+from agentrt._cli.repl.view import KEPT_LINES, CallView, View, text_of_line
 from agentrt._cli.screen.cards import full, has_more, printed
 from agentrt._cli.screen.drawing import Drawing
 from agentrt._cli.screen.style import Painter, ScrollingText
@@ -138,23 +139,23 @@ async def test_lines_of_output_that_are_left_out_are_counted() -> None:
     assert "ctrl-o shows the last 2,000" in card
     assert "/export FILE writes them all" in card
     assert "line 19999" in card.splitlines()[-1]
-    assert has_more(ended)
+    assert has_more(ended, 100)
     assert "… 18,000 lines before these; /export FILE" in full(ended, paint)
     assert full(ended, paint).count("\n") == 2 + KEPT_LINES
 
 
 async def test_output_that_streamed_is_counted_though_it_is_forgotten() -> None:
-    lines = [f"line {n}\n" for n in range(2 * KEPT_PIECES + 10)]
+    lines = [f"line {n}\n" for n in range(3 * KEPT_LINES + 10)]
     left_out, kept = call(streamed=lines).output()
     assert left_out + len(kept) == len(lines)
-    assert kept[-1] == f"line {len(lines) - 1}"
+    assert text_of_line(kept[-1]) == f"line {len(lines) - 1}"
 
 
 async def test_only_the_fence_around_output_is_left_out() -> None:
     _, lines = call(content="```sh\none\n```\ntwo\n```").output()
-    assert lines == ["one", "```", "two"]
+    assert [text_of_line(line) for line in lines] == ["one", "```", "two"]
     _, lines = call(content="```\nleft open").output()
-    assert lines == ["```", "left open"]
+    assert [text_of_line(line) for line in lines] == ["```", "left open"]
 
 
 async def test_a_call_is_reported_once_when_it_runs_and_once_when_it_is_over() -> None:
@@ -166,3 +167,57 @@ async def test_a_call_is_reported_once_when_it_runs_and_once_when_it_is_over() -
     view.take(ItemClosed("c", "completed"))
     assert [name for name, _ in record.calls] == ["call_began", "call_ended"]
     assert view.calls == {}
+
+
+def undressed(text: str) -> str:
+    return re.sub(r"\x1b\[[\d;]*m", "", text)
+
+
+async def test_the_steps_of_sub_agents_stand_below_their_names() -> None:
+    page = ScrollingText(Painter(colour=False), lambda: 80)
+    view = View(Drawing(page))
+    for id, parent in (
+        ("a", None),
+        ("b", None),
+        ("a1", "a"),
+        ("a2", "a"),
+        ("b1", "b"),
+        ("b2", "b1"),
+    ):
+        tool = ToolCall(title=f"Call {id}", kind="other")
+        view.take(ItemOpened(Item(id=id, type="tool", status="running", tool=tool, parent=parent)))
+    assert "  ▸ Call a2\n" in "".join(text for _, text in Drawing(page).live(view, 0.0, 24))
+    for id in ("a1", "a2", "b2", "b1", "a", "b"):
+        view.take(ItemClosed(id, "completed"))
+    assert undressed(page.take()) == (
+        "▸ Call a\n"
+        "  ✓ Call a1\n"
+        "  ✓ Call a2\n"
+        "  ▸ Call b1\n"
+        "    ✓ Call b2\n"
+        "▸ Call b\n"
+        "  ✓ Call b1  1 steps\n"
+        "✓ Call a  2 steps\n"
+        "✓ Call b  1 steps\n"
+    )
+
+
+async def test_a_long_thought_and_shortened_output_can_be_shown_in_full() -> None:
+    page = ScrollingText(Painter(colour=False), lambda: 80)
+    drawing = Drawing(page)
+    drawing.thought("short", 0.0)
+    assert not drawing.shortened
+    drawing.thought("one\ntwo " * 50, 0.0)
+    assert undressed(drawing.shortened[-1]()) == ("one\ntwo " * 50).strip() + "\n"
+    drawing.call_ended(call(content="x" * 1000))
+    assert "x" * 1000 in drawing.shortened[-1]()
+
+
+async def test_a_line_of_output_that_wraps_counts_as_its_rows() -> None:
+    card = undressed(printed(call(content="x" * 1000 + "\nend"), Painter(colour=False), 80))
+    assert card.splitlines()[1:] == [
+        "  │ … 10 more lines, ctrl-o shows them",
+        *["  │ " + "x" * 75] * 3,
+        "  │ " + "x" * (1000 - 13 * 75),
+        "  │ end",
+    ]

@@ -251,6 +251,13 @@ def _add_one_prompt(add: Callable[..., argparse.Action]) -> None:
         choices=("text", "json", "stream-json"),
         help="text as it streams (default), one object at the end, or one event per line",
     )
+    add(
+        "--attach",
+        metavar="FILE",
+        dest="attachments",
+        action="append",
+        help="send this file with the prompt: an image itself, else a link (repeatable)",
+    )
     add("--last-message", metavar="FILE", help="also write the agent's last message to FILE")
     add(
         "--fail-on-denied",

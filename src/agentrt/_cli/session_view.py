@@ -9,11 +9,16 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, Protocol
+from urllib.parse import unquote
+
+from msgspec import structs
 
 from .._core.model.content import Prompt
+from ..errors import LocalProtocolError
 from ..events import (
     AgentState,
     Block,
+    Image,
     JsonObject,
     Modes,
     PermissionOpened,
@@ -25,7 +30,7 @@ from ..events import (
     Text,
     plain_text,
 )
-from ..unattended import Restored
+from ..unattended import Checkpoint, Restored
 
 
 class SubmittedPrompt(Protocol):
@@ -49,6 +54,7 @@ class QueueView(Protocol):
 class CheckpointsView(Protocol):
     """The checkpoints of a session's folder."""
 
+    async def list(self) -> list[Checkpoint]: ...
     async def undo(self, turns: int = 1) -> Restored: ...
     async def diff_turns(self, turns: int = 1) -> str: ...
 
@@ -104,24 +110,41 @@ class SessionView(Protocol):
 
 
 _NAMED: Final = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|([^\s@"][^\s]*))')
+_IMAGES: Final = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+IMAGE_BYTES: Final = 5 * 1024 * 1024
+"""Bytes of the largest image that is sent itself; most models accept no larger ones."""
 _BEHIND: Final = ".,:;!?)]}'\""
 """Characters that may follow a name in a sentence."""
 
 
-def prompt_of(text: str, cwd: str) -> list[Block]:
-    """Return the blocks of a prompt: its text, and a link for each named file or directory.
+def prompt_of(text: str, cwd: str, *, images: bool = False) -> list[Block]:
+    """Return the blocks of a prompt: its text, and a block for each named file or directory.
 
     Names have the form `@path` or `@"a path"`. A name without an existing file is left as text: it
-    may be a person or a package.
+    may be a person or a package. `images`: the agent takes images; then an image is sent itself,
+    and otherwise as a link.
     """
-    links: dict[str, ResourceLink] = {}
+    named: dict[str, Block] = {}
     if not text.startswith("/"):  # a command of the agent parses its text itself
         for quoted, bare in _NAMED.findall(text):
             for name in (quoted,) if quoted else (bare, bare.rstrip(_BEHIND)):
                 if (found := _found(name, cwd)) is not None:
-                    links.setdefault(found.as_uri(), ResourceLink(found.as_uri(), name))
+                    if found.as_uri() not in named:
+                        named[found.as_uri()] = attachment(found, name, images=images)
                     break
-    return [Text(text), *links.values()]
+    return [Text(text), *named.values()]
+
+
+def attachment(path: Path, name: str, *, images: bool) -> Block:
+    """Return the block for a file: the image itself, or a link that the agent opens."""
+    if images and path.suffix.casefold() in _IMAGES:
+        try:
+            if path.is_file() and path.stat().st_size <= IMAGE_BYTES:
+                image = Image.from_bytes(path.read_bytes(), largest=IMAGE_BYTES)
+                return structs.replace(image, uri=path.as_uri())
+        except (OSError, LocalProtocolError):
+            pass  # it is no image: the agent may open it itself
+    return ResourceLink(path.as_uri(), name)
 
 
 def text_of(content: Iterable[Block]) -> str:
@@ -133,8 +156,13 @@ def text_of(content: Iterable[Block]) -> str:
         for block in blocks
         if not isinstance(block, Text)
         and not (isinstance(block, ResourceLink) and block.name and block.name in text)
+        and not (isinstance(block, Image) and block.uri and _file_name(block.uri) in text)
     ]
     return text + plain_text(others)
+
+
+def _file_name(uri: str) -> str:
+    return unquote(uri.rpartition("/")[2])
 
 
 def _found(name: str, cwd: str) -> Path | None:

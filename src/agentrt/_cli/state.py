@@ -24,6 +24,9 @@ from .text import one_line
 REMEMBERED_SESSIONS: Final = 200
 """Sessions of a directory that are remembered."""
 
+PASTED_IMAGES: Final = 50
+"""Images from the clipboard that are kept."""
+
 _decode = msgspec.json.Decoder(AgentSession).decode
 
 
@@ -37,6 +40,21 @@ def private_file(kind: str, cwd: str) -> Path:
     path = state_folder() / kind / f"{os.path.basename(folder) or 'root'}-{digest}"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    return path
+
+
+def save_pasted_image(data: bytes) -> Path:
+    """Save an image for a prompt, in a file that only the user can read. Raises `OSError`.
+
+    Images from earlier are removed when there are more than `PASTED_IMAGES`.
+    """
+    folder = state_folder() / "pasted"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for old in sorted(folder.iterdir())[: -PASTED_IMAGES + 1]:
+        old.unlink(missing_ok=True)
+    path = folder / f"{time.time_ns()}.png"
+    path.touch(0o600)
+    path.write_bytes(data)
     return path
 
 

@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple
 SESSION_OPTIONS: Final[Mapping[str, str]] = {
     "prompt": "-p",
     "output_format": "--output-format",
+    "attachments": "--attach",
     "last_message": "--last-message",
     "json_schema": "--json-schema",
     "max_turns": "--max-turns",
@@ -18,7 +19,9 @@ SESSION_OPTIONS: Final[Mapping[str, str]] = {
     "append_system": "--append-system",
 }
 """Options of `agentrt` without a subcommand that most subcommands reject, with their flags."""
-PROMPT_OPTIONS: Final = frozenset({"prompt", "output_format", "last_message", "fail_on_denied"})
+PROMPT_OPTIONS: Final = frozenset(
+    {"prompt", "output_format", "attachments", "last_message", "fail_on_denied"}
+)
 """Options for a single prompt, which `attach` also accepts."""
 
 

@@ -75,6 +75,16 @@ def revealed_line(text: str, width: int | None = None) -> str:
     return f"{line[:half]} … {line[-half:]}"
 
 
+def columns_of(character: str) -> int:
+    """Return the number of columns of a character: 0 if it is combined with the one before it."""
+    if character.isascii():
+        return 1
+    category = unicodedata.category(character)
+    if category[0] == "M" or category == "Cf":
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 def broken(line: str, width: int) -> list[str]:
     """Split a line into rows of at most `width` columns, keeping every character.
 
@@ -82,10 +92,8 @@ def broken(line: str, width: int) -> list[str]:
     """
     rows, start, columns = [], 0, 0
     for place, character in enumerate(line):
-        category = "" if character.isascii() else unicodedata.category(character)
-        joins = category[:1] == "M" or category == "Cf"
-        wide = 2 if unicodedata.east_asian_width(character) in "WF" else int(not joins)
-        if columns + wide > width and place > start and not joins:
+        wide = columns_of(character)
+        if wide and columns + wide > width and place > start:
             rows.append(line[start:place])
             start, columns = place, 0
         columns += wide

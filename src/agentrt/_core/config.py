@@ -178,6 +178,37 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The tenants of the server, by name. As an environment variable: the same in JSON."""
 
 
+KeyAction: TypeAlias = Literal[
+    "newline",
+    "mode",
+    "expand",
+    "transcript",
+    "take_back",
+    "editor",
+    "paste_image",
+    "suspend",
+]
+"""An action of the terminal interface whose key can be chosen."""
+ColorRole: TypeAlias = Literal[
+    "you",
+    "good",
+    "bad",
+    "warn",
+    "busy",
+    "ask",
+    "dim",
+    "bold",
+    "italic",
+    "chosen",
+    "added",
+    "removed",
+    "added_word",
+    "removed_word",
+    "place",
+]
+"""A kind of text of the terminal interface whose colors can be chosen."""
+
+
 class TerminalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the terminal interface."""
 
@@ -187,6 +218,16 @@ class TerminalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """True to print the conversation line by line, without a fixed prompt."""
     store: str | None = None
     """File for stored conversations, `postgresql://…`, or `off`. None: the user's default file."""
+    answer_with_key: bool = True
+    """True if the letter of an answer to a question takes effect without Enter, when no other key
+    is pressed shortly before or after it.
+    """
+    images: bool = True
+    """True to show images in terminals that can: kitty, Ghostty, WezTerm and iTerm2."""
+    keys: dict[KeyAction, str] = {}
+    """Keys for actions, such as `{"expand": "f2", "editor": "ctrl-x ctrl-e"}`."""
+    colors: dict[ColorRole, str] = {}
+    """Colors for kinds of text, such as `{"you": "bold bright-blue", "added": "plain"}`."""
 
 
 class UnattendedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -540,11 +581,12 @@ def _variables(env: Mapping[str, str], table: type[Struct], name: str) -> JsonOb
             continue
         if field.default == ():
             texts[field.name] = [part.strip() for part in texts[field.name].split(",")]
-        elif field.name == "tenants":
+        elif field.default_factory is dict:
             try:
                 texts[field.name] = msgspec.json.decode(texts[field.name])
             except msgspec.DecodeError as error:
-                raise ConfigError(f"{_VARIABLES}: {start}TENANTS: {error}") from None
+                variable = f"{start}{field.name.upper()}"
+                raise ConfigError(f"{_VARIABLES}: {variable}: {error}") from None
     typed = _convert(_without_none(texts), table, _VARIABLES, name, strict=False)
     return {field: getattr(typed, field) for field in texts}
 

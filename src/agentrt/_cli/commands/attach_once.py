@@ -20,7 +20,7 @@ from ..._core.model.result import TurnResult
 from ..._serve.remote.line import ServerLine, Where
 from ..._serve.remote.session import RemoteSession, SentPrompt
 from ...config import Config, PermissionSettings
-from ...events import ErrorInfo, Event, PermissionOpened, Text, TurnEnded, TurnStarted
+from ...events import Block, ErrorInfo, Event, PermissionOpened, TurnEnded, TurnStarted
 from ..console import LAST_OUTPUT_S, Console, open_terminal
 from ..exit_status import CommandTimeout
 from ..repl.asking import Asker
@@ -68,7 +68,7 @@ class _AttachedPrompt(OnePrompt):
     def agent(self) -> str | None:
         return self._wanted.agent if self._setup is None else self._setup.agent.name
 
-    async def run(self, prompt: str) -> int:
+    async def run(self, prompt: list[Block]) -> int:
         async with bare_errors(), trio.open_nursery() as nursery:
             with self.bound.over("the connection to the server") as start:
                 line = ServerLine(self._where, self._config.bound(Limits()))
@@ -88,9 +88,9 @@ class _AttachedPrompt(OnePrompt):
             nursery.cancel_scope.cancel(reason="done")
         return self.verdict(result)
 
-    async def _converse(self, session: RemoteSession, prompt: str) -> TurnResult:
+    async def _converse(self, session: RemoteSession, prompt: list[Block]) -> TurnResult:
         answer = self.make_format(session, session.id)
-        sent = session.submit([Text(prompt)])
+        sent = session.submit(prompt)
         work = _Sent(session, sent, self._config.bound(Limits()).cancel_grace_s)
         self.ending.work = work
         with ExitStack() as stack:

@@ -31,7 +31,7 @@ def prepare(options: argparse.Namespace, config: Config) -> Work:
         from .one_shot import PromptOptions, one_shot
 
         return partial(one_shot, setup, PromptOptions.of(options, config))
-    for name in ("output_format", "last_message", "json_schema", "fail_on_denied"):
+    for name in ("output_format", "attachments", "last_message", "json_schema", "fail_on_denied"):
         if getattr(options, name) is not None:
             raise UsageError(f"{SESSION_OPTIONS[name]} is for a single prompt; use -p TEXT")
     from .interactive import converse

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TextIO
 
 import trio
@@ -27,7 +28,7 @@ from ..._core.runtime.open import wait_for_rest
 from ..._core.session.session import Session, host_of
 from ...config import ColorChoice, Config
 from ...errors import AgentrtError
-from ...events import ErrorInfo, Outcome, Subscription, TurnEnded
+from ...events import Block, ErrorInfo, Outcome, Subscription, Text, TurnEnded
 from ..console import LAST_OUTPUT_S, Console, LineReader, open_console, open_terminal, stderr_of
 from ..exit_status import (
     DENIED,
@@ -44,7 +45,7 @@ from ..options import timeout_s
 from ..repl.asking import Asker
 from ..repl.transcript import LineTranscript
 from ..repl.view import View, how_it_ended
-from ..session_view import SessionView
+from ..session_view import SessionView, attachment
 from ..setup import Setup
 from ..signals import BROKEN_PIPE, ending_signals, let_the_next_one_kill
 from ..stores import open_own_store
@@ -144,6 +145,8 @@ class PromptOptions(NamedTuple):
     color: ColorChoice = "auto"
     fail_on_denied: bool = False
     """True if a rejected permission request means exit status 5 for any outcome of the turn."""
+    attachments: tuple[str, ...] = ()
+    """Files that are sent with the prompt."""
 
     @classmethod
     def of(cls, options: argparse.Namespace, config: Config) -> PromptOptions:
@@ -155,6 +158,7 @@ class PromptOptions(NamedTuple):
             timeout=timeout_s(options),
             color=config.terminal.color,
             fail_on_denied=bool(options.fail_on_denied),
+            attachments=tuple(options.attachments or ()),
         )
 
 
@@ -183,8 +187,9 @@ async def run_once(
                     try:
                         with bound.over("reading the prompt from standard input"):
                             text = await _whole_prompt(asked.prompt, console)
+                        files = [_attached(name) for name in asked.attachments]
                         with _emptied(asked.last_message) as file:
-                            status = await job.run(text)
+                            status = await job.run([Text(text), *files])
                             if file is not None:
                                 await trio.to_thread.run_sync(file.write, job.last.text)
                     except AgentrtError as error:
@@ -201,6 +206,14 @@ async def run_once(
                 console.end()
             nursery.cancel_scope.cancel(reason="done")
     return status if ending.code is None else ending.code
+
+
+def _attached(name: str) -> Block:
+    """Return the block for an attached file. Raises `UsageError` if there is no such file."""
+    path = Path(os.path.abspath(os.path.expanduser(name)))
+    if not path.exists():
+        raise UsageError(f"--attach: there is no file {name!r}")
+    return attachment(path, path.name, images=True)
 
 
 async def _whole_prompt(text: str | None, console: Console) -> str:
@@ -269,7 +282,7 @@ class OnePrompt(ABC):
         """The name of the agent; None as long as it is not known."""
 
     @abstractmethod
-    async def run(self, prompt: str) -> int:
+    async def run(self, prompt: list[Block]) -> int:
         """Run the prompt; returns the exit status.
 
         Raises `AgentrtError` if there is no turn.
@@ -346,7 +359,7 @@ class _OneShot(OnePrompt):
     def agent(self) -> str:
         return self._setup.agent.name
 
-    async def run(self, prompt: str) -> int:
+    async def run(self, prompt: list[Block]) -> int:
         setup, console, ending = self._setup, self.console, self.ending
         if setup.note:
             console.report(setup.note)
@@ -380,7 +393,7 @@ class _OneShot(OnePrompt):
         return self.verdict(result)
 
     async def _converse(
-        self, session: Session, work: _Session, prompt: str, terminal: int | None
+        self, session: Session, work: _Session, prompt: list[Block], terminal: int | None
     ) -> TurnResult:
         answer = self.make_format(session)
         lines = self.make_lines(answer)

@@ -132,6 +132,11 @@ class Asker:
         """True if a question is shown to the user."""
         return self._current is not None
 
+    @property
+    def upcoming(self) -> list[str]:
+        """The titles of the questions that will be asked after the current one."""
+        return [request.title for request in self._waiting]
+
     def expects(self, line: str) -> bool:
         """Return True if this line could be meant as an answer."""
         if self._current is None:

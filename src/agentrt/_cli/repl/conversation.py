@@ -23,6 +23,7 @@ from ...display import difference
 from ...errors import AgentrtError, AgentStartError
 from ...events import (
     TERMINAL,
+    Block,
     Event,
     Item,
     ItemClosed,
@@ -40,6 +41,7 @@ from ...events import (
 from ...lowlevel import SessionState
 from ...permissions import Policy, ask
 from ...tracing import RecentWire
+from ..command_output import Run
 from ..console import LAST_OUTPUT_S
 from ..exit_status import exit_code
 from ..session_view import SessionView, SubmittedPrompt, prompt_of, text_of
@@ -84,6 +86,14 @@ class SlashCommand(Struct, frozen=True):
     description: str
     run: Callable[[Repl, str], Awaitable[None]]
     hint: str = ""
+
+
+class ShellOutput(Struct, frozen=True):
+    """The result of a shell command of the user. `text` is the end of its output."""
+
+    command: str
+    status: int
+    text: str
 
 
 _COMMAND: Final = re.compile(r"[\w:.-]+")
@@ -141,6 +151,8 @@ class Repl(ABC):
         """The earlier sessions that were listed last."""
         self.session_nursery: trio.Nursery
         """Nursery for tasks that live as long as the session."""
+        self.last_output: ShellOutput | None = None
+        """The last shell command that the user ran here."""
         self.wire: RecentWire | None = None
         """Recent protocol messages of the session; None until they are first requested."""
         self._stderr = bytearray()
@@ -161,6 +173,21 @@ class Repl(ABC):
     @abstractmethod
     def say(self, text: str) -> None:
         """Show a line of agentrt's own."""
+
+    @abstractmethod
+    def show(self, lines: Sequence[list[Run]]) -> None:
+        """Show any number of lines, whose texts are safe to display."""
+
+    @abstractmethod
+    def send_to_terminal(self, sequence: str) -> None:
+        """Write a control sequence that draws nothing.
+
+        Raises `UsageError` if the output does not go to a terminal.
+        """
+
+    @abstractmethod
+    def set_draft(self, text: str) -> None:
+        """Let the user edit this text as the next prompt."""
 
     @abstractmethod
     def report(self, text: str, stderr: str = "") -> None:
@@ -372,15 +399,21 @@ class Repl(ABC):
         """
         return self._at_once is not None and self._at_once.id == turn
 
+    def prompt_of(self, text: str) -> list[Block]:
+        """Return the blocks of a typed prompt, with images if the agent takes them."""
+        session = self.session
+        images = session is not None and session.capabilities.get("image") is True
+        return prompt_of(text, self.setup.cwd, images=images)
+
     def submit(self, text: str) -> None:
         """Send a prompt, or queue it until the agent is free."""
         session = self.session
-        if session is None:
+        if session is None or self._next is not None:  # the next session is being opened
             self.early.append(text)
             return
         busy = self.busy
         try:
-            turn = session.submit(prompt_of(text, self.setup.cwd))
+            turn = session.submit(self.prompt_of(text))
         except AgentrtError as error:
             self.report_error(error)
         else:

@@ -7,16 +7,19 @@ them.
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import trio
 
 from ..._base.nesting import bare_errors
 from ..._version import __version__
 from ...events import Item, TurnEnded, TurnRecord, TurnStarted, plain_text
+from ..command_output import Run
 from ..console import Console, LineReader, open_console, quoted
+from ..exit_status import UsageError
 from ..session_view import SessionView, text_of
 from ..setup import Setup
 from ..signals import ending_signals
@@ -25,10 +28,7 @@ from .asking import QuestionScreen
 from .conversation import SHOWN_ITEMS, Repl, SlashCommand
 from .sources import SessionSource
 from .transcript import LineTranscript
-from .view import Display, how_it_ended, how_it_failed, tool_title
-
-if TYPE_CHECKING:
-    pass
+from .view import Display, how_it_ended, how_it_failed, text_of_line, tool_title
 
 PROMPT: Final = "> "
 MORE: Final = "… "
@@ -78,6 +78,18 @@ class LineRepl(Repl):
 
     def say(self, text: str) -> None:
         self._lines.line(text)
+
+    def show(self, lines: Sequence[list[Run]]) -> None:
+        for line in lines:
+            self.say(text_of_line(line))
+
+    def send_to_terminal(self, sequence: str) -> None:
+        if not self.console.out.is_terminal or os.environ.get("TERM", "dumb") == "dumb":
+            raise UsageError("the output does not go to a terminal with a clipboard")
+        self.console.out.data(sequence.encode())
+
+    def set_draft(self, text: str) -> None:
+        self.say(f"The earlier prompt:\n{safe(text)}")
 
     def report(self, text: str, stderr: str = "") -> None:
         self.console.report(text, stderr)

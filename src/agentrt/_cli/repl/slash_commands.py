@@ -9,25 +9,15 @@ from msgspec import structs
 
 from ...agents import find_agents, resolve_agent
 from ...config import PermissionMode, PermissionSettings
-from ...events import Choice, Snapshot
+from ...events import Choice
 from ...events import Command as AgentCommand
 from ..exit_status import UsageError
-from ..session_view import prompt_of, text_of
+from ..session_view import text_of
 from ..text import one_line
 from .conversation import Repl, SlashCommand
 from .earlier_sessions import resume, show_sessions
 from .inspecting import debug, export, tasks
-
-
-def fork_ends(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Return the shown turns, newest first: the id of an item of each, and its prompt."""
-    found: dict[str, tuple[str, str]] = {}
-    for item in snapshot.items:
-        if item.type == "user" and item.parent is None:
-            words = item.text or text_of(item.content)
-            found.setdefault(item.turn or item.id, (item.id, words))
-    return list(reversed(found.values()))
-
+from .reviewing import copy_answer, diff, edit_prompt, fork_ends, search, send_output, turns
 
 _MODES: Final = {
     "ask": "other requests are asked",
@@ -227,7 +217,7 @@ async def _steer(repl: Repl, argument: str) -> None:
     if not argument:
         raise UsageError("/steer needs the text to send into the running turn")
     if repl.session is not None:
-        repl.session.steer(prompt_of(argument, repl.setup.cwd))
+        repl.session.steer(repl.prompt_of(argument))
 
 
 async def _fork(repl: Repl, argument: str) -> None:
@@ -254,25 +244,12 @@ async def _undo(repl: Repl, argument: str) -> None:
         return
     if repl.busy:
         raise UsageError("the agent is working; stop it first")
-    turns = _turns("/undo", argument)
-    restored = await session.checkpoints.undo(turns)
+    count = turns("/undo", argument)
+    restored = await session.checkpoints.undo(count)
     for path in restored.kept:
         repl.say(f"left alone, because it was not saved: {one_line(path)}")
     if session.capabilities.get("fork_at") is not False:
-        repl.say(f"The agent still remembers; /fork {turns} continues in a copy without that.")
-
-
-async def _diff(repl: Repl, argument: str) -> None:
-    if repl.session is not None:
-        patch = await repl.session.checkpoints.diff_turns(_turns("/diff", argument))
-        for line in patch.splitlines() or ["No file has changed."]:
-            repl.say(one_line(line, 1000))
-
-
-def _turns(command: str, argument: str) -> int:
-    if argument and not (argument.isdecimal() and int(argument) > 0):
-        raise UsageError(f"{command} takes a number of turns, 1 or more")
-    return int(argument or 1)
+        repl.say(f"The agent still remembers; /fork {count} continues in a copy without that.")
 
 
 async def _sandbox(repl: Repl, argument: str) -> None:
@@ -312,7 +289,11 @@ COMMANDS: Final = {
         SlashCommand("resume", "resume an earlier session", resume, "[N | ID]"),
         SlashCommand("fork", "continue in a copy, without the last N turns", _fork, "[N]"),
         SlashCommand("undo", "restore the files from before the last N turns", _undo, "[N]"),
-        SlashCommand("diff", "show the file changes of the last N turns", _diff, "[N]"),
+        SlashCommand("diff", "show the file changes, or those of the last N turns", diff, "[N]"),
+        SlashCommand("search", "find a text in the conversation", search, "TEXT"),
+        SlashCommand("copy", "copy the last answer, or its code", copy_answer, "[N | code]"),
+        SlashCommand("edit", "change an earlier prompt, in a copy", edit_prompt, "[N]"),
+        SlashCommand("send", "send the output of your last !command", send_output, "[TEXT]"),
         SlashCommand("retell", "repeat the conversation to an agent that has lost it", _retell),
         SlashCommand("tasks", "list background tasks, or stop one", tasks, "[stop N]"),
         SlashCommand("permissions", "show or change who decides", permissions, "[RULE …]"),

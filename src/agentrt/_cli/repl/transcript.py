@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...events import PlanEntry, Task, TurnEnded, TurnStarted
+from ...events import Image, PlanEntry, Task, TurnEnded, TurnStarted
 from ..output import Output
 from ..text import one_line, plain
-from .view import ENDS, SUB_AGENT_CHARS, CallView
+from .view import ENDS, SUB_AGENT_CHARS, THOUGHT_CHARS, CallView, text_of_line
 
 LONG_CALL_S: Final = 2.0
 """Seconds after which the end of a tool call gets its own line."""
@@ -107,8 +107,11 @@ class LineTranscript:
     def answer_complete(self, item: str) -> None:
         pass
 
-    def thought(self, words: str, seconds: float) -> None:
-        self._hint(f"· {words}")
+    def thought(self, text: str, seconds: float) -> None:
+        self._hint(f"· {one_line(text, THOUGHT_CHARS)}")
+
+    def image(self, image: Image) -> None:
+        self._hint(f"[image: {one_line(image.mime_type, 40)}]")
 
     def call_began(self, call: CallView) -> None:
         self._hint(f"{_indent(call)}→ {call.title}")
@@ -127,7 +130,7 @@ class LineTranscript:
             if hidden := left_out + len(lines[:-OUTPUT_LINES]):
                 self._hint(f"{indent}  │ … {hidden:,} more lines; {self._all_of_it}")
             for line in lines[-OUTPUT_LINES:]:
-                self._hint(f"{indent}  │ {one_line(line)}")
+                self._hint(f"{indent}  │ {one_line(text_of_line(line))}")
 
     def planned(self, plan: list[PlanEntry]) -> None:
         done = sum(entry.status == "completed" for entry in plan)
@@ -139,7 +142,7 @@ class LineTranscript:
                 self._plan = line
                 self._hint(line)
 
-    def sub_agent_message(self, text: str) -> None:
+    def sub_agent_message(self, text: str, call: CallView | None) -> None:
         self._hint(f"  {one_line(text, SUB_AGENT_CHARS)}")
 
     def task_changed(self, task: Task, *, over: bool) -> None:
@@ -159,4 +162,4 @@ class LineTranscript:
 
 
 def _indent(call: CallView) -> str:
-    return "  " if call.item.parent is not None else ""
+    return "  " * call.depth

@@ -22,6 +22,7 @@ from ...events import (
     CommandsChanged,
     Diff,
     Event,
+    Image,
     Item,
     ItemClosed,
     ItemDelta,
@@ -53,7 +54,8 @@ from ...events import (
     UsageChanged,
     plain_text,
 )
-from ..console import laid_out, stderr_of
+from ..command_output import CommandOutput, Run
+from ..console import stderr_of
 from ..session_view import text_of
 from ..text import one_line, plain
 
@@ -122,8 +124,8 @@ _SHOWN: Final = frozenset(
 """Codes of informational notices that are shown."""
 KEPT_LINES: Final = 2000
 """Lines of a call's output that can be shown in full."""
-KEPT_PIECES: Final = 20_000
-"""The minimum number of output pieces that are kept."""
+LAST_LINE_CHARS: Final = 4096
+"""Characters of a running command's output that are searched for its last line."""
 THOUGHT_CHARS: Final = 160
 """Characters of a thought that are shown."""
 SUB_AGENT_CHARS: Final = 1000
@@ -139,21 +141,23 @@ ENDS: Final[dict[ItemStatus, str]] = {
 class CallView:
     """A tool call."""
 
-    def __init__(self, item: Item, since: float) -> None:
+    def __init__(self, item: Item, since: float, parent: CallView | None = None) -> None:
         self.item = structs.replace(item)
         self.since = since
+        self.parent = parent
+        """The call of the sub-agent that makes this one."""
         self.begun = False
         """True once the display has shown that it runs."""
         self.steps = 0
         """The number of calls that a sub-agent has made in it."""
         self.changes_seen = False
         """True if a question has shown its changes."""
-        self._streamed: list[str] = []
-        self._forgotten = 0
+        self._streamed = CommandOutput(rows=KEPT_LINES)
 
     @property
-    def open(self) -> bool:
-        return self.item.status not in TERMINAL
+    def depth(self) -> int:
+        """The number of calls that it is inside of."""
+        return 0 if self.parent is None else self.parent.depth + 1
 
     @property
     def tool(self) -> ToolCall:
@@ -170,10 +174,7 @@ class CallView:
 
     def add(self, text: str) -> None:
         """Add a piece of output."""
-        self._streamed.append(text)
-        if len(self._streamed) > 2 * KEPT_PIECES:
-            self._forgotten += sum(text.count("\n") for text in self._streamed[:KEPT_PIECES])
-            del self._streamed[:KEPT_PIECES]
+        self._streamed.feed(text)
 
     def update(self, patch: JsonObject) -> None:
         """Apply changed fields of the item."""
@@ -188,17 +189,26 @@ class CallView:
             self.since = trio.current_time()  # the time spent waiting for a person does not count
 
     @property
-    def latest(self) -> str:
-        """The end of its output so far."""
-        texts = [part for part in self.tool.content if isinstance(part, ToolText)]
-        return "".join(self._streamed[-20:]) or (plain_text([texts[-1].content]) if texts else "")
+    def last_line(self) -> list[Run]:
+        """The last line of its output so far, without fences."""
+        texts = self._texts()
+        screen = CommandOutput(texts[-1][-LAST_LINE_CHARS:]) if texts else self._streamed
+        lines = (line for line in reversed(screen.tail) if line)
+        return next((line for line in lines if not text_of_line(line).startswith("```")), [])
 
-    def output(self) -> tuple[int, list[str]]:
+    def output(self) -> tuple[int, list[list[Run]]]:
         """Return the number of omitted lines of output, and the other lines, safe to display."""
-        parts = [plain_text([p.content]) for p in self.tool.content if isinstance(p, ToolText)]
-        forgotten = 0 if parts else self._forgotten
-        lines = [line for part in parts or ["".join(self._streamed)] for line in _unfenced(part)]
+        texts = self._texts()
+        if not texts:
+            screen = self._streamed
+            forgotten, lines = screen.forgotten, _unfenced(screen.lines)
+        else:
+            screens = [CommandOutput(text) for text in texts]
+            forgotten, lines = 0, [line for each in screens for line in _unfenced(each.lines)]
         return forgotten + len(lines[:-KEPT_LINES]), lines[-KEPT_LINES:]
+
+    def _texts(self) -> list[str]:
+        return [plain_text([p.content]) for p in self.tool.content if isinstance(p, ToolText)]
 
     def changes(self) -> list[str]:
         """Return the lines of its changes, each with its mark."""
@@ -227,12 +237,16 @@ class Display(Protocol):
         """This part of the answer is complete."""
         ...
 
-    def sub_agent_message(self, text: str) -> None:
-        """A sub-agent has finished a message."""
+    def sub_agent_message(self, text: str, call: CallView | None) -> None:
+        """The sub-agent of `call` has finished a message."""
         ...
 
-    def thought(self, words: str, seconds: float) -> None:
-        """A thought is complete. `words` is its beginning in one line."""
+    def thought(self, text: str, seconds: float) -> None:
+        """A thought is complete."""
+        ...
+
+    def image(self, image: Image) -> None:
+        """The answer or a call contains an image."""
         ...
 
     def call_began(self, call: CallView) -> None:
@@ -299,7 +313,8 @@ class View:
         """The spent part of the budgets, once a turn has ended."""
         self._display = display
         self._texts: set[str] = set()
-        self._asides: dict[str, list[str]] = {}  # the open messages of sub-agents
+        self._asides: dict[str, tuple[str, list[str]]] = {}
+        """The open messages of sub-agents: the call and the pieces of each."""
         self._tasks_over: dict[str, str] = {}  # the status that was shown last
         self._options: dict[str, dict[str, str]] = {}
         self._silent = True
@@ -374,16 +389,20 @@ class View:
         if item.type == "text":
             if item.parent is None:
                 self._texts.add(item.id)
-                self._say(item.id, plain_text(item.content))
+                self._say(item.id, plain_text(b for b in item.content if not isinstance(b, Image)))
+                for block in item.content:
+                    if isinstance(block, Image):
+                        self._silent = False
+                        self._display.image(block)
             else:
-                self._asides[item.id] = [plain_text(item.content)]
+                self._asides[item.id] = item.parent, [plain_text(item.content)]
         elif item.type == "thought":
             if item.parent is None and not over:
                 self.thoughts[item.id] = trio.current_time(), []
         elif item.type == "tool":
             self._silent = False
-            call = self.calls[item.id] = CallView(item, trio.current_time())
-            parent = self.calls.get(item.parent) if item.parent is not None else None
+            parent = self.calls.get(item.parent or "")
+            call = self.calls[item.id] = CallView(item, trio.current_time(), parent)
             if parent is not None:
                 parent.steps += 1
             self._moved(call)
@@ -394,7 +413,7 @@ class View:
         if event.item in self._texts:
             self._say(event.item, event.text)
         elif event.item in self._asides:
-            self._asides[event.item].append(event.text)
+            self._asides[event.item][1].append(event.text)
         elif event.item in self.thoughts:
             self.thoughts[event.item][1].append(event.text)
         elif event.item in self.calls:
@@ -421,16 +440,18 @@ class View:
         if event.item in self._texts:
             self._texts.discard(event.item)
             self._display.answer_complete(event.item)
-        elif (pieces := self._asides.pop(event.item, None)) is not None:
-            if text := "".join(pieces).strip():
-                self._display.sub_agent_message(text)
+        elif (aside := self._asides.pop(event.item, None)) is not None:
+            if text := "".join(aside[1]).strip():
+                self._display.sub_agent_message(text, self.calls.get(aside[0]))
         elif (thought := self.thoughts.pop(event.item, None)) is not None:
             since, parts = thought
-            words = one_line("".join(parts), THOUGHT_CHARS)
-            self._display.thought(words, trio.current_time() - since)
+            self._display.thought("".join(parts), trio.current_time() - since)
         elif (call := self.calls.pop(event.item, None)) is not None:
             call.item.status = event.status
             self._display.call_ended(call)
+            for part in call.tool.content:
+                if isinstance(part, ToolText) and isinstance(part.content, Image):
+                    self._display.image(part.content)
 
     # --- questions, which are displayed by the asker
 
@@ -539,9 +560,16 @@ def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
             return None
 
 
-def _unfenced(text: str) -> list[str]:
+def text_of_line(line: list[Run]) -> str:
+    """Return a line of output without its looks."""
+    return "".join(text for _, text in line)
+
+
+def _unfenced(lines: list[list[Run]]) -> list[list[Run]]:
     """Return the lines of some output, without the fence that some agents put around it."""
-    lines = [line.rstrip() for line in plain(laid_out(text)).splitlines()]
-    if len(lines) > 1 and lines[0].startswith("```") and lines[-1] == "```":
-        return lines[1:-1]
+    if lines and not lines[-1]:
+        lines = lines[:-1]  # after the last newline
+    if len(lines) > 1 and text_of_line(lines[0]).startswith("```"):
+        if text_of_line(lines[-1]) == "```":
+            return lines[1:-1]
     return lines

@@ -4,25 +4,24 @@ and the agent's questions above the prompt, with a separate line for the answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
 from ...events import ItemStatus
-from ..console import laid_out
+from ..command_output import Run
 from ..repl.asking import BAR
+from ..repl.changes import look_of, worded
 from ..repl.view import ENDS, CallView
-from ..text import one_line, plain, wrapped
+from ..text import as_json, one_line, plain, wrapped
 from .interface import Interface
-from .style import Fragments, Painter, ScrollingText
+from .style import Fragments, Painter, ScrollingText, rendered, rows_of
 from .terminal import Screen
 
-CARD_LINES: Final = 5
-"""Lines of output that a card shows."""
-CARD_DIFF_LINES: Final = 16
-"""Lines of a change that a card shows."""
-LAST_LINE_CHARS: Final = 4096
-"""Characters of a running command's output that are searched for its last line."""
+CARD_ROWS: Final = 5
+"""Rows of output that a card shows."""
+CARD_DIFF_ROWS: Final = 16
+"""Rows of a change that a card shows."""
 SLOW_CALL_S: Final = 1.0
 """Seconds after which the duration of a call is shown."""
 
@@ -37,7 +36,7 @@ _MARKS: Final[dict[ItemStatus, tuple[str, str]]] = {
 }
 
 
-def drawn(call: CallView, now: float, width: int) -> Fragments:
+def drawn(call: CallView, now: float, paint: Painter, width: int) -> Fragments:
     """Return a running call: a line, and the last line of its output."""
     took = f" {now - call.since:.0f} s" if now - call.since >= 1 else ""
     inside = f" · {call.steps} steps" if call.steps else ""
@@ -49,10 +48,9 @@ def drawn(call: CallView, now: float, width: int) -> Fragments:
         ("", one_line(_title(call), room)),
         ("dim", f"{inside}{took}{waits}\n"),
     ]
-    lines = plain(laid_out(call.latest[-LAST_LINE_CHARS:])).splitlines()
-    last = next((x for x in reversed(lines) if x.strip() and not x.startswith("```")), "")
-    if last:
-        shown.append(("dim", f"  │ {last[: max(10, width - 5)]}\n"))
+    if line := call.last_line:
+        row = rows_of([(look or "dim", text) for look, text in line], max(10, width - 5))[0]
+        shown += rendered(paint(("dim", "  │ "), *row) + "\n")
     return shown
 
 
@@ -68,24 +66,30 @@ def printed(call: CallView, paint: Painter, width: int, *, indent: str = "") -> 
     note = " · ".join(filter(None, notes))
     tail = f"  {note}" if note else ""
     text = indent + paint((look, f"{mark} "), ("", _title(call)), ("dim", tail)) + "\n"
-    return text + "".join(f"{indent}{line}\n" for line in _body(call, paint, width))
+    return text + "".join(f"{indent}{line}\n" for line in _body(call, paint, width - len(indent)))
 
 
 def full(call: CallView, paint: Painter) -> str:
-    """Return the complete output of a call, as far as it is kept."""
+    """Return the complete output and changes of a call, as far as they are kept."""
     left_out, output = call.output()
-    lines = [_bar(line, paint) for line in output]
+    lines = [paint(("dim", "  │ "), *_dimmed(line)) for line in output]
     if left_out:
-        more = f"… {left_out:,} lines before these; /export FILE writes them all"
-        lines.insert(0, _bar(more, paint))
-    lines += [_coloured(line, paint) for line in call.changes()]
+        more = f"  │ … {left_out:,} lines before these; /export FILE writes them all"
+        lines.insert(0, paint(("dim", more)))
+    lines += [paint(("dim", "  │ "), *line) for line in worded(call.changes())]
+    if not lines:
+        lines = [paint(("dim", "  no output"))]
+    if call.tool.input is not None:
+        given = plain(as_json(call.tool.input)).split("\n")
+        lines[:0] = [paint(("dim", f"    {line}")) for line in given]
     head = paint(("bold", _title(call)))
-    return "\n".join([head, *(lines or [paint(("dim", "  no output"))])]) + "\n"
+    return "\n".join([head, *lines]) + "\n"
 
 
-def has_more(call: CallView) -> bool:
+def has_more(call: CallView, width: int) -> bool:
     """Return True if there is more than the card shows."""
-    return len(call.output()[1]) > CARD_LINES or len(call.changes()) > CARD_DIFF_LINES
+    rows, changed = _rows(call.output()[1], width), _rows(worded(call.changes()), width)
+    return len(rows) > CARD_ROWS or len(changed) > CARD_DIFF_ROWS
 
 
 def _title(call: CallView) -> str:
@@ -98,54 +102,62 @@ def _title(call: CallView) -> str:
 
 def _body(call: CallView, paint: Painter, width: int) -> list[str]:
     if not call.changes_seen and call.item.status == "completed":
-        shown = [_coloured(line, paint) for line in call.changes()]
-        if shown:
-            return _cut(shown, CARD_DIFF_LINES, paint, width, end=False)
+        rows = _rows(worded(call.changes()), width)
+        if rows:
+            return _cut(rows, CARD_DIFF_ROWS, paint, width, end=False)
     if call.item.status == "failed" or call.tool.kind == "execute":
         left_out, lines = call.output()
-        shown = [_bar(line, paint) for line in lines]
-        return _cut(shown, CARD_LINES, paint, width, end=True, before=left_out)
+        rows = _rows([_dimmed(line) for line in lines], width)
+        return _cut(rows, CARD_ROWS, paint, width, end=True, before=left_out, lines=len(lines))
     return []
 
 
+def _rows(lines: Iterable[Fragments], width: int) -> list[Fragments]:
+    """Break lines into the rows that they have next to a bar."""
+    return [row for line in lines for row in rows_of(line, max(10, width - 5))]
+
+
+def _dimmed(line: list[Run]) -> Fragments:
+    return [(look or "dim", text) for look, text in line]
+
+
 def _cut(
-    lines: list[str], most: int, paint: Painter, width: int, *, end: bool, before: int = 0
+    rows: list[Fragments],
+    most: int,
+    paint: Painter,
+    width: int,
+    *,
+    end: bool,
+    before: int = 0,
+    lines: int = 0,
 ) -> list[str]:
-    """Return at most `most` lines. `before`: the number of lines before the first one."""
-    left = len(lines) - most
+    """Return at most `most` rows.
+
+    `before`: the number of lines before the first one, and `lines` that of all others.
+    """
+    left = len(rows) - most
+    kept = rows if left <= 0 else rows[-most:] if end else rows[:most]
+    shown = [paint(("dim", "  │ "), *row) for row in kept]
     if left <= 0:
-        return lines
+        return shown
     what = "1 more line" if left + before == 1 else f"{left + before:,} more lines"
     if before:
-        what += f", ctrl-o shows the last {len(lines):,}, /export FILE writes them all"
+        what += f", ctrl-o shows the last {lines:,}, /export FILE writes them all"
     else:
         what += ", ctrl-o shows it" if left == 1 else ", ctrl-o shows them"
     more = paint(("dim", wrapped(f"  │ … {what}", width)))
-    if end:
-        return [more, *lines[-most:]]
-    return [*lines[:most], more]
-
-
-def look_of(line: str) -> str:
-    """Return the look of a line of a change."""
-    if line.startswith("@@"):
-        return "place"
-    return {"+": "added", "-": "removed"}.get(line[:1], "dim")
-
-
-def _coloured(line: str, paint: Painter) -> str:
-    return paint(("dim", "  │ "), (look_of(line), line))
-
-
-def _bar(line: str, paint: Painter) -> str:
-    return paint(("dim", f"  │ {line}"))
+    return [more, *shown] if end else [*shown, more]
 
 
 class OnScreen:
     """The place where an `Asker` shows its questions."""
 
-    def __init__(self, screen: Screen, interface: Interface, page: ScrollingText) -> None:
+    def __init__(
+        self, screen: Screen, interface: Interface, page: ScrollingText, *, single_keys: bool
+    ) -> None:
+        """`single_keys`: the letter or number of an answer takes effect without Enter."""
         self._screen = screen
+        self._single_keys = single_keys
         self._interface = interface
         self._page = page
 
@@ -167,7 +179,12 @@ class OnScreen:
         rows: Fragments = []
         for line in offered:
             rows += [("bold", line[:4]), ("", line[4:] + "\n")]
-        self._screen.do(partial(self._interface.ask, prompt, rows, again=again))
+        names = [line.split()[0] for line in offered] if self._single_keys else []
+        keys = frozenset(name for name in names if len(name) == 1)
+        if "10" in names:  # its first key is an answer, too
+            keys -= {"1"}
+        ask = partial(self._interface.ask, prompt, rows, again=again, single_keys=keys)
+        self._screen.do(ask)
 
     def entered(self) -> None:
         pass  # the prompt is drawn by this program

@@ -8,22 +8,38 @@ session show its agent, directory and history.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ..._version import __version__
-from ...events import Item, PlanEntry, Task, TurnEnded, TurnRecord, TurnStarted, plain_text
+from ...events import Image, Item, PlanEntry, Task, TurnEnded, TurnRecord, TurnStarted, plain_text
 from ..console import quoted
 from ..repl.conversation import SHOWN_ITEMS
-from ..repl.view import SUB_AGENT_CHARS, CallView, View, how_it_ended, how_it_failed, tool_title
+from ..repl.view import (
+    SUB_AGENT_CHARS,
+    THOUGHT_CHARS,
+    CallView,
+    View,
+    how_it_ended,
+    how_it_failed,
+    tool_title,
+)
 from ..session_view import SessionView
 from ..setup import Setup
 from ..text import folded, one_line, plain, safe
 from .cards import SPINNER, drawn, full, has_more, printed
 from .markdown import Blocks, Renderer
+from .pictures import PictureProtocol, picture
 from .status import last_lines
-from .style import Fragments, ScrollingText, rendered
+from .style import Fragments, Painter, ScrollingText, rendered
 
+PICTURE_ROWS: Final = 16
+"""Rows of the terminal that an image takes at most."""
+UNFOLDABLE: Final = 50
+"""Shortened texts that can be shown in full."""
+UNFOLDED_CHARS: Final = 100_000
+"""Characters of a thought that can be shown."""
 UNFINISHED_LINES: Final = 8
 """Lines of the unfinished block that are drawn."""
 DRAWN_CALLS: Final = 6
@@ -37,10 +53,14 @@ _PLAN: Final = {"completed": ("good", "✓"), "in_progress": ("busy", "▸")}
 class Drawing:
     """A `Display` that writes to a page."""
 
-    def __init__(self, page: ScrollingText) -> None:
+    def __init__(self, page: ScrollingText, pictures: PictureProtocol | None = None) -> None:
+        """`pictures`: the protocol for images of the terminal."""
         self.page = page
-        self.folded: Callable[[], str] | None = None
-        """Returns the complete form of the last text that was shortened."""
+        self._pictures = pictures
+        self.shortened: deque[Callable[[], str]] = deque(maxlen=UNFOLDABLE)
+        """The texts that were shortened, newest last; each call returns the complete text."""
+        self._inside: CallView | None = None
+        """The sub-agent whose steps are being printed."""
         self._render = Renderer(colour=page.paint.colour)
         self._texts: dict[str, Blocks] = {}
 
@@ -65,7 +85,9 @@ class Drawing:
             shown += [("italic", f"{words}\n")]
         running = [call for call in view.calls.values() if call.item.parent is None]
         for call in running[-DRAWN_CALLS:]:
-            shown += drawn(call, now, width)
+            shown += drawn(call, now, self.page.paint, width)
+            for step in [each for each in view.calls.values() if each.parent is call][-1:]:
+                shown.append(("dim", f"  ▸ {one_line(step.title, max(10, width - 5))}\n"))
         if len(running) > DRAWN_CALLS:
             shown.append(("dim", f"  … {len(running) - DRAWN_CALLS} more\n"))
         if any(entry.status != "completed" for entry in view.plan):
@@ -82,7 +104,7 @@ class Drawing:
         text = safe(text).rstrip("\n")
         brief = folded(text, "ctrl-o shows all of it")
         if brief != text:
-            self.folded = lambda: text + "\n"
+            self.shortened.append(lambda: text + "\n")
         first, *more = brief.split("\n")
         lines = [f"❯ {first}", *(f"  {line}" for line in more)]
         self.page.write(self.page.paint(("you", "\n".join(lines))) + "\n", "you", apart=True)
@@ -110,26 +132,54 @@ class Drawing:
         if (blocks := self._texts.pop(item, None)) is not None:
             self._print(blocks.end())
 
-    def thought(self, words: str, seconds: float) -> None:
+    def thought(self, text: str, seconds: float) -> None:
         took = f" for {seconds:.0f} s" if seconds >= 1 else ""
-        self.page.line(("dim", f"✻ thought{took}: "), ("italic", words), kind="card")
+        brief, whole = one_line(text, THOUGHT_CHARS), plain(text[:UNFOLDED_CHARS]).strip()
+        self.page.line(("dim", f"✻ thought{took}: "), ("italic", brief), kind="card")
+        if brief != whole:
+            self.shortened.append(lambda: self.page.paint(("italic", whole)) + "\n")
+
+    def image(self, image: Image) -> None:
+        kilobytes = len(image.data) * 3 // 4096
+        label = f"[image: {one_line(image.mime_type, 40)}, {kilobytes:,} kB]"
+        self.page.line(("dim", f"  {label}"), kind="card")
+        if self._pictures is not None:
+            columns = max(10, self.page.width() - 4)
+            if shown := picture(image, self._pictures, columns, PICTURE_ROWS):
+                self.page.write(shown, "card")
 
     def call_began(self, call: CallView) -> None:
         pass  # running calls are drawn
 
     def call_ended(self, call: CallView) -> None:
-        indent = "  " if call.item.parent is not None else ""
-        self.page.write(printed(call, self.page.paint, self.page.width(), indent=indent), "card")
-        if has_more(call):
-            self.folded = lambda: full(call, self.page.paint)
+        width = self.page.width()
+        indent = self._enter(call.parent)
+        self.page.write(printed(call, self.page.paint, width, indent=indent), "card")
+        if has_more(call, width):
+            self.shortened.append(lambda: full(call, self.page.paint))
+
+    def _enter(self, sub_agent: CallView | None) -> str:
+        """Name the sub-agent whose steps follow, unless the last ones were its own.
+
+        Returns the indentation of the steps.
+        """
+        if sub_agent is None:
+            self._inside = None
+            return ""
+        if sub_agent is not self._inside:
+            self._inside = sub_agent
+            indent = "  " * sub_agent.depth
+            self.page.line(("dim", f"{indent}▸ "), ("", sub_agent.title), kind="card")
+        return "  " * (sub_agent.depth + 1)
 
     def planned(self, plan: list[PlanEntry]) -> None:
         if plan and all(entry.status == "completed" for entry in plan):
             text = self.page.paint(("good", "✓ "), ("", f"plan {len(plan)}/{len(plan)} done"))
             self.page.write(text + "\n", "card")
 
-    def sub_agent_message(self, text: str) -> None:
-        self.page.line(("dim", f"  {one_line(text, SUB_AGENT_CHARS)}"), kind="card")
+    def sub_agent_message(self, text: str, call: CallView | None) -> None:
+        indent = self._enter(call) or "  "
+        self.page.line(("dim", f"{indent}{one_line(text, SUB_AGENT_CHARS)}"), kind="card")
 
     def task_changed(self, task: Task, *, over: bool) -> None:
         if over:
@@ -215,3 +265,25 @@ def _show_history(drawing: Drawing, earlier: list[Item | TurnRecord]) -> None:
             drawing.page.line(mark, ("dim", f"{title}: {failed}" if failed else title), kind="card")
         elif each.type == "text":
             drawing.answer(each.text or plain_text(each.content))
+
+
+def unfolded(items: Iterable[Item], paint: Painter, width: int) -> str:
+    """Return a conversation in full: thoughts, and the input and output of calls."""
+    page = ScrollingText(paint, lambda: width)
+    drawing = Drawing(page)
+    calls: dict[str, CallView] = {}
+    for item in items:
+        text = item.text or plain_text(item.content)
+        if item.type == "user":
+            page.write(paint(("you", f"❯ {safe(text)}")) + "\n", "you", apart=True)
+        elif item.type == "thought":
+            page.write(paint(("italic", f"✻ {plain(text).strip()}")) + "\n", "thought", apart=True)
+        elif item.type == "tool":
+            call = calls[item.id] = CallView(item, 0.0, calls.get(item.parent or ""))
+            call.add(item.text)
+            indent = "  " * call.depth
+            lines = full(call, paint).splitlines()
+            page.write("".join(f"{indent}{line}\n" for line in lines), "card", apart=True)
+        elif item.type == "text":
+            drawing.answer(text)
+    return page.take()

@@ -6,7 +6,7 @@ All code in this module runs in the terminal's thread, except creating an `Inter
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -33,7 +33,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from ..repl.questions import could_be_an_answer
 from ..state import private_file
-from .style import STYLE, Fragments, colour_depth, styled
+from .style import Fragments, Look, colour_depth, style_of, styled
 
 HISTORY_BYTES: Final = 512 * 1024
 """Bytes of a history file that are kept when it has grown to twice that size."""
@@ -70,6 +70,8 @@ COMPLETION_ROWS: Final = 8
 """Completions that are visible."""
 QUESTION_READING_TIME_S: Final = 0.5
 """Seconds after which a person can have read a question."""
+KEY_ALONE_S: Final = 0.4
+"""Seconds without another key after which a single key is an answer."""
 TYPING_PAUSE_S: Final = 1.0
 """Seconds without a key after which the user is no longer considered to be typing."""
 
@@ -105,6 +107,12 @@ class KeyListener(Protocol):
 
     def expand_key(self) -> None: ...
 
+    def transcript_key(self) -> None: ...
+
+    def edit_earlier_key(self) -> None: ...
+
+    def paste_image_key(self) -> None: ...
+
     def take_back_key(self) -> None: ...
 
     def edit_key(self, draft: str) -> None: ...
@@ -129,6 +137,9 @@ class Interface:
         self.question: str | None = None
         self.offered: Fragments = []
         """The possible answers to the question."""
+        self._single_keys: frozenset[str] = frozenset()
+        """The answers that take effect without Enter."""
+        self._key_timer: asyncio.TimerHandle | None = None
         self.answering = False
         self._asked_at = 0.0
         self._typed_at = 0.0
@@ -140,12 +151,18 @@ class Interface:
         self._answer_control = BufferControl(self.answer)
 
     def make_application(
-        self, keys: KeyBindings, input: Input, output: Output, *, colour: bool
+        self,
+        keys: KeyBindings,
+        input: Input,
+        output: Output,
+        *,
+        colour: bool,
+        looks: Mapping[str, Look],
     ) -> Application[None]:
         app: Application[None] = Application(
             layout=Layout(self._container(), focused_element=self._draft_control),
             key_bindings=keys,
-            style=STYLE,
+            style=style_of(looks),
             color_depth=colour_depth(colour=colour),
             erase_when_done=True,
             input=input,
@@ -228,12 +245,17 @@ class Interface:
 
     # --- the question
 
-    def ask(self, prompt: str, offered: Fragments, *, again: bool) -> None:
+    def ask(
+        self, prompt: str, offered: Fragments, *, again: bool, single_keys: frozenset[str]
+    ) -> None:
         """Put a question in front of the draft.
 
-        It takes keys once it can have been read and the user is not typing. `again`: it was asked
-        before, and its answer may have been started.
+        It takes keys once it can have been read and the user is not typing. One of `single_keys`
+        is an answer without Enter, if no other key is pressed shortly before or after it. `again`:
+        it was asked before, and its answer may have been started.
         """
+        self._forget_key()
+        self._single_keys = single_keys
         open_already = self.question is not None
         self.question = prompt
         self.offered = offered
@@ -243,6 +265,24 @@ class Interface:
             self._asked_at = asyncio.get_running_loop().time()
             self._await_quiet()
         self._redraw()
+
+    def await_single_key(self, take: Callable[[str], None]) -> None:
+        """Pass the answer to `take` if it is a single key, unless another one follows soon."""
+        self._forget_key()
+        if self.answer.text in self._single_keys:
+            loop = asyncio.get_running_loop()
+            self._key_timer = loop.call_later(KEY_ALONE_S, self._answer_by_key, take)
+
+    def _answer_by_key(self, take: Callable[[str], None]) -> None:
+        text = self.answer.text
+        if self.answering and text in self._single_keys:
+            self.answer.reset()
+            take(text)
+
+    def _forget_key(self) -> None:
+        if self._key_timer is not None:
+            self._key_timer.cancel()
+            self._key_timer = None
 
     def stop_asking(self) -> None:
         """End the question. Text that was typed for another purpose is kept with the draft."""

@@ -1,9 +1,11 @@
-"""Programs of the user: shell commands after `!`, and the editor for longer prompts."""
+"""Programs of the user: shell commands after `!`, the editor for longer prompts, the pager."""
 
 from __future__ import annotations
 
+import codecs
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -47,6 +49,27 @@ def _editor() -> list[str]:
     raise ValueError("no editor was found; set $EDITOR")
 
 
+async def page(text: str, encoding: str, *, at_end: bool = False) -> bool:
+    """Show a text in `$PAGER`, or in `less` or `more`; returns False if there is none.
+
+    `at_end`: start at the end of the text, if the pager is `less`. Raises `OSError` if the pager
+    cannot be started, `ValueError` if `$PAGER` cannot be parsed. Cancelling this ends the pager.
+    """
+    command = shlex.split(os.environ.get("PAGER") or "")
+    if not command:
+        command = next(([name] for name in ("less", "more") if shutil.which(name)), [])
+    if not command:
+        return False
+    env = dict(os.environ)
+    if os.path.basename(command[0]) == "less":
+        command += ["+G"] if at_end else []
+        if "R" not in env.get("LESS", "").upper():
+            env["LESS"] = f"{env.get('LESS', '')} -R".strip()
+    data = text.encode(encoding, "replace")
+    await trio.run_process(command, stdin=data, check=False, env=env)
+    return True
+
+
 SHELL_DRAIN_S: Final = 0.25
 """Seconds for reading the rest of the output after the shell has ended."""
 SHELL_KILL_S: Final = 1.0
@@ -56,7 +79,7 @@ SHELL_KILL_S: Final = 1.0
 class Shell:
     """One command in its own process group.
 
-    `show` receives each line of its output, and `room` waits until the lines have been shown.
+    `show` receives its output piece by piece, and `room` waits until it has been shown.
     """
 
     def __init__(
@@ -109,16 +132,10 @@ class Shell:
 
     async def _read(self, process: trio.Process) -> None:
         assert process.stdout is not None
-        line = b""
-        try:
-            async for data in process.stdout:
-                *lines, line = (line + data).split(b"\n")
-                for each in lines:
-                    self._show(each.decode(errors="replace"))
-                await self._room()
-        finally:
-            if line:
-                self._show(line.decode(errors="replace"))
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        async for data in process.stdout:
+            self._show(decode(data))
+            await self._room()
 
     def _signal(self, number: int) -> None:
         if self._process is not None:

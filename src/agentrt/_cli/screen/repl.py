@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import trio
@@ -13,30 +16,43 @@ from ..._base.nesting import bare_errors
 from ...errors import AgentrtError
 from ...events import Command as AgentCommand
 from ...events import Modes
-from ..console import LAST_OUTPUT_S, laid_out, quoted
+from ..clipboard import pasted_image
+from ..command_output import CommandOutput, Run
+from ..console import LAST_OUTPUT_S, quoted
+from ..output import encoding_of
 from ..repl.asking import QuestionScreen
-from ..repl.conversation import DOUBLE_PRESS_S, Repl, SlashCommand
+from ..repl.conversation import DOUBLE_PRESS_S, Repl, ShellOutput, SlashCommand
 from ..repl.slash_commands import agent_commands
 from ..repl.sources import SessionSource
-from ..repl.view import Display
+from ..repl.view import Display, text_of_line
 from ..session_view import SessionView
 from ..setup import Setup
 from ..signals import ending_signals
+from ..state import save_pasted_image
 from ..text import one_line, plain
 from .cards import OnScreen, kept_answer
 from .completion import PromptCompleter
-from .drawing import Drawing, greet
+from .drawing import UNFINISHED_LINES, Drawing, greet, unfolded
 from .interface import Interface, Live, open_history
-from .keys import KEYS
-from .programs import Shell, edit
+from .keys import described_keys
+from .pictures import picture_protocol
+from .programs import Shell, edit, page
 from .status import last_lines, queue_lines, status_line
-from .style import Painter, ScrollingText
+from .style import Fragments, Painter, ScrollingText, chosen_looks, rendered, rows_of
 from .terminal import Screen, open_screen
 
 FRAME_INTERVAL_S: Final = 0.03
 """The minimum number of seconds between two frames."""
 ANIMATION_INTERVAL_S: Final = 0.12
 """Seconds between two frames during an animation."""
+PROMPT_LINES: Final = 4
+"""Lines of the window that a longer text leaves for the prompt; else it is shown in a pager."""
+UNFOLDED_ITEMS: Final = 2000
+"""Items of the conversation that are shown in full."""
+UPCOMING: Final = 3
+"""Questions after the current one whose titles are shown."""
+OFFERED_LINES: Final = 400
+"""Lines of a shell command's output that `/send` can send."""
 FRAME_BUFFER_CHARS: Final = 64 * 1024
 """Characters that may wait for the next frame."""
 
@@ -50,10 +66,14 @@ async def converse(
     pick: bool = False,
 ) -> int:
     """Run an interactive session until the user leaves; returns the exit status."""
+    terminal = setup.config.terminal
     with trio.open_signal_receiver(*ending_signals()) as signals:
         repl = ScreenRepl(setup, source, commands, colour=colour)
         repl.early += ["/resume"] * pick
-        async with bare_errors(), open_screen(repl.interface, colour=colour) as screen:
+        opened = open_screen(
+            repl.interface, colour=colour, looks=repl.page.paint.looks, keys=terminal.keys
+        )
+        async with bare_errors(), opened as screen:
             repl.screen = screen
             async with bare_errors(), trio.open_nursery() as nursery:
                 repl.nursery = nursery
@@ -71,8 +91,6 @@ async def converse(
 class ScreenRepl(Repl):
     """An interactive session on a `Screen`. It implements the keys of `Listener`."""
 
-    keys = KEYS
-
     def __init__(
         self,
         setup: Setup,
@@ -84,17 +102,25 @@ class ScreenRepl(Repl):
         super().__init__(commands, source)
         self.screen: Screen
         self.nursery: trio.Nursery
-        self.page = ScrollingText(Painter(colour=colour), self._width)
+        terminal = setup.config.terminal
+        self.keys = described_keys(terminal.keys)
+        painter = Painter(colour=colour, looks=chosen_looks(terminal.colors))
+        self.page = ScrollingText(painter, self._width)
         self._words = PromptCompleter(setup.cwd)
         self.interface = Interface(self, open_history(setup.cwd), self._words)
         self._drawing = Drawing(self.page)
         self._shell: Shell | None = None
+        self._shell_output = CommandOutput()
+        self._shell_lines: deque[str] = deque(maxlen=OFFERED_LINES)
         self._dirty = trio.Event()
         self._taken = trio.Event()
         self._hint = ""
         self._hint_until = 0.0
         self._learned: tuple[Modes | None, list[AgentCommand]] = None, []
         self._leave_when_done = False
+        self._newest: Callable[[], str] | None = None
+        self._unfolded = 0
+        """The number of shortened texts, from `_newest` on, that were shown in full."""
 
     def _width(self) -> int:
         return self.screen.size.columns
@@ -118,11 +144,17 @@ class ScreenRepl(Repl):
         self._dirty.set()
 
     def began(self, setup: Setup) -> tuple[Display, QuestionScreen]:
-        self._drawing = Drawing(self.page)
+        pictures = picture_protocol(os.environ) if setup.config.terminal.images else None
+        self._drawing = Drawing(self.page, pictures)
         self._learned = None, []
         self._words.commands = self._own_commands()
         self._dirty.set()
-        return self._drawing, OnScreen(self.screen, self.interface, self.page)
+        return self._drawing, OnScreen(
+            self.screen,
+            self.interface,
+            self.page,
+            single_keys=setup.config.terminal.answer_with_key,
+        )
 
     def opened(self, session: SessionView, nursery: trio.Nursery) -> None:
         greet(self._drawing, session, self.setup, self.earlier, self._width())
@@ -196,11 +228,7 @@ class ScreenRepl(Repl):
 
     def _live(self) -> Live:
         view, now, size = self.view, trio.current_time(), self.screen.size
-        above = self._drawing.live(view, now, size.lines)
-        if self._shell is not None:
-            words = one_line(self._shell.command, size.columns - 30)
-            above += [("busy", "$ "), ("", words), ("dim", "   ctrl-c ends it\n")]
-        above += queue_lines(self.waiting, paused=self.paused, width=size.columns)
+        above = self._work(now)
         above = last_lines(above, size.lines - 8, size.columns)
         offline = bool(self.source.trouble)
         running = not offline and view.phase not in ("idle", "dead", "closed")
@@ -221,6 +249,23 @@ class ScreenRepl(Repl):
         return Live(
             above=[("", "\n"), *above] if above else [("", "")], status=status, busy=running
         )
+
+    def _work(self, now: float) -> Fragments:
+        """Return the ongoing work, and everything that waits for its turn."""
+        size = self.screen.size
+        above = self._drawing.live(self.view, now, size.lines)
+        if self._shell is not None:
+            rows = [row for line in self._shell_output.tail for row in rows_of(line, size.columns)]
+            for row in rows[-UNFINISHED_LINES:]:
+                above += [*rendered(self.page.paint(*row)), ("", "\n")]
+            words = one_line(self._shell.command, size.columns - 30)
+            above += [("busy", "$ "), ("", words), ("dim", "   ctrl-c ends it\n")]
+        if self.asker is not None and (others := self.asker.upcoming):
+            above.append(("ask", f"  {len(others)} more to answer after this one\n"))
+            titles = [one_line(title, max(10, size.columns - 6)) for title in others]
+            above += [("dim", f"  · {title}\n") for title in titles[:UPCOMING]]
+        above += queue_lines(self.waiting, paused=self.paused, width=size.columns)
+        return above
 
     def _standing_hint(self) -> str:
         if self._leave_when_done:
@@ -313,12 +358,59 @@ class ScreenRepl(Repl):
             self.report_error(error)
 
     def expand_key(self) -> None:
-        folded = self._drawing.folded
-        if folded is None:
+        """Show the last shortened text; pressed again, the one before it."""
+        shortened = self._drawing.shortened
+        if not shortened:
             self.hint("nothing to expand")
+            return
+        newest = shortened[-1]
+        self._unfolded = self._unfolded + 1 if newest is self._newest else 1
+        self._newest = newest
+        if self._unfolded > len(shortened):
+            self._unfolded = 0
+            self.hint("nothing before that was shortened")
+            return
+        self._show_long(shortened[-self._unfolded](), at_end=True)
+
+    def transcript_key(self) -> None:
+        self.nursery.start_soon(self._show_transcript)
+
+    async def _show_transcript(self) -> None:
+        if (session := self.session) is None:
+            return
+        try:
+            items = (await self.source.full_snapshot(session)).items
+        except AgentrtError as error:
+            self.report_error(error)
+            return
+        drawn = partial(unfolded, items[-UNFOLDED_ITEMS:], self.page.paint, self._width())
+        text = await trio.to_thread.run_sync(drawn)
+        if left := len(items) - UNFOLDED_ITEMS:
+            if left > 0:
+                text = f"… {left:,} items before these; /export FILE writes them all\n\n{text}"
+        if text:
+            self._show_long(text, at_end=True, pager=True)
         else:
-            self.page.write(folded(), "full", apart=True)
-            self._dirty.set()
+            self.hint("there is no conversation yet")
+
+    def paste_image_key(self) -> None:
+        self.nursery.start_soon(self._paste_image)
+
+    async def _paste_image(self) -> None:
+        """Save the image in the clipboard, and refer to it in the prompt."""
+        data = await pasted_image()
+        if data is None:
+            self.hint("no image in the clipboard, or no wl-paste or xclip to read it")
+            return
+        try:
+            path = await trio.to_thread.run_sync(save_pasted_image, data)
+        except OSError as error:
+            self.report(f"the pasted image: {error.strerror}")
+        else:
+            self.screen.do(self.interface.add_to_draft, f'@"{path}" ', " ")
+
+    def edit_earlier_key(self) -> None:
+        self.typed("/edit", self.nursery)
 
     def take_back_key(self) -> None:
         if (text := self.take_back()) is not None:
@@ -327,6 +419,40 @@ class ScreenRepl(Repl):
 
     def edit_key(self, draft: str) -> None:
         self.nursery.start_soon(self._edit, draft)
+
+    def show(self, lines: Sequence[list[Run]]) -> None:
+        self._show_long("".join(self.page.paint(*line) + "\n" for line in lines))
+
+    def _show_long(self, text: str, *, at_end: bool = False, pager: bool = False) -> None:
+        """Show complete lines: above the prompt if the window has room for them, else in a pager.
+
+        With `pager` always in a pager.
+        """
+        size = self.screen.size
+        columns = max(1, size.columns)
+        rows = sum(1 + len(line) // columns for line in text.split("\n"))
+        if rows <= size.lines - PROMPT_LINES and not pager:
+            self.page.write(text, "full", apart=True)
+            self._dirty.set()
+        else:
+            self.nursery.start_soon(self._run_pager, text, at_end)
+
+    async def _run_pager(self, text: str, at_end: bool) -> None:
+        try:
+            async with self.screen.lent():
+                shown = await page(text, encoding_of(sys.stdout), at_end=at_end)
+        except (OSError, ValueError) as error:
+            self.report(f"the pager: {error}")
+            shown = False
+        if not shown:
+            self.page.write(text, "full", apart=True)
+            self._dirty.set()
+
+    def send_to_terminal(self, sequence: str) -> None:
+        self.screen.do(self.screen.send, sequence)
+
+    def set_draft(self, text: str) -> None:
+        self.screen.do(self.interface.set_draft, text)
 
     def suspend_key(self) -> None:
         self.nursery.start_soon(self._suspend)
@@ -343,21 +469,33 @@ class ScreenRepl(Repl):
             self.hint("a command is running; ctrl-c ends it")
             return
         self.page.line(("you", f"! {one_line(command)}"), kind="shell")
-        shell = self._shell = Shell(command, self.setup.cwd, self._show_output, self.room)
+        shell = self._shell = Shell(command, self.setup.cwd, self._take_output, self.room)
+        self._shell_output = CommandOutput()
+        self._shell_lines.clear()
         try:
             status = await shell.run()
         except OSError as error:
             self.report(f"the shell: {error.strerror}")
         else:
+            lines = self._shell_output.lines
+            self._print_output(lines if lines[-1] else lines[:-1])
             if status:
                 self.page.line(("bad", f"exit status {status}"), kind="shell")
+            self.last_output = ShellOutput(command, status, "\n".join(self._shell_lines))
+            if self._shell_lines:
+                self.hint("/send gives this output to the agent")
         finally:
             self._shell = None
             self._dirty.set()
 
-    def _show_output(self, line: str) -> None:
-        self.page.write(plain(laid_out(line.rstrip("\r"))) + "\n", "shell")
+    def _take_output(self, piece: str) -> None:
+        self._shell_output.feed(piece)
+        self._print_output(self._shell_output.take_settled())
         self._dirty.set()
+
+    def _print_output(self, lines: list[list[Run]]) -> None:
+        self._shell_lines += map(text_of_line, lines)
+        self.page.write("".join(self.page.paint(*line) + "\n" for line in lines), "shell")
 
     async def _edit(self, draft: str) -> None:
         """Let the user edit the draft in their editor."""

@@ -4,14 +4,15 @@ text above the prompt, which is buffered here and written with the next frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
-from ..text import word_rows, wrapped
+from ...config import ColorRole, ConfigError
+from ..text import broken, word_rows, wrapped
 
 Fragments: TypeAlias = list[tuple[str, str]]
 """Pieces of text, each with the name of its look."""
@@ -41,28 +42,80 @@ LOOKS: Final = {
     "added": Look("32", "ansigreen", colour=True),
     "removed": Look("31", "ansired", colour=True),
     "place": Look("36", "ansicyan", colour=True),
+    "added_word": Look("1;4;32", "bold underline ansigreen", colour=True),
+    "removed_word": Look("1;4;31", "bold underline ansired", colour=True),
     "chosen": Look("7", "reverse"),
 }
 
 _NAMED: Final = frozenset(LOOKS) - {""}
 
-STYLE: Final = Style([(name, look.style) for name, look in LOOKS.items() if name])
+_COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_EMPHASES: Final = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
+
+
+def chosen_looks(colors: Mapping[ColorRole, str]) -> dict[str, Look]:
+    """Return the looks with those of the configuration, such as `bold bright-cyan`.
+
+    Raises `ConfigError`.
+    """
+    return {**LOOKS, **{role: _look(role, words) for role, words in colors.items()}}
+
+
+def _look(role: ColorRole, words: str) -> Look:
+    sgr, style, colour = [], [], False
+    for word in words.casefold().split():
+        name = word.removeprefix("bright-")
+        if word in _EMPHASES:
+            sgr.append(_EMPHASES[word])
+            style.append(word)
+        elif name in _COLOURS:
+            number, bright = _COLOURS.index(name), name != word
+            sgr.append(str(number + (90 if bright else 30)))
+            style.append(_TOOLKIT_COLOURS[number + 8 * bright])
+            colour = True
+        elif word != "plain":
+            raise ConfigError(
+                f"terminal.colors.{role}: {word!r} is not a color; use {', '.join(_COLOURS)}, the"
+                f" same with bright-, {', '.join(_EMPHASES)}, or plain"
+            )
+    return Look(";".join(sgr), " ".join(style), colour)
+
+
+_TOOLKIT_COLOURS: Final = (
+    *("ansiblack", "ansired", "ansigreen", "ansiyellow"),
+    *("ansiblue", "ansimagenta", "ansicyan", "ansigray"),
+    *("ansibrightblack", "ansibrightred", "ansibrightgreen", "ansibrightyellow"),
+    *("ansibrightblue", "ansibrightmagenta", "ansibrightcyan", "ansiwhite"),
+)
+
+
+def style_of(looks: Mapping[str, Look]) -> Style:
+    """Return prompt_toolkit's style sheet for these looks."""
+    return Style([(name, look.style) for name, look in looks.items() if name])
+
+
+_ATTRIBUTES: Final = frozenset("123479")
+"""The parameters that are not colours."""
 
 
 class Painter:
     """Turns fragments into text for the terminal."""
 
-    def __init__(self, *, colour: bool) -> None:
+    def __init__(self, *, colour: bool, looks: Mapping[str, Look] = LOOKS) -> None:
         self.colour = colour
+        self.looks = looks
 
     def __call__(self, *fragments: tuple[str, str]) -> str:
         return "".join(self.paint(look, text) for look, text in fragments)
 
     def paint(self, look: str, text: str) -> str:
-        """Return text in a look, applied to each line separately."""
-        sgr = LOOKS[look].sgr
-        if LOOKS[look].colour and not self.colour:
-            sgr = "1" if sgr.startswith("1;") else ""
+        """Return text in a look, applied to each line separately.
+
+        The look is a name, or that of a `command_output.Run`.
+        """
+        sgr = self.looks[look].sgr if look in self.looks else look
+        if not self.colour:
+            sgr = ";".join(part for part in sgr.split(";") if part in _ATTRIBUTES)
         if not sgr or not text:
             return text
         return "\n".join(f"\x1b[{sgr}m{line}\x1b[0m" if line else "" for line in text.split("\n"))
@@ -82,6 +135,23 @@ def rendered(text: str) -> Fragments:
         else:
             fragments.append((style, character))
     return fragments
+
+
+def rows_of(line: Fragments, width: int) -> list[Fragments]:
+    """Break a line into rows of at most `width` columns, keeping every character."""
+    rows: list[Fragments] = []
+    left = line[::-1]
+    for row in broken("".join(text for _, text in line), max(2, width)):
+        room, pieces = len(row), Fragments()
+        while left and len(left[-1][1]) <= room:
+            pieces.append(left.pop())
+            room -= len(pieces[-1][1])
+        if left and room:
+            look, text = left.pop()
+            pieces.append((look, text[:room]))
+            left.append((look, text[room:]))
+        rows.append(pieces)
+    return rows
 
 
 def colour_depth(*, colour: bool) -> ColorDepth:

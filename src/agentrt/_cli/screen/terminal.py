@@ -29,10 +29,12 @@ from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from ..._base.nesting import bare_errors
+from ...config import KeyAction
 from ..console import LAST_OUTPUT_S
 from ..output import encoding_of, terminal_size
 from .interface import Interface, Live
 from .keys import bindings
+from .style import Look
 
 _RESET: Final = b"\x1b[?2004l\x1b[?2026l\x1b[?25h\x1b[0m\r\n"
 """Ends bracketed paste and a buffered frame, shows the cursor, and resets colours."""
@@ -41,7 +43,15 @@ _RESET: Final = b"\x1b[?2004l\x1b[?2026l\x1b[?25h\x1b[0m\r\n"
 class Screen:
     """The Trio side of the terminal. Create one with `open_screen`."""
 
-    def __init__(self, interface: Interface, saved: list[Any], *, colour: bool) -> None:
+    def __init__(
+        self,
+        interface: Interface,
+        saved: list[Any],
+        *,
+        colour: bool,
+        looks: Mapping[str, Look],
+        keys: Mapping[KeyAction, str],
+    ) -> None:
         self.interface = interface
         self._saved = saved
         self.gone = trio.Event()
@@ -65,7 +75,11 @@ class Screen:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._input = Vt100Input(sys.stdin)
         self._app: Application[None] = interface.make_application(
-            bindings(interface, self._post), self._input, self._output, colour=colour
+            bindings(interface, self._post, keys),
+            self._input,
+            self._output,
+            colour=colour,
+            looks=looks,
         )
         # The toolkit also draws on its own, and may see a new size before the signal arrives.
         self._app.before_render += lambda _: self._find_cursor()
@@ -211,6 +225,12 @@ class Screen:
             self._app._redraw()
         self._token.run_sync_soon(self._painted.set)
 
+    def send(self, sequence: str) -> None:
+        """Write a control sequence that draws nothing."""
+        if not self._away:
+            self._output.write_raw(sequence)
+            self._output.flush()
+
     def _resized(self) -> None:
         if not self._away:
             with self._output.in_one():
@@ -311,10 +331,15 @@ class _TerminalOutput(Vt100_Output):
 
 
 @asynccontextmanager
-async def open_screen(interface: Interface, *, colour: bool) -> AsyncIterator[Screen]:
-    """Open the screen on this process's terminal, whose settings are restored at the end."""
+async def open_screen(
+    interface: Interface, *, colour: bool, looks: Mapping[str, Look], keys: Mapping[KeyAction, str]
+) -> AsyncIterator[Screen]:
+    """Open the screen on this process's terminal, whose settings are restored at the end.
+
+    `keys`: the keys of the configuration. Raises `ConfigError` if one of them is invalid.
+    """
     with as_it_was() as saved:
-        screen = Screen(interface, saved, colour=colour)
+        screen = Screen(interface, saved, colour=colour, looks=looks, keys=keys)
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(screen._run)
             try:
