@@ -1,6 +1,7 @@
-"""Telemetry: spans, metrics and log records about sessions."""
+"""Telemetry: spans, metrics, audit logs and log records about sessions."""
 
 from ._core.logging import LogContext, log_context
+from ._core.telemetry.audit import AuditKind, AuditLog, AuditRecord, read_audit
 from ._core.telemetry.metrics import Metrics
 from ._core.telemetry.observation import Observation, Telemetries, Telemetry
 from ._core.telemetry.otel import OpenTelemetry
@@ -12,6 +13,11 @@ __all__ = [
     "Telemetry",
     "Telemetries",
     "Observation",
+    # audit logs
+    "AuditLog",
+    "AuditRecord",
+    "AuditKind",
+    "read_audit",
     # log records
     "LogContext",
     "log_context",

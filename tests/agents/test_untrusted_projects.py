@@ -97,7 +97,7 @@ async def asked_and_tried(lab: Lab, answer: str) -> list[agentrt.PermissionOpene
     with trio.fail_after(PATIENCE):
         policy = agentrt.rules(deny=["Bash(touch:*)"], otherwise=agentrt.ask)
         async with session_with(lab, trust="ask", permissions=policy) as (session, story):
-            for request in session.log.state.permissions:
+            for request in list(session.log.state.permissions):
                 session.answer(request, answer)
             await session.run(TRY, check=False)
             await session.run(TRY, check=False)

@@ -146,6 +146,16 @@ def make_parser() -> argparse.ArgumentParser:
     _fill_sandbox(command("sandbox", manual.SANDBOX, manual.SANDBOX_MORE))
     _fill_sessions(command("sessions", manual.SESSIONS, manual.SESSIONS_MORE))
     _fill_nodes(command("nodes", manual.NODES, manual.NODES_MORE))
+    audit = command("audit", manual.AUDIT, manual.AUDIT_MORE)
+    audit.add_argument(
+        "session",
+        metavar="SESSION",
+        nargs="?",
+        default=None,
+        help="only this session, by an id prefix",
+    )
+    audit.add_argument("--file", metavar="FILE", default=None, help="the audit log (see --audit)")
+    _add_json(audit)
     _fill_trust(command("trust", manual.TRUST, manual.TRUST_MORE))
     _fill_rules(command("rules", manual.RULES, manual.RULES_MORE))
     _fill_trace(command("trace", manual.TRACE, manual.TRACE_MORE))
@@ -363,6 +373,11 @@ def _add_unattended(parser: argparse.ArgumentParser) -> None:
         type=_duration,
         metavar="TIME",
         help="wait for the end of rate limits, at most this long in a turn, such as 6h",
+    )
+    add(
+        "--audit",
+        metavar="FILE",
+        help="append requests, decisions and actions to this file; `agentrt audit` shows them",
     )
 
 

@@ -11,8 +11,8 @@ agentrt [options]              interactive session
        agentrt attach [URL]           interactive session on a server
        agentrt acp [options]          agent for editors
        agentrt COMMAND [options]      agents, doctor, sandbox, sessions, checkpoints, trust,
-                                      nodes, rules, trace, record, replay, conformance, new,
-                                      config, completion"""
+                                      audit, nodes, rules, trace, record, replay, conformance,
+                                      new, config, completion"""
 
 MAIN: Final = """\
 Run a coding agent: interactively, or with one prompt whose answer is written to standard output.
@@ -35,6 +35,7 @@ commands:
   agentrt nodes       list the servers that share a store; drain one
   agentrt checkpoints list, compare and restore saved files
   agentrt trust       show and trust the files of a project that agents act on
+  agentrt audit       show what agents asked for, who decided, and what they did without asking
   agentrt rules       explain the effect of a permission rule
   agentrt trace       show the protocol messages that --trace recorded
   agentrt record      run a command as the agent and record a trace
@@ -251,6 +252,21 @@ examples:
 exit status: 0, 1 if it failed, 2 wrong usage
 """
 
+AUDIT: Final = """\
+Print an audit log: each prompt, request and decision, tool call and turn of the sessions that were
+started with --audit FILE, or with `audit = "FILE"` under [unattended] in the configuration.
+"""
+
+AUDIT_MORE: Final = """\
+With --json, prints the records as they are in the file: one JSON object per line.
+
+examples:
+  agentrt --agent demo -p "run date" --allow "Bash(date)" --audit audit.jsonl
+  agentrt audit --file audit.jsonl
+
+exit status: 0, 1 if the file cannot be read, 2 wrong usage
+"""
+
 TRUST: Final = """\
 Decide about the files of a project that agents act on without asking: hooks, MCP servers, lists of
 allowed commands, addresses. A decision applies to one folder, one agent and exactly these contents.
@@ -332,6 +348,7 @@ settings:
   checkpoints = true              # save the files around each turn
   budget = "5usd,20turns"         # for all turns of a command or a server
   wait_for_limits = "6h"          # wait for the end of rate limits
+  audit = "~/audit.jsonl"         # append requests, decisions and actions to this file
   [sandbox]                       # a project may narrow it
   mode = "workspace"              # offline, open-network, off
   network = ["api.github.com"]

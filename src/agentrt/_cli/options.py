@@ -48,6 +48,7 @@ _SERVER_OPTIONS: Final = {
     "checkpoints": "--checkpoints",
     "budget": "--budget",
     "wait_for_limits": "--wait-for-limits",
+    "audit": "--audit",
 }
 """Options that a server sets for all its clients, with their flags."""
 
@@ -169,6 +170,7 @@ def flags(options: argparse.Namespace) -> dict[str, Any]:
                 "checkpoints": options.checkpoints,
                 "budget": options.budget,
                 "wait_for_limits": options.wait_for_limits,
+                "audit": options.audit,
             }
         ),
         "limits": _given(limits),

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -38,6 +38,9 @@ from ..unattended import Budget, WaitForLimits
 from .exit_status import UsageError
 from .stores import OwnStore, StoredRef
 from .text import one_line
+
+if TYPE_CHECKING:
+    from ..telemetry import AuditLog
 
 _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|node|bun|deno|ruby|perl|sh|bash|uvx|npx")
 DEMO = "demo"
@@ -199,6 +202,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             checkpoints=self.config.unattended.checkpoints,
             budget=self.budget,
             wait=self.wait,
+            telemetry=audit_log(self.config),
             on_stderr=on_stderr,
             store=own.store if own is not None else None,
         )
@@ -229,6 +233,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             checkpoints=self.config.unattended.checkpoints,
             budget=self.budget,
             wait=self.wait,
+            telemetry=audit_log(self.config),
             on_stderr=on_stderr,
         ) as session:
             if self.model is not None:
@@ -301,6 +306,16 @@ async def _resumed(
                 f" its agent does not know it either: {error}"
             ) from error
         yield session
+
+
+def audit_log(config: Config) -> AuditLog | None:
+    """Open the audit log of the settings, if there is one. Raises `FilesError`."""
+    path = config.unattended.audit
+    if path is None:
+        return None
+    from ..telemetry import AuditLog
+
+    return AuditLog(os.path.expanduser(path))
 
 
 def agents_environment(config: Config, *, server: bool = False) -> dict[str, str]:

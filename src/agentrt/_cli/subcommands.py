@@ -60,6 +60,7 @@ SUBCOMMANDS: Final[Mapping[str | None, Subcommand]] = {
     "sandbox": Subcommand("sandbox", starts_agents=False, handles_signals=True),
     "sessions": Subcommand("sessions", opens_sessions=True),
     "checkpoints": Subcommand("checkpoints", starts_agents=False),
+    "audit": Subcommand("audit", starts_agents=False),
     "trust": Subcommand("trust", starts_agents=False),
     "nodes": Subcommand("nodes", starts_agents=False),
     "rules": Subcommand("rules", starts_agents=False),

@@ -239,6 +239,8 @@ class UnattendedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A budget for all turns of a command or a server, such as `5usd,2Mtok,30min,20turns`."""
     wait_for_limits: str | None = None
     """The maximum time for which a turn waits for the end of a rate limit, such as `6h`."""
+    audit: str | None = None
+    """A file to which requests, decisions and actions are appended. None: nothing is written."""
 
 
 class TraceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

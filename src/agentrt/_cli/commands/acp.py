@@ -32,7 +32,7 @@ from ..options import Work, make_setup, refuse_server_options, session_of_server
 from ..printing import print_error
 from ..serve_settings import pages_config
 from ..servers import find_server, find_session
-from ..setup import Setup, agents_environment
+from ..setup import Setup, agents_environment, audit_log
 from ..signals import BROKEN_PIPE
 from ..stores import OwnStore, StoredRef, find, listed, open_own_store, store_files
 from ..tracing import command_trace
@@ -75,6 +75,7 @@ async def serve_editor(setup: Setup) -> int:
                 budget=setup.budget,
                 wait=setup.wait,
                 env=agents_environment(setup.config),
+                telemetry=audit_log(config),
                 trace=trace,
                 store=own.store if own is not None else None,
             ) as runtime,

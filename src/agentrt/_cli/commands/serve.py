@@ -32,7 +32,7 @@ from ..exit_status import UsageError, exit_code
 from ..options import Work, make_setup, server_store
 from ..serve_settings import make_security, pages_config
 from ..servers import announced
-from ..setup import Setup, agents_environment
+from ..setup import Setup, agents_environment, audit_log
 from ..text import plain
 from ..tracing import command_trace
 
@@ -92,7 +92,10 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 wait=setup.wait,
                 env=agents_environment(config, server=True),
                 store=store,
-                telemetry=[each for each in (tracing, metrics) if each is not None] or None,
+                telemetry=[
+                    each for each in (tracing, metrics, audit_log(config)) if each is not None
+                ]
+                or None,
                 trace=trace,
             ) as runtime,
             AsyncExitStack() as stack,  # left after the nursery, so valid while it serves

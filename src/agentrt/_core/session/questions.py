@@ -371,9 +371,7 @@ class OpenQuestions:
         effects: list[Effect] = []
         stores = self._conversation.log.persister is not None
         waits = stores and not denied and not request.orphaned
-        origin = current_origin() if by == "user" else NO_ORIGIN
-        if key in self._own:
-            self._answered_by[key] = (by, origin)
+        origin = self._origin_of(key, by)
         if not waits:
             # Encode first: an answer that cannot be sent must not be shown.
             sent, effects = self._encoded_or_rejected(request, answer)
@@ -402,6 +400,13 @@ class OpenQuestions:
             self._core.receive(effects)
         if answer.interrupt and turn is not None:
             self._core.cancel_turn(turn, "cancelled", by="caller")
+
+    def _origin_of(self, key: str, by: str) -> AnswerOrigin:
+        """Return the origin of an answer, and remember it for a question of this process."""
+        origin = current_origin() if by == "user" else NO_ORIGIN
+        if key in self._own:
+            self._answered_by[key] = (by, origin)
+        return origin
 
     def _encoded_or_rejected(
         self, request: PermissionOpened, answer: DecisionAnswer
