@@ -36,6 +36,7 @@ from ._core.model.events import (
     ItemStatus,
     ItemType,
     ItemUpdated,
+    LimitWindow,
     Modes,
     ModesChanged,
     Notice,
@@ -113,6 +114,7 @@ __all__ = [
     "PlanChanged",
     "PlanEntry",
     "UsageChanged",
+    "LimitWindow",
     "Usage",
     # settings and slash commands
     "ModesChanged",

@@ -4,7 +4,7 @@ from ._core.trace.conversation import TraceConversation, TraceRow
 from ._core.trace.messages import TraceMessage
 from ._core.trace.record import TraceReader, TraceRecord, read_trace
 from ._core.trace.redact import REDACTED
-from ._core.trace.subscription import RecentWire, TraceSubscription
+from ._core.trace.subscription import RecentWire, TraceSubscription, WireMessage, WireSubscription
 from ._core.trace.trace import Trace, open_trace
 
 __all__ = [
@@ -14,6 +14,8 @@ __all__ = [
     # reading the wire
     "TraceRecord",
     "TraceSubscription",
+    "WireMessage",
+    "WireSubscription",
     "REDACTED",
     # reading a file
     "read_trace",

@@ -118,3 +118,28 @@ async def test_a_runtime_writes_all_its_sessions_into_one_file(tmp_path: Path) -
             await first.run("hello")
             ids = {first.id, other.id}
     assert {record.session for record in read_trace(tmp_path / "t")} == {"", *ids}
+
+
+async def test_a_program_reads_the_decoded_messages_of_both_sides() -> None:
+    async with session_with(echo) as (session, _):
+        with session.wire() as wire:
+            await session.run("hello")
+            sent, *received = [await anext(wire) for _ in range(3)]
+    assert sent.sent
+    assert sent.body["method"] == "session/prompt"
+    assert sent.body["params"]["prompt"] == [{"type": "text", "text": "hello"}]
+    assert [message.sent for message in received] == [False, False]
+    assert received[-1].body["result"]["stopReason"] == "end_turn"
+
+
+async def test_messages_that_a_slow_reader_lost_are_counted_and_noise_is_skipped() -> None:
+    async with session_with(echo) as (session, _):
+        tap = host_of(session).tap
+        wire = session.wire()
+        big = b'{"x": "' + b"x" * MAX_BUFFERED_BYTES + b'"}\n'
+        for line in (b"noise\n", b"[1]\n", big, b"{}\n", b"{}\n"):
+            tap.put("received", tap.process.number, line, None)
+        await session.aclose()
+        bodies = [len(message.body["x"]) async for message in wire]
+    assert bodies == [MAX_BUFFERED_BYTES]
+    assert wire.lost >= 2

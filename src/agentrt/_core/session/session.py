@@ -39,7 +39,7 @@ from .turn import Turn
 
 if TYPE_CHECKING:
     from ..sandbox.wall import SandboxStatus
-    from ..trace.subscription import TraceSubscription
+    from ..trace.subscription import TraceSubscription, WireSubscription
     from .checkpoints import SessionCheckpoints
 
 
@@ -512,6 +512,16 @@ class Session:
         from ..trace.subscription import TraceSubscription
 
         return TraceSubscription(self._host.tap, secrets, redact)
+
+    def wire(self) -> WireSubscription:
+        """Return an async iterator of `WireMessage` over the protocol's messages from now on.
+
+        It yields each message in either direction, decoded, in the shape of the agent's protocol:
+        for what no event has. Secrets are removed.
+        """
+        from ..trace.subscription import TraceSubscription, WireSubscription
+
+        return WireSubscription(TraceSubscription(self._host.tap))
 
     # --- the end
 

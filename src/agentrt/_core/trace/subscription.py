@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 import trio
+from msgspec import Struct, json
 
+from ..model.content import JsonObject
 from ..process.inherited import has_secret_name
+from ..wire.json import DECODE_ERRORS
 from .assemble import Assembler
 from .conversation import TraceConversation, TraceRow
 from .record import Piece, Tap, TraceRecord, Written
@@ -122,6 +125,62 @@ class TraceSubscription:
             self._records.extend(written.records())
         self._making = None
         return True
+
+
+class WireMessage(Struct, frozen=True, kw_only=True):
+    """A message between agentrt and an agent, decoded."""
+
+    t: float
+    """The time, in seconds since the epoch."""
+    process: int
+    """Number of the agent process in the session, from 1."""
+    sent: bool
+    """True if agentrt sent it, false if the agent did."""
+    body: JsonObject
+    """The message, in the shape of the agent's protocol. Secrets in it were replaced."""
+
+
+class WireSubscription:
+    """An async iterator of the decoded messages of a session; see `WireMessage`.
+
+    It ends with the session and never delays it: of a slow reader's messages the newest are
+    dropped, and `lost` has their number. Lines that are not JSON objects are skipped. Close it with
+    `close`, or use it as a context manager.
+    """
+
+    def __init__(self, records: TraceSubscription) -> None:
+        """Create a subscription that reads these records, and closes them with itself."""
+        self._records = records
+        self.lost: int = 0
+        """The number of messages that were dropped so far."""
+
+    def __enter__(self) -> WireSubscription:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop listening, and discard unread messages."""
+        self._records.close()
+
+    def __aiter__(self) -> WireSubscription:
+        return self
+
+    async def __anext__(self) -> WireMessage:
+        """Return the next message. Cancelling this loses no message."""
+        async for record in self._records:
+            if record.kind == "lost":
+                self.lost += record.count
+            elif record.kind in ("sent", "received") and not record.left_out:
+                try:
+                    body = json.decode(record.data, type=JsonObject)
+                except DECODE_ERRORS:
+                    continue
+                return WireMessage(
+                    t=record.t, process=record.process, sent=record.kind == "sent", body=body
+                )
+        raise StopAsyncIteration
 
 
 MAX_ROWS: Final = 500
