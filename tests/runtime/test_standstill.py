@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentrt
-from agentrt._base.nesting import GAP_S, Standstill
+from agentrt._base.nesting import GAP_S, Standstill, common_clock
 from agentrt._core.session.session import host_of
 from agentrt.testing import FakeAcpAgent
 
@@ -49,6 +49,18 @@ def test_a_sleep_that_ends_early_is_no_gap() -> None:
     now_s += GAP_S / 2
     watch.after_io_wait(0)
     assert told == []
+
+
+def test_only_time_that_passes_on_both_clocks_counts() -> None:
+    """A test's clock that jumps is no standstill, nor is a test that a busy machine delays."""
+    machine_s = loop_s = 0.0
+    now = common_clock(lambda: machine_s, lambda: loop_s)
+    loop_s = 60.0
+    assert now() == 0
+    machine_s = 30.0
+    assert now() == 0
+    machine_s, loop_s = 40.0, 75.0
+    assert now() == 10
 
 
 # --- the limits move by it

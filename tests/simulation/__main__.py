@@ -102,6 +102,7 @@ def explain(driver: Driver, seed: int, steps: list[int] | None, *, store: bool =
 
 def report(failed: Result, numbers: list[int]) -> None:
     """Print how a seed that failed can be seen again: all of it, or only these of its steps."""
+    print(f"{failed.driver}: seed {failed.seed} broke {failed.violation}")
     again = f"nox -s simulate -- --driver {failed.driver} --seed {failed.seed}"
     if failed.store:
         again += " --store"

@@ -168,7 +168,7 @@ Listener = Callable[[float], None]
 class Standstill(trio.abc.Instrument):
     """Watches the loop of one Trio run. `clock` must advance while the program does not run."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self.listeners: set[Listener] = set()
         self._clock = clock
         self._seen_at = clock()
@@ -183,6 +183,24 @@ class Standstill(trio.abc.Instrument):
                 listener(gap_s)
 
 
+def common_clock(*clocks: Callable[[], float]) -> Callable[[], float]:
+    """Return a clock that advances as far as all of these clocks do.
+
+    A loop that is late by Trio's clock alone has jumped ahead, as `MockClock` does. One that is
+    late by the machine's clock alone has a clock of its own, which did not advance.
+    """
+    seen = [clock() for clock in clocks]
+    passed_s = 0.0
+
+    def now() -> float:
+        nonlocal seen, passed_s
+        before, seen = seen, [clock() for clock in clocks]
+        passed_s += min(new - old for new, old in zip(seen, before, strict=True))
+        return passed_s
+
+    return now
+
+
 _current: trio.lowlevel.RunVar[Standstill | None] = trio.lowlevel.RunVar("agentrt still", None)
 
 
@@ -194,7 +212,7 @@ def on_standstill(listener: Listener) -> Iterator[None]:
     """
     watch = _current.get()
     if watch is None:
-        watch = Standstill()
+        watch = Standstill(common_clock(time.monotonic, trio.current_time))
         _current.set(watch)
         trio.lowlevel.add_instrument(watch)
     watch.listeners.add(listener)
