@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import psutil
@@ -89,6 +90,7 @@ class Lab:
     work: Path
     env: dict[str, str]
     sandbox: Sandbox | None = None
+    acp_version: Literal[1, 2] = 1
 
     @property
     def argv(self) -> tuple[str, ...]:

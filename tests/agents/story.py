@@ -116,8 +116,13 @@ def agent_of(lab: Lab) -> Agent:
     name = "claude" if lab.agent in CLAUDES else lab.agent
     for found in agentrt.find_agents():
         if found.agent.name == name:
-            return structs.replace(found.agent, command=lab.argv, installed_as=None)
-    return agentrt.agents.acp(lab.argv, name=lab.agent)
+            return structs.replace(
+                found.agent,
+                command=lab.argv,
+                installed_as=None,
+                acp_version=lab.acp_version,
+            )
+    return agentrt.agents.acp(lab.argv, name=lab.agent, version=lab.acp_version)
 
 
 @asynccontextmanager

@@ -118,7 +118,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m simulation", description="Whole sessions, each decided by one seed."
     )
-    parser.add_argument("--driver", choices=("acp", "claude", "codex", "all"), default="all")
+    parser.add_argument(
+        "--driver", choices=("acp", "acp2", "claude", "codex", "all"), default="all"
+    )
     parser.add_argument("--seeds", type=int, default=1000, help="how many (default: 1000)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
     parser.add_argument("--seconds", type=float, help="stop after that long, for each driver")
@@ -138,7 +140,7 @@ def main() -> int:
         seeds = range(given.first, given.first + given.seeds)
         one = given.seed is not None
         return 0 if explore([given.seed] if one else seeds, given.seconds, trace=one) else 1
-    every: list[Driver] = ["acp", "claude", "codex"]
+    every: list[Driver] = ["acp", "acp2", "claude", "codex"]
     drivers = every if given.driver == "all" else [given.driver]
     fine = True
     for driver in drivers:

@@ -16,7 +16,7 @@ from agentrt import Limits, TurnResult
 from agentrt._core.model import events as e
 from agentrt._core.model.log import Cursor
 
-from .agent import AGENTRT, TAG, TOKEN
+from .agent import AGENTRT, OWN, TAG, TOKEN
 from .book import Prompt
 from .fold import Fold
 
@@ -336,7 +336,8 @@ class Checker:
         ]
         if result.outcome != turn.outcome or result.turn != turn.id:
             self.fail("L1", f"{turn.id} ended as {turn.outcome}, its result is {result}")
-        elif result.text.replace("\n\n", "") != "".join(texts):
+        # In version 2 of ACP, own work that came before the prompt is taken back from the answer.
+        elif _of_prompt(result.text.replace("\n\n", "")) != _of_prompt("".join(texts)):
             self.fail("L1", f"the text of {turn.id} is {texts}, its result says {result.text!r}")
 
     # --- items
@@ -590,3 +591,7 @@ class Checker:
         difference = self.fold.differs(theirs)
         if difference:
             self.fail("W1", f"at {self.seq}: {difference}")
+
+
+def _of_prompt(text: str) -> str:
+    return text.replace(OWN, "")

@@ -18,6 +18,8 @@ from msgspec import structs
 from agentrt import Allow
 from agentrt._core.acp.driver import AcpDriver
 from agentrt._core.acp.messages import SessionRequest
+from agentrt._core.acp.messages2 import StateUpdate
+from agentrt._core.acp.turn import AcpTurnInput, AcpTurns, AcpTurnState, AcpTurnStep
 from agentrt._core.claude.driver import ClaudeDriver
 from agentrt._core.codex.driver import CodexDriver
 from agentrt._core.codex.requests import CodexRequests
@@ -57,6 +59,7 @@ Wrong: TypeAlias = Callable[..., Any]
 ACP: tuple[Driver, ...] = ("acp",)
 CLAUDE: tuple[Driver, ...] = ("claude",)
 CODEX: tuple[Driver, ...] = ("codex",)
+ACP2: tuple[Driver, ...] = ("acp2",)
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,36 @@ def _cancel_at_rest(cancel: Any, self: AcpDriver) -> Any:
         self._channel.notify("session/cancel", SessionRequest(self._session()), urgent=False)
         effects = self._channel.take()
     return effects
+
+
+def _any_idle_ends_the_prompt(apply: Any, self: AcpTurns, input: AcpTurnInput) -> Any:
+    if input is AcpTurnInput.IDLE and self.prompt is not None:
+        self.state = AcpTurnState.IDLE
+        return AcpTurnStep.PROMPT_ENDS
+    return apply(self, input)
+
+
+def _end_at_the_answer(inserted: Any, self: AcpTurns, message: str) -> Any:
+    self.state = AcpTurnState.IDLE
+    return StateUpdate("idle", stop_reason="end_turn")
+
+
+def _every_message_is_new(output: Any, self: AcpTurns, message: str | None) -> bool:
+    self._over.clear()
+    return bool(output(self, message))
+
+
+def _no_cancel_behind_the_prompt(cancel: Any, self: AcpDriver) -> Any:
+    return [] if self._turns.unanswered else cancel(self)
+
+
+def _own_work_has_no_end(finish: Any, self: AcpDriver, idle: Any) -> None:
+    if self._turns.prompt is not None:
+        finish(self, idle)
+
+
+def _forget_the_early_end(remember: Any, self: AcpTurns, idle: Any) -> None:
+    pass
 
 
 def _tell_also_without_a_turn(cancel: Any, self: SessionCore, by: Any) -> None:
@@ -485,6 +518,30 @@ DEFECTS = (
     _one(
         "a missing tombstone: calls of earlier turns are forgotten",
         *(Items, "tool_called", _forget_calls, ACP),
+    ),
+    _one(
+        "acp 2: a stale state ends the next turn",
+        *(AcpTurns, "apply", _any_idle_ends_the_prompt, ACP2),
+    ),
+    _one(
+        "acp 2: a turn ends with the answer to its prompt",
+        *(AcpTurns, "inserted", _end_at_the_answer, ACP2),
+    ),
+    _one(
+        "acp 2: text with the id of an ended turn's message is shown in the next one",
+        *(AcpTurns, "output", _every_message_is_new, ACP2),
+    ),
+    _one(
+        "acp 2: a cancel right behind the prompt is not sent",
+        *(AcpDriver, "cancel", _no_cancel_behind_the_prompt, ACP2),
+    ),
+    _one(
+        "acp 2: an idle before the answer to its prompt is forgotten",
+        *(AcpTurns, "remember", _forget_the_early_end, ACP2),
+    ),
+    _one(
+        "acp 2: the agent's own work never ends",
+        *(AcpDriver, "_finish_own", _own_work_has_no_end, ACP2),
     ),
     _one("a permission is left open on cancel", Items, "close_all", _leave_questions),
     _one(

@@ -245,7 +245,7 @@ def submit(world: World, rng: Random) -> None:
 
 
 def _steers(world: World) -> bool:
-    return world.driver != "acp" and world.checker.turn is not None
+    return world.driver in ("claude", "codex") and world.checker.turn is not None
 
 
 @rule(0.7, _steers)

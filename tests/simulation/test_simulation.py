@@ -23,7 +23,7 @@ from .world import Driver, Violation
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs/project/own-tests.md"
 COMMANDS = re.findall(r"`nox -s simulate -- (.*)`", PAGE.read_text())
-DRIVERS: tuple[Driver, ...] = ("acp", "claude", "codex")
+DRIVERS: tuple[Driver, ...] = ("acp", "acp2", "claude", "codex")
 
 
 def command(*arguments: str, seed: str = "0") -> subprocess.CompletedProcess[str]:

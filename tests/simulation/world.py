@@ -28,6 +28,7 @@ from agentrt._serve.hub import Hub
 from agentrt.claude import ClaudeOptions
 
 from . import kept, lives, quiet, rules, rules_of_viewers
+from .acp2_agent import Acp2Agent
 from .acp_agent import AcpAgent
 from .agent import Agent, Temper
 from .book import Book
@@ -40,7 +41,7 @@ from .viewers import HubViewer, LogViewer, Reader
 
 assert rules_of_viewers  # adds its own to `rules.RULES`
 
-Driver: TypeAlias = Literal["acp", "claude", "codex"]
+Driver: TypeAlias = Literal["acp", "acp2", "claude", "codex"]
 Step: TypeAlias = tuple[str, int]
 """A rule's name, and the seed of what it draws."""
 
@@ -223,7 +224,12 @@ class World:
         if rng.random() < 0.02:
             ignores |= {"eof", "terminate", "kill"}
         process.ignores = frozenset(ignores)
-        kind = {"acp": AcpAgent, "claude": ClaudeAgent, "codex": CodexAgent}[self.driver]
+        kind = {
+            "acp": AcpAgent,
+            "acp2": Acp2Agent,
+            "claude": ClaudeAgent,
+            "codex": CodexAgent,
+        }[self.driver]
         agent = kind(self, process, Temper.drawn(rng))
         if number == 0 and rng.random() < 0.9:
             agent.temper = _replace(agent.temper, resumes="well")
@@ -243,7 +249,8 @@ class World:
         with a stored one, as `reopen_session`."""
         spec = AgentSpec(
             name="sim",
-            protocol=self.driver,
+            protocol="acp" if self.driver == "acp2" else self.driver,
+            acp_version=2 if self.driver == "acp2" else 1,
             command=("sim",),
             claude=ClaudeOptions(replay=False) if self.driver == "claude" else None,
         )
@@ -260,7 +267,7 @@ class World:
         claude = self.driver == "claude"
         offer = Offer(
             limits=self.limits,
-            tools=(simulated,) if self.driver != "acp" else (),
+            tools=(simulated,) if self.driver in ("claude", "codex") else (),
             hooks=(agentrt.hook("PreToolUse")(consult),) if claude else (),
             terminals=False,
             connect=lambda opening: self.start_process().connect(),

@@ -291,21 +291,6 @@ class AcpDriver:
     def idle(self) -> bool:
         return self._turns.prompt is None
 
-    @property
-    def awaits_silence(self) -> bool:
-        """True if an `idle` that came before the answer to the prompt may have been its end."""
-        prompt = self._turns.prompt
-        inserted = self._turns.state is AcpTurnState.INSERTED
-        return inserted and prompt is not None and prompt.end is not None
-
-    def end_by_silence(self) -> list[Effect]:
-        """End the turn with that `idle`: nothing has come since the answer."""
-        prompt = self._turns.prompt
-        if self.awaits_silence and prompt is not None and prompt.end is not None:
-            self._turns.state = AcpTurnState.IDLE
-            self._finish_prompt(prompt.end)
-        return self._channel.take()
-
     def statistics(self) -> AcpStatistics:
         return AcpStatistics(self._messages, dict(self._channel.counts))
 
@@ -433,7 +418,7 @@ class AcpDriver:
             return False
         self._messages += 1
         self._channel.withdraw(prompt.id)
-        self._turns.apply(AcpTurnInput.ANSWERED)
+        self._turns.answered()
         self._forget_prompt()
         self._end_turn(prompt, answer.result)
         return True
@@ -509,17 +494,25 @@ class AcpDriver:
             case None:
                 pass
             case RequestPermissionRequest() | PermissionRequest2():
+                self._asked_by(params.session_id)
                 asked = self._stream.about_permission(params)  # updates of the call may come later
                 if cancelled:
                     self._requests.say_cancelled(request.id, request.method)
                 else:
                     self._requests.ask_permission(request, params, asked)
             case ElicitationRequest() if cancelled:
+                self._asked_by(params.session_id)
                 self._requests.say_cancelled(request.id, request.method)
             case ElicitationRequest():
+                self._asked_by(params.session_id)
                 self._requests.elicit(request, params)
             case _:
                 self._requests.serve(request, params)
+
+    def _asked_by(self, session: str | None) -> None:
+        """Note a question in version 2, where it shows that the agent is busy."""
+        if self._wire is not WIRE_1 and session == self._stream.session:
+            self._turns.output(None)
 
     # --- the turn
 
@@ -529,7 +522,7 @@ class AcpDriver:
         if response.error is None and self._wire is not WIRE_1:
             self._inserted(response)
             return
-        self._turns.apply(AcpTurnInput.ANSWERED)
+        self._turns.answered()
         self._forget_prompt()
         if response.error is not None:
             error = error_of(response.error)
@@ -574,8 +567,7 @@ class AcpDriver:
     def _stated(self, update: StateUpdate) -> None:
         """Take the state of the session."""
         idle = update.state == "idle"
-        step = self._turns.apply(AcpTurnInput.IDLE if idle else AcpTurnInput.BUSY)
-        match step:
+        match self._turns.stated(idle=idle):
             case AcpTurnStep.PROMPT_ENDS:
                 self._finish_prompt(update)
             case AcpTurnStep.OWN_BEGINS:

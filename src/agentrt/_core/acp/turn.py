@@ -151,6 +151,8 @@ class AcpTurns:
         self.prompt: AcpPrompt | None = None
         self.own_reported = False
         """True if the beginning of the agent's own work was reported, and its end was not."""
+        self._reports_busy = False
+        """True if the last state that the agent reported is a busy one."""
         self._over: OrderedDict[str, None] = OrderedDict()
         self._messages: dict[str, None] = {}
         """Ids of the messages of the running turn."""
@@ -159,6 +161,17 @@ class AcpTurns:
         """Change the state, and return the consequence."""
         self.state, step = TABLE[self.state].get(input, (self.state, None))
         return step
+
+    def stated(self, *, idle: bool) -> AcpTurnStep | None:
+        """Take a state that the agent reports, and return the consequence."""
+        self._reports_busy = not idle
+        return self.apply(AcpTurnInput.IDLE if idle else AcpTurnInput.BUSY)
+
+    def answered(self) -> None:
+        """Take an answer to the prompt that ends its turn."""
+        self.apply(AcpTurnInput.ANSWERED)
+        if self.state is AcpTurnState.OWN and not self._reports_busy:
+            self.state = AcpTurnState.IDLE  # only its output had shown that it worked
 
     def sent(self, turn: str, id: int) -> None:
         """Note that a prompt was sent."""
@@ -193,7 +206,9 @@ class AcpTurns:
             self._messages[message] = None
             if self.unanswered and self.prompt is not None and not self.prompt.shown:
                 self.prompt.foreign.add(message)
-        self.apply(AcpTurnInput.OUTPUT)
+        shown = self.prompt is not None and bool(self.prompt.shown)
+        begun = self.state is AcpTurnState.SENT and shown  # the prompt is shown: this is its work
+        self.apply(AcpTurnInput.BUSY if begun else AcpTurnInput.OUTPUT)
         return True
 
     def remember(self, idle: StateUpdate) -> None:
