@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from nodes_kit import looking, node, until
 
 from agentrt._core.store.service import StoreService
+from agentrt._serve import operations
 from agentrt._serve.client import Client
 from agentrt._serve.commands import ViewerCommand
 from agentrt.lowlevel import CommandFields
@@ -79,6 +81,23 @@ async def test_a_cancel_is_answered_if_the_session_is_closed_after_it_was_checke
         left = after_the_check(monkeypatch, partial(a.runtime.close, session.id))
         assert (await tab.ok("cancel", session=session.id))["turn"] == turn.id
         assert left.is_set()
+
+
+async def test_a_session_that_leaves_while_its_close_waits_for_a_prompt_is_closed_elsewhere(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "SHORT_ORDER_S", 20.0)
+    async with node(url, "a") as a, node(url, "b") as b, trio.open_nursery() as nursery:
+        session = await a.runtime.create("fake")
+        await session.run("hello")
+        tab = await looking(a, session.id)
+        after_the_check(monkeypatch, a.runtime.drain)
+        content = [{"type": "text", "text": "again"}]
+        nursery.start_soon(partial(tab.ok, "prompt", session=session.id, content=content))
+        await trio.testing.wait_all_tasks_blocked()
+        await tab.ok("session", session=session.id, op="close")
+        assert b.agents.processes, "the prompt was carried out there"
+        assert b.runtime.list_open() == []
 
 
 def after_the_check(

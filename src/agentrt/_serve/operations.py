@@ -245,6 +245,8 @@ class CommandRun:
     async def _perform_remotely(self) -> CommandEvent:
         hub, client, command = self._hub, self._client, self._command
         if (remote := self._remote) is None:
+            if self._place is not None and not self._plan.located:  # it waited only for a moment
+                await client.wait_for_earlier(self._place, ORDER_S)
             store = hub.runtime.store
             assert store is not None
             assert store.cluster is not None
@@ -330,10 +332,20 @@ class CommandRun:
                 await self._hub.reach(session, seq)
         return CommandEvent.KNOWN
 
+    @property
+    def _is_unlocated(self) -> bool:
+        """True if the session has left this server since the command came, and may be open on
+        another one, which was not looked for.
+        """
+        moved = self._plan.shared and is_elsewhere(self._hub, self._command)
+        return moved and self._remote is None
+
     def _act(self) -> Job | None:
         """Begin the command. Returns the job that does the rest; None if it is done."""
         hub, command = self._hub, self._command
         self._stored = self._keep_answer
+        if isinstance(command, c.Cancel | c.CloseSession) and self._is_unlocated:
+            raise SessionClosed("the session was moved to another server before the command began")
         opened = isinstance(command, c.ForSession) and hub.runtime.stored(command.session) is None
         if self._plan.stored and opened and isinstance(command, c.ForSession):
             return self._act_in(hub.session(command.session))
