@@ -80,12 +80,15 @@ def test_a_numbered_list_has_the_numbers_that_the_agent_wrote(shown: Shown) -> N
     assert lists.evaluate_all("all => all.map((each) => each.start)") == [1, 3, 1, 0]
 
 
-def test_a_path_goes_into_the_message(shown: Shown) -> None:
+def test_a_path_opens_the_file_and_goes_into_the_message(shown: Shown) -> None:
     page = shown({"paths": "Look into `src/a.py:12` and `os.path`."})
     ask(page, "say paths")
     box = page.get_by_label("Message the agent")
     box.fill("What is in")
     page.get_by_role("button", name="src/a.py:12").click()
+    files = page.get_by_role("dialog", name="Files")
+    expect(files.get_by_role("alert")).to_contain_text("src/a.py")  # there is none
+    files.get_by_role("button", name="Mention").click()
     expect(box).to_have_value("What is in @src/a.py ")
     expect(box).to_be_focused()
     assert page.locator(".transcript .mention").count() == 1

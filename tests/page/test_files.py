@@ -16,7 +16,7 @@ from .kit import PAGE, ROOT
 OWN = [
     path
     for path in sorted(PAGE.iterdir())
-    if path.suffix in (".js", ".ts", ".tsx", ".css", ".html", ".svg")
+    if path.suffix in (".js", ".ts", ".tsx", ".css", ".html", ".svg", ".webmanifest")
 ]
 needs_build = pytest.mark.skipif(
     not (PAGE / "built/made-from").exists(), reason="needs the built page (nox -s page)"
@@ -43,7 +43,7 @@ def text(path: str) -> str:
 
 
 @needs_build
-def test_a_first_visit_takes_four_requests_and_an_icon_of_less_than_130_kb() -> None:
+def test_a_first_visit_takes_four_requests_an_icon_and_a_manifest_of_less_than_130_kb() -> None:
     """Half of it is Preact and the parser of Markdown, which every answer needs."""
     files = first_visit()
     assert sorted(files) == [
@@ -51,6 +51,7 @@ def test_a_first_visit_takes_four_requests_and_an_icon_of_less_than_130_kb() -> 
         "/page/app.js",
         "/page/icon.svg",
         "/page/main.js",
+        "/page/manifest.webmanifest",
         "/page/page.css",
     ]
     assert sum(files.values()) < 130_000
@@ -92,13 +93,13 @@ def test_the_plain_page_is_served_without_a_build(tmp_path: Path) -> None:
     assert "/page/app.js" not in served
     named = re.findall(r'(?:href|src)="([^"]+)"', (PAGE / "index.html").read_text())
     named += re.findall(r'"\./([^"]+)"', (PAGE / "page.css").read_text())
-    assert len(named) == 6
+    assert len(named) == 8
     assert {path.removeprefix("page/") for path in named} <= {path[6:] for path in served}
 
 
 def test_only_what_a_browser_needs_is_served() -> None:
     kinds = {path.rpartition(".")[2] for path in load_page() if path != "/"}
-    assert kinds == {"html", "css", "js", "svg"}
+    assert kinds == {"html", "css", "js", "svg", "webmanifest"}
 
 
 @pytest.mark.skipif(

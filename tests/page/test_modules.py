@@ -430,7 +430,7 @@ def test_the_page_offers_all_paths_with_the_letters_in_their_order(
 
 
 @pytest.mark.parametrize("typing", [False, True], ids=["reading", "typing"])
-@pytest.mark.parametrize("key", ["/", "n", "?", "k", "K", "N", "x", "constructor"])
+@pytest.mark.parametrize("key", ["/", "n", "?", "o", "k", "K", "N", "x", "constructor"])
 @pytest.mark.parametrize("held", ["", "ctrlKey", "metaKey", "altKey", "ctrlKey metaKey"])
 def test_only_plain_keys_outside_fields_and_ctrl_k_are_shortcuts(
     call: Call, typing: bool, key: str, held: str
@@ -439,7 +439,7 @@ def test_only_plain_keys_outside_fields_and_ctrl_k_are_shortcuts(
     pressed = {name: name in held.split() for name in names}
     expected = None
     if held in ("ctrlKey", "metaKey") and key.lower() == "k":
-        expected = "search"
+        expected = "palette"
     elif not held and not typing:
-        expected = {"/": "search", "n": "new", "?": "shortcuts"}.get(key)
+        expected = {"/": "search", "n": "new", "?": "shortcuts", "o": "outline"}.get(key)
     assert call("keys", "actionOf", {"key": key, **pressed}, typing) == expected

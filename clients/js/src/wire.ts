@@ -1287,6 +1287,8 @@ export interface AgentInfo {
   available: boolean;
   /** Modes in which the agent does not ask for every permission; `*` stands for all modes. */
   unasked_modes: string[];
+  /** A command that installs it, or other instructions; empty for agents outside the catalogue. */
+  install: string;
 }
 
 /** The limits of a connection. */

@@ -45,8 +45,8 @@ SECURITY_HEADERS: Final = (
     (
         "Content-Security-Policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
-        " media-src data:; connect-src 'self'; worker-src 'self'; base-uri 'none';"
-        " form-action 'none'; frame-ancestors 'none';"
+        " media-src data:; connect-src 'self'; worker-src 'self'; manifest-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
         " require-trusted-types-for 'script'; trusted-types agentrt-worker",
     ),
     ("X-Content-Type-Options", "nosniff"),
@@ -81,6 +81,7 @@ _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".webmanifest": "application/manifest+json",
 }
 
 

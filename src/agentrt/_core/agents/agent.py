@@ -138,6 +138,8 @@ class AgentInfo(Struct, frozen=True, kw_only=True):
     available: bool = True
     unasked_modes: tuple[str, ...] = ()
     """Modes in which the agent does not ask for every permission; `*` stands for all modes."""
+    install: str = ""
+    """A command that installs it, or other instructions; empty for agents outside the catalogue."""
 
 
 def acp(

@@ -876,6 +876,7 @@ async def open_runtime(
                 title=f.agent.title,
                 available=f.available,
                 unasked_modes=f.agent.quirks.unasked_modes,
+                install=f.agent.install,
             )
             for f in find_agents(config)
         ]

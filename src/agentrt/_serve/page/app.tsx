@@ -3,19 +3,25 @@
 import { render } from "preact";
 import { choose, connection, hashed, stop } from "./actions.js";
 import { Announcer } from "./announce.js";
+import { arrive, leave } from "./away.js";
 import { Aside } from "./aside.js";
 import { addFiles } from "./attach.js";
 import { Banner, Elsewhere, Notes } from "./banner.js";
 import { Composer } from "./composer.js";
 import { Dialog } from "./dialog.js";
+import { Files } from "./files.js";
 import { Frames } from "./drawer.js";
 import { Header, Settings } from "./header.js";
-import { composing, instead } from "./html.js";
+import { composing, iconButton, instead } from "./html.js";
+import { NewSession } from "./newsession.js";
 import { attract, back } from "./notify.js";
+import { Outline } from "./outline.js";
+import { Palette } from "./palette.js";
 import { isStopping, sendingHere } from "./pending.js";
 import { Sheet } from "./sheet.js";
 import { onShortcut, Shortcuts } from "./shortcuts.js";
-import { NewSession, Sidebar } from "./sidebar.js";
+import { Sidebar } from "./sidebar.js";
+import { refreshBranch } from "./statusbar.js";
 import { field, listen, model, seat, setUi, ui } from "./store.js";
 import { Transcript } from "./transcript.js";
 
@@ -39,12 +45,13 @@ function App() {
         <div role="status">
           <Banner seat={here} />
         </div>
-        {!creating && panel !== "settings" && panel !== "frames" && panel !== "shortcuts" && <Notes />}
+        {!creating && (!panel || panel === "sessions") && <Notes />}
         {here ? (
           <>
             <Transcript key={session} seat={here} cwd={cwd} stale={offline} />
             <div class="dock">
               <div class="column">
+                <Away session={session ?? ""} />
                 <Aside seat={here} offline={offline} reading={reading} />
                 <Elsewhere seat={here} />
                 {!reading && <Sheet seat={here} offline={offline} />}
@@ -81,8 +88,24 @@ function App() {
         </Dialog>
       )}
       {panel === "frames" && <Frames />}
+      {panel === "palette" && <Palette />}
+      {panel === "outline" && <Outline />}
+      {panel === "files" && <Files key={session} />}
       {panel === "shortcuts" && <Shortcuts />}
     </>
+  );
+}
+
+/** What happened in a session while nobody looked. */
+function Away({ session }: { session: string }): Shown {
+  const text = ui().away.get(session);
+  if (!text) return null;
+  const close = () => setUi({ away: new Map([...ui().away].filter(([each]) => each !== session)) });
+  return (
+    <p class="away" role="status">
+      <span>While you were away: {text}</span>
+      {iconButton("close", "Dismiss", close)}
+    </p>
   );
 }
 
@@ -156,7 +179,9 @@ function kept() {
 }
 
 export function start() {
-  [draw, attract, fade].forEach(listen);
+  [draw, attract, fade, arrive, () => void refreshBranch()].forEach(listen);
+  addEventListener("visibilitychange", () => document.hidden && leave(), true);
+  addEventListener("pagehide", leave);
   addEventListener("visibilitychange", back, true);
   takeDrops();
   addEventListener("keydown", onKey);

@@ -39,8 +39,17 @@ function bySelection(text: string) {
 }
 
 /** Download a text as a file. */
-export function saveText(name: string, text: string) {
-  const url = URL.createObjectURL(new Blob([text], { type: "text/plain;charset=utf-8" }));
+export const saveText = (name: string, text: string) =>
+  save(name, new Blob([text], { type: "text/plain;charset=utf-8" }));
+
+/** Download bytes in base64 as a file. */
+export function saveData(name: string, data: string) {
+  const bytes = Uint8Array.from(atob(data), (each) => each.charCodeAt(0));
+  save(name, new Blob([bytes], { type: "application/octet-stream" }));
+}
+
+function save(name: string, blob: Blob) {
+  const url = URL.createObjectURL(blob);
   const link = document.createElement("a");
   link.href = url;
   link.download = name;

@@ -2,7 +2,7 @@
 
 import { ask } from "./actions.js";
 import { decoded, within } from "./format.js";
-import { bestMatches } from "./fuzzy.js";
+import { best, bestMatches } from "./fuzzy.js";
 import { instead } from "./html.js";
 import { oneLine } from "./safe.js";
 import { field, model, setUi, ui } from "./store.js";
@@ -24,8 +24,7 @@ export function completionAt(area: HTMLTextAreaElement, seat: Seat | undefined):
 }
 
 function commands(seat: Seat, part: string) {
-  return seat.view.commands
-    .filter(({ name }) => name.toLowerCase().startsWith(part))
+  return best(seat.view.commands, ({ name }) => name, part)
     .slice(0, 30)
     .map(({ name, description, hint }) => ({
       insert: `/${name}${hint ? " " : ""}`,

@@ -8,6 +8,7 @@ import { wordsOf } from "./content.js";
 import { cutsOf } from "./cuts.js";
 import { composing, icon, instead, valued } from "./html.js";
 import { isStopping, sendingHere } from "./pending.js";
+import { StatusBar } from "./statusbar.js";
 import { field, model, seat, setUi, ui } from "./store.js";
 
 const key = (): string => ui().session ?? "";
@@ -190,6 +191,7 @@ export function Composer({ seat, offline, reading }: { seat: Seat | undefined; o
           <span>{label}</span>
         </button>
       </div>
+      <StatusBar seat={seat} offline={offline} />
     </form>
   );
 }

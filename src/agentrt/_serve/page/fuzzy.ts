@@ -3,16 +3,18 @@
 /** Letters that are looked for one by one; what is longer is looked for as it is. */
 const LETTERS = 64;
 
-/** The paths that have the letters in their order, the best first: those that begin with them, those
- *  whose name does, those that contain them, then those that have them closest together. */
-export function bestMatches(paths: Iterable<string>, letters: string) {
+/** Those whose name has the letters in their order, the best first: names that begin with them, names
+ *  whose last part does, those that contain them, then those that have them closest together. */
+export const best = <T>(all: Iterable<T>, nameOf: (each: T) => string, letters: string): T[] => {
   const wanted = letters.toLowerCase();
-  return [...paths]
-    .map((path) => ({ path, distance: distance(path.toLowerCase(), wanted) }))
+  return [...all]
+    .map((each) => ({ each, distance: distance(nameOf(each).toLowerCase(), wanted) }))
     .filter(({ distance }) => distance < Infinity)
     .sort((a, b) => a.distance - b.distance)
-    .map(({ path }) => path);
-}
+    .map(({ each }) => each);
+};
+
+export const bestMatches = (paths: Iterable<string>, letters: string) => best(paths, (path) => path, letters);
 
 /** @returns Infinity: not all letters are in it */
 function distance(path: string, wanted: string): number {

@@ -1,11 +1,11 @@
 // The line above the conversation: which session it is, what it is doing, and its settings.
 
 import { setMode, setModelOf, setOption } from "./actions.js";
-import { count, duration, money } from "./format.js";
+import { duration } from "./format.js";
 import { icon, iconButton, valued } from "./html.js";
 import { isStopping, sendingHere } from "./pending.js";
 import { oneLine } from "./safe.js";
-import { model, setUi, ui } from "./store.js";
+import { setUi, ui } from "./store.js";
 
 export const PHASES: Record<w.SessionInfo["phase"], string> = {
   starting: "Starting",
@@ -67,7 +67,6 @@ export function Header({
                 {oneLine(summary.cwd, 60)}
               </span>
             )}
-            {Chosen(seat, summary)}
           </p>
         )}
       </div>
@@ -77,7 +76,6 @@ export function Header({
           {oneLine(summary.budget, 120)}
         </span>
       )}
-      {seat?.view.usage && <Meter usage={seat.view.usage} />}
       {phase && (
         <span class={`phase ${offline ? "offline" : phase}`}>
           <span class="dot" aria-hidden="true"></span>
@@ -98,6 +96,7 @@ export function Header({
           </span>
         </span>
       )}
+      {seat && iconButton("search", "Search and outline", () => setUi({ panel: "outline" }))}
       {iconButton("gear", "Settings", () => setUi({ panel: "settings" }))}
     </header>
   );
@@ -116,59 +115,6 @@ function Shield(sandbox: string | undefined): Shown {
 /** A turn that waits for the end of a rate limit */
 const LIMITED = (until: number): string =>
   `Rate limit until ${new Date(until * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`;
-
-/** Modes that ask for nothing, of agents that the server does not know. */
-const UNASKED = /bypass|yolo|full-?access|dont-?ask|auto-?approve/i;
-
-/** The session's mode and model, which a press opens the settings of. A mode that does not ask stands out. */
-function Chosen(seat: Seat | undefined, summary: w.SessionInfo | undefined): Shown {
-  const modes = seat?.view.modes;
-  if (!modes?.mode && !modes?.model) return null;
-  const name = (choices: readonly w.Choice[] | undefined, id: string) =>
-    oneLine(choices?.find((choice) => choice.id === id)?.name || id, 40);
-  const unasked = model().agents.find((agent) => agent.name === summary?.agent)?.unasked_modes ?? [];
-  const { mode } = modes;
-  const silent = Boolean(mode) && UNASKED.test(mode ?? "");
-  const partly = !silent && (unasked.includes("*") || (Boolean(mode) && unasked.includes(mode ?? "")));
-  const open = () => setUi({ panel: "settings" });
-  return (
-    <span class="chosen">
-      {mode && (
-        <button
-          type="button"
-          class={silent || partly ? "unasked" : undefined}
-          title="Mode (change it in Settings)"
-          onClick={open}>
-          {name(modes.modes, mode)}
-          {silent ? " · never asks" : partly ? " · does not always ask" : ""}
-        </button>
-      )}
-      {modes.model && (
-        <button type="button" class="model" title="Model (change it in Settings)" onClick={open}>
-          {name(modes.models, modes.model)}
-        </button>
-      )}
-    </span>
-  );
-}
-
-/** @param props how full the context is, and what it has cost */
-function Meter({ usage }: { usage: w.Usage }) {
-  const { used, size, cost } = usage;
-  const words = [
-    used != null && (size ? `${count(used)} of ${count(size)}` : `${count(used)} tokens`),
-    cost != null && cost > 0 && money(cost, usage.currency),
-  ].filter(Boolean);
-  if (!words.length) return null;
-  return (
-    <span class="usage" title="Tokens in the agent's context">
-      {used != null && size && (
-        <meter max={size} high={size * 0.8} value={Math.min(used, size)} aria-label="Context used"></meter>
-      )}
-      <span>{words.join(" · ")}</span>
-    </span>
-  );
-}
 
 export function Settings({ seat, offline, reading }: { seat: Seat | undefined; offline: boolean; reading: boolean }) {
   const modes = seat?.view.modes;

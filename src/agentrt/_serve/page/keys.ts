@@ -3,10 +3,13 @@
 const LETTERS: ReadonlyMap<string, Action> = new Map([
   ["/", "search"],
   ["n", "new"],
+  ["o", "outline"],
+  ["f", "files"],
+  ["i", "field"],
   ["?", "shortcuts"],
 ]);
 
-export type Action = "search" | "new" | "shortcuts";
+export type Action = "search" | "new" | "shortcuts" | "palette" | "outline" | "files" | "field";
 
 /** @param typing whether a field has the focus */
 export function actionOf(
@@ -20,7 +23,7 @@ export function actionOf(
   typing: boolean,
 ): Action | null {
   if (altKey) return null;
-  if (ctrlKey || metaKey) return key.toLowerCase() === "k" && !shiftKey && ctrlKey !== metaKey ? "search" : null;
+  if (ctrlKey || metaKey) return key.toLowerCase() === "k" && !shiftKey && ctrlKey !== metaKey ? "palette" : null;
   if (typing) return null;
   return LETTERS.get(key) ?? null;
 }

@@ -3,6 +3,7 @@
 
 import { h } from "preact";
 import { code, parts } from "./code.js";
+import { FormulaView } from "./formula.js";
 import { languageOf } from "./parse.js";
 import { mention, namesFile } from "./paths.js";
 import { link, running } from "./safe.js";
@@ -63,6 +64,8 @@ class Drawing {
       case "fence":
       case "code_block":
         return code({ text: token.content.replace(/\n$/, ""), language: languageOf(token.info), key });
+      case "math_block":
+        return <FormulaView key={key} source={token.content} display />;
       case "hr":
         return <hr key={key} />;
       case "blockquote_open":
@@ -196,6 +199,8 @@ function single(token: Token, linked: boolean): Shown {
   switch (token.type) {
     case "code_inline":
       return !linked && namesFile(token.content) ? mention(token.content) : <code>{running(token.content)}</code>;
+    case "math_inline":
+      return <FormulaView source={token.content} display={token.markup === "display"} />;
     case "softbreak":
       return "\n";
     case "hardbreak":

@@ -139,6 +139,74 @@ parser.inline.ruler.before("autolink", "element", (state, silent) => {
   return true;
 });
 
+/** Lines of a formula that stands by itself. */
+const FORMULA = 200;
+
+/** How formulas that stand by themselves begin and end. */
+const DISPLAY = [
+  ["$$", "$$"],
+  ["\\[", "\\]"],
+] as const;
+
+parser.block.ruler.before(
+  "table",
+  "math",
+  (state, start, end, silent) => {
+    const line = (at: number) => state.src.slice(state.bMarks[at] + state.tShift[at], state.eMarks[at]).trim();
+    const first = line(start);
+    const marks = DISPLAY.find(([mark]) => first.startsWith(mark));
+    if (!marks || state.sCount[start] - state.blkIndent >= 4) return false;
+    for (let at = start; at < Math.min(end, start + FORMULA); at++) {
+      const text = at === start ? first.slice(2) : line(at);
+      if (at > start && (!text || state.sCount[at] < state.blkIndent)) return false;
+      if (!text.endsWith(marks[1])) continue;
+      const content = [first.slice(2), ...Array.from({ length: at - start }, (_, index) => line(start + index + 1))];
+      content.push((content.pop() ?? "").slice(0, -2));
+      if (!/[\p{L}\p{N}]/u.test(content.join(""))) return false;
+      if (silent) return true;
+      const token = state.push("math_block", "math", 0);
+      token.content = content.join("\n").trim();
+      token.map = [start, at + 1];
+      state.line = at + 1;
+      return true;
+    }
+    return false;
+  },
+  BEFORE,
+);
+
+/** A formula between two marks in the middle of words, which begins at `pos`: its source, and its end. */
+function formulaAt(src: string, pos: number, max: number): { source: string; end: number; display: boolean } | null {
+  const two = src.slice(pos, pos + 2);
+  const close = ({ "$$": "$$", "\\(": "\\)", "\\[": "\\]" } as Record<string, string>)[two];
+  if (close) {
+    if (lastMark(src, close) < pos + 2) return null;
+    const end = src.indexOf(close, pos + 2);
+    const source = src.slice(pos + 2, end).trim();
+    return end + 2 <= max && /[\p{L}\p{N}]/u.test(source) ? { source, end: end + 2, display: two !== "\\(" } : null;
+  }
+  // A single dollar sign is often money or a variable: as on GitHub, no space is within its pair.
+  if (src[pos] !== "$" || /[\w$\\]/.test(src[pos - 1] ?? "") || /[\s$]/.test(src[pos + 1] ?? " ")) return null;
+  const end = src.indexOf("$", pos + 1);
+  if (end < 0 || end >= max || /[\s\\]/.test(src[end - 1]) || /[\w$]/.test(src[end + 1] ?? "")) return null;
+  const source = src.slice(pos + 1, end);
+  return source.includes("\n") ? null : { source, end: end + 1, display: false };
+}
+
+parser.inline.ruler.before("escape", "math", (state, silent) => {
+  const first = state.src[state.pos];
+  if (first !== "$" && first !== "\\") return false;
+  const found = formulaAt(state.src, state.pos, state.posMax);
+  if (!found) return false;
+  if (!silent) {
+    const token = state.push("math_inline", "math", 0);
+    token.content = found.source;
+    token.markup = found.display ? "display" : "";
+  }
+  state.pos = found.end;
+  return true;
+});
+
 parser.core.ruler.before("inline", "long", ({ tokens }) => {
   for (const token of tokens) if (token.type === "inline" && token.content.length > LONGEST) token.type = "long";
 });

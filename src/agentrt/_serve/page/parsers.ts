@@ -7,6 +7,7 @@ import { ELEMENTS, fewEnough } from "./elements.js";
 export async function load(name: string) {
   if (name === "screen") await Promise.all([import("./ansi.js"), import("./screen.js")]);
   else if (name === "colours") await import("./highlight.js");
+  else if (name === "math") await import("./math.js");
   else await import("./parse.js");
 }
 
@@ -38,6 +39,12 @@ export async function colours(language: string, text: string) {
   };
   const made = tree(lowlight.highlight(language, text).children);
   return shown < text.length ? [...made, text.slice(shown)] : made;
+}
+
+/** The MathML of a formula in TeX; null if it is not known. */
+export async function math(source: string, display: boolean) {
+  const { formula } = await import("./math.js");
+  return formula(source, display);
 }
 
 /** Markdown to which nothing will be added. */

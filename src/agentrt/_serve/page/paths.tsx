@@ -1,9 +1,9 @@
-// Paths of files in what is shown: a press puts them into the message that is being written, or,
-// where nothing can be written, onto the clipboard.
+// Paths of files in what is shown: a press opens the file, or, for those who may only look on, copies
+// the path.
 
 import { copyText } from "./clipboard.js";
 import { oneLine } from "./safe.js";
-import { field, setUi, ui } from "./store.js";
+import { model, setUi } from "./store.js";
 
 const PATH = /^(?:~\/)?[\w@+./-]+$/;
 const ENDING = /\.[A-Za-z][A-Za-z0-9]{0,9}$/;
@@ -31,29 +31,22 @@ export function namesFile(words: string) {
 
 /**
  * A path that can be pressed.
- * @param shown what of it is shown
+ * @param shown what of it is shown; its line, if it ends with one
  */
-export const mention = (path: string, shown: string = path) => (
-  <button
-    type="button"
-    class="mention"
-    title={`Mention ${oneLine(bare(path))} in your message`}
-    onClick={() => use(bare(path))}>
-    <code>{oneLine(shown, 300)}</code>
-  </button>
-);
-
-function use(path: string) {
-  const area = field();
-  if (!area) return void copyText(path);
-  const before = area.value.slice(0, area.selectionStart);
-  const words = /\s/.test(path) ? path : `@${path}`;
-  area.setRangeText(
-    `${before && !/\s$/.test(before) ? " " : ""}${words} `,
-    area.selectionStart,
-    area.selectionEnd,
-    "end",
+export const mention = (path: string, shown: string = path) => {
+  const line = shown.match(/:(\d+)(?::\d+|-\d+)?$/)?.[1];
+  return (
+    <button
+      type="button"
+      class="mention"
+      title={`Open ${oneLine(bare(path))}`}
+      onClick={() => use(bare(path), line === undefined ? null : Number(line))}>
+      <code>{oneLine(shown, 300)}</code>
+    </button>
   );
-  setUi({ drafts: new Map(ui().drafts).set(ui().session ?? "", area.value), completing: { at: -1, words } });
-  area.focus();
+};
+
+function use(path: string, line: number | null) {
+  if (model().server?.role === "viewer") return void copyText(path);
+  setUi({ panel: "files", viewing: { path, line } });
 }

@@ -2,8 +2,9 @@
 
 import { connection } from "./actions.js";
 import { Dialog } from "./dialog.js";
+import { openFile } from "./files.js";
 import { actionOf } from "./keys.js";
-import { model, setUi, ui } from "./store.js";
+import { field, model, seat, setUi, show, ui } from "./store.js";
 
 const LISTED: readonly (readonly [keys: string, effect: string])[] = [
   ["Enter", "Send the message, or queue it while the agent works"],
@@ -11,7 +12,11 @@ const LISTED: readonly (readonly [keys: string, effect: string])[] = [
   ["Ctrl+Enter", "Interrupt the agent with the message"],
   ["↑", "Previous message, in an empty field"],
   ["Esc", "Stop the agent"],
-  ["/ or Ctrl+K", "Search conversations"],
+  ["Ctrl+K", "Commands, sessions, modes and models"],
+  ["/", "Search all conversations"],
+  ["o", "Search and outline of this conversation"],
+  ["f", "Files"],
+  ["i", "Message field"],
   ["n", "New session"],
   ["?", "Keyboard shortcuts"],
 ];
@@ -23,7 +28,9 @@ const FIELDS = "input, textarea, select, [contenteditable]";
 export function onShortcut(event: KeyboardEvent) {
   const action = actionOf(event, document.activeElement?.matches(FIELDS) ?? false);
   if (!action || document.querySelector("dialog[open]")) return;
-  if (ACTIONS[action]()) event.preventDefault();
+  if (!ACTIONS[action]()) return;
+  event.preventDefault();
+  show(); // what is typed next belongs to the dialog
 }
 
 /** Each returns whether it could be done. */
@@ -41,6 +48,24 @@ const ACTIONS: Record<import("./keys.js").Action, () => boolean> = {
     if (model().server?.role === "viewer" || ui().link.status !== "open" || connection.silent()) return false;
     setUi({ creating: true, refused: "", panel: null });
     return true;
+  },
+  palette() {
+    setUi({ panel: "palette" });
+    return true;
+  },
+  outline() {
+    if (!seat()) return false;
+    setUi({ panel: "outline" });
+    return true;
+  },
+  files() {
+    if (!seat() || model().server?.role === "viewer") return false;
+    openFile();
+    return true;
+  },
+  field() {
+    field()?.focus();
+    return field() !== null;
   },
   shortcuts() {
     setUi({ panel: "shortcuts" });

@@ -7,7 +7,6 @@ import {
   fork,
   goBack,
   LISTED,
-  newSession,
   rename,
   search,
   stopAll,
@@ -16,7 +15,7 @@ import { baseName, day, moment } from "./format.js";
 import { nameOf, OFFLINE, PHASES } from "./header.js";
 import { composing, icon, iconButton, instead, valued } from "./html.js";
 import { oneLine } from "./safe.js";
-import { field, model, setUi, ui } from "./store.js";
+import { keep, model, setUi, ui } from "./store.js";
 
 const WORKING = new Set(["running", "waiting", "cancelling"]);
 
@@ -34,7 +33,10 @@ export function Sidebar({ offline, reading }: { offline: boolean; reading: boole
   );
   const folders = [...new Set(all.map(({ cwd }) => cwd))].sort();
   const folder = folders.includes(ui().folder) ? ui().folder : "";
-  const kept = folder ? all.filter(({ cwd }) => cwd === folder) : all;
+  const inFolder = folder ? all.filter(({ cwd }) => cwd === folder) : all;
+  const { archived } = ui();
+  const kept = inFolder.filter(({ session }) => !archived.has(session));
+  const away = inFolder.filter(({ session }) => archived.has(session));
   const working = sessions.filter(({ phase }) => WORKING.has(phase)).length;
   const shown = ui().panel === "sessions";
   return (
@@ -74,7 +76,12 @@ export function Sidebar({ offline, reading }: { offline: boolean; reading: boole
           </ul>
         ) : (
           <>
-            <ul>{open.map((summary) => Entry(summary, offline, reading))}</ul>
+            {byFolder(open).map(([folder, sessions], _, all) => (
+              <section key={folder}>
+                {all.length > 1 && <h2 title={oneLine(folder, 500)}>{oneLine(baseName(folder) || "/", 40)}</h2>}
+                <ul>{sessions.map((summary) => Entry(summary, offline, reading))}</ul>
+              </section>
+            ))}
             {folders.length > 1 && (
               <select aria-label="Folder" value={folder} onChange={valued((folder) => setUi({ folder }))}>
                 <option value="">All folders</option>
@@ -91,6 +98,12 @@ export function Sidebar({ offline, reading }: { offline: boolean; reading: boole
                 <ul>{kept.map((summary) => Kept(summary, reading, offline))}</ul>
               </section>
             ))}
+            {away.length > 0 && (
+              <details class="fold archived">
+                <summary>Archived ({away.length})</summary>
+                <ul>{[...away].reverse().map((summary) => Kept(summary, reading, offline))}</ul>
+              </details>
+            )}
             {(older?.more ?? stored.length >= LISTED) && (
               <button class="quiet earlier" disabled={offline} onClick={goBack}>
                 Earlier conversations
@@ -126,7 +139,7 @@ function Entry(summary: w.SessionInfo, offline: boolean, reading: boolean, snipp
           {nameOf(summary)}
         </span>
         <small>
-          {offline ? OFFLINE : phase === "waiting" ? <b>Needs your answer</b> : PHASES[phase]}
+          {offline ? OFFLINE : phase === "waiting" ? <b>Needs your answer{questionOf(session)}</b> : PHASES[phase]}
           {unread && (
             <>
               {" "}
@@ -152,6 +165,19 @@ function Entry(summary: w.SessionInfo, offline: boolean, reading: boolean, snipp
 /** When something happened there */
 const lastAt = ({ updated, created }: w.SessionInfo): number => updated ?? created;
 
+/** Sessions by folder; the folder with the newest first */
+function byFolder(open: readonly w.SessionInfo[]): [string, w.SessionInfo[]][] {
+  const folders: Map<string, w.SessionInfo[]> = new Map();
+  for (const summary of open) folders.set(summary.cwd, [...(folders.get(summary.cwd) ?? []), summary]);
+  return [...folders];
+}
+
+/** The question that a session asks, as far as it is known here */
+function questionOf(session: string): string {
+  const ask = model().attached.get(session)?.view.permissions.values().next().value;
+  return ask?.title ? `: ${oneLine(ask.title, 60)}` : "";
+}
+
 /** The newest first */
 function byDay(stored: readonly w.SessionInfo[]): [string, w.SessionInfo[]][] {
   const days: Map<string, w.SessionInfo[]> = new Map();
@@ -166,6 +192,11 @@ function byDay(stored: readonly w.SessionInfo[]): [string, w.SessionInfo[]][] {
 function Kept(summary: w.SessionInfo, reading: boolean, offline: boolean, snippet?: string): Shown {
   const { session } = summary;
   const here = ui().session === session;
+  const archived = ui().archived.has(session);
+  const archive = () => {
+    const others = [...ui().archived].filter((each) => each !== session);
+    keep("archived", archived ? others : [...others, session]);
+  };
   const forget = () => confirm(`Delete ${nameOf(summary)}? This cannot be undone.`) && deleteSession(session);
   return (
     <li key={session} class={here ? "here" : ""}>
@@ -183,6 +214,7 @@ function Kept(summary: w.SessionInfo, reading: boolean, offline: boolean, snippe
       {!offline && !reading && (
         <span class="tools">
           {iconButton("fork", `Fork ${nameOf(summary)}`, () => fork(session))}
+          {iconButton("archive", `${archived ? "Unarchive" : "Archive"} ${nameOf(summary)}`, archive)}
           {iconButton("delete", `Delete ${nameOf(summary)}`, forget)}
         </span>
       )}
@@ -215,101 +247,3 @@ function Renaming({ summary }: { summary: w.SessionInfo }) {
     </form>
   );
 }
-
-/** @param props the form for a new session, also as the first thing to see */
-export function NewSession({ first }: { first: boolean }) {
-  const agents = model().agents;
-  const available = agents.filter((agent) => agent.available);
-  const missing = agents.filter((agent) => !agent.available).map((agent) => oneLine(agent.title || agent.name));
-  const { refused } = ui();
-  const last = model().sessions.find(({ session }) => session === ui().session);
-  const create = instead(async (event) => {
-    const form = new FormData(event.target);
-    const text = (name: string) => String(form.get(name) ?? "").trim();
-    const [agent, cwd, title, agent_session] = ["agent", "cwd", "title", "agent_session"].map(text);
-    const button = event.target.querySelector("[type=submit]");
-    button.disabled = true;
-    button.textContent = "Starting…";
-    setUi({ refused: "" });
-    const refused = await newSession({
-      agent,
-      ...(cwd && { cwd }),
-      ...(agent_session ? { agent_session } : title && { title }),
-    });
-    button.disabled = false;
-    button.textContent = "Start";
-    if (refused) return setUi({ refused });
-    setUi({ creating: false });
-    setTimeout(() => field()?.focus(), 50);
-  });
-  return (
-    <form class="new-session" onSubmit={create}>
-      <h2>{"New session"}</h2>
-      <fieldset class="agents">
-        <legend>Agent</legend>
-        {available.map((agent, index) => (
-          <label key={agent.name}>
-            <input
-              type="radio"
-              name="agent"
-              value={agent.name}
-              required
-              defaultChecked={last ? last.agent === agent.name : index === 0}
-            />
-            <span>
-              <strong>{oneLine(agent.title || agent.name)}</strong>
-              <small>{oneLine(agent.name)}</small>
-            </span>
-          </label>
-        ))}
-        {available.length === 0 && (
-          <p class="hint">No agent is installed. Run “agentrt agents” to see how to install one.</p>
-        )}
-      </fieldset>
-      {Field("cwd", "Folder", "the server's folder", last?.cwd)}
-      {Field("title", "Name", "optional")}
-      <details class="fold">
-        <summary>Resume by agent session ID</summary>
-        {Field("agent_session", "Agent session ID")}
-      </details>
-      <div role="alert">
-        {refused && (
-          <p class="refused">
-            <strong>Couldn't start:</strong> {oneLine(refused, 1000)}
-          </p>
-        )}
-      </div>
-      <div class="buttons">
-        {!first && (
-          <button type="button" onClick={() => setUi({ creating: false })}>
-            Cancel
-          </button>
-        )}
-        <button type="submit" class="send" disabled={!available.length}>
-          Start
-        </button>
-      </div>
-      {missing.length > 0 && (
-        <details class="fold">
-          <summary>{missing.length} more agents available</summary>
-          <p class="hint">{missing.join(", ")}. Run “agentrt agents” to see how to install them.</p>
-        </details>
-      )}
-    </form>
-  );
-}
-
-const Field = (name: string, label: string, hint?: string, value: string = ""): Shown => (
-  <div class="field">
-    <label for={`new-${name}`}>{label}</label>
-    <input
-      id={`new-${name}`}
-      name={name}
-      autocomplete="off"
-      spellcheck={false}
-      maxLength={1000}
-      placeholder={hint}
-      defaultValue={value}
-    />
-  </div>
-);

@@ -4,6 +4,26 @@
 import { EMPTY as NOTHING } from "./client.js";
 import { EMPTY } from "./model.js";
 
+/** A list that this browser keeps. */
+function stored(name: string): string[] {
+  try {
+    const found = JSON.parse(localStorage.getItem(name) ?? "[]");
+    return Array.isArray(found) ? found.filter((each) => typeof each === "string") : [];
+  } catch {
+    return []; // not ours, or there is no storage
+  }
+}
+
+/** Change a list that this browser keeps. */
+export function keep(name: "archived" | "templates", list: readonly string[]) {
+  try {
+    localStorage.setItem(name, JSON.stringify(list));
+  } catch {
+    // without storage, it lasts as long as the page
+  }
+  setUi(name === "archived" ? { archived: new Set(list) } : { templates: list });
+}
+
 const store: { model: Model; ui: Ui } = {
   model: { ...NOTHING, ...EMPTY },
   ui: {
@@ -15,6 +35,7 @@ const store: { model: Model; ui: Ui } = {
     attached: new Map(),
     editing: null,
     panel: null,
+    viewing: null,
     creating: false,
     refused: "",
     renaming: null,
@@ -30,6 +51,11 @@ const store: { model: Model; ui: Ui } = {
     older: null,
     folder: "",
     completing: null,
+    branches: new Map(),
+    away: new Map(),
+    goal: null,
+    archived: new Set(stored("archived")),
+    templates: stored("templates"),
     atEnd: true,
     now: Date.now() / 1000,
   },
@@ -88,7 +114,8 @@ function changed() {
   if (!timer) timer = setTimeout(show, 300);
 }
 
-function show() {
+/** Show what has changed, also before the next frame. */
+export function show() {
   cancelAnimationFrame(frame);
   clearTimeout(timer);
   frame = timer = 0;

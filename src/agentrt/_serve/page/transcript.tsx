@@ -5,17 +5,16 @@ import { fork, lookBack, restore } from "./actions.js";
 import { BlockView, Markdown, wordsOf } from "./content.js";
 import { More } from "./more.js";
 import { Following } from "./follow.js";
+import { Empty } from "./empty.js";
 import { count, duration, money } from "./format.js";
 import { icon, iconButton, memo } from "./html.js";
+import { OwnTools } from "./own.js";
 import { sendingHere } from "./pending.js";
 import { isOver } from "./client.js";
 import { oneLine } from "./safe.js";
 import { clock, fold, isOpen, model, setUi, ui } from "./store.js";
 import { isShown, ToolCard } from "./toolcard.js";
 import { Windowed } from "./windowed.js";
-
-const ASK = "What should the agent do?";
-const ASK_OR_LOOK = "What should the agent do? Type / for its commands.";
 
 /** Items of a sub-agent that are shown, the newest. */
 const INNER = 200;
@@ -54,6 +53,28 @@ export class Transcript extends Component<TranscriptProps> {
 
   componentDidUpdate() {
     this.following.follow();
+    const { goal } = ui();
+    if (goal) this.reach(goal);
+  }
+
+  /** Scroll to an item, or to the block that has it, which is drawn then. */
+  reach(goal: string) {
+    const { roots } = tree(this.props.seat.view.items);
+    let item = this.props.seat.view.items.get(goal);
+    while (item?.parent && this.props.seat.view.items.has(item.parent)) {
+      item = this.props.seat.view.items.get(item.parent);
+    }
+    const row = roots.findIndex(({ id }) => id === item?.id);
+    const block = row < 0 ? null : this.windowed.blockOf(row, this.ahead(roots));
+    const box = this.box?.querySelector(`[data-block="${block}"]`);
+    const place = box?.querySelector(`[data-item="${CSS.escape(item?.id ?? "")}"]`);
+    (place ?? box)?.scrollIntoView({ block: "start" });
+    if (place) {
+      place.classList.add("found");
+      setTimeout(() => place.classList.remove("found"), 2_000);
+    }
+    if (!place && block !== null && this.windowed.show(block)) return; // it is drawn, and looked for again
+    setUi({ goal: null });
   }
 
   /** @returns how many have come in before what was the first one */
@@ -88,9 +109,7 @@ export class Transcript extends Component<TranscriptProps> {
             {seat.view.earlier && <Earlier gone={seat.gone} looking={looking.has(session ?? "")} />}
             {this.windowed.draw(roots.length, this.ahead(roots), draw)}
             {sending.map((each) => Sent(each, stale))}
-            {roots.length + sending.length === 0 && (
-              <p class="empty">{seat.view.commands.length ? ASK_OR_LOOK : ASK}</p>
-            )}
+            {roots.length + sending.length === 0 && <Empty commands={seat.view.commands.length > 0} />}
           </div>
         </section>
         {!atEnd && (
@@ -202,7 +221,7 @@ function Row(seat: Seat, item: w.Item, children: ReadonlyMap<string, readonly w.
       const inner = (isShown(item, open) && children.get(item.id)) || [];
       const left = inner.length - INNER;
       return (
-        <article class="item" key={item.id}>
+        <article class="item" key={item.id} data-item={item.id}>
           <ToolCard item={item} times={times} now={now} open={open} cwd={cwd} stale={ui().link.status !== "open"}>
             {inner.length > 0 && (
               <div class="nested">
@@ -222,7 +241,7 @@ function Row(seat: Seat, item: w.Item, children: ReadonlyMap<string, readonly w.
 }
 
 const UserItem = memo(({ item }: { item: w.Item }) => (
-  <article class="item user" aria-label="you">
+  <article class="item user" aria-label="you" data-item={item.id}>
     <div class="bubble">
       {item.text && <BlockView block={{ type: "text", text: item.text }} verbatim />}
       {(item.content ?? []).map((block, index) => (
@@ -230,6 +249,7 @@ const UserItem = memo(({ item }: { item: w.Item }) => (
       ))}
       {More(item)}
     </div>
+    {ui().link.status === "open" && model().server?.role !== "viewer" && <OwnTools item={item} />}
   </article>
 ));
 
@@ -242,7 +262,7 @@ const Sent = ({ key, content }: Sending, stale: boolean): Shown => (
 );
 
 const Answer = memo(({ item }: { item: w.Item }) => (
-  <article class={`item ${item.type}`} aria-label="answer">
+  <article class={`item ${item.type}`} aria-label="answer" data-item={item.id}>
     {More(item)}
     {item.text && <Markdown text={item.text} over={isOver(item)} />}
     {(item.content ?? []).map((block, index) => (
@@ -266,7 +286,7 @@ const Thought = memo(
     const took = times && (times.closed ?? now) - times.opened;
     const words = isOver(item) ? "Thought" : "Thinking";
     return (
-      <article class="item thought">
+      <article class="item thought" data-item={item.id}>
         <details {...fold(item.id, open)}>
           <summary>
             {icon("think")}

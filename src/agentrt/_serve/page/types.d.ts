@@ -114,7 +114,9 @@ declare global {
     attached: ReadonlyMap<string, readonly Attachment[]>;
     /** The waiting prompt that is being edited. */
     editing: string | null;
-    panel: "sessions" | "settings" | "frames" | "shortcuts" | null;
+    panel: "sessions" | "settings" | "frames" | "shortcuts" | "files" | "palette" | "outline" | null;
+    /** The file that is shown, relative to the session's folder, and its line. */
+    viewing: { path: string; line: number | null } | null;
     /** Whether the form for a new session is open. */
     creating: boolean;
     /** Why it did not start. */
@@ -146,6 +148,16 @@ declare global {
     folder: string;
     /** Which completion is chosen; -1: none is wanted for these words. */
     completing: { at: number; words: string } | null;
+    /** The branches of the sessions' folders. */
+    branches: ReadonlyMap<string, string>;
+    /** What happened in sessions while nobody looked. */
+    away: ReadonlyMap<string, string>;
+    /** The item that is to be scrolled to. */
+    goal: string | null;
+    /** Stored conversations that are out of the list. */
+    archived: ReadonlySet<string>;
+    /** Texts that are kept for later messages. */
+    templates: readonly string[];
     /** Whether the newest is in sight. */
     atEnd: boolean;
     /** Seconds since the epoch; moves only while something is being timed. */
@@ -199,6 +211,13 @@ declare global {
 
   /** Some code: words, or words in a colour, which is the name of a class. */
   type Coloured = string | { style: string; inner: Coloured[] };
+
+  /** A part of a formula, as MathML. */
+  interface Formula {
+    tag: string;
+    looks: Record<string, string>;
+    children: (Formula | string)[];
+  }
 
   /** A line of a diff, with its numbers before and after. */
   interface Line {

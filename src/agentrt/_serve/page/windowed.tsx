@@ -36,6 +36,19 @@ export class Windowed {
     this.observer?.disconnect();
   }
 
+  /** The block that has a row. */
+  blockOf(row: number, ahead: number): number {
+    return Math.floor((row - ahead) / BLOCK);
+  }
+
+  /** Draw a block that is out of sight. Returns false if it is drawn already. */
+  show(at: number): boolean {
+    if (this.near.has(at)) return false;
+    this.near.add(at);
+    this.changed();
+    return true;
+  }
+
   moved(entries: readonly IntersectionObserverEntry[]) {
     let changed = false;
     for (const { target, isIntersecting, boundingClientRect } of entries) {
