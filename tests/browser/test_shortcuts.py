@@ -23,7 +23,7 @@ def test_keys_open_dialogs_and_the_search_but_are_text_in_a_field(page: Page) ->
     page.get_by_role("log").focus()
     page.keyboard.press("?")
     shortcuts = page.get_by_role("dialog", name="Keyboard shortcuts")
-    expect(shortcuts).to_contain_text("Search conversations")
+    expect(shortcuts).to_contain_text("Search all conversations")
     page.keyboard.press("n")  # no other dialog opens over it
     expect(page.get_by_role("dialog")).to_have_count(1)
     page.keyboard.press("Escape")
